@@ -1,0 +1,83 @@
+"""What constraints compile to: sparse rows over the unary parts of one batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+Norm = Literal["l1", "l2", "linf"]
+
+
+@dataclass(frozen=True)
+class Slack:
+    """How far the rows of a constraint may be violated, by the norm of their violation.
+
+    The norm is taken over each slack group (all rows of one instance, all rows of a corpus constraint, or
+    the groups of ``max_over``) and added over groups (penalty) or bounded in each (bound).
+
+    Attributes
+    ----------
+    kind : {"penalty", "bound"}
+        ``penalty`` subtracts ``strength * norm(violation)`` from the objective ([Ganchev2010] eq. 22);
+        ``bound`` requires ``norm(violation) <= strength`` ([Ganchev2010] eq. 6).
+    norm : {"l1", "l2", "linf"}
+    strength : float
+        sigma of a penalty (nats per unit of violation) or epsilon of a bound; positive.
+    """
+
+    kind: Literal["penalty", "bound"]
+    norm: Norm
+    strength: float
+
+
+@dataclass(frozen=True)
+class Block:
+    """The rows of one constraint.
+
+    Attributes
+    ----------
+    name : str
+        How errors and reports call it.
+    start, stop : int
+        Its rows in ``Rows.matrix``.
+    equality : bool
+        ``U mu == b`` (multipliers free) or ``U mu <= b`` (multipliers >= 0).
+    scope : {"instance", "corpus"}
+    slack : Slack or None
+    slack_group : ndarray of shape (stop - start,), int64
+        Rows with the same number share one norm; numbers are 0, 1, ... without gaps. 
+    keys : dict of name -> ndarray of shape (stop - start,)
+        The columns the constraint was grouped by, one value per row.
+    """
+
+    name: str
+    start: int
+    stop: int
+    equality: bool
+    scope: Literal["instance", "corpus"]
+    slack: Slack | None
+    slack_group: NDArray[np.int64]
+    keys: dict[str, NDArray]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Constraints of one batch: ``matrix @ mu <= bounds`` or ``==``, block by block.
+
+    Attributes
+    ----------
+    matrix : csr_array of shape (n_rows, n_unary)
+    bounds : ndarray of shape (n_rows,)
+    row_instance : ndarray of shape (n_rows,), int64
+        The instance of each row of instance scope, -1 for rows of corpus scope.
+    blocks : tuple of Block
+    """
+
+    matrix: sp.csr_array
+    bounds: NDArray[np.float64]
+    row_instance: NDArray[np.int64]
+    blocks: tuple[Block, ...]

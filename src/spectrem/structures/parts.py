@@ -1,0 +1,45 @@
+"""Values on the parts of a ragged batch: scores, marginals and indicators alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Parts:
+    """One number per part of every structure in a batch.
+
+    Parameters
+    ----------
+    unary : ndarray of shape (n_unary,), float64
+        Parts that belong to one instance, flat, instance after instance. As scores: nats, ``-inf`` for
+        impossible. As marginals: probabilities in [0, 1].
+    factors : tuple of float64 ndarrays
+        Parts shared by the whole batch, for example one transition matrix. As scores: nats. As
+        marginals: expected counts summed over the batch.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scores = Parts(np.array([0.0, -np.inf]))
+    >>> scores.dot(Parts(np.array([1.0, 0.0])))
+    0.0
+    """
+
+    unary: NDArray[np.float64]
+    factors: tuple[NDArray[np.float64], ...] = ()
+
+    def dot(self, other: Parts) -> float:
+        """Inner product over all parts, with ``-inf * 0 = 0``."""
+        return sum(
+            (_dot(a, b) for a, b in zip(self.factors, other.factors, strict=True)),
+            start=_dot(self.unary, other.unary),
+        )
+
+
+def _dot(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    present = (a != 0) & (b != 0)
+    return float(np.dot(a[present], b[present]))

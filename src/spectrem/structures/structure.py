@@ -1,0 +1,90 @@
+"""What every family of latent structures can do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from spectrem.structures.parts import Parts
+
+
+@dataclass(frozen=True)
+class Polytope:
+    """One instance's structures as the 0/1 points of ``equalities @ x == right_hand_side``.
+
+    Attributes
+    ----------
+    equalities : csr_array of shape (n_equalities, n_variables)
+    right_hand_side : ndarray of shape (n_equalities,)
+    objective : ndarray of shape (n_variables,)
+        Score of each variable in nats; ``-inf`` where the variable must be 0.
+    unary_index : ndarray of shape (n_instance_unary,), int64
+        Positions of this instance's parts in ``Parts.unary``.
+    unary : csr_array of shape (n_instance_unary, n_variables)
+        ``unary @ x`` are the values of those parts.
+    factors : tuple of csr_array of shape (factor.size, n_variables)
+        ``factors[k] @ x`` are the (raveled) counts of shared factor k.
+    """
+
+    equalities: sp.csr_array
+    right_hand_side: NDArray[np.float64]
+    objective: NDArray[np.float64]
+    unary_index: NDArray[np.int64]
+    unary: sp.csr_array
+    factors: tuple[sp.csr_array, ...]
+
+
+class Structure(Protocol):
+    """A family of latent structures over the instances of one ragged batch; immutable, holds shapes only.
+
+    See ``ARCHITECTURE.md`` for how to add one, and ``spectrem.testing.check_structure`` to check it.
+    """
+
+    @property
+    def n_instances(self) -> int: ...
+
+    @property
+    def n_unary(self) -> int: ...
+
+    @property
+    def factor_shapes(self) -> tuple[tuple[int, ...], ...]: ...
+
+    @property
+    def instance(self) -> NDArray[np.int64]:
+        """Instance of every unary part, shape (n_unary,)."""
+        ...
+
+    @property
+    def columns(self) -> Mapping[str, NDArray]:
+        """Named columns over the unary parts, each of shape (n_unary,), for the constraint language."""
+        ...
+
+    def smoothed_max(
+        self,
+        scores: Parts,
+        gamma: float,
+        *,
+        active: NDArray[np.bool_] | None = None,
+        weights: NDArray[np.float64] | None = None,
+    ) -> tuple[NDArray[np.float64], Parts]:
+        """Value (nats, one per instance) and gradient (marginals) of the smoothed maximum.
+
+        ``gamma > 0``: ``gamma * log sum exp(score / gamma)`` over structures. ``gamma == 0``: the best
+        structure's score and its indicators (ties broken toward the lowest index). Instances outside ``active`` get
+        value 0 and zero marginals. ``weights`` (one per instance) multiply the counts of shared factors
+        only. An instance without any possible structure has value ``-inf`` and zero marginals.
+        """
+        ...
+
+    def decode(self, scores: Parts) -> NDArray[np.int64]:
+        """The best structure in the family's own form (labels, states, source positions ...)."""
+        ...
+
+    def polytope(self, scores: Parts, instance: int) -> Polytope:
+        """The linear description of one instance, for integer programs (gamma of minus infinity)."""
+        ...

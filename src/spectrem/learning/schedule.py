@@ -1,0 +1,110 @@
+"""Which gamma each EM iteration uses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from spectrem.exceptions import InvalidInputError
+
+
+class Schedule(Protocol):
+    """Yields the gammas of a run; the loop stays at each until its stopping rule is met."""
+
+    def gammas(self) -> Iterator[float]: ...
+
+
+@dataclass(frozen=True)
+class Constant:
+    """One gamma throughout.
+
+    Use when gamma is known: 1 is EM (posterior regularisation), 0 hard EM by linear programme, minus infinity
+    hard EM by integer programme, between 0 and 1 unified EM ([Samdani2012] table 1).
+
+    Examples
+    --------
+    >>> list(Constant(0.5).gammas())
+    [0.5]
+    """
+
+    gamma: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_gamma(self.gamma)
+
+    def gammas(self) -> Iterator[float]:
+        yield self.gamma
+
+
+@dataclass(frozen=True)
+class Anneal:
+    """Deterministic annealing: beta = 1 / gamma grows by ``alpha`` from ``beta_min`` to ``beta_max``.
+
+    Use when EM lands in poor local optima and iterations are cheap ([SmithEisner2004] fig. 2).
+
+    Parameters
+    ----------
+    beta_min, beta_max : float
+        ``0 < beta_min <= beta_max``; ``beta_max`` of 1 ends in EM.
+    alpha : float
+        Growth of beta from stage to stage; greater than 1.
+
+    Examples
+    --------
+    >>> list(Anneal(0.25, 1.0, alpha=2.0).gammas())
+    [4.0, 2.0, 1.0]
+    """
+
+    beta_min: float
+    beta_max: float = 1.0
+    alpha: float = 1.2
+
+    def __post_init__(self) -> None:
+        if not 0 < self.beta_min <= self.beta_max < math.inf:
+            raise InvalidInputError(
+                f"beta_min and beta_max must satisfy 0 < beta_min <= beta_max, got {self.beta_min} and "
+                f"{self.beta_max}; beta is 1 / gamma and grows during annealing"
+            )
+        if not 1 < self.alpha < math.inf:
+            raise InvalidInputError(f"alpha must be greater than 1, got {self.alpha}; beta is multiplied by it")
+
+    def gammas(self) -> Iterator[float]:
+        beta = self.beta_min
+        while beta < self.beta_max:
+            yield 1.0 / beta
+            beta *= self.alpha
+        yield 1.0 / self.beta_max
+
+
+@dataclass(frozen=True)
+class Quench:
+    """A schedule followed by a colder end, for example EM and then Viterbi.
+
+    Use when decoding is by the best structure and the model should be trained for it last.
+
+    Examples
+    --------
+    >>> list(Quench(Constant(1.0), gamma=0.0).gammas())
+    [1.0, 0.0]
+    """
+
+    before: Schedule
+    gamma: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_gamma(self.gamma)
+
+    def gammas(self) -> Iterator[float]:
+        yield from self.before.gammas()
+        yield self.gamma
+
+
+def check_gamma(gamma: float) -> None:
+    """Raise unless gamma is minus infinity or a finite number of at least 0."""
+    if not (gamma == -math.inf or 0 <= gamma < math.inf):
+        raise InvalidInputError(
+            f"gamma must be -inf or at least 0 and finite, got {gamma}; between -inf and 0 the E-step is not convex, and "
+            "without constraints every gamma <= 0 is hard EM: use 0 (linear relaxation) or -inf (integer programme)"
+        )

@@ -1,0 +1,74 @@
+"""Jump widths shared by all sentences: potentials c(i - p), normalised over the positions of each sentence.
+
+The probability of moving from source position p (-1 at the start) to i in a sentence of I words is
+``c[clip(i - p, -W, W)] / sum over i' of c[clip(i' - p, -W, W)]`` ([Vogel1996]; the clipped tails are shared as in
+[Liang2006]). The denominators make the M-step of c more than a division; `fit_jumps` maximises exactly what the
+E-step's counts of jumps and departures ask for.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def normalisers(jump: NDArray[np.float64], lengths: NDArray[np.integer]) -> NDArray[np.float64]:
+    """Sum of potentials over the positions of a sentence of ``lengths[k]`` words, seen from p.
+
+    Shape (n_lengths, longest + 1), entry [k, p + 1]; 0 where p lies outside the sentence.
+    """
+    max_jump = (len(jump) - 1) // 2
+    longest = int(lengths.max(initial=0))
+    spread = jump[np.clip(np.arange(-longest, longest + 1), -max_jump, max_jump) + max_jump]
+    cumulative = np.concatenate([[0.0], np.cumsum(spread)])
+    p = np.arange(-1, longest)
+    sums = cumulative[np.maximum(lengths[:, None] - p, -longest) + longest] - cumulative[longest - p]
+    return np.where(p < lengths[:, None], sums, 0.0)
+
+
+def fit_jumps(
+    jump: NDArray[np.float64],
+    jump_counts: NDArray[np.float64],
+    departures: NDArray[np.float64],
+    lengths: NDArray[np.integer],
+    *,
+    pseudo_count: float,
+    tol: float = 1e-10,
+    max_iter: int = 200,
+) -> NDArray[np.float64]:
+    """Potentials that maximise ``sum_d n_d log c_d - sum_{I,p} m_{I,p} log Z_{I,p}``, scaled to sum to 1.
+
+    Every round replaces log Z by its tangent, whose maximum is closed and never decreases the objective
+    (minorise-maximise). ``pseudo_count`` is added to the count of every width.
+
+    Parameters
+    ----------
+    jump : ndarray of shape (2 * max_jump + 1,)
+        Where to start; positive.
+    jump_counts : ndarray of shape (2 * max_jump + 1,)
+        Expected number of links at each clipped distance.
+    departures : ndarray of shape (n_lengths, longest + 1)
+        Expected number of links made from p, by sentence length.
+    lengths : ndarray of shape (n_lengths,)
+        The sentence lengths of the rows of ``departures``.
+    """
+    counts = jump_counts + pseudo_count
+    max_jump = (len(jump) - 1) // 2
+    longest = int(lengths.max(initial=0))
+    k, p = np.nonzero(departures > 0)
+    nearest, beyond = 1 - p + longest, lengths[k] + 1 - p + longest
+    clipped = np.clip(np.arange(-longest, longest + 1), -max_jump, max_jump) + max_jump
+    jump = np.maximum(jump / jump.sum(), 1e-300)
+    for _ in range(max_iter):
+        rate = departures[k, p] / normalisers(jump, lengths)[k, p]
+        # From p every distance between the first and the last position is reached once: a range, not a list.
+        ends = np.bincount(nearest, rate, 2 * longest + 2) - np.bincount(beyond, rate, 2 * longest + 2)
+        expected = np.bincount(clipped, np.cumsum(ends)[:-1], len(jump))
+        # The pseudo-counts are links of a sentence in which every width is reached once.
+        expected += pseudo_count * len(jump)
+        new = np.divide(counts, expected, out=np.zeros_like(counts), where=counts > 0)
+        new /= new.sum()
+        if np.abs(new - jump).max() < tol:
+            return new
+        jump = new
+    return jump

@@ -1,0 +1,167 @@
+"""Which word pairs have a translation probability: those that meet in some sentence pair."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem.data import Bitext
+from spectrem.kernels import cooccurrence
+from spectrem.kernels.bidirectional import Pairs
+
+# Cells (source x target positions) after which a shard is closed: its tables stay in cache, its counts are small.
+_SHARD_CELLS = 1 << 18
+
+
+@dataclass(frozen=True)
+class PairTable:
+    """Meeting word pairs, source word by source word (compressed rows).
+
+    Attributes
+    ----------
+    row_offsets : ndarray of shape (n_source_words + 1,), int64
+    targets : ndarray of shape (n_pairs,), int32
+        Target word of every pair; pairs of source word e are ``row_offsets[e]:row_offsets[e + 1]``.
+    n_target_words : int
+    """
+
+    row_offsets: NDArray[np.int64]
+    targets: NDArray[np.int32]
+    n_target_words: int
+
+    @property
+    def n_pairs(self) -> int:
+        return len(self.targets)
+
+    @property
+    def n_source_words(self) -> int:
+        return len(self.row_offsets) - 1
+
+    @property
+    def sources(self) -> NDArray[np.int32]:
+        """Source word of every pair, shape (n_pairs,)."""
+        return np.repeat(np.arange(self.n_source_words, dtype=np.int32), np.diff(self.row_offsets))
+
+    @property
+    def target_sizes(self) -> NDArray[np.int64]:
+        """Number of pairs of every target word, shape (n_target_words,)."""
+        return np.bincount(self.targets, minlength=self.n_target_words)
+
+
+@dataclass(frozen=True)
+class BitextShard:
+    """A run of sentence pairs, with the entry of the pair table that each of its cells refers to.
+
+    Attributes
+    ----------
+    begin, end : int
+        The sentence pairs of the corpus that the shard holds.
+    source_tokens, target_tokens : int32
+        Words of the shard, -1 when unknown.
+    pairs : Pairs
+        Offsets, weights, and for each cell the index into ``pair_ids`` of its word pair.
+    pair_ids : ndarray of int32
+        Entries of the pair table that occur in the shard; ``n_pairs`` stands for pairs never met in training.
+    """
+
+    begin: int
+    end: int
+    source_tokens: NDArray[np.int32]
+    target_tokens: NDArray[np.int32]
+    pairs: Pairs
+    pair_ids: NDArray[np.int32]
+
+    @property
+    def source_lengths(self) -> NDArray[np.int64]:
+        return np.diff(self.pairs.source_offsets)
+
+    @property
+    def target_lengths(self) -> NDArray[np.int64]:
+        return np.diff(self.pairs.target_offsets)
+
+
+def build_shards(
+    bitext: Bitext, table: PairTable | None = None, weights: NDArray[np.float64] | None = None
+) -> tuple[PairTable, list[BitextShard]]:
+    """Cut a bitext into shards; without a table make one of all word pairs that meet.
+
+    Shards depend on the bitext only, never on the number of workers.
+    """
+    cell_offsets = np.concatenate([[0], np.cumsum(bitext.source_lengths * bitext.target_lengths)])
+    n_source_words, n_target_words = len(bitext.source_vocabulary), len(bitext.target_vocabulary)
+    if table is None:
+        table, cells = _index(bitext, cell_offsets, n_source_words, n_target_words)
+    else:
+        cells = _look_up(bitext, cell_offsets, table)
+    if weights is None:
+        weights = np.ones(bitext.n_pairs)
+    seen = np.zeros(table.n_pairs + 1, np.bool_)
+    numbers = np.empty(table.n_pairs + 1, np.int32)
+    shards = []
+    begin = 0
+    while begin < bitext.n_pairs:
+        end = int(np.searchsorted(cell_offsets, cell_offsets[begin] + _SHARD_CELLS, side="right")) - 1
+        end = min(max(end, begin + 1), bitext.n_pairs)
+        shards.append(_cut(bitext, begin, end, cell_offsets, cells, weights, seen, numbers))
+        begin = end
+    return table, shards
+
+
+def _index(
+    bitext: Bitext, cell_offsets: NDArray[np.int64], n_source_words: int, n_target_words: int
+) -> tuple[PairTable, NDArray[np.int32]]:
+    offsets, sentences, places = cooccurrence.postings(bitext.source_tokens, bitext.source_offsets, n_source_words)
+    counts = cooccurrence.count_partners(
+        offsets, sentences, bitext.target_tokens, bitext.target_offsets, n_target_words
+    )
+    row_offsets = np.concatenate([[0], np.cumsum(counts)])
+    targets = np.empty(row_offsets[-1], np.int32)
+    cells = np.empty(cell_offsets[-1], np.int32)
+    cooccurrence.index_cells(
+        offsets, sentences, places, bitext.target_tokens, bitext.target_offsets, cell_offsets, row_offsets,
+        n_target_words, targets, cells,
+    )  # fmt: skip
+    return PairTable(row_offsets, targets, n_target_words), cells
+
+
+def _look_up(bitext: Bitext, cell_offsets: NDArray[np.int64], table: PairTable) -> NDArray[np.int32]:
+    cells = np.full(cell_offsets[-1], table.n_pairs, np.int32)
+    known = np.where(bitext.source_tokens < 0, table.n_source_words, bitext.source_tokens)
+    offsets, sentences, places = cooccurrence.postings(known, bitext.source_offsets, table.n_source_words + 1)
+    cooccurrence.look_up_cells(
+        offsets, sentences, places, bitext.target_tokens, bitext.target_offsets, cell_offsets, table.row_offsets,
+        table.targets, table.n_target_words, cells,
+    )  # fmt: skip
+    return cells
+
+
+def _cut(
+    bitext: Bitext,
+    begin: int,
+    end: int,
+    cell_offsets: NDArray[np.int64],
+    cells: NDArray[np.int32],
+    weights: NDArray[np.float64],
+    seen: NDArray[np.bool_],
+    numbers: NDArray[np.int32],
+) -> BitextShard:
+    source, target = bitext.source_offsets[begin : end + 1], bitext.target_offsets[begin : end + 1]
+    own_cells = cells[cell_offsets[begin] : cell_offsets[end]]
+    found = np.empty(len(own_cells), np.int32)
+    n_found = cooccurrence.localise(own_cells, seen, numbers, found)
+    return BitextShard(
+        begin=begin,
+        end=end,
+        source_tokens=bitext.source_tokens[source[0] : source[-1]],
+        target_tokens=bitext.target_tokens[target[0] : target[-1]],
+        pairs=Pairs(
+            source_offsets=source - source[0],
+            target_offsets=target - target[0],
+            cell_offsets=cell_offsets[begin : end + 1] - cell_offsets[begin],
+            cells=own_cells,
+            weights=weights[begin:end],
+        ),
+        pair_ids=found[:n_found].copy(),
+    )

@@ -49,7 +49,7 @@ class Block:
     scope : {"instance", "corpus"}
     slack : Slack or None
     slack_group : ndarray of shape (stop - start,), int64
-        Rows with the same number share one norm; numbers are 0, 1, ... without gaps. 
+        Rows with the same number share one norm; numbers are 0, 1, ... without gaps.
     keys : dict of name -> ndarray of shape (stop - start,)
         The columns the constraint was grouped by, one value per row.
     """

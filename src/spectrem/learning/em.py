@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from spectrem.exceptions import ConvergenceWarning, SpectremError
@@ -13,7 +13,7 @@ from spectrem.execution import Executor, Serial
 from spectrem.learning.history import FitResult, FitStatus, Record
 from spectrem.learning.schedule import Constant, Schedule
 from spectrem.learning.stopping import Stopping
-from spectrem.models.estep import EStepResult
+from spectrem.models.estep import EStepResult, EStepTask, Start
 
 Params = TypeVar("Params")
 Stats = TypeVar("Stats")
@@ -28,9 +28,17 @@ class Learner(Protocol[Params, Stats, Shard]):
     def m_step(self, params: Params, stats: Stats, /) -> Params: ...
 
 
+class EStep(Protocol[Params, Stats, Shard]):
+    """Solves what concerns the whole corpus and returns the task of one shard."""
+
+    def prepare(
+        self, params: Params, gamma: float, shards: Sequence[Shard], executor: Executor, /
+    ) -> EStepTask[Shard, Stats]: ...
+
+
 def run_em(
     model: Learner[Params, Stats, Shard],
-    estep: Callable[[Params, Shard, float], EStepResult[Stats]],
+    estep: EStep[Params, Stats, Shard],
     shards: Sequence[Shard],
     params: Params,
     *,
@@ -45,8 +53,8 @@ def run_em(
     ----------
     model : Learner
         Makes empty statistics and maximises over parameters.
-    estep : callable
-        ``estep(params, shard, gamma)``: pure, runs on any worker.
+    estep : EStep
+        For example `ProjectedEStep`.
     shards : sequence
         Statistics are added in this order, whatever the number of workers.
     params
@@ -72,11 +80,12 @@ def run_em(
     schedule, stopping, executor = schedule or Constant(), stopping or Stopping(), executor or Serial()
     history: list[Record] = []
     all_converged = True
+    starts: list[Start] = [None] * len(shards)
     for gamma in schedule.gammas():
         stage: list[Record] = []
         while len(stage) < stopping.max_iter:
             started = time.perf_counter()
-            total, numbers = _expect(model, estep, shards, params, gamma, executor)
+            total, numbers = _expect(model, estep, shards, params, gamma, executor, starts)
             params = model.m_step(params, total)
             record = Record(gamma, *numbers, seconds=time.perf_counter() - started)
             if math.isnan(record.objective):
@@ -103,22 +112,26 @@ def run_em(
 
 def _expect(
     model: Learner[Params, Stats, Shard],
-    estep: Callable[[Params, Shard, float], EStepResult[Stats]],
+    estep: EStep[Params, Stats, Shard],
     shards: Sequence[Shard],
     params: Params,
     gamma: float,
     executor: Executor,
+    starts: list[Start],
 ) -> tuple[Stats, tuple[float, float, float]]:
+    """Map the E-step over shards; add up statistics in order, and remember multipliers in ``starts``."""
     total = model.zero_stats(params, shards)
-    objective = free_objective = violation = 0.0
+    task = estep.prepare(params, gamma, shards, executor)
+    objective, free_objective, violation = task.constant, 0.0, 0.0
 
-    def task(shard: Shard) -> EStepResult[Stats]:
-        return estep(params, shard, gamma)
+    def run(item: tuple[int, Shard, Start]) -> EStepResult[Stats]:
+        return task.run(*item)
 
-    results: Iterator[EStepResult[Stats]] = iter(executor.map(task, shards))
-    for result in results:
+    items = list(zip(range(len(shards)), shards, starts, strict=True))
+    for index, result in enumerate(executor.map(run, items)):
         total += result.stats  # type: ignore[operator]
         objective += result.objective
         free_objective += result.free_objective
         violation = max(violation, result.violation)
+        starts[index] = result.multipliers
     return total, (objective, free_objective, violation)

@@ -1,11 +1,18 @@
-"""What the E-step of one shard hands back to the loop."""
+"""What an E-step is made of, and what that of one shard hands back to the loop."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 Stats = TypeVar("Stats")
+Shard = TypeVar("Shard")
+
+Start = NDArray[np.float64] | None
 
 
 @dataclass(frozen=True)
@@ -22,9 +29,29 @@ class EStepResult(Generic[Stats]):
         The same without constraints; at gamma = 1 the log-likelihood.
     violation : float
         Largest violation of a constraint by the posteriors that were used.
+    multipliers : ndarray or None
+        Of the shard's own constraints, if the next iteration is to start from them.
     """
 
     stats: Stats
     objective: float
     free_objective: float
     violation: float
+    multipliers: Start = None
+
+
+@dataclass(frozen=True)
+class EStepTask(Generic[Shard, Stats]):
+    """An E-step at given parameters and gamma.
+
+    Attributes
+    ----------
+    run : callable
+        From a shard's number, the shard and the multipliers to start from to its result; pure, so that any
+        worker can run it.
+    constant : float
+        What constraints over the whole corpus add to the objective, nats.
+    """
+
+    run: Callable[[int, Shard, Start], EStepResult[Stats]]
+    constant: float = 0.0

@@ -1,0 +1,20 @@
+"""Word aligners: IBM Models 1 and 2 and the HMM, both directions over one table of word pairs."""
+
+from spectrem.models.alignment.coupled import CoupledEStep
+from spectrem.models.alignment.lexical_prior import LexicalPrior, lexical_priors
+from spectrem.models.alignment.model import AlignmentModel
+from spectrem.models.alignment.pairs import BitextShard, PairTable, build_shards
+from spectrem.models.alignment.parameters import AlignmentParameters, AlignmentStats, DirectionParameters
+
+__all__ = [
+    "AlignmentModel",
+    "AlignmentParameters",
+    "AlignmentStats",
+    "BitextShard",
+    "CoupledEStep",
+    "DirectionParameters",
+    "LexicalPrior",
+    "PairTable",
+    "build_shards",
+    "lexical_priors",
+]

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.models.alignment.jumps import fit_jumps
+from spectrem.kernels import cells
+from spectrem.models.alignment.jumps import fit_jumps, normalisers
 from spectrem.models.alignment.pairs import BitextShard, PairTable
 from spectrem.models.alignment.parameters import (
     AlignmentParameters,
@@ -15,7 +16,8 @@ from spectrem.models.alignment.parameters import (
     DirectionParameters,
     DirectionStats,
 )
-from spectrem.models.priors import MeanFieldPrior, Prior
+from spectrem.models.priors import DirichletPrior, Prior
+from spectrem.structures import Alignment, Parts, Product
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ class AlignmentModel:
         Whether positions depend on the last one (HMM).
     learn_positions : bool
         False keeps positions uniform (Model 1).
-    translation_prior, null_prior : Prior
+    forward_prior, backward_prior : Prior
+        On the rows of the two translation tables.
     jump_pseudo_count : float
         Added to the expected count of every jump width.
     """
@@ -41,8 +44,8 @@ class AlignmentModel:
     table: PairTable
     chain: bool
     learn_positions: bool
-    translation_prior: Prior = MeanFieldPrior(0.01)
-    null_prior: Prior = MeanFieldPrior(0.01)
+    forward_prior: Prior = DirichletPrior()  # noqa: RUF009
+    backward_prior: Prior = DirichletPrior()  # noqa: RUF009
     jump_pseudo_count: float = 1.0
 
     def initial(self, max_jump: int, null_probability: float) -> AlignmentParameters:
@@ -69,20 +72,92 @@ class AlignmentModel:
             _zeros(table.n_pairs, table.n_source_words, params.backward.max_jump, longest_target),
         )
 
+    def scores(self, params: AlignmentParameters, shard: BitextShard) -> tuple[Product, Parts]:
+        """Log-probabilities of the shard, as scores of both directions side by side."""
+        forward, forward_scores = self._score(params.forward, shard, backward=False)
+        backward, backward_scores = self._score(params.backward, shard, backward=True)
+        unary = np.concatenate([forward_scores.unary, backward_scores.unary])
+        if shard.known is not None:
+            unary[~shard.known] = -np.inf
+        return Product(forward, backward), Parts(unary, forward_scores.factors + backward_scores.factors)
+
+    def gather(self, params: AlignmentParameters, shard: BitextShard, marginals: Parts) -> AlignmentStats:
+        """Expected counts of a shard from the marginals of `scores`; counts of factors are weighted already."""
+        n_forward = int((shard.target_lengths * (shard.source_lengths + 1)).sum())
+        n_factors = len(marginals.factors) // 2
+        return AlignmentStats(
+            self._gather(
+                params.forward, shard, Parts(marginals.unary[:n_forward], marginals.factors[:n_factors]), backward=False
+            ),
+            self._gather(
+                params.backward, shard, Parts(marginals.unary[n_forward:], marginals.factors[n_factors:]), backward=True
+            ),
+            shard.pair_ids,
+        )
+
+    def weights(self, shard: BitextShard) -> NDArray[np.float64]:
+        """Weight of every pair, shape (n_pairs,)."""
+        return shard.pairs.weights
+
+    def is_known(self, shard: BitextShard) -> bool:
+        """Whether the links of the shard's pairs are given."""
+        return shard.known is not None
+
+    def cell_masses(self, shard: BitextShard, marginals: Parts) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mass of every link under the marginals of `scores`, forward and backward, by cell."""
+        n_forward = int((shard.target_lengths * (shard.source_lengths + 1)).sum())
+        masses = np.empty((2, len(shard.pairs.cells)))
+        for backward, unary in enumerate((marginals.unary[:n_forward], marginals.unary[n_forward:])):
+            steps, states, _ = sides(shard, backward=bool(backward))
+            cells.cell_masses(bool(backward), steps, states, shard.pairs.cell_offsets, unary, masses[backward])
+        return masses[0], masses[1]
+
     def m_step(self, params: AlignmentParameters, stats: AlignmentStats) -> AlignmentParameters:
         """Parameters that maximise the expected log-probability plus the log-prior."""
         table = self.table
         return AlignmentParameters(
-            self._fit(params.forward, stats.forward, table.sources, np.diff(table.row_offsets)),
-            self._fit(params.backward, stats.backward, table.targets, table.target_sizes),
+            self._fit(params.forward, stats.forward, self.forward_prior, table.sources, np.diff(table.row_offsets)),
+            self._fit(params.backward, stats.backward, self.backward_prior, table.targets, table.target_sizes),
         )
 
+    def _score(self, params: DirectionParameters, shard: BitextShard, *, backward: bool) -> tuple[Alignment, Parts]:
+        steps, states, tokens = sides(shard, backward=backward)
+        lengths = np.diff(states)
+        structure = Alignment(lengths, np.diff(steps), params.max_jump if self.chain else None, reverse=backward)
+        jump, departures = np.log(params.jump), log_departures(params, int(lengths.max(initial=0)))
+        unary = np.empty(structure.n_unary)
+        cells.score_links(
+            backward, not self.chain, steps, states, shard.pairs.cell_offsets, shard.pairs.cells,
+            np.log(params.translation[shard.pair_ids]), np.log(params.null_probability * params.null)[tokens],
+            jump, departures, unary,
+        )  # fmt: skip
+        return structure, Parts(unary, (jump, departures) if self.chain else ())
+
+    def _gather(
+        self, params: DirectionParameters, shard: BitextShard, marginals: Parts, *, backward: bool
+    ) -> DirectionStats:
+        steps, states, tokens = sides(shard, backward=backward)
+        longest = int(np.diff(states).max(initial=0))
+        stats = _zeros(len(shard.pair_ids), len(tokens), params.max_jump, longest)
+        cells.count_links(
+            backward, not self.chain, steps, states, shard.pairs.cell_offsets, shard.pairs.cells, shard.pairs.weights,
+            marginals.unary, stats.links, stats.null, stats.jumps, stats.departures,
+        )  # fmt: skip
+        jumps, departures = marginals.factors if self.chain else (stats.jumps, stats.departures)
+        null = np.bincount(tokens, stats.null, len(params.null) - 1).astype(np.float64)
+        return DirectionStats(stats.links, null, jumps, departures)
+
     def _fit(
-        self, params: DirectionParameters, stats: DirectionStats, row: NDArray[np.int32], row_sizes: NDArray[np.int64]
+        self,
+        params: DirectionParameters,
+        stats: DirectionStats,
+        prior: Prior,
+        row: NDArray[np.int32],
+        row_sizes: NDArray[np.int64],
     ) -> DirectionParameters:
         n_words = len(stats.null)
-        translation = self.translation_prior.normalise(stats.links, row, row_sizes)
-        null = self.null_prior.normalise(stats.null, np.zeros(n_words, np.int64), np.array([n_words]))
+        translation = prior.normalise(stats.links, row, row_sizes)
+        null = DirichletPrior().normalise(stats.null, np.zeros(n_words, np.int64), np.array([n_words]))
         jump = params.jump
         if self.learn_positions:
             lengths = np.arange(stats.departures.shape[0])
@@ -90,6 +165,22 @@ class AlignmentModel:
         return DirectionParameters(
             _with_floor(np.append(translation, 0.0)), _with_floor(np.append(null, 0.0)), jump, params.null_probability
         )
+
+
+def sides(
+    shard: BitextShard, *, backward: bool
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+    """Offsets of the words produced, offsets of the words chosen from, and the words produced."""
+    if backward:
+        return shard.pairs.source_offsets, shard.pairs.target_offsets, shard.source_tokens
+    return shard.pairs.target_offsets, shard.pairs.source_offsets, shard.target_tokens
+
+
+def log_departures(params: DirectionParameters, longest: int) -> NDArray[np.float64]:
+    """Log of (1 - p0) over the normaliser of the jumps from p, shape (longest + 1, longest + 1); -inf outside."""
+    sums = normalisers(params.jump, np.arange(longest + 1))
+    with np.errstate(divide="ignore"):
+        return np.where(sums > 0, np.log1p(-params.null_probability) - np.log(sums), -np.inf)
 
 
 # No word is impossible: a pair never met, or without any expected count, is explained by NULL at the worst.

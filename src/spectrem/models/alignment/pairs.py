@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.data import Bitext
+from spectrem.data import Bitext, Links
 from spectrem.kernels import cooccurrence
 from spectrem.kernels.bidirectional import Pairs
 
@@ -64,6 +64,9 @@ class BitextShard:
         Offsets, weights, and for each cell the index into ``pair_ids`` of its word pair.
     pair_ids : ndarray of int32
         Entries of the pair table that occur in the shard; ``n_pairs`` stands for pairs never met in training.
+    known : ndarray of bool, or None
+        For pairs whose links are given: which unary parts (those of the forward, then of the backward direction)
+        the given links allow.
     """
 
     begin: int
@@ -72,6 +75,7 @@ class BitextShard:
     target_tokens: NDArray[np.int32]
     pairs: Pairs
     pair_ids: NDArray[np.int32]
+    known: NDArray[np.bool_] | None = None
 
     @property
     def source_lengths(self) -> NDArray[np.int64]:
@@ -81,13 +85,39 @@ class BitextShard:
     def target_lengths(self) -> NDArray[np.int64]:
         return np.diff(self.pairs.target_offsets)
 
+    def select(self, chosen: NDArray[np.integer]) -> BitextShard:
+        """A shard of some of the pairs (their numbers within this one), over the same ``pair_ids``."""
+        sources, source_tokens = _take(self.pairs.source_offsets, self.source_tokens, chosen)
+        targets, target_tokens = _take(self.pairs.target_offsets, self.target_tokens, chosen)
+        cell_offsets, cells = _take(self.pairs.cell_offsets, self.pairs.cells, chosen)
+        return BitextShard(
+            begin=self.begin,
+            end=self.begin + len(chosen),
+            source_tokens=source_tokens,
+            target_tokens=target_tokens,
+            pairs=Pairs(sources, targets, cell_offsets, cells, self.pairs.weights[chosen]),
+            pair_ids=self.pair_ids,
+        )
+
+
+def _take(
+    offsets: NDArray[np.int64], values: NDArray[np.int32], chosen: NDArray[np.integer]
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    lengths = offsets[chosen + 1] - offsets[chosen]
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    return ends, values[np.arange(ends[-1]) + np.repeat(offsets[chosen] - ends[:-1], lengths)]
+
 
 def build_shards(
-    bitext: Bitext, table: PairTable | None = None, weights: NDArray[np.float64] | None = None
+    bitext: Bitext,
+    table: PairTable | None = None,
+    weights: NDArray[np.float64] | None = None,
+    known: Links | None = None,
 ) -> tuple[PairTable, list[BitextShard]]:
     """Cut a bitext into shards; without a table make one of all word pairs that meet.
 
-    Shards depend on the bitext only, never on the number of workers.
+    Shards depend on the bitext only, never on the number of workers. ``known`` holds the links of the last
+    ``known.n_sentences`` pairs, which get shards of their own.
     """
     cell_offsets = np.concatenate([[0], np.cumsum(bitext.source_lengths * bitext.target_lengths)])
     n_source_words, n_target_words = len(bitext.source_vocabulary), len(bitext.target_vocabulary)
@@ -100,13 +130,35 @@ def build_shards(
     seen = np.zeros(table.n_pairs + 1, np.bool_)
     numbers = np.empty(table.n_pairs + 1, np.int32)
     shards = []
+    first_known = bitext.n_pairs - (0 if known is None else known.n_sentences)
     begin = 0
     while begin < bitext.n_pairs:
         end = int(np.searchsorted(cell_offsets, cell_offsets[begin] + _SHARD_CELLS, side="right")) - 1
-        end = min(max(end, begin + 1), bitext.n_pairs)
-        shards.append(_cut(bitext, begin, end, cell_offsets, cells, weights, seen, numbers))
+        end = min(max(end, begin + 1), bitext.n_pairs if begin >= first_known else first_known)
+        shard = _cut(bitext, begin, end, cell_offsets, cells, weights, seen, numbers)
+        if known is not None and begin >= first_known:
+            shard = replace(shard, known=_allowed(shard, known, begin - first_known))
+        shards.append(shard)
         begin = end
     return table, shards
+
+
+def _allowed(shard: BitextShard, known: Links, first: int) -> NDArray[np.bool_]:
+    """Unary parts that agree with the given links: linked words link to their partners, others to NULL."""
+    allowed = []
+    for n, (n_source, n_target) in enumerate(zip(shard.source_lengths, shard.target_lengths, strict=True)):
+        linked = np.zeros((n_target, n_source), np.bool_)
+        own = slice(known.offsets[first + n], known.offsets[first + n + 1])
+        linked[known.target[own], known.source[own]] = True
+        allowed.append((linked, linked.T))
+    return np.concatenate(
+        [np.zeros(0, np.bool_)]
+        + [
+            np.column_stack([pair[direction], ~pair[direction].any(axis=1)]).ravel()
+            for direction in (0, 1)
+            for pair in allowed
+        ]
+    )
 
 
 def _index(

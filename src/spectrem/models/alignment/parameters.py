@@ -54,7 +54,8 @@ class DirectionStats:
     jumps: NDArray[np.float64]
     departures: NDArray[np.float64]
 
-    def add(self, other: DirectionStats, pair_ids: NDArray[np.int32]) -> None:
+    def add(self, other: DirectionStats, pair_ids: NDArray[np.int32] | slice = slice(None)) -> None:
+        """Add the counts of a shard (or of a part of one, over the same entries)."""
         self.links[pair_ids] += other.links
         self.null += other.null
         self.jumps += other.jumps

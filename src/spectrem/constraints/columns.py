@@ -1,0 +1,284 @@
+"""Conditions and numbers over the named columns of parts: ``part("tag") == "VERB"``."""
+
+from __future__ import annotations
+
+import json
+import math
+import operator
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem.exceptions import InvalidInputError
+
+Scalar = str | bool | int | float
+
+_COMPARISONS = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_ARITHMETIC = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
+_BINDING = {"part": 9, "isin": 9, "~": 8, "negative": 8, "*": 7, "/": 7, "+": 6, "-": 6, "&": 5, "|": 4}
+_BINDING |= dict.fromkeys(_COMPARISONS, 3)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Column:
+    """An expression with one value per part, made from :func:`part` and the usual operators.
+
+    Comparisons (``== != < <= > >=``), ``.isin``, arithmetic (``+ - * /``) and, between conditions, ``&``,
+    ``|``, ``~``. Immutable; its ``repr`` is the source text, and two expressions with the same text hash alike.
+
+    Attributes
+    ----------
+    operation : str
+        ``"part"``, ``"isin"``, ``"negative"`` or the operator's sign.
+    operands : tuple
+        Expressions and plain values; for ``"part"`` the column's name.
+
+    Examples
+    --------
+    >>> (part("tag") == "VERB") & ~part("word").isin(["be", "do"])
+    (part("tag") == "VERB") & ~part("word").isin(["be", "do"])
+    """
+
+    operation: str
+    operands: tuple[Any, ...]
+
+    __array_ufunc__ = None  # numpy scalars on the left leave the operator to us
+
+    def __eq__(self, other: object) -> Column:  # type: ignore[override]
+        return self._with("==", other)
+
+    def __ne__(self, other: object) -> Column:  # type: ignore[override]
+        return self._with("!=", other)
+
+    def __lt__(self, other: object) -> Column:
+        return self._with("<", other)
+
+    def __le__(self, other: object) -> Column:
+        return self._with("<=", other)
+
+    def __gt__(self, other: object) -> Column:
+        return self._with(">", other)
+
+    def __ge__(self, other: object) -> Column:
+        return self._with(">=", other)
+
+    def __add__(self, other: object) -> Column:
+        return self._with("+", other)
+
+    def __sub__(self, other: object) -> Column:
+        return self._with("-", other)
+
+    def __mul__(self, other: object) -> Column:
+        return self._with("*", other)
+
+    def __truediv__(self, other: object) -> Column:
+        return self._with("/", other)
+
+    def __radd__(self, other: object) -> Column:
+        return Column("+", (plain(other), self))
+
+    def __rsub__(self, other: object) -> Column:
+        return Column("-", (plain(other), self))
+
+    def __rmul__(self, other: object) -> Column:
+        return Column("*", (plain(other), self))
+
+    def __rtruediv__(self, other: object) -> Column:
+        return Column("/", (plain(other), self))
+
+    def __neg__(self) -> Column:
+        return Column("negative", (self,))
+
+    def __and__(self, other: object) -> Column:
+        return self._with("&", other)
+
+    def __or__(self, other: object) -> Column:
+        return self._with("|", other)
+
+    def __invert__(self) -> Column:
+        return Column("~", (self,))
+
+    def isin(self, values: Iterable[Scalar]) -> Column:
+        """Whether the value is one of ``values`` (numbers or text).
+
+        Raises
+        ------
+        InvalidInputError
+            If ``values`` is one text or holds anything but numbers and text.
+
+        Examples
+        --------
+        >>> part("tag").isin(["VERB", "AUX"])
+        part("tag").isin(["VERB", "AUX"])
+        """
+        if isinstance(values, str):
+            raise InvalidInputError(f"isin takes a list of values, got the text {quote(values)}; write isin([...])")
+        if isinstance(values, (set, frozenset)):
+            values = sorted(values)
+        return Column("isin", (self, tuple(plain(value) for value in values)))
+
+    def _with(self, operation: str, other: object) -> Column:
+        return Column(operation, (self, other if isinstance(other, Column) else plain(other)))
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def __bool__(self) -> bool:
+        raise InvalidInputError(
+            f"{self!r} has one value per part, so it is neither true nor false; join conditions with &, |, ~ "
+            "(each in parentheses) in place of and, or, not and chained comparisons"
+        )
+
+    def __repr__(self) -> str:
+        if self.operation == "part":
+            return f"part({quote(self.operands[0])})"
+        binding = _BINDING[self.operation]
+        first = _operand_text(self.operands[0], binding)
+        if self.operation == "isin":
+            return f"{first}.isin([{', '.join(literal_text(value) for value in self.operands[1])}])"
+        if self.operation in ("~", "negative"):
+            return f"{'~' if self.operation == '~' else '-'}{first}"
+        if self.operation in _COMPARISONS:
+            first = _operand_text(self.operands[0], binding + 1)
+        return f"{first} {self.operation} {_operand_text(self.operands[1], binding + 1)}"
+
+
+def part(name: str) -> Column:
+    """The column called ``name``: of the structure, or a user's own.
+
+    Parameters
+    ----------
+    name : str
+        For example ``"tag"``, ``"source"`` or ``"direction"``; which columns there are is the structure's
+        ``columns`` plus the ``extra_columns`` given when the constraint is compiled.
+
+    Returns
+    -------
+    Column
+
+    Examples
+    --------
+    >>> part("source") != -1
+    part("source") != -1
+    """
+    if not isinstance(name, str):
+        raise InvalidInputError(f'part takes the name of a column as text, got {name!r}; write part("tag")')
+    return Column("part", (name,))
+
+
+def column_names(expression: Column) -> set[str]:
+    """Names of all columns that an expression reads."""
+    if expression.operation == "part":
+        return {expression.operands[0]}
+    return set().union(*(column_names(operand) for operand in expression.operands if isinstance(operand, Column)))
+
+
+def evaluate(expression: Column, lookup: Callable[[str], NDArray]) -> NDArray:
+    """The values of an expression over all parts.
+
+    Parameters
+    ----------
+    expression : Column
+    lookup : callable
+        Gives the array of shape (n_unary,) of a column's name.
+
+    Returns
+    -------
+    ndarray of shape (n_unary,)
+        Booleans for a condition.
+
+    Raises
+    ------
+    InvalidInputError
+        If text meets numbers, or ``&``, ``|``, ``~`` meet anything but conditions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> evaluate(part("x") >= 2, {"x": np.array([1, 2, 3])}.__getitem__)
+    array([False,  True,  True])
+    """
+    operation = expression.operation
+    if operation == "part":
+        return lookup(expression.operands[0])
+    if operation == "isin":
+        values = evaluate(expression.operands[0], lookup)
+        for value in expression.operands[1]:
+            _check_comparable(expression, values, value)
+        return np.isin(values, np.array(expression.operands[1]))
+    arguments = [evaluate(o, lookup) if isinstance(o, Column) else o for o in expression.operands]
+    if operation in _COMPARISONS:
+        _check_comparable(expression, *arguments)
+        return _COMPARISONS[operation](*arguments)
+    if operation in ("&", "|", "~"):
+        for operand, argument in zip(expression.operands, arguments, strict=True):
+            if np.asarray(argument).dtype != np.bool_:
+                raise InvalidInputError(
+                    f"{expression!r}: {operation} joins conditions, and {operand!r} holds {_kind(argument)}; "
+                    f"compare it with a value first, as in {operand!r} == 1"
+                )
+        return ~arguments[0] if operation == "~" else _joined(operation, *arguments)
+    for operand, argument in zip(expression.operands, arguments, strict=True):
+        if _kind(argument) == "text":
+            raise InvalidInputError(f"{expression!r}: arithmetic needs numbers, and {operand!r} is text")
+    numbers = [np.asarray(argument, dtype=np.float64) for argument in arguments]
+    if operation == "negative":
+        return -numbers[0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(_ARITHMETIC[operation](*numbers))
+
+
+def plain(value: object) -> Scalar:
+    """A finite number, truth value or text as a plain Python value; whole numbers become ``int``."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, (str, bool)):
+        return value
+    if isinstance(value, (int, float)) and math.isfinite(value):
+        return int(value) if float(value).is_integer() else value
+    raise InvalidInputError(
+        f"expected a finite number, a text or another part(...), got {value!r} of type {type(value).__name__}; "
+        "pass arrays as extra columns and name them with part(...)"
+    )
+
+
+def quote(text: str) -> str:
+    """Text in double quotes."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def literal_text(value: Scalar) -> str:
+    """A plain value as source text."""
+    return quote(value) if isinstance(value, str) else repr(value)
+
+
+def _operand_text(operand: Column | Scalar, binding: int) -> str:
+    if not isinstance(operand, Column):
+        return literal_text(operand)
+    return repr(operand) if _BINDING[operand.operation] >= binding else f"({operand!r})"
+
+
+def _joined(operation: str, left: NDArray, right: NDArray) -> NDArray:
+    return left & right if operation == "&" else left | right
+
+
+def _kind(value: object) -> str:
+    return "text" if np.asarray(value).dtype.kind in "UST" else "numbers"
+
+
+def _check_comparable(expression: Column, left: object, right: object) -> None:
+    if _kind(left) != _kind(right):
+        raise InvalidInputError(
+            f"{expression!r} compares {_kind(left)} with {_kind(right)}; use a value of the column's own kind, "
+            "or give the other kind as an extra column"
+        )

@@ -1,0 +1,336 @@
+"""What comparisons of expectations make: constraints on q, with slack and a name."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from spectrem.constraints.columns import quote
+from spectrem.constraints.expectation import Expectation, check_groups, groups_text, merge_groups
+from spectrem.constraints.rows import Norm, Slack
+from spectrem.exceptions import InvalidInputError
+from spectrem.structures.structure import Structure
+
+Sense = Literal["<=", ">=", "=="]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Constraint:
+    """``lower <= expression <= upper`` on expectations under q, once per group of parts.
+
+    Made by comparing expectations. Immutable; its ``repr`` is source text that evaluates back to an equal
+    constraint, and constraints with the same text are equal.
+
+    Attributes
+    ----------
+    expression : Expectation
+    lower, upper : Expectation or None
+        Equal texts for an equality; None for no bound on that side.
+    groups : tuple of str
+        Columns of ``.per``; empty for one row over the whole corpus.
+    allowance : Slack or None
+        How far it may be violated; None for not at all.
+    label : str or None
+        Name given with :meth:`named`.
+    over : str or None
+        Column of :func:`max_over`.
+
+    Notes
+    -----
+    Groups are the distinct values of the group columns among *all* parts, so that a sentence in which no part
+    meets the condition still has to meet ``>= 1`` (and is reported, since it cannot). A part whose
+    value in one of the structure's own columns is NULL (-1), or NaN in a user's column, belongs to no group.
+    Rows that hold whatever q is (``0 <= 1``) are left out.
+
+    Scope: a constraint whose groups name the structure's instance column (its first) stays inside instances;
+    every other one holds over the corpus.
+
+    Examples
+    --------
+    >>> from spectrem.constraints import E, part
+    >>> (E[part("tag") == "VERB"] >= 1).per("sentence").named("one verb per sentence")
+    (E[part("tag") == "VERB"] >= 1).per("sentence").named("one verb per sentence")
+    """
+
+    expression: Expectation
+    lower: Expectation | None
+    upper: Expectation | None
+    groups: tuple[str, ...] = ()
+    allowance: Slack | None = None
+    label: str | None = None
+    over: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What errors and reports call it: the given name, else its text."""
+        return self.label if self.label is not None else repr(self)
+
+    @property
+    def equality(self) -> bool:
+        """Whether both bounds are the same expression."""
+        return self.lower is not None and self.upper is not None and repr(self.lower) == repr(self.upper)
+
+    def per(self, *columns: str) -> Constraint:
+        """Demand it once per group: per distinct value of ``columns`` among the parts.
+
+        Examples
+        --------
+        >>> from spectrem.constraints import E, part
+        >>> ((E[part("tag") == "VERB"] >= 1).per("sentence")
+        ...     == (E[part("tag") == "VERB"].per("sentence") >= 1))
+        True
+        """
+        if self.over is not None:
+            raise InvalidInputError("max_over is grouped inside: write max_over(column, E[...].per(...)).penalty(...)")
+        return replace(self, groups=merge_groups(self.groups, check_groups(columns)) or ())
+
+    def slack(self, *, penalty: float | None = None, bound: float | None = None, norm: Norm = "l2") -> Constraint:
+        """Allow violations, at a price or up to a bound.
+
+        Parameters
+        ----------
+        penalty : float, optional
+            Nats per unit of ``norm`` of the violations ([Ganchev2010] eq. 22); positive.
+        bound : float, optional
+            Largest ``norm`` of the violations ([Ganchev2010] eq. 6); positive. Exactly one of both is given.
+        norm : {"l1", "l2", "linf"}
+            Over the rows of each instance, or over all rows where the scope is the corpus.
+
+        Examples
+        --------
+        >>> from spectrem.constraints import E, part
+        >>> (E[part("tag") == "VERB"] >= 1).per("sentence").slack(penalty=10, norm="l2")
+        (E[part("tag") == "VERB"] >= 1).per("sentence").slack(penalty=10, norm="l2")
+        """
+        if self.over is not None:
+            raise InvalidInputError("max_over(...).penalty(...) is slack already; leave .slack(...) out")
+        return replace(self, allowance=make_slack(penalty, bound, norm))
+
+    def named(self, name: str) -> Constraint:
+        """Give the name that errors and reports use.
+
+        Examples
+        --------
+        >>> from spectrem.constraints import E, part
+        >>> (E[part("tag") == "VERB"] <= 9).named("few verbs").name
+        'few verbs'
+        """
+        return replace(self, label=_check_name(name))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Constraint) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def __bool__(self) -> bool:
+        raise InvalidInputError(
+            f"{self!r} is a constraint, neither true nor false; for two bounds write E[...].between(low, high) "
+            "in place of low <= E[...] <= high"
+        )
+
+    def __repr__(self) -> str:
+        groups = groups_text(self.groups) if self.groups else ""
+        if self.over is not None:
+            assert self.allowance is not None
+            inner = repr(replace(self.expression, groups=self.groups or None))
+            text = f"max_over({quote(self.over)}, {inner}).penalty({self.allowance.strength!r})"
+            return text + _name_text(self.label)
+        rest = groups + _slack_text(self.allowance) + _name_text(self.label)
+        if self.lower is not None and self.upper is not None and not self.equality:
+            left = repr(self.expression) if self.expression.is_single else f"({self.expression!r})"
+            return f"{left}.between({self.lower!r}, {self.upper!r}){rest}"
+        sign, bound = ("==" if self.equality else "<=", self.upper) if self.upper is not None else (">=", self.lower)
+        text = f"{self.expression!r} {sign} {bound!r}"
+        return f"({text}){rest}" if rest else text
+
+
+@dataclass(frozen=True, eq=False)
+class MaxOver:
+    """The largest expectation over a column, waiting for its :meth:`penalty`; see :func:`max_over`."""
+
+    column: str
+    expression: Expectation
+
+    def penalty(self, strength: float) -> Constraint:
+        """Pay ``strength`` nats per unit of the maximum, added over groups."""
+        return Constraint(
+            replace(self.expression, groups=None),
+            None,
+            Expectation(()),
+            self.expression.groups or (),
+            make_slack(strength, None, "linf"),
+            over=self.column,
+        )
+
+    def __repr__(self) -> str:
+        return f"max_over({quote(self.column)}, {self.expression!r})"
+
+
+def max_over(column: str, expression: Expectation) -> MaxOver:
+    """The ℓ1/ℓ∞ penalty: per group, the largest expectation over the values of ``column``.
+
+    Minimises ``strength * sum over groups of max over column of expression``, [Ganchev2010] §8: few groups
+    are used at all. Use when few tags per word, or few relations per pattern, are expected.
+
+    Parameters
+    ----------
+    column : str
+        For example ``"occurrence"``: the tokens of each word.
+    expression : Expectation
+        Grouped by ``.per``, for example ``E[...].per("word", "tag")``.
+
+    Returns
+    -------
+    MaxOver
+        Call its ``penalty(strength)``.
+
+    Examples
+    --------
+    >>> from spectrem.constraints import E, part
+    >>> max_over("occurrence", E[part("frequency") >= 10].per("word", "tag")).penalty(32)
+    max_over("occurrence", E[part("frequency") >= 10].per("word", "tag")).penalty(32)
+    """
+    if not isinstance(column, str) or not isinstance(expression, Expectation):
+        raise InvalidInputError(
+            'max_over takes the name of a column and an expectation, as max_over("occurrence", E[...].per("word")), '
+            f"got {column!r} and {expression!r}"
+        )
+    if column in (expression.groups or ()):
+        raise InvalidInputError(f"max_over: {quote(column)} must not be among the groups of {expression!r}; drop it")
+    if not any(term.kind == "expectation" for term in expression.terms):
+        raise InvalidInputError(f"max_over needs an expectation E[...], got the constant {expression!r}")
+    return MaxOver(column, expression)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LinearConstraint:
+    """Rows given as a sparse matrix over the parts of one batch; see :func:`linear`."""
+
+    matrix: sp.csr_array
+    bounds: NDArray[np.float64]
+    sense: Sense
+    label: str
+    scope: Literal["instance", "corpus"]
+    allowance: Slack | None = field(default=None)
+
+    @property
+    def name(self) -> str:
+        return self.label
+
+    def slack(self, *, penalty: float | None = None, bound: float | None = None, norm: Norm = "l2") -> LinearConstraint:
+        """As :meth:`Constraint.slack`."""
+        return replace(self, allowance=make_slack(penalty, bound, norm))
+
+    def named(self, name: str) -> LinearConstraint:
+        """As :meth:`Constraint.named`."""
+        return replace(self, label=_check_name(name))
+
+    def __repr__(self) -> str:
+        rows, parts = self.matrix.shape
+        text = f"<{rows} x {parts} matrix, {self.matrix.nnz} stored>"
+        return f"linear({text}, b, {quote(self.sense)}, name={quote(self.label)}, scope={quote(self.scope)})" + (
+            _slack_text(self.allowance)
+        )
+
+
+class CustomConstraint(Protocol):
+    """A user's own constraint: any object with this one method."""
+
+    def rows(self, structure: Structure) -> Constraint | LinearConstraint:
+        """What it demands of one batch; with several shards, the same number of corpus rows for each."""
+        ...
+
+
+AnyConstraint = Constraint | LinearConstraint | CustomConstraint
+
+
+def linear(
+    U: sp.sparray | sp.spmatrix | ArrayLike,
+    b: ArrayLike,
+    sense: Sense = "<=",
+    *,
+    name: str = "linear",
+    scope: Literal["instance", "corpus"] = "corpus",
+) -> LinearConstraint:
+    """Constraints ``U @ mu <= b`` (or ``>=``, ``==``) on the unary marginals of one batch, given as they are.
+
+    Parameters
+    ----------
+    U : sparse array or array of shape (n_rows, n_unary)
+        Finite coefficients.
+    b : float or array of shape (n_rows,)
+        Finite bounds.
+    sense : {"<=", ">=", "=="}
+    name : str
+        How errors and reports call it.
+    scope : {"instance", "corpus"}
+        ``"instance"`` if every row stays inside one instance.
+
+    Returns
+    -------
+    LinearConstraint
+
+    Raises
+    ------
+    InvalidInputError
+        If shapes do not fit, a number is not finite, or an option is unknown.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> linear(np.array([[1.0, 0.0, 1.0]]), 1.0, "==", name="both or none")
+    linear(<1 x 3 matrix, 2 stored>, b, "==", name="both or none", scope="corpus")
+    """
+    if sense not in ("<=", ">=", "=="):
+        raise InvalidInputError(f'linear: sense must be "<=", ">=" or "==", got {sense!r}')
+    if scope not in ("instance", "corpus"):
+        raise InvalidInputError(f'linear: scope must be "instance" or "corpus", got {scope!r}')
+    matrix = sp.csr_array(U if sp.issparse(U) else np.atleast_2d(np.asarray(U)), dtype=np.float64, copy=True)
+    bounds = np.asarray(b, dtype=np.float64)
+    if bounds.ndim > 1 or (bounds.ndim == 1 and len(bounds) != matrix.shape[0]):
+        raise InvalidInputError(
+            f"linear: b needs one number or one per row of U, got shape {bounds.shape} for {matrix.shape[0]} rows"
+        )
+    if not np.isfinite(matrix.data).all() or not np.isfinite(bounds).all():
+        raise InvalidInputError("linear: U and b must be finite, got NaN or infinity; leave rows without a bound out")
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    return LinearConstraint(matrix, np.broadcast_to(bounds, matrix.shape[0]).copy(), sense, _check_name(name), scope)
+
+
+def make_slack(penalty: float | None, bound: float | None, norm: Norm) -> Slack:
+    """A validated :class:`Slack`."""
+    if (penalty is None) == (bound is None):
+        raise InvalidInputError(
+            f"slack takes exactly one of penalty= and bound=, got penalty={penalty!r} and bound={bound!r}"
+        )
+    if norm not in ("l1", "l2", "linf"):
+        raise InvalidInputError(f'slack: norm must be "l1", "l2" or "linf", got {norm!r}')
+    strength = penalty if penalty is not None else bound
+    if not isinstance(strength, (int, float, np.integer, np.floating)) or not (0 < strength < math.inf):
+        which = "penalty" if penalty is not None else "bound"
+        raise InvalidInputError(
+            f"slack: {which} must be a positive finite number, got {strength!r}; for no slack leave slack out"
+        )
+    value = float(strength)
+    return Slack("penalty" if penalty is not None else "bound", norm, int(value) if value.is_integer() else value)
+
+
+def _check_name(name: str) -> str:
+    if not isinstance(name, str) or not name:
+        raise InvalidInputError(f"a constraint's name must be a text that is not empty, got {name!r}")
+    return name
+
+
+def _slack_text(slack: Slack | None) -> str:
+    return "" if slack is None else f".slack({slack.kind}={slack.strength!r}, norm={quote(slack.norm)})"
+
+
+def _name_text(name: str | None) -> str:
+    return "" if name is None else f".named({quote(name)})"

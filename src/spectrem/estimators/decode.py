@@ -1,0 +1,69 @@
+"""From posteriors or scores of a shard of sentence pairs to links."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem.data import Links, symmetrize
+from spectrem.exceptions import InvalidInputError
+from spectrem.models.alignment import AlignmentModel, AlignmentParameters, BitextShard
+
+Decode = Literal["posterior", "viterbi", "forward", "backward", "intersection", "union", "grow-diag-final-and"]
+DECODES: tuple[str, ...] = get_args(Decode)
+
+
+def links_above(shard: BitextShard, mass: NDArray[np.float64], threshold: float) -> Links:
+    """Cells with more than ``threshold`` of mass (minimum Bayes risk decoding, [Ganchev2010] section 5)."""
+    chosen = np.flatnonzero(mass > threshold)
+    cell_offsets = shard.pairs.cell_offsets
+    sentence = np.searchsorted(cell_offsets, chosen, side="right") - 1
+    source, target = np.divmod(chosen - cell_offsets[sentence], shard.target_lengths[sentence])
+    return Links.from_arrays(sentence, source, target, n_sentences=len(shard.source_lengths))
+
+
+def viterbi_links(
+    model: AlignmentModel, params: AlignmentParameters, shard: BitextShard, decode: str
+) -> Links:
+    """Best alignment of each direction under the model alone, one of them or both merged."""
+    structure, scores = model.scores(params, shard)
+    choices = structure.decode(scores)
+    n_target = int(shard.target_lengths.sum())
+    forward = _links(shard.target_lengths, choices[:n_target], backward=False)
+    if decode in ("viterbi", "forward"):
+        return forward
+    backward = _links(shard.source_lengths, choices[n_target:], backward=True)
+    if decode == "backward":
+        return backward
+    return symmetrize(forward, backward, decode)  # type: ignore[arg-type]
+
+
+def concatenate_links(parts: list[Links]) -> Links:
+    """Links of consecutive runs of sentences as those of one run."""
+    if not parts:
+        return Links.from_pairs([])
+    starts = np.cumsum([0] + [part.n_links for part in parts])
+    offsets = [part.offsets[:-1] + start for part, start in zip(parts, starts, strict=False)]
+    return Links(
+        np.concatenate([*offsets, starts[-1:]]),
+        np.concatenate([part.source for part in parts]),
+        np.concatenate([part.target for part in parts]),
+        np.concatenate([part.sure for part in parts]),
+    )
+
+
+def check_decode(decode: str) -> None:
+    """Raise unless ``decode`` names a way to decode."""
+    if decode not in DECODES:
+        raise InvalidInputError(f"decode must be one of {', '.join(DECODES)}, got {decode!r}")
+
+
+def _links(lengths: NDArray[np.int64], choices: NDArray[np.int64], *, backward: bool) -> Links:
+    sentence = np.repeat(np.arange(len(lengths)), lengths)
+    place = np.arange(len(choices)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    linked = choices >= 0
+    sentence, place, choice = sentence[linked], place[linked], choices[linked]
+    source, target = (place, choice) if backward else (choice, place)
+    return Links.from_arrays(sentence, source, target, n_sentences=len(lengths))

@@ -1,0 +1,563 @@
+"""WordAligner: unsupervised word alignment of a bitext under constraints."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+
+from spectrem.constraints import agreement, fertility
+from spectrem.constraints.constraint import AnyConstraint
+from spectrem.data import Bitext, Links, Vocabulary, encode_bitext
+from spectrem.estimators import storage
+from spectrem.estimators.decode import Decode, check_decode, concatenate_links, links_above, viterbi_links
+from spectrem.exceptions import InvalidInputError, NotFittedError
+from spectrem.execution import Executor, Serial, Threads
+from spectrem.inference import FixedStep, project
+from spectrem.learning import Anneal, Constant, ProjectedEStep, Record, Schedule, Stopping, run_em
+from spectrem.learning.schedule import check_gamma
+from spectrem.metrics import alignment_scores
+from spectrem.models.alignment import (
+    AlignmentModel,
+    AlignmentParameters,
+    BitextShard,
+    CoupledEStep,
+    DirectionParameters,
+    PairTable,
+    build_shards,
+    lexical_priors,
+)
+
+Lines: TypeAlias = Sequence[str]
+_LAYOUT = 1
+_MODELS = ("ibm1", "ibm2", "hmm")
+
+
+@dataclass(frozen=True)
+class LinkPosteriors:
+    """Probabilities of links of some sentence pairs, both directions.
+
+    Attributes
+    ----------
+    source_lengths, target_lengths : ndarray of shape (n_pairs,), int
+    forward, backward : list of ndarray of shape (source length, target length)
+        ``forward[n][i, j]``: probability that target word j was produced by source word i; ``backward[n][i, j]``
+        that source word i was produced by target word j. What is missing to 1 belongs to NULL.
+    """
+
+    source_lengths: NDArray[np.int64]
+    target_lengths: NDArray[np.int64]
+    forward: list[NDArray[np.float64]]
+    backward: list[NDArray[np.float64]]
+
+    @property
+    def average(self) -> list[NDArray[np.float64]]:
+        """Mean of both directions."""
+        return [(f + b) / 2 for f, b in zip(self.forward, self.backward, strict=True)]
+
+
+class WordAligner(BaseEstimator):
+    """Align the words of sentence pairs without labelled data.
+
+    IBM Model 1, then (by default) an HMM are trained in both directions at once by EM whose posteriors are projected
+    onto constraints: by default both directions must agree on every link ([Graca2007] section 4.1.2, [Ganchev2010] section 5,
+    [Samdani2012] section 5). NULL keeps the last position ([OchNey2003]); jump widths are shared by all sentences
+    ([Vogel1996], [Liang2006]); rare words are helped by their stems and by words that look alike
+    (`spectrem.models.alignment.LexicalPrior`).
+
+    Parameters
+    ----------
+    model : {"hmm", "ibm2", "ibm1"}
+        The last stage; all start with IBM Model 1.
+    constraints : sequence of {"agreement", "fertility"} or of constraints
+        Names, or constraints in the language of `spectrem.E` over the columns sentence, direction, source, target, state.
+    gamma : float
+        0 or greater, or -inf, of the last stage: 1 is posterior regularisation, 0 constraint-driven learning
+        (by linear programme), between them unified EM. Model 1, when it is not the last stage, uses 1.
+    beta_min : float, optional
+        Anneal the last stage from gamma = 1 / beta_min down to ``gamma``.
+    iterations : int
+        Of the last stage (for every gamma when annealing).
+    model1_iterations : int
+        Of Model 1 as first stage.
+    null_probability : float
+        p0, in (0, 1).
+    max_jump : int
+        Widest jump with a potential of its own.
+    stem_strength, cognate_strength : float
+        Pseudo-counts of the lexical prior; 0 and 0 train by maximum likelihood.
+    max_fertility : float
+        Bound of the constraint "fertility".
+    dual_steps, step_size : int, float
+        Fixed gradient steps R and eta on the multipliers, what [Samdani2012] ran. ``dual_steps=0`` solves to
+        convergence by the generic solvers, slowly.
+    alpha : float
+        Strength of the constraints, in [0, 1] ([Ganchev2010] appendix A).
+    decode : {"posterior", "viterbi", "forward", "backward", "intersection", "union", "grow-diag-final-and"}
+        ``posterior`` keeps links whose mean posterior exceeds ``threshold``; the others use the best alignment of each
+        direction: one of them ("viterbi" is "forward") or both merged.
+    project : bool
+        Whether posteriors are projected onto the constraints when decoding too.
+    threshold : float
+        In [0, 1).
+    max_length : int, optional
+        Train only on pairs with no more words on either side; longer ones are still aligned.
+    n_threads : int, optional
+        By default one per processor. Results do not depend on it.
+    on_iteration : callable, optional
+        Called with the `spectrem.learning.Record` of every iteration.
+
+    Attributes
+    ----------
+    params_ : AlignmentParameters
+    table_ : PairTable
+    history_ : list of Record
+        All stages.
+    threshold_ : float
+        ``threshold``, or what `tune` chose.
+    gamma_ : float
+        Used for decoding.
+
+    Examples
+    --------
+    >>> from spectrem.datasets import make_bitext
+    >>> bitext = make_bitext(300, seed=1)
+    >>> aligner = WordAligner(n_threads=1).fit(bitext.source, bitext.target)
+    >>> links = aligner.predict(bitext.source[:2], bitext.target[:2])
+    >>> links.n_sentences
+    2
+    """
+
+    def __init__(
+        self,
+        model: Literal["hmm", "ibm2", "ibm1"] = "hmm",
+        *,
+        constraints: Sequence[str | AnyConstraint] = ("agreement",),
+        gamma: float = 1.0,
+        beta_min: float | None = None,
+        iterations: int = 3,
+        model1_iterations: int = 5,
+        null_probability: float = 0.1,
+        max_jump: int = 100,
+        stem_strength: float = 10.0,
+        cognate_strength: float = 2.0,
+        max_fertility: float = 1.0,
+        dual_steps: int = 5,
+        step_size: float = 1.0,
+        alpha: float = 1.0,
+        decode: Decode = "posterior",
+        project: bool = True,
+        threshold: float = 0.45,
+        max_length: int | None = None,
+        n_threads: int | None = None,
+        on_iteration: Callable[[Record], None] | None = None,
+    ) -> None:
+        self.model = model
+        self.constraints = constraints
+        self.gamma = gamma
+        self.beta_min = beta_min
+        self.iterations = iterations
+        self.model1_iterations = model1_iterations
+        self.null_probability = null_probability
+        self.max_jump = max_jump
+        self.stem_strength = stem_strength
+        self.cognate_strength = cognate_strength
+        self.max_fertility = max_fertility
+        self.dual_steps = dual_steps
+        self.step_size = step_size
+        self.alpha = alpha
+        self.decode = decode
+        self.project = project
+        self.threshold = threshold
+        self.max_length = max_length
+        self.n_threads = n_threads
+        self.on_iteration = on_iteration
+
+    def fit(
+        self,
+        source: Bitext | Lines,
+        target: Lines | None = None,
+        *,
+        known: Sequence[Sequence[tuple[int, int]] | None] | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> WordAligner:
+        """Train on a bitext.
+
+        Parameters
+        ----------
+        source : Bitext, or sequence of str
+            Tokenised lines when ``target`` is given.
+        target : sequence of str, optional
+        known : sequence of (sequence of (source, target) or None), optional
+            Given links of some pairs, None for the others: words without a link are NULL's.
+        sample_weight : array-like of shape (n_pairs,), optional
+
+        Returns
+        -------
+        WordAligner
+            Itself.
+
+        Raises
+        ------
+        InvalidInputError
+            If a parameter or the input breaks its rule.
+        """
+        self._check()
+        bitext = _as_bitext(source, target)
+        weights = _as_weights(sample_weight, bitext.n_pairs)
+        bitext, weights, links = self._select(bitext, weights, known)
+        table, shards = build_shards(bitext, weights=weights, known=links)
+        self.table_ = table
+        self.source_vocabulary_, self.target_vocabulary_ = bitext.source_vocabulary, bitext.target_vocabulary
+        priors = lexical_priors(
+            table,
+            bitext.source_vocabulary.words,
+            bitext.target_vocabulary.words,
+            np.bincount(bitext.source_tokens, minlength=table.n_source_words),
+            np.bincount(bitext.target_tokens, minlength=table.n_target_words),
+            stem_strength=self.stem_strength,
+            cognate_strength=self.cognate_strength,
+        )
+        self.history_: list[Record] = []
+        self.threshold_, self.gamma_ = self.threshold, self.gamma
+        model = AlignmentModel(table, chain=False, learn_positions=False, forward_prior=priors[0], backward_prior=priors[1])
+        params = model.initial(self.max_jump, self.null_probability)
+        if self.model != "ibm1":
+            params = self._train(model, shards, params, Constant(1.0), self.model1_iterations)
+            model = AlignmentModel(
+                table,
+                chain=self.model == "hmm",
+                learn_positions=True,
+                forward_prior=priors[0],
+                backward_prior=priors[1],
+            )
+        schedule: Schedule = Constant(self.gamma)
+        if self.beta_min is not None:
+            schedule = Anneal(self.beta_min, 1.0 / self.gamma)
+        self.model_ = model
+        self.params_ = self._train(model, shards, params, schedule, self.iterations)
+        return self
+
+    def predict(self, source: Bitext | Lines, target: Lines | None = None) -> Links:
+        """Links of every sentence pair, trained on or new; pairs with an empty side have none.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
+        return concatenate_links(list(self.iter_predict(source, target)))
+
+    def iter_predict(self, source: Bitext | Lines, target: Lines | None = None) -> Iterator[Links]:
+        """The links of `predict`, some hundreds of sentence pairs at a time and in order."""
+        shards = self._shards(source, target)
+        return self._executor().map(self._decode, shards)
+
+    def predict_proba(self, source: Bitext | Lines, target: Lines | None = None) -> LinkPosteriors:
+        """Posterior probabilities of all links, projected onto the constraints if ``project``."""
+        parts = list(self.iter_predict_proba(source, target))
+        return LinkPosteriors(
+            np.concatenate([np.zeros(0, np.int64)] + [part.source_lengths for part in parts]),
+            np.concatenate([np.zeros(0, np.int64)] + [part.target_lengths for part in parts]),
+            [matrix for part in parts for matrix in part.forward],
+            [matrix for part in parts for matrix in part.backward],
+        )
+
+    def iter_predict_proba(self, source: Bitext | Lines, target: Lines | None = None) -> Iterator[LinkPosteriors]:
+        """The posteriors of `predict_proba`, some hundreds of sentence pairs at a time and in order."""
+        return self._executor().map(partial(self._matrices, self.gamma_), self._shards(source, target))
+
+    def score(self, source: Bitext | Lines, target: Lines | None, gold: Links) -> float:
+        """1 - alignment error rate ([OchNey2003]) against gold links."""
+        return 1.0 - alignment_scores(self.predict(source, target), gold).aer
+
+    def tune(
+        self, source: Bitext | Lines, target: Lines | None, gold: Links, *, gammas: Sequence[float] | None = None
+    ) -> WordAligner:
+        """Choose ``threshold_`` (and ``gamma_`` of decoding, among ``gammas``) with the least error on gold links.
+
+        Among equally good thresholds the middle one is taken.
+        """
+        shards = self._shards(source, target)
+        best: tuple[float, float, float] | None = None
+        for gamma in gammas or [self.gamma_]:
+            masses = [np.mean(self._posteriors(shard, gamma), axis=0) for shard in shards]
+            grid = np.round(np.arange(0.05, 0.96, 0.025), 3)
+            errors = np.array([
+                alignment_scores(
+                    concatenate_links([links_above(s, m, t) for s, m in zip(shards, masses, strict=True)]), gold
+                ).aer
+                for t in grid
+            ])  # fmt: skip
+            ties = np.flatnonzero(errors <= errors.min() + 1e-12)
+            threshold = float(grid[ties[len(ties) // 2]])
+            if best is None or errors.min() < best[0]:
+                best = (float(errors.min()), threshold, gamma)
+        assert best is not None
+        _, self.threshold_, self.gamma_ = best
+        return self
+
+    def lexicon(self, min_probability: float = 0.01) -> Iterator[tuple[str, str, float, float]]:
+        """Word pairs with p(target | source) and p(source | target), if either reaches ``min_probability``."""
+        self._check_fitted()
+        forward, backward = self.params_.forward.translation[:-1], self.params_.backward.translation[:-1]
+        kept = np.flatnonzero(np.maximum(forward, backward) >= min_probability)
+        sources, targets = self.table_.sources, self.table_.targets
+        for k in kept:
+            yield (
+                self.source_vocabulary_.words[sources[k]],
+                self.target_vocabulary_.words[targets[k]],
+                float(forward[k]),
+                float(backward[k]),
+            )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted aligner to one file of JSON and arrays."""
+        self._check_fitted()
+        settings = {name: value for name, value in self.get_params().items() if name != "on_iteration"}
+        if any(not isinstance(constraint, str) for constraint in self.constraints):
+            raise InvalidInputError("constraints must be names to be saved; fit with names, or keep the object itself")
+        settings["constraints"] = list(self.constraints)
+        settings["fitted"] = {
+            "threshold": self.threshold_,
+            "gamma": self.gamma_,
+            "n_source_words": len(self.source_vocabulary_),
+            "n_target_words": len(self.target_vocabulary_),
+        }
+        arrays = {
+            "source_words": storage.pack_words(self.source_vocabulary_.words),
+            "target_words": storage.pack_words(self.target_vocabulary_.words),
+            "row_offsets": self.table_.row_offsets,
+            "targets": self.table_.targets,
+        }
+        for name, side in (("forward", self.params_.forward), ("backward", self.params_.backward)):
+            arrays |= {f"{name}_translation": side.translation, f"{name}_null": side.null, f"{name}_jump": side.jump}
+        storage.save_arrays(path, "WordAligner", _LAYOUT, settings, arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> WordAligner:
+        """Read an aligner that `save` wrote.
+
+        Raises
+        ------
+        InvalidInputError
+            If the file is missing, damaged or foreign.
+        """
+        settings, arrays = storage.load_arrays(path, "WordAligner", _LAYOUT)
+        try:
+            fitted = settings.pop("fitted")
+            aligner = cls(**settings)
+            aligner._check()
+            words = (
+                storage.unpack_words(arrays["source_words"], fitted["n_source_words"]),
+                storage.unpack_words(arrays["target_words"], fitted["n_target_words"]),
+            )
+            aligner.source_vocabulary_, aligner.target_vocabulary_ = Vocabulary(words[0]), Vocabulary(words[1])
+            aligner.table_ = PairTable(arrays["row_offsets"], arrays["targets"], len(words[1]))
+            sides = [
+                DirectionParameters(
+                    arrays[f"{name}_translation"], arrays[f"{name}_null"], arrays[f"{name}_jump"], aligner.null_probability
+                )
+                for name in ("forward", "backward")
+            ]
+            aligner.threshold_, aligner.gamma_ = float(fitted["threshold"]), float(fitted["gamma"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InvalidInputError(
+                f"{path}: a damaged WordAligner ({type(error).__name__}: {error}); save the model again"
+            ) from None
+        aligner.params_ = AlignmentParameters(*sides)
+        aligner.model_ = AlignmentModel(
+            aligner.table_, chain=aligner.model == "hmm", learn_positions=aligner.model != "ibm1"
+        )
+        aligner.history_ = []
+        return aligner
+
+    def _check(self) -> None:
+        if self.model not in _MODELS:
+            raise InvalidInputError(f"model must be one of {', '.join(_MODELS)}, got {self.model!r}")
+        for constraint in self.constraints:
+            if isinstance(constraint, str) and constraint not in ("agreement", "fertility"):
+                raise InvalidInputError(
+                    f"constraints must be 'agreement', 'fertility' or constraints made with E, got {constraint!r}"
+                )
+        check_gamma(self.gamma)
+        check_decode(self.decode)
+        if self.beta_min is not None and self.gamma <= 0:
+            raise InvalidInputError(f"beta_min anneals towards a gamma above 0, got gamma {self.gamma}; drop one of them")
+        for name, low, high in (
+            ("null_probability", 0.0, 1.0),
+            ("threshold", 0.0, 1.0),
+            ("alpha", 0.0, 1.0),
+        ):
+            value = getattr(self, name)
+            inside = low < value < high if name == "null_probability" else low <= value <= high
+            if not inside:
+                raise InvalidInputError(f"{name} must lie between {low:g} and {high:g}, got {value}")
+        for name, least in (("iterations", 1), ("model1_iterations", 0), ("max_jump", 1), ("dual_steps", 0)):
+            if getattr(self, name) < least:
+                raise InvalidInputError(f"{name} must be at least {least}, got {getattr(self, name)}")
+        for name in ("stem_strength", "cognate_strength"):
+            if not getattr(self, name) >= 0:
+                raise InvalidInputError(f"{name} must be at least 0, got {getattr(self, name)}; 0 switches it off")
+        for name in ("step_size", "max_fertility"):
+            if not getattr(self, name) > 0:
+                raise InvalidInputError(f"{name} must be positive, got {getattr(self, name)}")
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "params_"):
+            raise NotFittedError("this WordAligner is not fitted yet; call fit, or load a saved one")
+
+    def _select(
+        self,
+        bitext: Bitext,
+        weights: NDArray[np.float64],
+        known: Sequence[Sequence[tuple[int, int]] | None] | None,
+    ) -> tuple[Bitext, NDArray[np.float64], Links | None]:
+        """Drop pairs that are too long, and move those with known links to the end."""
+        if known is not None and len(known) != bitext.n_pairs:
+            raise InvalidInputError(
+                f"known must have one entry per sentence pair ({bitext.n_pairs}), got {len(known)}; use None where unknown"
+            )
+        kept = np.ones(bitext.n_pairs, np.bool_)
+        if self.max_length is not None:
+            kept = np.maximum(bitext.source_lengths, bitext.target_lengths) <= self.max_length
+        if kept.all() and known is None:
+            return bitext, weights, None
+        given = np.array([known is not None and known[n] is not None for n in range(bitext.n_pairs)], np.bool_)
+        order = np.concatenate([np.flatnonzero(kept & ~given), np.flatnonzero(given)])
+        links = None
+        if known is not None:
+            links = Links.from_pairs([known[n] or [] for n in np.flatnonzero(given)])
+            _check_known(bitext.take(np.flatnonzero(given)), links)
+        return bitext.take(order), weights[order], links
+
+    def _train(
+        self,
+        model: AlignmentModel,
+        shards: list[BitextShard],
+        params: AlignmentParameters,
+        schedule: Schedule,
+        iterations: int,
+    ) -> AlignmentParameters:
+        result = run_em(
+            model,
+            self._estep(model, min(schedule.gammas())),
+            shards,
+            params,
+            schedule=schedule,
+            stopping=Stopping(iterations),
+            executor=self._executor(),
+            on_iteration=self.on_iteration,
+        )
+        self.history_ += result.history
+        return result.params
+
+    def _estep(self, model: AlignmentModel, gamma: float) -> CoupledEStep | ProjectedEStep:
+        named = all(isinstance(constraint, str) for constraint in self.constraints)
+        if named and gamma > 0 and self.alpha == 1 and (self.dual_steps > 0 or not self.constraints):
+            return self._coupled(model, self.constraints)
+        solver = FixedStep(self.dual_steps, self.step_size) if self.dual_steps > 0 and gamma >= 0 else None
+        return ProjectedEStep(model, self._made_constraints(), solver=solver, alpha=self.alpha)
+
+    def _coupled(self, model: AlignmentModel, names: Sequence[Any]) -> CoupledEStep:
+        return CoupledEStep(
+            model,
+            agreement="agreement" in names,
+            max_fertility=self.max_fertility if "fertility" in names else np.inf,
+            steps=self.dual_steps,
+            step_size=self.step_size,
+        )
+
+    def _made_constraints(self) -> list[AnyConstraint]:
+        made = {"agreement": agreement, "fertility": partial(fertility, self.max_fertility)}
+        return [made[c]() if isinstance(c, str) else c for c in self.constraints]
+
+    def _shards(self, source: Bitext | Lines, target: Lines | None) -> list[BitextShard]:
+        self._check_fitted()
+        vocabularies = (self.source_vocabulary_, self.target_vocabulary_)
+        bitext = _as_bitext(source, target, vocabularies)
+        return build_shards(bitext, self.table_)[1]
+
+    def _decode(self, shard: BitextShard) -> Links:
+        if self.decode == "posterior":
+            return links_above(shard, np.mean(self._posteriors(shard, self.gamma_), axis=0), self.threshold_)
+        return viterbi_links(self.model_, self.params_, shard, self.decode)
+
+    def _posteriors(self, shard: BitextShard, gamma: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        estep = self._estep(self.model_, gamma)
+        if not self.project and gamma > 0:
+            return self._coupled(self.model_, ()).posteriors(self.params_, shard, gamma)
+        if isinstance(estep, CoupledEStep):
+            return estep.posteriors(self.params_, shard, gamma)
+        structure, scores = self.model_.scores(self.params_, shard)
+        rows = estep.compile(structure) if self.project else None
+        projection = project(structure, scores, rows, gamma, solver=estep.solver)
+        return self.model_.cell_masses(shard, projection.marginals)
+
+    def _matrices(self, gamma: float, shard: BitextShard) -> LinkPosteriors:
+        sources, targets = shard.source_lengths, shard.target_lengths
+        forward, backward = (
+            [
+                mass[begin : begin + n * m].reshape(n, m)
+                for begin, n, m in zip(shard.pairs.cell_offsets, sources, targets, strict=False)
+            ]
+            for mass in self._posteriors(shard, gamma)
+        )
+        return LinkPosteriors(sources, targets, forward, backward)
+
+    def _executor(self) -> Executor:
+        n_threads = self.n_threads or os.cpu_count() or 1
+        return Threads(n_threads) if n_threads > 1 else Serial()
+
+
+def _as_bitext(
+    source: Bitext | Lines, target: Lines | None, vocabularies: tuple[Vocabulary, Vocabulary] | None = None
+) -> Bitext:
+    if isinstance(source, Bitext):
+        return source if vocabularies is None else _recode(source, vocabularies)
+    if target is None:
+        raise InvalidInputError("target must be given when source is a sequence of lines; or pass one Bitext")
+    return encode_bitext(source, target, vocabularies=vocabularies)
+
+
+def _recode(bitext: Bitext, vocabularies: tuple[Vocabulary, Vocabulary]) -> Bitext:
+    """The same sentences with the word numbers of other vocabularies."""
+    tokens = []
+    for own, known, numbers in (
+        (bitext.source_vocabulary, vocabularies[0], bitext.source_tokens),
+        (bitext.target_vocabulary, vocabularies[1], bitext.target_tokens),
+    ):
+        if own.words == known.words:
+            tokens.append(numbers)
+        else:
+            renumbered = np.append(known.lookup(own.words), np.int32(-1))
+            tokens.append(renumbered[numbers])
+    return Bitext(tokens[0], bitext.source_offsets, tokens[1], bitext.target_offsets, *vocabularies)
+
+
+def _as_weights(sample_weight: ArrayLike | None, n_pairs: int) -> NDArray[np.float64]:
+    if sample_weight is None:
+        return np.ones(n_pairs)
+    weights = np.asarray(sample_weight, np.float64)
+    if weights.shape != (n_pairs,) or not (np.isfinite(weights) & (weights >= 0)).all():
+        raise InvalidInputError(
+            f"sample_weight must hold {n_pairs} finite numbers of at least 0, one per sentence pair, got an array of shape "
+            f"{weights.shape} with minimum {weights.min(initial=np.inf):g}"
+        )
+    return weights
+
+
+def _check_known(bitext: Bitext, links: Links) -> None:
+    for n in range(links.n_sentences):
+        for i, j in links.pairs(n):
+            if i >= bitext.source_lengths[n] or j >= bitext.target_lengths[n]:
+                raise InvalidInputError(
+                    f"known links must lie inside their sentences, got {i}-{j} for a pair of {bitext.source_lengths[n]} and "
+                    f"{bitext.target_lengths[n]} words; count words from 0"
+                )

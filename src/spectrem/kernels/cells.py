@@ -1,0 +1,79 @@
+"""Between the cells of sentence pairs (source-major) and the unary parts of one direction's alignments.
+
+A direction runs over ``steps`` (the words produced) that choose among ``states`` (the words of the other side); the
+cell of step s and state i of pair n is ``cell_offsets[n] + s + i * J`` forward and ``+ s * J + i`` backward.
+"""
+
+from numba import njit
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _anchor(s, steps, states):
+    """The state that lies as far along as step ``s``: where a Model 2 jump starts."""
+    return (2 * s + 1) * states // (2 * steps)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def score_links(
+    backward, placed, step_offsets, state_offsets, cell_offsets, cells, links, null, jump, departures, unary
+):  # fmt: skip
+    """Fill unary scores: translation by cell, NULL by token, and the place terms of Models 1 and 2 if ``placed``."""
+    width = (len(jump) - 1) // 2
+    at = 0
+    for n in range(len(step_offsets) - 1):
+        steps = step_offsets[n + 1] - step_offsets[n]
+        states = state_offsets[n + 1] - state_offsets[n]
+        step_stride = states if backward else 1
+        state_stride = 1 if backward else steps
+        for s in range(steps):
+            p = _anchor(s, steps, states)
+            for i in range(states):
+                score = links[cells[cell_offsets[n] + s * step_stride + i * state_stride]]
+                if placed:
+                    score += jump[min(max(i - p, -width), width) + width] + departures[states, p + 1]
+                unary[at + i] = score
+            unary[at + states] = null[step_offsets[n] + s]
+            at += states + 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def count_links(
+    backward, placed, step_offsets, state_offsets, cell_offsets, cells, weights, marginals,
+    links, null, jumps, departures,
+):  # fmt: skip
+    """Add the mass of unary parts to counts by cell value, by token, and (if ``placed``) of jumps and departures."""
+    width = (len(jumps) - 1) // 2
+    at = 0
+    for n in range(len(step_offsets) - 1):
+        steps = step_offsets[n + 1] - step_offsets[n]
+        states = state_offsets[n + 1] - state_offsets[n]
+        step_stride = states if backward else 1
+        state_stride = 1 if backward else steps
+        for s in range(steps):
+            p = _anchor(s, steps, states)
+            linked = 0.0
+            for i in range(states):
+                mass = weights[n] * marginals[at + i]
+                links[cells[cell_offsets[n] + s * step_stride + i * state_stride]] += mass
+                linked += mass
+                if placed:
+                    jumps[min(max(i - p, -width), width) + width] += mass
+            if placed and states > 0:
+                departures[states, p + 1] += linked
+            null[step_offsets[n] + s] += weights[n] * marginals[at + states]
+            at += states + 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def cell_masses(backward, step_offsets, state_offsets, cell_offsets, marginals, masses):
+    """Write the mass of every link to its cell."""
+    at = 0
+    for n in range(len(step_offsets) - 1):
+        steps = step_offsets[n + 1] - step_offsets[n]
+        states = state_offsets[n + 1] - state_offsets[n]
+        step_stride = states if backward else 1
+        state_stride = 1 if backward else steps
+        for s in range(steps):
+            for i in range(states):
+                masses[cell_offsets[n] + s * step_stride + i * state_stride] = marginals[at + i]
+            at += states + 1

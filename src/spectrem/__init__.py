@@ -1,3 +1,53 @@
-"""Learning with latent structure under constraints on posterior expectations."""
+"""Learning with latent structure under constraints on posterior expectations.
+
+One parameter gamma runs from hard EM (0) through EM (1) to annealing (above 1); linear constraints on posterior
+expectations guide learning at any gamma.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from spectrem.constraints import E, agreement, fertility, linear, max_over, part
+    from spectrem.estimators import WordAligner
+    from spectrem.inference import project
+    from spectrem.learning import run_em
 
 __version__ = "0.1.0"
+
+# Loaded on first use, so that importing the package (and `spectrem --help`) stays quick.
+_HOMES = {
+    "E": "constraints",
+    "WordAligner": "estimators",
+    "agreement": "constraints",
+    "fertility": "constraints",
+    "linear": "constraints",
+    "max_over": "constraints",
+    "part": "constraints",
+    "project": "inference",
+    "run_em": "learning",
+}
+
+__all__ = [
+    "E",
+    "WordAligner",
+    "agreement",
+    "fertility",
+    "linear",
+    "max_over",
+    "part",
+    "project",
+    "run_em",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(f"spectrem.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'spectrem' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -1,0 +1,5 @@
+"""Generated data sets with known structure, from seeds."""
+
+from spectrem.datasets.bitext import GeneratedBitext, make_bitext
+
+__all__ = ["GeneratedBitext", "make_bitext"]

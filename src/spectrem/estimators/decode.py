@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
@@ -15,6 +16,29 @@ Decode = Literal["posterior", "viterbi", "forward", "backward", "intersection", 
 DECODES: tuple[str, ...] = get_args(Decode)
 
 
+@dataclass(frozen=True)
+class LinkPosteriors:
+    """Probabilities of links of some sentence pairs, both directions.
+
+    Attributes
+    ----------
+    source_lengths, target_lengths : ndarray of shape (n_pairs,), int
+    forward, backward : list of ndarray of shape (source length, target length)
+        ``forward[n][i, j]``: probability that target word j was produced by source word i; ``backward[n][i, j]``
+        that source word i was produced by target word j. What is missing to 1 belongs to NULL.
+    """
+
+    source_lengths: NDArray[np.int64]
+    target_lengths: NDArray[np.int64]
+    forward: list[NDArray[np.float64]]
+    backward: list[NDArray[np.float64]]
+
+    @property
+    def average(self) -> list[NDArray[np.float64]]:
+        """Mean of both directions."""
+        return [(f + b) / 2 for f, b in zip(self.forward, self.backward, strict=True)]
+
+
 def links_above(shard: BitextShard, mass: NDArray[np.float64], threshold: float) -> Links:
     """Cells with more than ``threshold`` of mass (minimum Bayes risk decoding, [Ganchev2010] section 5)."""
     chosen = np.flatnonzero(mass > threshold)
@@ -24,9 +48,7 @@ def links_above(shard: BitextShard, mass: NDArray[np.float64], threshold: float)
     return Links.from_arrays(sentence, source, target, n_sentences=len(shard.source_lengths))
 
 
-def viterbi_links(
-    model: AlignmentModel, params: AlignmentParameters, shard: BitextShard, decode: str
-) -> Links:
+def viterbi_links(model: AlignmentModel, params: AlignmentParameters, shard: BitextShard, decode: str) -> Links:
     """Best alignment of each direction under the model alone, one of them or both merged."""
     structure, scores = model.scores(params, shard)
     choices = structure.decode(scores)

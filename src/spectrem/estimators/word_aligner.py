@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,52 +13,24 @@ from sklearn.base import BaseEstimator
 
 from spectrem.constraints import agreement, fertility
 from spectrem.constraints.constraint import AnyConstraint
-from spectrem.data import Bitext, Links, Vocabulary, encode_bitext
-from spectrem.estimators import storage
-from spectrem.estimators.decode import Decode, check_decode, concatenate_links, links_above, viterbi_links
-from spectrem.exceptions import InvalidInputError, NotFittedError
+from spectrem.data import Bitext, Links
+from spectrem.estimators import aligner_file
+from spectrem.estimators.aligner_input import Known, Lines, as_bitext, as_weights, select_pairs
+from spectrem.estimators.aligner_settings import check_settings
+from spectrem.estimators.decode import Decode, LinkPosteriors, concatenate_links, links_above, viterbi_links
+from spectrem.exceptions import NotFittedError
 from spectrem.execution import Executor, Serial, Threads
 from spectrem.inference import FixedStep, project
 from spectrem.learning import Anneal, Constant, ProjectedEStep, Record, Schedule, Stopping, run_em
-from spectrem.learning.schedule import check_gamma
 from spectrem.metrics import alignment_scores
 from spectrem.models.alignment import (
     AlignmentModel,
     AlignmentParameters,
     BitextShard,
     CoupledEStep,
-    DirectionParameters,
-    PairTable,
     build_shards,
     lexical_priors,
 )
-
-Lines: TypeAlias = Sequence[str]
-_LAYOUT = 1
-_MODELS = ("ibm1", "ibm2", "hmm")
-
-
-@dataclass(frozen=True)
-class LinkPosteriors:
-    """Probabilities of links of some sentence pairs, both directions.
-
-    Attributes
-    ----------
-    source_lengths, target_lengths : ndarray of shape (n_pairs,), int
-    forward, backward : list of ndarray of shape (source length, target length)
-        ``forward[n][i, j]``: probability that target word j was produced by source word i; ``backward[n][i, j]``
-        that source word i was produced by target word j. What is missing to 1 belongs to NULL.
-    """
-
-    source_lengths: NDArray[np.int64]
-    target_lengths: NDArray[np.int64]
-    forward: list[NDArray[np.float64]]
-    backward: list[NDArray[np.float64]]
-
-    @property
-    def average(self) -> list[NDArray[np.float64]]:
-        """Mean of both directions."""
-        return [(f + b) / 2 for f, b in zip(self.forward, self.backward, strict=True)]
 
 
 class WordAligner(BaseEstimator):
@@ -184,7 +155,7 @@ class WordAligner(BaseEstimator):
         source: Bitext | Lines,
         target: Lines | None = None,
         *,
-        known: Sequence[Sequence[tuple[int, int]] | None] | None = None,
+        known: Known | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> WordAligner:
         """Train on a bitext.
@@ -208,10 +179,10 @@ class WordAligner(BaseEstimator):
         InvalidInputError
             If a parameter or the input breaks its rule.
         """
-        self._check()
-        bitext = _as_bitext(source, target)
-        weights = _as_weights(sample_weight, bitext.n_pairs)
-        bitext, weights, links = self._select(bitext, weights, known)
+        check_settings(self)
+        bitext = as_bitext(source, target)
+        weights = as_weights(sample_weight, bitext.n_pairs)
+        bitext, weights, links = select_pairs(bitext, weights, known, self.max_length)
         table, shards = build_shards(bitext, weights=weights, known=links)
         self.table_ = table
         self.source_vocabulary_, self.target_vocabulary_ = bitext.source_vocabulary, bitext.target_vocabulary
@@ -226,7 +197,9 @@ class WordAligner(BaseEstimator):
         )
         self.history_: list[Record] = []
         self.threshold_, self.gamma_ = self.threshold, self.gamma
-        model = AlignmentModel(table, chain=False, learn_positions=False, forward_prior=priors[0], backward_prior=priors[1])
+        model = AlignmentModel(
+            table, chain=False, learn_positions=False, forward_prior=priors[0], backward_prior=priors[1]
+        )
         params = model.initial(self.max_jump, self.null_probability)
         if self.model != "ibm1":
             params = self._train(model, shards, params, Constant(1.0), self.model1_iterations)
@@ -318,27 +291,15 @@ class WordAligner(BaseEstimator):
             )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted aligner to one file of JSON and arrays."""
+        """Write the fitted aligner to one file of JSON and arrays.
+
+        Raises
+        ------
+        InvalidInputError
+            If ``constraints`` holds constraints that are not names.
+        """
         self._check_fitted()
-        settings = {name: value for name, value in self.get_params().items() if name != "on_iteration"}
-        if any(not isinstance(constraint, str) for constraint in self.constraints):
-            raise InvalidInputError("constraints must be names to be saved; fit with names, or keep the object itself")
-        settings["constraints"] = list(self.constraints)
-        settings["fitted"] = {
-            "threshold": self.threshold_,
-            "gamma": self.gamma_,
-            "n_source_words": len(self.source_vocabulary_),
-            "n_target_words": len(self.target_vocabulary_),
-        }
-        arrays = {
-            "source_words": storage.pack_words(self.source_vocabulary_.words),
-            "target_words": storage.pack_words(self.target_vocabulary_.words),
-            "row_offsets": self.table_.row_offsets,
-            "targets": self.table_.targets,
-        }
-        for name, side in (("forward", self.params_.forward), ("backward", self.params_.backward)):
-            arrays |= {f"{name}_translation": side.translation, f"{name}_null": side.null, f"{name}_jump": side.jump}
-        storage.save_arrays(path, "WordAligner", _LAYOUT, settings, arrays)
+        aligner_file.save(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> WordAligner:
@@ -349,93 +310,11 @@ class WordAligner(BaseEstimator):
         InvalidInputError
             If the file is missing, damaged or foreign.
         """
-        settings, arrays = storage.load_arrays(path, "WordAligner", _LAYOUT)
-        try:
-            fitted = settings.pop("fitted")
-            aligner = cls(**settings)
-            aligner._check()
-            words = (
-                storage.unpack_words(arrays["source_words"], fitted["n_source_words"]),
-                storage.unpack_words(arrays["target_words"], fitted["n_target_words"]),
-            )
-            aligner.source_vocabulary_, aligner.target_vocabulary_ = Vocabulary(words[0]), Vocabulary(words[1])
-            aligner.table_ = PairTable(arrays["row_offsets"], arrays["targets"], len(words[1]))
-            sides = [
-                DirectionParameters(
-                    arrays[f"{name}_translation"], arrays[f"{name}_null"], arrays[f"{name}_jump"], aligner.null_probability
-                )
-                for name in ("forward", "backward")
-            ]
-            aligner.threshold_, aligner.gamma_ = float(fitted["threshold"]), float(fitted["gamma"])
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InvalidInputError(
-                f"{path}: a damaged WordAligner ({type(error).__name__}: {error}); save the model again"
-            ) from None
-        aligner.params_ = AlignmentParameters(*sides)
-        aligner.model_ = AlignmentModel(
-            aligner.table_, chain=aligner.model == "hmm", learn_positions=aligner.model != "ibm1"
-        )
-        aligner.history_ = []
-        return aligner
-
-    def _check(self) -> None:
-        if self.model not in _MODELS:
-            raise InvalidInputError(f"model must be one of {', '.join(_MODELS)}, got {self.model!r}")
-        for constraint in self.constraints:
-            if isinstance(constraint, str) and constraint not in ("agreement", "fertility"):
-                raise InvalidInputError(
-                    f"constraints must be 'agreement', 'fertility' or constraints made with E, got {constraint!r}"
-                )
-        check_gamma(self.gamma)
-        check_decode(self.decode)
-        if self.beta_min is not None and self.gamma <= 0:
-            raise InvalidInputError(f"beta_min anneals towards a gamma above 0, got gamma {self.gamma}; drop one of them")
-        for name, low, high in (
-            ("null_probability", 0.0, 1.0),
-            ("threshold", 0.0, 1.0),
-            ("alpha", 0.0, 1.0),
-        ):
-            value = getattr(self, name)
-            inside = low < value < high if name == "null_probability" else low <= value <= high
-            if not inside:
-                raise InvalidInputError(f"{name} must lie between {low:g} and {high:g}, got {value}")
-        for name, least in (("iterations", 1), ("model1_iterations", 0), ("max_jump", 1), ("dual_steps", 0)):
-            if getattr(self, name) < least:
-                raise InvalidInputError(f"{name} must be at least {least}, got {getattr(self, name)}")
-        for name in ("stem_strength", "cognate_strength"):
-            if not getattr(self, name) >= 0:
-                raise InvalidInputError(f"{name} must be at least 0, got {getattr(self, name)}; 0 switches it off")
-        for name in ("step_size", "max_fertility"):
-            if not getattr(self, name) > 0:
-                raise InvalidInputError(f"{name} must be positive, got {getattr(self, name)}")
+        return aligner_file.load(cls(), path)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "params_"):
             raise NotFittedError("this WordAligner is not fitted yet; call fit, or load a saved one")
-
-    def _select(
-        self,
-        bitext: Bitext,
-        weights: NDArray[np.float64],
-        known: Sequence[Sequence[tuple[int, int]] | None] | None,
-    ) -> tuple[Bitext, NDArray[np.float64], Links | None]:
-        """Drop pairs that are too long, and move those with known links to the end."""
-        if known is not None and len(known) != bitext.n_pairs:
-            raise InvalidInputError(
-                f"known must have one entry per sentence pair ({bitext.n_pairs}), got {len(known)}; use None where unknown"
-            )
-        kept = np.ones(bitext.n_pairs, np.bool_)
-        if self.max_length is not None:
-            kept = np.maximum(bitext.source_lengths, bitext.target_lengths) <= self.max_length
-        if kept.all() and known is None:
-            return bitext, weights, None
-        given = np.array([known is not None and known[n] is not None for n in range(bitext.n_pairs)], np.bool_)
-        order = np.concatenate([np.flatnonzero(kept & ~given), np.flatnonzero(given)])
-        links = None
-        if known is not None:
-            links = Links.from_pairs([known[n] or [] for n in np.flatnonzero(given)])
-            _check_known(bitext.take(np.flatnonzero(given)), links)
-        return bitext.take(order), weights[order], links
 
     def _train(
         self,
@@ -481,7 +360,7 @@ class WordAligner(BaseEstimator):
     def _shards(self, source: Bitext | Lines, target: Lines | None) -> list[BitextShard]:
         self._check_fitted()
         vocabularies = (self.source_vocabulary_, self.target_vocabulary_)
-        bitext = _as_bitext(source, target, vocabularies)
+        bitext = as_bitext(source, target, vocabularies)
         return build_shards(bitext, self.table_)[1]
 
     def _decode(self, shard: BitextShard) -> Links:
@@ -514,50 +393,3 @@ class WordAligner(BaseEstimator):
     def _executor(self) -> Executor:
         n_threads = self.n_threads or os.cpu_count() or 1
         return Threads(n_threads) if n_threads > 1 else Serial()
-
-
-def _as_bitext(
-    source: Bitext | Lines, target: Lines | None, vocabularies: tuple[Vocabulary, Vocabulary] | None = None
-) -> Bitext:
-    if isinstance(source, Bitext):
-        return source if vocabularies is None else _recode(source, vocabularies)
-    if target is None:
-        raise InvalidInputError("target must be given when source is a sequence of lines; or pass one Bitext")
-    return encode_bitext(source, target, vocabularies=vocabularies)
-
-
-def _recode(bitext: Bitext, vocabularies: tuple[Vocabulary, Vocabulary]) -> Bitext:
-    """The same sentences with the word numbers of other vocabularies."""
-    tokens = []
-    for own, known, numbers in (
-        (bitext.source_vocabulary, vocabularies[0], bitext.source_tokens),
-        (bitext.target_vocabulary, vocabularies[1], bitext.target_tokens),
-    ):
-        if own.words == known.words:
-            tokens.append(numbers)
-        else:
-            renumbered = np.append(known.lookup(own.words), np.int32(-1))
-            tokens.append(renumbered[numbers])
-    return Bitext(tokens[0], bitext.source_offsets, tokens[1], bitext.target_offsets, *vocabularies)
-
-
-def _as_weights(sample_weight: ArrayLike | None, n_pairs: int) -> NDArray[np.float64]:
-    if sample_weight is None:
-        return np.ones(n_pairs)
-    weights = np.asarray(sample_weight, np.float64)
-    if weights.shape != (n_pairs,) or not (np.isfinite(weights) & (weights >= 0)).all():
-        raise InvalidInputError(
-            f"sample_weight must hold {n_pairs} finite numbers of at least 0, one per sentence pair, got an array of shape "
-            f"{weights.shape} with minimum {weights.min(initial=np.inf):g}"
-        )
-    return weights
-
-
-def _check_known(bitext: Bitext, links: Links) -> None:
-    for n in range(links.n_sentences):
-        for i, j in links.pairs(n):
-            if i >= bitext.source_lengths[n] or j >= bitext.target_lengths[n]:
-                raise InvalidInputError(
-                    f"known links must lie inside their sentences, got {i}-{j} for a pair of {bitext.source_lengths[n]} and "
-                    f"{bitext.target_lengths[n]} words; count words from 0"
-                )

@@ -1,8 +1,9 @@
 """Forward-backward and Viterbi passes of the alignment chain, one sentence pair at a time.
 
 Every target position j picks a source position i or NULL. A link from the last source position p (-1 at the
-start; NULL keeps p, [OchNey2003]) to i has potential ``unary[j, i] + jump[clip(i - p)] + departure[I, p + 1]``, so
-positions and NULL states at the same p share one future and the backward pass needs I + 1 states only.
+start; NULL keeps p, [OchNey2003]) to i scores ``unary[j, i] + jump[clip(i - p)] + departure[I, p + 1]``, the last
+p of a pair ``end[min(I - 1 - p, W)]``. Links and NULLs at the same p share one future, so the backward pass needs I + 1
+states only.
 """
 
 import numpy as np
@@ -14,7 +15,10 @@ _TOTALS_AGREE = 1e-9
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _transitions(n_source, jump, departure, gamma, into, out_of):
-    """Potentials exp(score / gamma - shift) of moving from p (row p + 1) to i, and their transpose; the shift."""
+    """Potentials exp(score / gamma - shift) of moving from p (row p + 1) to i, and their transpose.
+
+    Returns the shift, and whether a possible move underflowed.
+    """
     width = (len(jump) - 1) // 2
     shift = -np.inf
     for p in range(-1, n_source):
@@ -26,16 +30,22 @@ def _transitions(n_source, jump, departure, gamma, into, out_of):
                 shift = score
     if shift == -np.inf:
         shift = 0.0
+    lost = False
     for p in range(n_source + 1):
         for i in range(n_source):
-            into[p, i] = np.exp((into[p, i] - shift) / gamma)
-            out_of[i, p] = into[p, i]
-    return shift / gamma
+            potential = np.exp((into[p, i] - shift) / gamma)
+            lost |= potential == 0.0 and into[p, i] > -np.inf
+            into[p, i] = potential
+            out_of[i, p] = potential
+    return shift / gamma, lost
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _forward(emit, into, real, position, scale):
-    """Scaled forward pass; ``real[j, i]`` links, ``position[j + 1, p + 1]`` links and NULLs together. Returns log Z."""
+def _forward(emit, into, end, real, position, scale):
+    """Scaled forward pass; ``real[j, i]`` links, ``position[j + 1, p + 1]`` links and NULLs together.
+
+    Returns log Z and divides ``end`` by its last factor.
+    """
     n_target, n_source = emit.shape[0], emit.shape[1] - 1
     log_total = 0.0
     position[0, :] = 0.0
@@ -60,14 +70,20 @@ def _forward(emit, into, real, position, scale):
         for i in range(n_source):
             real[j, i] *= scale[j]
             position[j + 1, i + 1] = real[j, i] + null * position[j, i + 1] * scale[j]
-    return log_total
+    total = 0.0
+    for p in range(n_source + 1):
+        total += position[n_target, p] * end[p]
+    if not (total > 1e-290 and total < 1e290):
+        return -np.inf
+    end /= total
+    return log_total + np.log(total)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _backward(emit, out_of, scale, arrive, beta):
-    """Scaled backward pass; ``arrive[j, i]`` = emission x future of a link. Returns the total over the first position."""
+def _backward(emit, out_of, end, scale, arrive, beta):
+    """Scaled backward pass; ``arrive[j, i]`` is emission x future of a link. Returns the total, 1 if nothing was lost."""
     n_target, n_source = emit.shape[0], emit.shape[1] - 1
-    beta[n_target, :] = 1.0
+    beta[n_target, :] = end
     for j in range(n_target - 1, -1, -1):
         null = emit[j, n_source] * scale[j]
         for p in range(n_source + 1):
@@ -101,8 +117,8 @@ def _count_jumps(weight, into, position, arrive, jump_counts, departure_counts):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sum_pass(
-    source_lengths, target_lengths, offsets, unary, jump, departure, gamma, active, weights,
-    values, marginals, jump_counts, departure_counts, status,
+    source_lengths, target_lengths, offsets, unary, jump, departure, end, gamma, active, weights,
+    values, marginals, jump_counts, departure_counts, end_counts, status,
 ):  # fmt: skip
     """Smoothed max of every active instance in scaled probabilities; ``status`` 1 where it lost mass."""
     longest_source, longest_target = 0, 0
@@ -117,15 +133,16 @@ def sum_pass(
     into_space = np.empty((longest_source + 1) * longest_source)
     out_of_space = np.empty((longest_source + 1) * longest_source)
     scale = np.empty(longest_target)
-    built, shift = -1, 0.0
+    finish_space = np.empty(longest_source + 1)
+    built, shift, lost_move = -1, 0.0, False
     for n in range(len(source_lengths)):
-        if not active[n]:
-            continue
         rows, columns = target_lengths[n], source_lengths[n]
+        if not active[n] or rows == 0:
+            continue
         into = into_space[: (columns + 1) * columns].reshape(columns + 1, columns)
         out_of = out_of_space[: (columns + 1) * columns].reshape(columns, columns + 1)
         if built != columns:
-            shift = _transitions(columns, jump, departure, gamma, into, out_of)
+            shift, lost_move = _transitions(columns, jump, departure, gamma, into, out_of)
             built = columns
         emit = emit_space[: rows * (columns + 1)].reshape(rows, columns + 1)
         real = real_space[: rows * columns].reshape(rows, columns)
@@ -133,7 +150,19 @@ def sum_pass(
         position = position_space[: (rows + 1) * (columns + 1)].reshape(rows + 1, columns + 1)
         beta = beta_space[: (rows + 1) * (columns + 1)].reshape(rows + 1, columns + 1)
         at = offsets[n]
-        log_total = 0.0
+        finish = finish_space[: columns + 1]
+        top = -np.inf
+        for p in range(columns + 1):
+            finish[p] = end[min(columns - p, len(end) - 1)] / gamma
+            top = max(top, finish[p])
+        if top == -np.inf:
+            top = 0.0
+        lost = lost_move
+        for p in range(columns + 1):
+            potential = np.exp(finish[p] - top)
+            lost |= potential == 0.0 and finish[p] > -np.inf
+            finish[p] = potential
+        log_total = top
         for j in range(rows):
             row = unary[at + j * (columns + 1) : at + (j + 1) * (columns + 1)]
             # Links pay the shift of the transitions, so NULL (which makes no transition) gives it back.
@@ -144,10 +173,12 @@ def sum_pass(
                 top = 0.0
             for i in range(columns):
                 emit[j, i] = np.exp(row[i] / gamma - top)
+                lost |= emit[j, i] == 0.0 and row[i] > -np.inf
             emit[j, columns] = np.exp(row[columns] / gamma - shift - top)
+            lost |= emit[j, columns] == 0.0 and row[columns] > -np.inf
             log_total += top + shift
-        log_total += _forward(emit, into, real, position, scale)
-        if log_total == -np.inf or abs(_backward(emit, out_of, scale, arrive, beta) - 1.0) > _TOTALS_AGREE:
+        log_total += -np.inf if lost else _forward(emit, into, finish, real, position, scale)
+        if log_total == -np.inf or abs(_backward(emit, out_of, finish, scale, arrive, beta) - 1.0) > _TOTALS_AGREE:
             status[n] = 1
             continue
         values[n] = gamma * log_total
@@ -159,6 +190,8 @@ def sum_pass(
             for i in range(columns):
                 marginals[at + j * (columns + 1) + i] = real[j, i] * beta[j + 1, i + 1]
         _count_jumps(weights[n], into, position, arrive, jump_counts, departure_counts)
+        for p in range(columns + 1):
+            end_counts[min(columns - p, len(end) - 1)] += weights[n] * position[rows, p] * beta[rows, p]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -170,8 +203,8 @@ def _log_add(a, b):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def log_sum_pass(
-    source_lengths, target_lengths, offsets, unary, jump, departure, gamma, chosen, weights,
-    values, marginals, jump_counts, departure_counts,
+    source_lengths, target_lengths, offsets, unary, jump, departure, end, gamma, chosen, weights,
+    values, marginals, jump_counts, departure_counts, end_counts,
 ):  # fmt: skip
     """The same in log space, several times slower, for the instances ``chosen``; impossible ones get value -inf."""
     width = (len(jump) - 1) // 2
@@ -198,16 +231,19 @@ def log_sum_pass(
                 position[j + 1, p] = position[j, p] + score[j, columns]
             for i in range(columns):
                 position[j + 1, i + 1] = _log_add(position[j + 1, i + 1], real[j, i])
+        beta = np.full((rows + 1, columns + 1), -np.inf)
         total = -np.inf
         for p in range(columns + 1):
-            total = _log_add(total, position[rows, p])
+            beta[rows, p] = end[min(columns - p, len(end) - 1)] / gamma
+            total = _log_add(total, position[rows, p] + beta[rows, p])
         values[n] = gamma * total
         for k in range(at, at + rows * (columns + 1)):
             marginals[k] = 0.0
         if total == -np.inf:
             continue
-        beta = np.full((rows + 1, columns + 1), -np.inf)
-        beta[rows, :] = 0.0
+        for p in range(columns + 1):
+            count = weights[n] * np.exp(position[rows, p] + beta[rows, p] - total)
+            end_counts[min(columns - p, len(end) - 1)] += count
         for j in range(rows - 1, -1, -1):
             null = 0.0
             for p in range(columns + 1):
@@ -230,8 +266,8 @@ def log_sum_pass(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def max_pass(
-    source_lengths, target_lengths, offsets, unary, jump, departure, active, weights,
-    values, choices, jump_counts, departure_counts,
+    source_lengths, target_lengths, offsets, unary, jump, departure, end, active, weights,
+    values, choices, jump_counts, departure_counts, end_counts,
 ):  # fmt: skip
     """Best alignment of every active instance; ``choices`` (flat over target positions): I is NULL, -2 impossible."""
     width = (len(jump) - 1) // 2
@@ -239,7 +275,7 @@ def max_pass(
     for n in range(len(source_lengths)):
         rows, columns = target_lengths[n], source_lengths[n]
         first, begin = begin, begin + rows
-        if not active[n]:
+        if not active[n] or rows == 0:
             continue
         score = unary[offsets[n] : offsets[n] + rows * (columns + 1)].reshape(rows, columns + 1)
         best = np.full(columns + 1, -np.inf)
@@ -260,11 +296,14 @@ def max_pass(
                     following[i + 1] = top + score[j, i]
                     linked[j, i + 1] = True
             best = following
-        p = np.argmax(best)
+        for p in range(columns + 1):
+            best[p] += end[min(columns - p, len(end) - 1)]
+        p = int(np.argmax(best))
         values[n] = best[p]
         if best[p] == -np.inf:
             choices[first : first + rows] = -2
             continue
+        end_counts[min(columns - p, len(end) - 1)] += weights[n]
         for j in range(rows - 1, -1, -1):
             if linked[j, p]:
                 choices[first + j] = p - 1

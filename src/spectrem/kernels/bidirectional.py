@@ -31,12 +31,16 @@ class Pairs(NamedTuple):
 
 
 class Direction(NamedTuple):
-    """Potentials of one direction: by cell value, by token (NULL), by jump distance, by length and departure."""
+    """Potentials of one direction: by cell value, by token (NULL), by jump distance, by length and departure, by end.
+
+    ``ends[r]`` is for a last position r words before the end of the sentence.
+    """
 
     links: np.ndarray
     null: np.ndarray
     moves: np.ndarray
     departures: np.ndarray
+    ends: np.ndarray
 
 
 class Duals(NamedTuple):
@@ -49,12 +53,13 @@ class Duals(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """What a pass adds up for one direction: link mass (by cell value, or by cell), NULL by token, jumps, departures."""
+    """What a pass adds up for one direction; ``links`` by cell value or by cell, the rest as in `Direction`."""
 
     links: np.ndarray
     null: np.ndarray
     jumps: np.ndarray
     departures: np.ndarray
+    ends: np.ndarray
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
@@ -95,7 +100,7 @@ def _move(n_out, n_in, source, moves, start, step, factor, null, stay, moved, fo
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _chain(steps, states, emit, null, moves, depart, real, position, onward, arrive, left, beta, link, total):
+def _chain(steps, states, emit, null, moves, depart, end, real, position, onward, arrive, left, beta, link, total):
     """Forward-backward over one direction: posteriors into ``link``, sums of potentials into ``total``."""
     middle = len(moves) // 2
     for p in range(states + 1):
@@ -112,10 +117,10 @@ def _chain(steps, states, emit, null, moves, depart, real, position, onward, arr
     for lane in range(LANES):
         z = 0.0
         for p in range(states + 1):
-            z += position[steps, p, lane]
+            z += position[steps, p, lane] * end[p, lane]
         total[lane] = z
         for p in range(states + 1):
-            beta[steps, p, lane] = 1.0 / z
+            beta[steps, p, lane] = end[p, lane] / z
     for s in range(steps - 1, -1, -1):
         _multiply(states, emit[s], beta[s + 1, 1:], arrive[s])
         _multiply(states, real[s], beta[s + 1, 1:], link[s])
@@ -187,8 +192,8 @@ def _limit_fertility(rate, most, steps, states, emit, link, multiplier):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _count_chain(steps, states, weight, lengths, moves, position, onward, arrive, left, jump_counts, departure_counts):
-    """Add expected counts of jumps (by distance) and of departures (by sentence length and position)."""
+def _count_chain(steps, states, weight, lengths, moves, position, onward, arrive, left, beta, expected):
+    """Add expected counts of jumps (by distance), departures (by sentence length and position) and ends."""
     middle = len(moves) // 2
     for s in range(steps):
         for p in range(states + 1):
@@ -199,7 +204,8 @@ def _count_chain(steps, states, weight, lengths, moves, position, onward, arrive
             count = 0.0
             for s in range(steps):
                 count += position[s, p, lane] * left[s, p, lane]
-            departure_counts[lengths[lane], p] += count * weight[lane]
+            expected.departures[lengths[lane], p] += count * weight[lane]
+            expected.ends[lengths[lane] - p] += weight[lane] * position[steps, p, lane] * beta[steps, p, lane]
     for distance in range(1 - states, states + 1):
         a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = 0.0
         first = max(0, 1 - distance)
@@ -215,7 +221,7 @@ def _count_chain(steps, states, weight, lengths, moves, position, onward, arrive
                 a5 += leave[k, 5] * come[k, 5]
                 a6 += leave[k, 6] * come[k, 6]
                 a7 += leave[k, 7] * come[k, 7]
-        jump_counts[middle + distance] += moves[middle + distance] * (a0 + a1 + a2 + a3 + a4 + a5 + a6 + a7)
+        expected.jumps[middle + distance] += moves[middle + distance] * (a0 + a1 + a2 + a3 + a4 + a5 + a6 + a7)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -225,7 +231,7 @@ def _anchor(s, steps, states):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _load(chain, begin, lengths, token, step_stride, state_stride, cells, direction, emit, null, depart, log_scale):
+def _load(chain, begin, lengths, token, step_stride, state_stride, cells, direction, emit, null, depart, end, log_scale):
     """Potentials of one direction of a group, laid out by step, state and lane."""
     steps, states = emit.shape[0], emit.shape[1]
     middle = len(direction.moves) // 2
@@ -239,9 +245,11 @@ def _load(chain, begin, lengths, token, step_stride, state_stride, cells, direct
         log_scale[lane] = 0.0
         for p in range(states + 1):
             depart[p, lane] = 0.0
+            end[p, lane] = 1.0
         n_steps, n_states = lengths[lane, 0], lengths[lane, 1]
         for p in range(n_states + 1 if chain else 0):
             depart[p, lane] = direction.departures[n_states, p]
+            end[p, lane] = direction.ends[n_states - p]
         for s in range(n_steps):
             null[s, lane] = direction.null[token[lane] + s]
             for i in range(n_states):
@@ -289,7 +297,7 @@ def couple(chain, by_cell, order, pairs, duals, forward, backward, to_forward, t
         tall = max(tall, pairs.target_offsets[n + 1] - pairs.target_offsets[n])
     size = (tall + 1) * (wide + 1) * LANES
     space = np.empty((16, size))
-    margin = np.empty((4, max(tall, wide) + 1, LANES))
+    margin = np.empty((6, max(tall, wide) + 1, LANES))
     limits = np.zeros((2, max(tall, wide) + 1, LANES))
     begin = np.zeros(LANES, np.int64)
     across, along = np.zeros((LANES, 2), np.int64), np.zeros((LANES, 2), np.int64)
@@ -327,24 +335,24 @@ def couple(chain, by_cell, order, pairs, duals, forward, backward, to_forward, t
         left_2 = space[13, : up * LANES].reshape(columns, rows + 1, LANES)
         position_2 = space[14, : full * LANES].reshape(columns + 1, rows + 1, LANES)
         beta_2 = space[15, : full * LANES].reshape(columns + 1, rows + 1, LANES)
-        null, depart, null_2, depart_2 = margin[0], margin[1], margin[2], margin[3]
+        null, depart, end, null_2, depart_2, end_2 = margin[0], margin[1], margin[2], margin[3], margin[4], margin[5]
         _load(
             chain, begin, across, target_token, ones, across[:, 0], pairs.cells, forward,
-            emit, null, depart, log_scale,
+            emit, null, depart, end, log_scale,
         )  # fmt: skip
         _load(
             chain, begin, along, source_token, along[:, 1], ones, pairs.cells, backward,
-            emit_2, null_2, depart_2, other_log_scale,
+            emit_2, null_2, depart_2, end_2, other_log_scale,
         )  # fmt: skip
         limits[:] = 0.0
         for step in range(duals.steps + 1):
             if chain:
                 _chain(
-                    rows, columns, emit, null, forward.moves, depart,
+                    rows, columns, emit, null, forward.moves, depart, end,
                     real, position, onward, arrive, left, beta, link, total,
                 )  # fmt: skip
                 _chain(
-                    columns, rows, emit_2, null_2, backward.moves, depart_2,
+                    columns, rows, emit_2, null_2, backward.moves, depart_2, end_2,
                     real_2, position_2, onward_2, arrive_2, left_2, beta_2, link_2, other_total,
                 )  # fmt: skip
             else:
@@ -381,12 +389,8 @@ def couple(chain, by_cell, order, pairs, duals, forward, backward, to_forward, t
                         last[n] += limits[which, i, lane] * duals.most
         for lane in range(LANES):
             if weight[lane] == 0.0:
-                for s in range(rows):
-                    for i in range(columns + 1):
-                        onward[s, i, lane], arrive[s, min(i, columns - 1), lane] = 0.0, 0.0
-                for s in range(columns):
-                    for i in range(rows + 1):
-                        onward_2[s, i, lane], arrive_2[s, min(i, rows - 1), lane] = 0.0, 0.0
+                onward[:, :, lane], arrive[:, :, lane] = 0.0, 0.0
+                onward_2[:, :, lane], arrive_2[:, :, lane] = 0.0, 0.0
         _unload(
             chain, by_cell, begin, across, target_token, ones, across[:, 0], pairs.cells, weight, link, to_forward
         )
@@ -395,10 +399,9 @@ def couple(chain, by_cell, order, pairs, duals, forward, backward, to_forward, t
         )
         if chain:
             _count_chain(
-                rows, columns, weight, across[:, 1], forward.moves, position, onward, arrive, left,
-                to_forward.jumps, to_forward.departures,
-            )  # fmt: skip
+                rows, columns, weight, across[:, 1], forward.moves, position, onward, arrive, left, beta, to_forward
+            )
             _count_chain(
-                columns, rows, weight, along[:, 1], backward.moves, position_2, onward_2, arrive_2, left_2,
-                to_backward.jumps, to_backward.departures,
+                columns, rows, weight, along[:, 1], backward.moves, position_2, onward_2, arrive_2, left_2, beta_2,
+                to_backward,
             )  # fmt: skip

@@ -18,21 +18,23 @@ from spectrem.models.estep import EStepResult, EStepTask, Start
 Params = TypeVar("Params")
 Stats = TypeVar("Stats")
 Shard = TypeVar("Shard")
+AnyParams = TypeVar("AnyParams", contravariant=True)
+AnyShard = TypeVar("AnyShard", contravariant=True)
 
 
-class Learner(Protocol[Params, Stats, Shard]):
+class Learner(Protocol[Params, Stats, AnyShard]):
     """The part of a model that the loop calls; statistics support ``+=`` with those of a shard."""
 
-    def zero_stats(self, params: Params, shards: Sequence[Shard], /) -> Stats: ...
+    def zero_stats(self, params: Params, shards: Sequence[AnyShard], /) -> Stats: ...
 
     def m_step(self, params: Params, stats: Stats, /) -> Params: ...
 
 
-class EStep(Protocol[Params, Stats, Shard]):
+class EStep(Protocol[AnyParams, Stats, Shard]):
     """Solves what concerns the whole corpus and returns the task of one shard."""
 
     def prepare(
-        self, params: Params, gamma: float, shards: Sequence[Shard], executor: Executor, /
+        self, params: AnyParams, gamma: float, shards: Sequence[Shard], executor: Executor, /
     ) -> EStepTask[Shard, Stats]: ...
 
 

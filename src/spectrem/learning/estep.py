@@ -22,24 +22,27 @@ from spectrem.structures import Parts, Structure
 Params = TypeVar("Params")
 Stats = TypeVar("Stats")
 Shard = TypeVar("Shard")
+AnyParams = TypeVar("AnyParams", contravariant=True)
+AnyShard = TypeVar("AnyShard", contravariant=True)
+MadeStats = TypeVar("MadeStats", covariant=True)
 
 
-class PosteriorModel(Protocol[Params, Stats, Shard]):
+class PosteriorModel(Protocol[AnyParams, MadeStats, AnyShard]):
     """The part of a model that an E-step calls."""
 
-    def scores(self, params: Params, shard: Shard, /) -> tuple[Structure, Parts]:
+    def scores(self, params: AnyParams, shard: AnyShard, /) -> tuple[Structure, Parts]:
         """The shard's latent structures and their scores, log p(x, h) part by part."""
         ...
 
-    def gather(self, params: Params, shard: Shard, marginals: Parts, /) -> Stats:
+    def gather(self, params: AnyParams, shard: AnyShard, marginals: Parts, /) -> MadeStats:
         """Expected counts; those of shared factors come weighted, those of unary parts do not."""
         ...
 
-    def weights(self, shard: Shard, /) -> NDArray[np.float64]:
+    def weights(self, shard: AnyShard, /) -> NDArray[np.float64]:
         """Weight of every instance, shape (n_instances,)."""
         ...
 
-    def is_known(self, shard: Shard, /) -> bool:
+    def is_known(self, shard: AnyShard, /) -> bool:
         """Whether the shard's structures are given; constraints leave such shards alone."""
         ...
 

@@ -67,7 +67,7 @@ class DirichletPrior:
             Number of entries of every row.
         """
         smoothed = counts + self.pseudo_count
-        totals = np.bincount(row, smoothed, len(row_sizes))
+        totals = np.bincount(row, smoothed, len(row_sizes)).astype(np.float64)
         empty = totals <= 0
         scale = np.divide(1.0, totals, out=np.zeros_like(totals), where=~empty)
         if empty.any():

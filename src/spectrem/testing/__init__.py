@@ -1,0 +1,7 @@
+"""Public oracles: enumerators, and checks for your own structures, constraints and models."""
+
+from spectrem.testing.check import check_structure
+from spectrem.testing.check_model import check_model
+from spectrem.testing.enumerate import BruteForce, brute_force_smoothed_max, enumerate_structures
+
+__all__ = ["BruteForce", "brute_force_smoothed_max", "check_model", "check_structure", "enumerate_structures"]

@@ -26,6 +26,8 @@ from spectrem.models.estep import EStepResult, EStepTask, Start
 from spectrem.structures import Structure
 
 
+# Below this, probabilities to the power of 1 / gamma leave the range of a double.
+_LEAST_GAMMA = 0.1
 # Pairs of more cells than this go through the generic path: a group of LANES of them would not stay in cache.
 _MOST_CELLS = 1 << 14
 
@@ -134,7 +136,7 @@ class CoupledEStep:
         """Expected counts, per-pair numbers (free value, dual value, violation), and the pairs left to the generic path."""
         sources, targets = shard.source_lengths, shard.target_lengths
         present = (sources > 0) | (targets > 0)
-        grouped = (sources > 0) & (targets > 0) & (sources * targets <= _MOST_CELLS)
+        grouped = (gamma >= _LEAST_GAMMA) & (sources > 0) & (targets > 0) & (sources * targets <= _MOST_CELLS)
         order = np.lexsort((targets, sources))
         order = order[grouped[order]]
         forward = _potentials(params.forward, shard.pair_ids, shard.target_tokens, sources, gamma)
@@ -171,6 +173,7 @@ def _potentials(
         (params.null_probability * params.null)[tokens],
         params.jump[distance],
         departures,
+        params.end[np.minimum(np.arange(longest + 1), width)],
     )
     return Direction(*(tables if gamma == 1 else (table ** (1 / gamma) for table in tables)))
 
@@ -181,6 +184,7 @@ def _empty(direction: Direction, n_links: int) -> Expected:
         np.zeros(len(direction.null)),
         np.zeros(len(direction.moves)),
         np.zeros(direction.departures.shape),
+        np.zeros(len(direction.ends)),
     )
 
 
@@ -192,4 +196,5 @@ def _stats(expected: Expected, tokens: NDArray[np.int32], n_words: int, max_jump
         np.bincount(tokens, expected.null, n_words).astype(np.float64),
         np.bincount(widths, expected.jumps, 2 * max_jump + 1).astype(np.float64),
         expected.departures,
+        np.bincount(np.minimum(np.arange(len(expected.ends)), max_jump), expected.ends, max_jump + 1).astype(np.float64),
     )

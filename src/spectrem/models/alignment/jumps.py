@@ -63,7 +63,7 @@ def fit_jumps(
         rate = departures[k, p] / normalisers(jump, lengths)[k, p]
         # From p every distance between the first and the last position is reached once: a range, not a list.
         ends = np.bincount(nearest, rate, 2 * longest + 2) - np.bincount(beyond, rate, 2 * longest + 2)
-        expected = np.bincount(clipped, np.cumsum(ends)[:-1], len(jump))
+        expected = np.bincount(clipped, np.cumsum(ends)[:-1], len(jump)).astype(np.float64)
         # The pseudo-counts are links of a sentence in which every width is reached once.
         expected += pseudo_count * len(jump)
         new = np.divide(counts, expected, out=np.zeros_like(counts), where=counts > 0)

@@ -45,7 +45,7 @@ class LexicalPrior:
         self, counts: NDArray[np.float64], row: NDArray[np.integer], row_sizes: NDArray[np.integer]
     ) -> NDArray[np.float64]:
         """Probabilities of shape (n_pairs,), one row summing to 1; see `DirichletPrior.normalise`."""
-        stem_counts = np.bincount(self.stem_pair, counts, len(self.stem_row))
+        stem_counts = np.bincount(self.stem_pair, counts, len(self.stem_row)).astype(np.float64)
         totals = np.bincount(self.stem_row, stem_counts)[self.stem_row]
         stem_probability = np.divide(stem_counts, totals, out=np.zeros_like(stem_counts), where=totals > 0)
         pseudo_counts = self.stem_strength * stem_probability[self.stem_pair] * self.share + self.own
@@ -87,12 +87,12 @@ def lexical_priors(
         source_stem[sources] * np.int64(n_target_stems) + target_stem[targets], return_inverse=True
     )
     alike = np.zeros(table.n_pairs, np.bool_)
-    look_alike(
-        sources, targets, *_letters(source_words), *_letters(target_words), similarity, stem_length, alike
-    )
+    look_alike(sources, targets, *_letters(source_words), *_letters(target_words), similarity, stem_length, alike)
     own = cognate_strength * alike
     return (
-        LexicalPrior(stem_pair, keys // n_target_stems, _share(target_stem, target_counts)[targets], own, stem_strength),
+        LexicalPrior(
+            stem_pair, keys // n_target_stems, _share(target_stem, target_counts)[targets], own, stem_strength
+        ),
         LexicalPrior(stem_pair, keys % n_target_stems, _share(source_stem, source_counts)[sources], own, stem_strength),
     )
 
@@ -110,7 +110,9 @@ def _share(stem: NDArray[np.int64], counts: NDArray[np.integer]) -> NDArray[np.f
 
 def _letters(words: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     plain = [
-        word if word.isascii() else "".join(c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c))
+        word
+        if word.isascii()
+        else "".join(c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c))
         for word in words
     ]
     offsets = np.concatenate([[0], np.cumsum([len(word) for word in plain], dtype=np.int64)])

@@ -37,8 +37,8 @@ class AlignmentModel:
         False keeps positions uniform (Model 1).
     forward_prior, backward_prior : Prior
         On the rows of the two translation tables.
-    jump_pseudo_count : float
-        Added to the expected count of every jump width.
+    jump_pseudo_count, end_pseudo_count : float
+        Added to the expected count of every jump width and of every distance from the end.
     """
 
     table: PairTable
@@ -46,20 +46,22 @@ class AlignmentModel:
     learn_positions: bool
     forward_prior: Prior = DirichletPrior()  # noqa: RUF009
     backward_prior: Prior = DirichletPrior()  # noqa: RUF009
-    jump_pseudo_count: float = 1.0
+    jump_pseudo_count: float = 0.5
+    end_pseudo_count: float = 0.5
 
     def initial(self, max_jump: int, null_probability: float) -> AlignmentParameters:
         """Uniform translation over the words met, uniform NULL words, uniform jumps."""
         table = self.table
         jump = np.full(2 * max_jump + 1, 1.0 / (2 * max_jump + 1))
+        end = np.full(max_jump + 1, 1.0 / (max_jump + 1))
         rows = np.diff(table.row_offsets)
         forward = np.append(np.repeat(1.0 / np.maximum(rows, 1), rows), 0.0)
         backward = np.append((1.0 / np.maximum(table.target_sizes, 1))[table.targets], 0.0)
         n_sources, n_targets = table.n_source_words, table.n_target_words
         null = [np.full(n + 1, 1.0 / max(n, 1)) for n in (n_targets, n_sources)]
         return AlignmentParameters(
-            DirectionParameters(_with_floor(forward), null[0], jump, null_probability),
-            DirectionParameters(_with_floor(backward), null[1], jump, null_probability),
+            DirectionParameters(_with_floor(forward), null[0], jump, end, null_probability),
+            DirectionParameters(_with_floor(backward), null[1], jump, end, null_probability),
         )
 
     def zero_stats(self, params: AlignmentParameters, shards: list[BitextShard]) -> AlignmentStats:
@@ -124,14 +126,16 @@ class AlignmentModel:
         steps, states, tokens = sides(shard, backward=backward)
         lengths = np.diff(states)
         structure = Alignment(lengths, np.diff(steps), params.max_jump if self.chain else None, reverse=backward)
-        jump, departures = np.log(params.jump), log_departures(params, int(lengths.max(initial=0)))
+        with np.errstate(divide="ignore"):
+            jump, end = np.log(params.jump), np.log(params.end)
+        departures = log_departures(params, int(lengths.max(initial=0)))
         unary = np.empty(structure.n_unary)
         cells.score_links(
             backward, not self.chain, steps, states, shard.pairs.cell_offsets, shard.pairs.cells,
             np.log(params.translation[shard.pair_ids]), np.log(params.null_probability * params.null)[tokens],
             jump, departures, unary,
         )  # fmt: skip
-        return structure, Parts(unary, (jump, departures) if self.chain else ())
+        return structure, Parts(unary, (jump, departures, end) if self.chain else ())
 
     def _gather(
         self, params: DirectionParameters, shard: BitextShard, marginals: Parts, *, backward: bool
@@ -143,9 +147,9 @@ class AlignmentModel:
             backward, not self.chain, steps, states, shard.pairs.cell_offsets, shard.pairs.cells, shard.pairs.weights,
             marginals.unary, stats.links, stats.null, stats.jumps, stats.departures,
         )  # fmt: skip
-        jumps, departures = marginals.factors if self.chain else (stats.jumps, stats.departures)
+        shared = marginals.factors if self.chain else (stats.jumps, stats.departures, stats.ends)
         null = np.bincount(tokens, stats.null, len(params.null) - 1).astype(np.float64)
-        return DirectionStats(stats.links, null, jumps, departures)
+        return DirectionStats(stats.links, null, *shared)
 
     def _fit(
         self,
@@ -158,18 +162,18 @@ class AlignmentModel:
         n_words = len(stats.null)
         translation = prior.normalise(stats.links, row, row_sizes)
         null = DirichletPrior().normalise(stats.null, np.zeros(n_words, np.int64), np.array([n_words]))
-        jump = params.jump
+        jump, end = params.jump, params.end
+        if self.chain:
+            end = (stats.ends + self.end_pseudo_count) / (stats.ends + self.end_pseudo_count).sum()
         if self.learn_positions:
             lengths = np.arange(stats.departures.shape[0])
             jump = fit_jumps(jump, stats.jumps, stats.departures, lengths, pseudo_count=self.jump_pseudo_count)
         return DirectionParameters(
-            _with_floor(np.append(translation, 0.0)), _with_floor(np.append(null, 0.0)), jump, params.null_probability
+            _with_floor(np.append(translation, 0.0)), _with_floor(np.append(null, 0.0)), jump, end, params.null_probability
         )
 
 
-def sides(
-    shard: BitextShard, *, backward: bool
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+def sides(shard: BitextShard, *, backward: bool) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
     """Offsets of the words produced, offsets of the words chosen from, and the words produced."""
     if backward:
         return shard.pairs.source_offsets, shard.pairs.target_offsets, shard.source_tokens
@@ -193,5 +197,9 @@ def _with_floor(probability: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _zeros(n_pairs: int, n_words: int, max_jump: int, longest: int) -> DirectionStats:
     return DirectionStats(
-        np.zeros(n_pairs), np.zeros(n_words), np.zeros(2 * max_jump + 1), np.zeros((longest + 1, longest + 1))
+        np.zeros(n_pairs),
+        np.zeros(n_words),
+        np.zeros(2 * max_jump + 1),
+        np.zeros((longest + 1, longest + 1)),
+        np.zeros(max_jump + 1),
     )

@@ -23,6 +23,9 @@ class DirectionParameters:
         Probability of every word given NULL; the last entry is for unknown words.
     jump : ndarray of shape (2 * max_jump + 1,)
         Potentials of the jump widths -max_jump .. max_jump, summing to 1; see `jumps`.
+    end : ndarray of shape (max_jump + 1,)
+        Probability that the last position used lies 0, 1, ... words before the last one; longer distances share the
+        last entry. Read by the HMM only.
     null_probability : float
         Probability p0 that a word is produced by NULL, in (0, 1).
     """
@@ -30,6 +33,7 @@ class DirectionParameters:
     translation: NDArray[np.float64]
     null: NDArray[np.float64]
     jump: NDArray[np.float64]
+    end: NDArray[np.float64]
     null_probability: float
 
     @property
@@ -53,6 +57,7 @@ class DirectionStats:
     null: NDArray[np.float64]
     jumps: NDArray[np.float64]
     departures: NDArray[np.float64]
+    ends: NDArray[np.float64]
 
     def add(self, other: DirectionStats, pair_ids: NDArray[np.int32] | slice = slice(None)) -> None:
         """Add the counts of a shard (or of a part of one, over the same entries)."""
@@ -61,6 +66,7 @@ class DirectionStats:
         self.jumps += other.jumps
         n, m = other.departures.shape
         self.departures[:n, :m] += other.departures
+        self.ends += other.ends
 
 
 @dataclass
@@ -70,7 +76,8 @@ class AlignmentStats:
     Attributes
     ----------
     forward, backward : DirectionStats
-        ``links`` by pair, ``null`` by produced word, ``jumps`` by clipped width, ``departures`` by length and position.
+        ``links`` by pair, ``null`` by produced word, ``jumps`` by clipped width, ``departures`` by length and
+        position, ``ends`` by clipped distance.
     pair_ids : ndarray of int32, or None
         For a shard, the entries of the pair table that ``links`` counts; None for the corpus.
     """

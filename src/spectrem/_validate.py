@@ -1,0 +1,142 @@
+"""The only place that coerces: dtype, order, shape, finiteness; messages say what to try next."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spectrem.exceptions import InvalidInputError
+
+
+def as_count(value: object, name: str, *, minimum: int) -> int:
+    """An integer of at least ``minimum``."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < minimum:
+        raise InvalidInputError(
+            f"{name} must be an integer >= {minimum}; got {value!r}; pass {name}={minimum} or larger"
+        )
+    return int(value)
+
+
+def as_integers(values: ArrayLike, name: str) -> NDArray[np.int64]:
+    """A flat contiguous int64 array; floats are refused even when whole."""
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise InvalidInputError(f"{name} must be one-dimensional; got shape {array.shape}; try np.ravel({name})")
+    if array.size and array.dtype.kind not in "iu":
+        raise InvalidInputError(f"{name} must hold integers; got dtype {array.dtype}; try {name}.astype(np.int64)")
+    return _plain(array, np.int64)
+
+
+def as_lengths(values: ArrayLike, name: str) -> NDArray[np.int64]:
+    """Lengths of the rows of a ragged batch, shape (n_instances,), each >= 0."""
+    array = as_integers(values, name)
+    if (array < 0).any():
+        at = int(np.argmax(array < 0))
+        raise InvalidInputError(
+            f"{name} must not be negative; got {array[at]} at index {at}; give an empty instance length 0"
+        )
+    return array
+
+
+def as_offsets(values: ArrayLike, name: str, n_rows: int) -> NDArray[np.int64]:
+    """Row boundaries of a ragged array: shape (n_rows + 1,), from 0, never falling."""
+    array = as_integers(values, name)
+    if len(array) != n_rows + 1:
+        raise InvalidInputError(
+            f"{name} must have {n_rows + 1} entries (one more than rows); got {len(array)}; "
+            f"build it as np.concatenate([[0], np.cumsum(sizes)])"
+        )
+    if array[0] != 0 or (np.diff(array) < 0).any():
+        raise InvalidInputError(
+            f"{name} must start at 0 and never fall; got {array[:5].tolist()}...; "
+            f"build it as np.concatenate([[0], np.cumsum(sizes)])"
+        )
+    return array
+
+
+def as_scores(values: ArrayLike, name: str, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """A contiguous float64 array of ``shape`` without NaN or ``+inf``; ``-inf`` means impossible."""
+    array = _plain(values, np.float64)
+    if array.shape != shape:
+        raise InvalidInputError(
+            f"{name} must have shape {shape}, one score per part of the structure; got {array.shape}; "
+            f"build scores and structure from the same lengths"
+        )
+    top = array.max(initial=-np.inf)
+    if math.isnan(top) or top == math.inf:
+        bad = "NaN" if math.isnan(top) else "+inf"
+        at = np.unravel_index(int(np.argmax(~(array < np.inf))), shape)
+        raise InvalidInputError(
+            f"{name} must hold finite scores in nats, or -inf for impossible parts; got {bad} at index "
+            f"{tuple(int(i) for i in at)}; look for 0/0 or log of a negative number where the scores are made"
+        )
+    return array
+
+
+def as_gamma(gamma: float) -> float:
+    """The entropy weight of a smoothed max: finite and >= 0."""
+    value = float(gamma)
+    if math.isnan(value) or value == math.inf:
+        raise InvalidInputError(f"gamma must be finite and >= 0; got {gamma!r}; pass 1 for the exact posterior")
+    if value == -math.inf:
+        raise InvalidInputError(
+            "gamma must be >= 0 here; got -inf, which is an integer program; solve it by project(..., gamma=-inf)"
+        )
+    if value < 0:
+        raise InvalidInputError(
+            f"gamma must be >= 0; got {gamma!r}: between 0 and minus infinity the E-step is not convex; without "
+            "constraints every gamma <= 0 equals hard EM, so pass gamma=0; with constraints use gamma=0 or the "
+            "integer program project(..., gamma=-inf)"
+        )
+    return value
+
+
+def as_active(active: ArrayLike | None, n_instances: int) -> NDArray[np.bool_]:
+    """A mask of instances, shape (n_instances,); None means all."""
+    if active is None:
+        return np.ones(n_instances, dtype=np.bool_)
+    array = _plain(active, None)
+    if array.shape != (n_instances,) or array.dtype != np.bool_:
+        raise InvalidInputError(
+            f"active must be a boolean mask of shape ({n_instances},); got dtype {array.dtype}, shape {array.shape}; "
+            "turn indices into a mask first"
+        )
+    return array
+
+
+def as_weights(weights: ArrayLike | None, n_instances: int) -> NDArray[np.float64]:
+    """Instance weights, shape (n_instances,), finite and >= 0; None means ones."""
+    if weights is None:
+        return np.ones(n_instances)
+    array = _plain(weights, np.float64)
+    if array.shape != (n_instances,):
+        raise InvalidInputError(
+            f"weights must have shape ({n_instances},), one per instance; got {array.shape}; "
+            "repeat or sum them to instances first"
+        )
+    bad = ~((array >= 0) & (array < np.inf))
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise InvalidInputError(
+            f"weights must be finite and >= 0; got {array[at]} at index {at}; use 0 to leave an instance out"
+        )
+    return array
+
+
+def as_names(names: Sequence[str], name: str) -> tuple[str, str]:
+    """Two different, non-empty strings."""
+    both = tuple(names) if not isinstance(names, str) else (names,)
+    if len(both) != 2 or not all(isinstance(n, str) and n for n in both) or both[0] == both[1]:
+        raise InvalidInputError(
+            f"{name} must be two different non-empty strings; got {names!r}; try ('forward', 'backward')"
+        )
+    return both[0], both[1]
+
+
+def _plain(values: ArrayLike, dtype: type[np.generic] | None) -> NDArray[Any]:
+    """Contiguous and writeable: kernels never write to it, but would be compiled anew for read-only arrays."""
+    return np.require(values, dtype=dtype, requirements=["C", "W"])

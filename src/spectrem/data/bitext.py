@@ -1,0 +1,252 @@
+"""Sentence pairs as flat arrays of word numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spectrem.data.text import Text, tokenise
+from spectrem.data.vocabulary import UNKNOWN, Vocabulary
+from spectrem.exceptions import InvalidInputError
+
+
+@dataclass(frozen=True)
+class Bitext:
+    """A batch of sentence pairs; pair ``n`` may be empty on either side.
+
+    Attributes
+    ----------
+    source_tokens : ndarray of shape (n_source_tokens,), int32
+        Word numbers, sentence after sentence; -1 for words outside the vocabulary.
+    source_offsets : ndarray of shape (n_pairs + 1,), int64
+        Source sentence ``n`` is ``source_tokens[source_offsets[n]:source_offsets[n + 1]]``.
+    target_tokens, target_offsets
+        The same for the target side.
+    source_vocabulary, target_vocabulary : Vocabulary
+
+    Examples
+    --------
+    >>> bitext = encode_bitext(["the house", "a house"], ["das haus", "ein haus"])
+    >>> bitext.n_pairs, bitext.source_tokens.tolist(), bitext.target_vocabulary.words
+    (2, [0, 1, 2, 1], ('das', 'haus', 'ein'))
+    >>> bitext.take([1]).source_tokens.tolist()
+    [2, 1]
+    """
+
+    source_tokens: NDArray[np.int32]
+    source_offsets: NDArray[np.int64]
+    target_tokens: NDArray[np.int32]
+    target_offsets: NDArray[np.int64]
+    source_vocabulary: Vocabulary
+    target_vocabulary: Vocabulary
+
+    def __post_init__(self) -> None:
+        _check_side("source", self.source_tokens, self.source_offsets, self.source_vocabulary)
+        _check_side("target", self.target_tokens, self.target_offsets, self.target_vocabulary)
+        if self.source_offsets.size != self.target_offsets.size:
+            raise InvalidInputError(
+                "source and target must have as many sentences as each other, but have "
+                f"{self.source_offsets.size - 1} and {self.target_offsets.size - 1}; check the offsets"
+            )
+
+    @property
+    def n_pairs(self) -> int:
+        return self.source_offsets.size - 1
+
+    @property
+    def source_lengths(self) -> NDArray[np.int64]:
+        """Source words of every pair, shape (n_pairs,)."""
+        return np.diff(self.source_offsets)
+
+    @property
+    def target_lengths(self) -> NDArray[np.int64]:
+        """Target words of every pair, shape (n_pairs,)."""
+        return np.diff(self.target_offsets)
+
+    def take(self, indices: ArrayLike) -> Bitext:
+        """The pairs at the given indices, in that order; the vocabularies stay whole.
+
+        Parameters
+        ----------
+        indices : array-like of int, or bool mask of shape (n_pairs,)
+
+        Raises
+        ------
+        InvalidInputError
+            If an index is outside ``0 .. n_pairs - 1`` or a mask has another length.
+        """
+        chosen = _as_indices(indices, self.n_pairs)
+        source_tokens, source_offsets = _take_ragged(self.source_tokens, self.source_offsets, chosen)
+        target_tokens, target_offsets = _take_ragged(self.target_tokens, self.target_offsets, chosen)
+        return Bitext(
+            source_tokens,
+            source_offsets,
+            target_tokens,
+            target_offsets,
+            self.source_vocabulary,
+            self.target_vocabulary,
+        )
+
+    def concat(self, other: Bitext) -> Bitext:
+        """The pairs of this bitext, then those of another.
+
+        Numbers of words held by this bitext's vocabularies stay; words that only ``other`` holds are appended.
+        """
+        source_tokens, source_offsets, source_vocabulary = _concat_side(
+            (self.source_tokens, self.source_offsets, self.source_vocabulary),
+            (other.source_tokens, other.source_offsets, other.source_vocabulary),
+        )
+        target_tokens, target_offsets, target_vocabulary = _concat_side(
+            (self.target_tokens, self.target_offsets, self.target_vocabulary),
+            (other.target_tokens, other.target_offsets, other.target_vocabulary),
+        )
+        return Bitext(
+            source_tokens, source_offsets, target_tokens, target_offsets, source_vocabulary, target_vocabulary
+        )
+
+
+def encode_bitext(
+    source_lines: Sequence[str],
+    target_lines: Sequence[str],
+    *,
+    vocabularies: tuple[Vocabulary, Vocabulary] | None = None,
+    lowercase: bool = False,
+) -> Bitext:
+    r"""Number the tokens of lines in memory; line ``n`` of one side translates line ``n`` of the other.
+
+    Parameters
+    ----------
+    source_lines, target_lines : sequence of str
+        Tokenised sentences without their line ends; tokens are separated by spaces or tabs. Blank lines are
+        empty sentences.
+    vocabularies : (Vocabulary, Vocabulary), optional
+        Of source and target, as learned before: words outside them get number -1. Without them new ones
+        are made in the order of first appearance.
+    lowercase : bool
+        Lower-case every token (``str.lower``) before it is numbered.
+
+    Raises
+    ------
+    InvalidInputError
+        If the numbers of lines differ, or a line holds a line end or an unpaired surrogate.
+
+    Examples
+    --------
+    >>> known = encode_bitext(["the house"], ["das haus"])
+    >>> new = encode_bitext(["The tree"], ["Das haus"], vocabularies=(known.source_vocabulary,
+    ...     known.target_vocabulary), lowercase=True)
+    >>> new.source_tokens.tolist(), new.target_tokens.tolist()
+    ([0, -1], [0, 1])
+    """
+    if len(source_lines) != len(target_lines):
+        raise InvalidInputError(
+            f"source_lines and target_lines must pair up, but have {len(source_lines)} and {len(target_lines)} "
+            "lines; check which line was lost"
+        )
+    source = tokenise(_join_lines(source_lines, "source_lines"), "source_lines")
+    target = tokenise(_join_lines(target_lines, "target_lines"), "target_lines")
+    return bitext_of(source, target, vocabularies=vocabularies, lowercase=lowercase)
+
+
+def bitext_of(
+    source: Text,
+    target: Text,
+    *,
+    vocabularies: tuple[Vocabulary, Vocabulary] | None = None,
+    lowercase: bool = False,
+) -> Bitext:
+    """Pair two tokenised texts of as many lines; see `encode_bitext`."""
+    source_vocabulary, target_vocabulary = vocabularies or (None, None)
+    source_tokens, source_vocabulary = _renumber(source, source_vocabulary, lowercase)
+    target_tokens, target_vocabulary = _renumber(target, target_vocabulary, lowercase)
+    return Bitext(source_tokens, source.offsets, target_tokens, target.offsets, source_vocabulary, target_vocabulary)
+
+
+def _renumber(text: Text, vocabulary: Vocabulary | None, lowercase: bool) -> tuple[NDArray[np.int32], Vocabulary]:
+    if vocabulary is None and not lowercase:
+        return text.tokens, Vocabulary(text.words)
+    words = [word.lower() for word in text.words] if lowercase else text.words
+    vocabulary = Vocabulary.from_words(words) if vocabulary is None else vocabulary
+    return vocabulary.lookup(words)[text.tokens], vocabulary
+
+
+def _join_lines(lines: Sequence[str], name: str) -> bytes:
+    if isinstance(lines, str):
+        raise InvalidInputError(f"{name} must be a sequence of lines, but is one string; split it at its line ends")
+    joined = "\n".join(lines)
+    if joined.count("\n") != max(len(lines) - 1, 0):
+        number = next(n for n, line in enumerate(lines) if "\n" in line)
+        raise InvalidInputError(
+            f"{name}[{number}] must be one line, but holds a line end: {lines[number]!r}; split or strip it"
+        )
+    try:
+        data = joined.encode()
+    except UnicodeEncodeError as error:
+        number = joined.count("\n", 0, error.start)
+        raise InvalidInputError(
+            f"{name}[{number}] cannot be written as UTF-8: {lines[number]!r} holds an unpaired surrogate; "
+            "decode the text with its own encoding"
+        ) from None
+    return data + b"\n" if len(lines) else data
+
+
+def _check_side(side: str, tokens: NDArray[np.int32], offsets: NDArray[np.int64], vocabulary: Vocabulary) -> None:
+    if offsets.size == 0 or offsets[0] != 0 or offsets[-1] != tokens.size or np.any(np.diff(offsets) < 0):
+        raise InvalidInputError(
+            f"{side}_offsets must rise from 0 to the number of {side} tokens, {tokens.size}, "
+            f"but are {offsets}; cumulate the sentence lengths"
+        )
+    if tokens.size and (tokens.min() < UNKNOWN or tokens.max() >= len(vocabulary)):
+        raise InvalidInputError(
+            f"{side}_tokens must lie between -1 and {len(vocabulary) - 1}, the last number of {side}_vocabulary, "
+            f"but reach from {tokens.min()} to {tokens.max()}; encode them with this vocabulary"
+        )
+
+
+def _as_indices(indices: ArrayLike, n_pairs: int) -> NDArray[np.int64]:
+    array = np.asarray(indices)
+    if array.dtype == bool:
+        if array.shape != (n_pairs,):
+            raise InvalidInputError(
+                f"a mask of pairs must have shape ({n_pairs},), but has {array.shape}; give one value per pair"
+            )
+        return np.flatnonzero(array)
+    array = array.astype(np.int64) if array.size == 0 else array
+    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
+        raise InvalidInputError(
+            f"indices must be one row of integers, but are {array.dtype} of shape {array.shape}; "
+            "give the numbers of the pairs"
+        )
+    wrong = array[(array < 0) | (array >= n_pairs)]
+    if wrong.size:
+        raise InvalidInputError(
+            f"indices must lie between 0 and {n_pairs - 1}, but {wrong[0]} was given; count pairs from 0"
+        )
+    return array.astype(np.int64)
+
+
+def _take_ragged(
+    tokens: NDArray[np.int32], offsets: NDArray[np.int64], chosen: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    lengths = np.diff(offsets)[chosen]
+    new_offsets = np.concatenate([[0], np.cumsum(lengths)])
+    positions = np.arange(new_offsets[-1]) + np.repeat(offsets[chosen] - new_offsets[:-1], lengths)
+    return tokens[positions], new_offsets
+
+
+_Side = tuple[NDArray[np.int32], NDArray[np.int64], Vocabulary]
+
+
+def _concat_side(first: _Side, second: _Side) -> _Side:
+    tokens, offsets, vocabulary = first
+    more_tokens, more_offsets, more_vocabulary = second
+    merged = vocabulary.extend(more_vocabulary.words)
+    numbers = np.append(merged.lookup(more_vocabulary.words), np.int32(UNKNOWN))  # -1 picks the last entry
+    return (
+        np.concatenate([tokens, numbers[more_tokens]]),
+        np.concatenate([offsets, more_offsets[1:] + offsets[-1]]),
+        merged,
+    )

@@ -1,0 +1,67 @@
+"""A fitted WordAligner as a file."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from spectrem.data import Vocabulary
+from spectrem.estimators.aligner_settings import check_settings
+from spectrem.estimators.storage import load_arrays, pack_words, save_arrays, unpack_words
+from spectrem.exceptions import InvalidInputError
+from spectrem.models.alignment import AlignmentModel, AlignmentParameters, DirectionParameters, PairTable
+
+_KIND, _LAYOUT = "WordAligner", 1
+_ARRAYS = ("translation", "null", "jump", "end")
+
+
+def save(aligner: Any, path: str | os.PathLike[str]) -> None:
+    """Write settings, words and parameters."""
+    if any(not isinstance(constraint, str) for constraint in aligner.constraints):
+        raise InvalidInputError("constraints must be names to be saved; fit with names, or keep the aligner in memory")
+    settings = {name: value for name, value in aligner.get_params().items() if name != "on_iteration"}
+    settings["constraints"] = list(aligner.constraints)
+    words = {
+        "source_words": pack_words(aligner.source_vocabulary_.words),
+        "target_words": pack_words(aligner.target_vocabulary_.words),
+    }
+    sides = {
+        f"{side}_{name}": np.asarray(getattr(getattr(aligner.params_, side), name))
+        for side in ("forward", "backward")
+        for name in _ARRAYS
+    }
+    table = {"row_offsets": aligner.table_.row_offsets, "targets": aligner.table_.targets}
+    header = {
+        "parameters": settings,
+        "threshold": aligner.threshold_,
+        "gamma": aligner.gamma_,
+        "n_source_words": len(aligner.source_vocabulary_),
+        "n_target_words": len(aligner.target_vocabulary_),
+    }
+    save_arrays(path, _KIND, _LAYOUT, header, words | sides | table)
+
+
+def load(aligner: Any, path: str | os.PathLike[str]) -> Any:
+    """Fill a new aligner with what `save` wrote, and return it."""
+    header, arrays = load_arrays(path, _KIND, _LAYOUT)
+    try:
+        aligner.set_params(**header["parameters"])
+        check_settings(aligner)
+        aligner.source_vocabulary_ = Vocabulary(unpack_words(arrays["source_words"], header["n_source_words"]))
+        aligner.target_vocabulary_ = Vocabulary(unpack_words(arrays["target_words"], header["n_target_words"]))
+        table = PairTable(arrays["row_offsets"], arrays["targets"], header["n_target_words"])
+        sides = [
+            DirectionParameters(*(arrays[f"{side}_{name}"] for name in _ARRAYS), aligner.null_probability)
+            for side in ("forward", "backward")
+        ]
+        aligner.threshold_, aligner.gamma_ = float(header["threshold"]), float(header["gamma"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InvalidInputError(
+            f"{path}: a damaged {_KIND} ({type(error).__name__}: {error}); save the model again"
+        ) from None
+    aligner.table_, aligner.params_ = table, AlignmentParameters(*sides)
+    aligner.model_ = AlignmentModel(table, chain=aligner.model == "hmm", learn_positions=aligner.model != "ibm1")
+    aligner.history_ = []
+    return aligner

@@ -1,0 +1,87 @@
+"""What WordAligner accepts, as the bitext, weights and known links that training reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spectrem.data import Bitext, Links, Vocabulary, encode_bitext
+from spectrem.exceptions import InvalidInputError
+
+Lines: TypeAlias = Sequence[str]
+Known: TypeAlias = Sequence[Sequence[tuple[int, int]] | None]
+
+
+def as_bitext(
+    source: Bitext | Lines, target: Lines | None, vocabularies: tuple[Vocabulary, Vocabulary] | None = None
+) -> Bitext:
+    if isinstance(source, Bitext):
+        return source if vocabularies is None else _recode(source, vocabularies)
+    if target is None:
+        raise InvalidInputError("target must be given when source is a sequence of lines; or pass one Bitext")
+    return encode_bitext(source, target, vocabularies=vocabularies)
+
+
+def _recode(bitext: Bitext, vocabularies: tuple[Vocabulary, Vocabulary]) -> Bitext:
+    """The same sentences with the word numbers of other vocabularies."""
+    tokens = []
+    for own, known, numbers in (
+        (bitext.source_vocabulary, vocabularies[0], bitext.source_tokens),
+        (bitext.target_vocabulary, vocabularies[1], bitext.target_tokens),
+    ):
+        if own.words == known.words:
+            tokens.append(numbers)
+        else:
+            renumbered = np.append(known.lookup(own.words), np.int32(-1))
+            tokens.append(renumbered[numbers])
+    return Bitext(tokens[0], bitext.source_offsets, tokens[1], bitext.target_offsets, *vocabularies)
+
+
+def as_weights(sample_weight: ArrayLike | None, n_pairs: int) -> NDArray[np.float64]:
+    if sample_weight is None:
+        return np.ones(n_pairs)
+    weights = np.asarray(sample_weight, np.float64)
+    if weights.shape != (n_pairs,) or not (np.isfinite(weights) & (weights >= 0)).all():
+        raise InvalidInputError(
+            f"sample_weight must hold {n_pairs} finite numbers of at least 0, one per sentence pair, got an array of shape "
+            f"{weights.shape} with minimum {weights.min(initial=np.inf):g}"
+        )
+    return weights
+
+
+def _check_known(bitext: Bitext, links: Links) -> None:
+    for n in range(links.n_sentences):
+        for i, j in links.pairs(n):
+            if i >= bitext.source_lengths[n] or j >= bitext.target_lengths[n]:
+                raise InvalidInputError(
+                    f"known links must lie inside their sentences, got {i}-{j} for a pair of {bitext.source_lengths[n]} and "
+                    f"{bitext.target_lengths[n]} words; count words from 0"
+                )
+
+
+def select_pairs(
+    bitext: Bitext,
+    weights: NDArray[np.float64],
+    known: Known | None,
+    max_length: int | None,
+) -> tuple[Bitext, NDArray[np.float64], Links | None]:
+    """Drop pairs that are too long, and move those with known links to the end."""
+    if known is not None and len(known) != bitext.n_pairs:
+        raise InvalidInputError(
+            f"known must have one entry per sentence pair ({bitext.n_pairs}), got {len(known)}; use None where unknown"
+        )
+    kept = np.ones(bitext.n_pairs, np.bool_)
+    if max_length is not None:
+        kept = np.maximum(bitext.source_lengths, bitext.target_lengths) <= max_length
+    if kept.all() and known is None:
+        return bitext, weights, None
+    given = np.array([known is not None and known[n] is not None for n in range(bitext.n_pairs)], np.bool_)
+    order = np.concatenate([np.flatnonzero(kept & ~given), np.flatnonzero(given)])
+    links = None
+    if known is not None:
+        links = Links.from_pairs([known[n] or [] for n in np.flatnonzero(given)])
+        _check_known(bitext.take(np.flatnonzero(given)), links)
+    return bitext.take(order), weights[order], links

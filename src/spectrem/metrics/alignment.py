@@ -1,0 +1,146 @@
+"""How well predicted alignments agree with gold ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem.exceptions import InvalidInputError
+
+
+class AlignmentLinks(Protocol):
+    """What is read of an alignment; `spectrem.data.Links` is one."""
+
+    @property
+    def offsets(self) -> NDArray[np.int64]: ...
+
+    @property
+    def source(self) -> NDArray[np.int32]: ...
+
+    @property
+    def target(self) -> NDArray[np.int32]: ...
+
+    @property
+    def sure(self) -> NDArray[np.bool_]: ...
+
+
+@dataclass(frozen=True)
+class AlignmentScores:
+    """Agreement of predicted links A with sure links S and possible links P, P containing S.
+
+    Attributes
+    ----------
+    aer : float
+        Alignment error rate, in [0, 1]; 0 is best.
+    precision, recall, f_measure : float
+        In [0, 1]; 1 is best.
+    n_predicted, n_sure, n_possible : int
+        Sizes of A, S and P.
+    """
+
+    aer: float
+    precision: float
+    recall: float
+    f_measure: float
+    n_predicted: int
+    n_sure: int
+    n_possible: int
+
+
+def alignment_scores(predicted: AlignmentLinks, gold: AlignmentLinks, *, alpha: float = 0.5) -> AlignmentScores:
+    """Score alignments over all sentences together.
+
+    ``aer = 1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|)``, ``precision = |A ∩ P| / |A|``, ``recall = |A ∩ S| / |S|``
+    ([OchNey2003] §5.1) and ``f_measure = 1 / (alpha / precision + (1 - alpha) / recall)`` ([FraserMarcu2007] §3).
+
+    Without predicted links the precision is 1, without sure ones the recall is 1: nothing wrong was said, nothing
+    missed. Without both, the error rate is 0. The F-measure is 0 where one that it weighs is 0.
+
+    Parameters
+    ----------
+    predicted : Links
+        All its links count, whether marked sure or possible.
+    gold : Links
+        Of the same sentences; links that are not marked sure are in P only.
+    alpha : float
+        Weight of precision in the F-measure, in [0, 1].
+
+    Raises
+    ------
+    InvalidInputError
+        If the numbers of sentences differ, a position is negative, or alpha is outside [0, 1].
+
+    Examples
+    --------
+    >>> from spectrem.data import Links
+    >>> gold = Links.from_pairs([[(0, 0), (1, 1)]], possible=[[(1, 2)]])
+    >>> scores = alignment_scores(Links.from_pairs([[(0, 0), (1, 2), (2, 2)]]), gold)
+    >>> round(scores.aer, 3), round(scores.precision, 3), scores.recall
+    (0.4, 0.667, 0.5)
+    """
+    if not 0.0 <= alpha <= 1.0:
+        raise InvalidInputError(
+            f"alpha must lie between 0 (recall alone) and 1 (precision alone), but is {alpha}; 0.5 is balanced"
+        )
+    if predicted.offsets.size != gold.offsets.size:
+        raise InvalidInputError(
+            f"predicted and gold must align the same sentences, but have {predicted.offsets.size - 1} and "
+            f"{gold.offsets.size - 1}; give one line of links per sentence pair in both"
+        )
+    _check_positions("predicted", predicted)
+    _check_positions("gold", gold)
+
+    strides = [1 + int(max(positions.max(initial=0) for positions in side)) for side in _sides(predicted, gold)]
+    said = _distinct(_keys(predicted, *strides))
+    keys = _keys(gold, *strides)
+    sure, possible = _distinct(keys[gold.sure]), _distinct(keys)
+    n_right = np.intersect1d(said, possible, assume_unique=True).size
+    n_found = np.intersect1d(said, sure, assume_unique=True).size
+
+    precision = n_right / said.size if said.size else 1.0
+    recall = n_found / sure.size if sure.size else 1.0
+    total = said.size + sure.size
+    return AlignmentScores(
+        aer=1.0 - (n_right + n_found) / total if total else 0.0,
+        precision=precision,
+        recall=recall,
+        f_measure=_f_measure(precision, recall, alpha),
+        n_predicted=said.size,
+        n_sure=sure.size,
+        n_possible=possible.size,
+    )
+
+
+def _f_measure(precision: float, recall: float, alpha: float) -> float:
+    weighed = [(alpha, precision), (1.0 - alpha, recall)]
+    if any(weight > 0 and value == 0 for weight, value in weighed):
+        return 0.0
+    return 1.0 / sum(weight / value for weight, value in weighed if weight > 0)
+
+
+def _sides(*links: AlignmentLinks) -> list[list[NDArray[np.int32]]]:
+    return [[one.source for one in links], [one.target for one in links]]
+
+
+def _check_positions(name: str, links: AlignmentLinks) -> None:
+    for side, positions in (("source", links.source), ("target", links.target)):
+        if positions.size and positions.min() < 0:
+            raise InvalidInputError(
+                f"{side} positions of {name} must be at least 0, but {positions.min()} was given; "
+                "leave out links to NULL"
+            )
+
+
+def _keys(links: AlignmentLinks, source_stride: int, target_stride: int) -> NDArray[np.int64]:
+    """One number per link that tells (sentence, source, target) apart."""
+    sentence = np.repeat(np.arange(links.offsets.size - 1), np.diff(links.offsets))
+    return (sentence * source_stride + links.source) * target_stride + links.target
+
+
+def _distinct(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Like ``numpy.unique``, but fast where the keys are sorted already, as they usually are."""
+    keys = np.sort(keys, kind="stable")
+    return keys[np.diff(keys, prepend=-1) > 0]

@@ -1,0 +1,84 @@
+"""Offsets and positions of ragged rows, and the checks that every family shares."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spectrem._validate import as_active, as_scores, as_weights
+from spectrem.exceptions import InvalidInputError
+from spectrem.structures.parts import Parts
+from spectrem.structures.structure import Structure
+
+
+class Inputs(NamedTuple):
+    """Checked arguments of one call of ``smoothed_max``."""
+
+    unary: NDArray[np.float64]
+    factors: tuple[NDArray[np.float64], ...]
+    active: NDArray[np.bool_]
+    weights: NDArray[np.float64]
+
+
+def offsets_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Row boundaries, shape (n_rows + 1,), starting at 0."""
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def positions_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """0, 1, ... within each row, flat over rows."""
+    offsets = offsets_of(lengths)
+    return np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+
+
+def rows_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The row of every entry, flat over rows."""
+    return np.repeat(np.arange(len(lengths)), lengths)
+
+
+def check_scores(structure: Structure, scores: Parts) -> Parts:
+    """``scores`` coerced to float64; raises InvalidInputError where shapes or values do not fit ``structure``."""
+    shapes = structure.factor_shapes
+    if len(scores.factors) != len(shapes):
+        raise InvalidInputError(
+            f"scores.factors must have {len(shapes)} arrays of shapes {list(shapes)}; got {len(scores.factors)}; "
+            f"pass Parts(unary, factors) with one array per shared factor"
+        )
+    return Parts(
+        as_scores(scores.unary, "scores.unary", (structure.n_unary,)),
+        tuple(as_scores(f, f"scores.factors[{k}]", shapes[k]) for k, f in enumerate(scores.factors)),
+    )
+
+
+def check_inputs(
+    structure: Structure, scores: Parts, active: ArrayLike | None = None, weights: ArrayLike | None = None
+) -> Inputs:
+    """Everything ``smoothed_max`` takes, coerced."""
+    checked = check_scores(structure, scores)
+    return Inputs(
+        checked.unary,
+        checked.factors,
+        as_active(active, structure.n_instances),
+        as_weights(weights, structure.n_instances),
+    )
+
+
+def check_instance(structure: Structure, instance: int) -> int:
+    """An index of one instance, counted from 0."""
+    if not 0 <= instance < structure.n_instances:
+        raise InvalidInputError(
+            f"instance must be in 0..{structure.n_instances - 1}; got {instance}; count instances from 0"
+        )
+    return int(instance)
+
+
+def indicators(choices: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.float64]:
+    """1 at the chosen entry of every row of a ragged array, nothing where the choice is negative."""
+    chosen = np.zeros(int(offsets[-1]))
+    made = choices >= 0
+    chosen[offsets[:-1][made] + choices[made]] = 1.0
+    return chosen

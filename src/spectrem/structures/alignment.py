@@ -1,0 +1,250 @@
+"""Alignments: every target position picks a source position or NULL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spectrem._validate import as_count, as_gamma, as_lengths
+from spectrem.exceptions import InvalidInputError
+from spectrem.kernels import alignment as kernel
+from spectrem.kernels import categorical as independent
+from spectrem.structures._polytopes import path_polytope, simplex_polytope
+from spectrem.structures._ragged import (
+    Inputs,
+    check_inputs,
+    check_instance,
+    check_scores,
+    indicators,
+    offsets_of,
+    positions_of,
+    rows_of,
+)
+from spectrem.structures.parts import Parts
+from spectrem.structures.structure import Polytope
+
+NULL = -1
+"""The source position of a target word that is linked to nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Alignment:
+    """Sentence pairs whose target positions each link to one source position or to NULL.
+
+    With ``max_jump=None`` the positions are independent: IBM Models 1 and 2 [Brown1993]. Otherwise they form a
+    chain [Vogel1996]: a link from the last source position p (-1 at the start; NULL keeps it, [OchNey2003]) to i
+    scores ``unary[j, i] + jump[clip(i - p, -W, W) + W] + departure[I, p + 1]``, a NULL link ``unary[j, I]``
+    only, and the last p of a pair that has target words ``end[min(I - 1 - p, W)]``. Models put minus the
+    log-normaliser of the jumps from p in a source of I words in ``departure``, which keeps scores linear in the factors.
+
+    Use when one side of a pair explains the other word by word: word alignment.
+
+    Parameters
+    ----------
+    source_lengths, target_lengths : array-like of shape (n_instances,), int
+        Words of each pair, I and J, >= 0. A pair with I = 0 can link to NULL only.
+    max_jump : int, optional
+        W >= 1, the widest jump told apart. Default: independent positions.
+    reverse : bool, default False
+        Name the columns the other way round: the positions that choose are source words, so that the two
+        directions of a pair name the same link alike.
+
+    Raises
+    ------
+    InvalidInputError
+        If lengths are negative or their numbers differ, or if ``max_jump`` < 1.
+
+    Notes
+    -----
+    ``Parts.unary`` holds one block of shape (J, I + 1) per pair, row-major, NULL in its last column. With
+    ``max_jump=W`` the shared factors are ``jump``, shape (2 W + 1,), ``departure``, shape
+    (max I + 1, max I + 1), and ``end``, shape (W + 1,). Columns: ``sentence``, ``source`` (NULL is -1), ``target``,
+    ``state`` (the position chosen, whichever side it is on; NULL is -1) and ``direction``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spectrem.structures import Alignment, Parts
+    >>> pairs = Alignment([2], [2])
+    >>> scores = Parts(np.log([0.7, 0.2, 0.1, 0.3, 0.3, 0.4]))
+    >>> pairs.smoothed_max(scores, gamma=1.0)[1].unary.round(12).tolist()
+    [0.7, 0.2, 0.1, 0.3, 0.3, 0.4]
+    >>> pairs.decode(scores).tolist()
+    [0, -1]
+    """
+
+    source_lengths: NDArray[np.int64]
+    target_lengths: NDArray[np.int64]
+    max_jump: int | None
+    reverse: bool
+
+    def __init__(
+        self,
+        source_lengths: ArrayLike,
+        target_lengths: ArrayLike,
+        max_jump: int | None = None,
+        reverse: bool = False,
+    ) -> None:
+        object.__setattr__(self, "source_lengths", as_lengths(source_lengths, "source_lengths"))
+        object.__setattr__(self, "target_lengths", as_lengths(target_lengths, "target_lengths"))
+        width = None if max_jump is None else as_count(max_jump, "max_jump", minimum=1)
+        object.__setattr__(self, "max_jump", width)
+        object.__setattr__(self, "reverse", bool(reverse))
+        if len(self.source_lengths) != len(self.target_lengths):
+            raise InvalidInputError(
+                f"source_lengths and target_lengths must have one entry per pair; got {len(self.source_lengths)} and "
+                f"{len(self.target_lengths)}; give an empty side length 0"
+            )
+
+    @property
+    def n_instances(self) -> int:
+        """Number of sentence pairs of the batch."""
+        return len(self.source_lengths)
+
+    @property
+    def n_positions(self) -> int:
+        """Number of target positions of the batch."""
+        return int(self.target_offsets[-1])
+
+    @property
+    def n_unary(self) -> int:
+        """Number of possible links of the batch, NULL links included."""
+        return int(self.offsets[-1])
+
+    @property
+    def factor_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """``jump``, ``departure`` and ``end``, or nothing for independent positions."""
+        if self.max_jump is None:
+            return ()
+        longest = int(self.source_lengths.max(initial=0))
+        return ((2 * self.max_jump + 1,), (longest + 1, longest + 1), (self.max_jump + 1,))
+
+    @cached_property
+    def target_offsets(self) -> NDArray[np.int64]:
+        """Boundaries of the pairs among the target positions, shape (n_instances + 1,)."""
+        return offsets_of(self.target_lengths)
+
+    @cached_property
+    def offsets(self) -> NDArray[np.int64]:
+        """Boundaries of the pairs in ``Parts.unary``, shape (n_instances + 1,)."""
+        return offsets_of(self.target_lengths * (self.source_lengths + 1))
+
+    @cached_property
+    def position_offsets(self) -> NDArray[np.int64]:
+        """Boundaries of the target positions in ``Parts.unary``, shape (n_positions + 1,)."""
+        return offsets_of(np.repeat(self.source_lengths + 1, self.target_lengths))
+
+    @cached_property
+    def instance(self) -> NDArray[np.int64]:
+        """Sentence pair of every unary part, shape (n_unary,)."""
+        return rows_of(np.diff(self.offsets))
+
+    @property
+    def columns(self) -> Mapping[str, NDArray]:
+        """Sentence, source, target, state and direction of every link, shape (n_unary,); built anew at every call."""
+        widths = np.diff(self.position_offsets)
+        choice = positions_of(widths)
+        choice[self.position_offsets[1:] - 1] = NULL
+        chooser = np.repeat(positions_of(self.target_lengths), widths)
+        source, target = (chooser, choice) if self.reverse else (choice, chooser)
+        direction = np.broadcast_to(np.array("backward" if self.reverse else "forward"), choice.shape)
+        return {
+            "sentence": self.instance,
+            "source": source,
+            "target": target,
+            "state": choice,
+            "direction": direction,
+        }
+
+    def smoothed_max(
+        self,
+        scores: Parts,
+        gamma: float,
+        *,
+        active: NDArray[np.bool_] | None = None,
+        weights: NDArray[np.float64] | None = None,
+    ) -> tuple[NDArray[np.float64], Parts]:
+        """Values, shape (n_instances,) in nats, and link posteriors with jump counts; see `Structure.smoothed_max`."""
+        gamma = as_gamma(gamma)
+        given = check_inputs(self, scores, active, weights)
+        if gamma == 0.0:
+            values, choices, counts = self._best(given)
+            return values, Parts(indicators(choices, self.position_offsets), counts)
+        values, marginals = np.zeros(self.n_instances), np.zeros(self.n_unary)
+        if self.max_jump is None:
+            independent.sum_pass(
+                self.target_offsets, self.position_offsets, given.unary, gamma, given.active, values, marginals
+            )
+            return values, Parts(marginals)
+        jump, departure, end = given.factors
+        counts = jumps, departures, ends = tuple(np.zeros(shape) for shape in self.factor_shapes)
+        status = np.zeros(self.n_instances, dtype=np.int8)
+        layout = (self.source_lengths, self.target_lengths, self.offsets, given.unary, *given.factors, gamma)
+        kernel.sum_pass(*layout, given.active, given.weights, values, marginals, *counts, status)
+        if status.any():
+            kernel.log_sum_pass(*layout, status != 0, given.weights, values, marginals, *counts)
+        return values, Parts(marginals, counts)
+
+    def decode(self, scores: Parts) -> NDArray[np.int64]:
+        """Best source position (or NULL) of every target position, shape (n_positions,).
+
+        NULL throughout a pair without any possible alignment, whose value is ``-inf``.
+        """
+        _, choices, _ = self._best(check_inputs(self, scores))
+        is_null = choices == np.repeat(self.source_lengths, self.target_lengths)
+        return np.where(is_null | (choices < 0), NULL, choices)
+
+    def polytope(self, scores: Parts, instance: int) -> Polytope:
+        """A simplex per position, or unit flow through (position, last source position) nodes when there are jumps."""
+        n = check_instance(self, instance)
+        checked = check_scores(self, scores)
+        n_source, n_target = int(self.source_lengths[n]), int(self.target_lengths[n])
+        start = int(self.offsets[n])
+        if self.max_jump is None or n_target == 0:
+            sizes = np.full(n_target, n_source + 1)
+            return simplex_polytope(checked.unary, start, sizes, [f.size for f in checked.factors])
+        # Node of (j, p): the last source position after target position j, p = -1 first. Links lead from any p to
+        # any i, NULL stays at p.
+        linked = np.arange(1, n_source + 1)
+        tails, heads, links, jumped = [], [], [], []
+        for j in range(n_target):
+            here = np.arange(n_source + 1) if j else np.zeros(1, np.int64)
+            below = (j - 1) * (n_source + 1) if j else -1
+            p, i = np.repeat(here, n_source), np.tile(linked, len(here))
+            tails += [below + p, below + here]
+            heads += [j * (n_source + 1) + i, j * (n_source + 1) + here]
+            links += [j * (n_source + 1) + i - 1, np.full(len(here), j * (n_source + 1) + n_source)]
+            jumped += [np.stack([p, i]), np.full((2, len(here)), -1)]
+        (p, i), width = np.concatenate(jumped, axis=1), self.max_jump
+        rows = self.factor_shapes[1][1]
+        into = np.concatenate(heads)
+        left = n_source - into + (n_target - 1) * (n_source + 1)
+        return path_polytope(
+            np.concatenate(tails),
+            into,
+            n_inner=(n_target - 1) * (n_source + 1),
+            unary_index=np.arange(start, int(self.offsets[n + 1])),
+            unary_of=np.concatenate(links),
+            cells_of=(
+                np.where(p >= 0, np.clip(i - p, -width, width) + width, -1),
+                np.where(p >= 0, n_source * rows + p, -1),
+                np.where(left <= n_source, np.minimum(left, width), -1),
+            ),
+            unary=checked.unary,
+            factors=checked.factors,
+        )
+
+    def _best(self, given: Inputs) -> tuple[NDArray[np.float64], NDArray[np.int64], tuple[NDArray[np.float64], ...]]:
+        """Values, the label of every target position (I is NULL, negative if undecided) and counts."""
+        values, choices = np.zeros(self.n_instances), np.full(self.n_positions, -1)
+        if self.max_jump is None:
+            independent.max_pass(self.target_offsets, self.position_offsets, given.unary, given.active, values, choices)
+            return values, choices, ()
+        counts = tuple(np.zeros(shape) for shape in self.factor_shapes)
+        layout = (self.source_lengths, self.target_lengths, self.offsets, given.unary, *given.factors)
+        kernel.max_pass(*layout, given.active, given.weights, values, choices, *counts)
+        return values, choices, counts

@@ -1,0 +1,131 @@
+"""One label per instance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spectrem._validate import as_gamma, as_lengths
+from spectrem.kernels import categorical as kernel
+from spectrem.structures._polytopes import simplex_polytope
+from spectrem.structures._ragged import (
+    check_inputs,
+    check_instance,
+    check_scores,
+    indicators,
+    offsets_of,
+    positions_of,
+    rows_of,
+)
+from spectrem.structures.parts import Parts
+from spectrem.structures.structure import Polytope
+
+
+@dataclass(frozen=True, eq=False)
+class Categorical:
+    """Instances that choose one of their own labels: mixture components, classes, relations.
+
+    The smoothed max is ``gamma * logsumexp(s / gamma)`` per instance, its gradient a softmax.
+
+    Use when the parts of an instance exclude each other.
+
+    Parameters
+    ----------
+    sizes : array-like of shape (n_instances,), int
+        Number of labels of every instance, >= 0. An instance of size 0 has no possible structure (value ``-inf``).
+
+    Raises
+    ------
+    InvalidInputError
+        If a size is negative or not an integer.
+
+    Notes
+    -----
+    ``Parts.unary`` holds the labels of instance 0, then of instance 1, and so on; there are no shared factors.
+    Columns: ``instance``, ``label``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spectrem.structures import Categorical, Parts
+    >>> labels = Categorical([2, 3])
+    >>> values, marginals = labels.smoothed_max(Parts(np.log([0.5, 0.5, 0.2, 0.2, 0.6])), gamma=1.0)
+    >>> np.round(values, 12).tolist(), np.round(marginals.unary, 12).tolist()
+    ([0.0, 0.0], [0.5, 0.5, 0.2, 0.2, 0.6])
+    """
+
+    sizes: NDArray[np.int64]
+
+    def __init__(self, sizes: ArrayLike) -> None:
+        object.__setattr__(self, "sizes", as_lengths(sizes, "sizes"))
+
+    @property
+    def n_instances(self) -> int:
+        """Number of instances of the batch."""
+        return len(self.sizes)
+
+    @property
+    def n_unary(self) -> int:
+        """Number of unary parts: all labels of all instances."""
+        return int(self.offsets[-1])
+
+    @property
+    def factor_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Nothing is shared by the batch."""
+        return ()
+
+    @cached_property
+    def offsets(self) -> NDArray[np.int64]:
+        """Boundaries of the instances in ``Parts.unary``, shape (n_instances + 1,)."""
+        return offsets_of(self.sizes)
+
+    @cached_property
+    def instance(self) -> NDArray[np.int64]:
+        """Instance of every unary part, shape (n_unary,)."""
+        return rows_of(self.sizes)
+
+    @property
+    def columns(self) -> Mapping[str, NDArray]:
+        """``instance`` and ``label``, each of shape (n_unary,); built anew at every call."""
+        return {"instance": self.instance, "label": positions_of(self.sizes)}
+
+    def smoothed_max(
+        self,
+        scores: Parts,
+        gamma: float,
+        *,
+        active: NDArray[np.bool_] | None = None,
+        weights: NDArray[np.float64] | None = None,
+    ) -> tuple[NDArray[np.float64], Parts]:
+        """Values, shape (n_instances,) in nats, and marginals; see `Structure.smoothed_max`.
+
+        ``weights`` change nothing, as there are no shared factors.
+        """
+        gamma = as_gamma(gamma)
+        given = check_inputs(self, scores, active, weights)
+        values = np.zeros(self.n_instances)
+        groups = np.arange(self.n_instances + 1)
+        if gamma == 0.0:
+            choices = np.full(self.n_instances, -1)
+            kernel.max_pass(groups, self.offsets, given.unary, given.active, values, choices)
+            return values, Parts(indicators(choices, self.offsets))
+        marginals = np.zeros(self.n_unary)
+        kernel.sum_pass(groups, self.offsets, given.unary, gamma, given.active, values, marginals)
+        return values, Parts(marginals)
+
+    def decode(self, scores: Parts) -> NDArray[np.int64]:
+        """Best label of every instance, shape (n_instances,); the lowest among equals, -1 if none is possible."""
+        given = check_inputs(self, scores)
+        choices = np.full(self.n_instances, -1)
+        groups = np.arange(self.n_instances + 1)
+        kernel.max_pass(groups, self.offsets, given.unary, given.active, np.zeros(self.n_instances), choices)
+        return choices
+
+    def polytope(self, scores: Parts, instance: int) -> Polytope:
+        """The simplex over the labels of one instance."""
+        n = check_instance(self, instance)
+        return simplex_polytope(check_scores(self, scores).unary, int(self.offsets[n]), self.sizes[n : n + 1])

@@ -1,0 +1,265 @@
+"""Checks that a structure family keeps its promises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.optimize
+from numpy.typing import NDArray
+
+from spectrem.structures import Parts, Structure
+from spectrem.testing.enumerate import Enumerator, brute_force_smoothed_max
+
+_GAMMAS = (0.0, 0.3, 1.0, 2.5)
+
+
+def check_structure(structure: Structure, rng: np.random.Generator, *, enumerator: Enumerator | None = None) -> None:
+    """Check the promises of the Structure protocol on random scores.
+
+    Value and marginals equal enumeration (where an enumerator is given), marginals are the gradient of the value,
+    small gamma reaches the maximum, the value is homogeneous and follows a shift of all scores, instances do not
+    influence each other, ``active`` and ``weights`` do what they say, parts with score ``-inf`` get probability 0,
+    scores of a thousand nats neither over- nor underflow, and the integer program over ``polytope`` finds the
+    maximum (where ``polytope`` is implemented).
+
+    Parameters
+    ----------
+    structure : Structure
+        A small batch; include instances of length 0, 1 and 2 where the family has lengths.
+    rng : numpy.random.Generator
+    enumerator : callable, optional
+        Of (structure, instance), yielding every structure as indicators over the parts of the batch, such as
+        `enumerate_structures`.
+
+    Raises
+    ------
+    AssertionError
+        Naming the promise that is broken.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spectrem.structures import Chain
+    >>> from spectrem.testing import check_structure, enumerate_structures
+    >>> check_structure(Chain([0, 1, 2, 3], n_states=3), np.random.default_rng(0), enumerator=enumerate_structures)
+    """
+    scores = _random_scores(structure, rng)
+    _check_shapes(structure, scores)
+    for gamma in _GAMMAS:
+        for drawn in (scores, _with_impossible(scores, rng), _scaled(_random_scores(structure, rng), 1e3)):
+            if enumerator is not None:
+                _check_enumeration(structure, drawn, gamma, enumerator)
+            _check_marginals(structure, drawn, gamma)
+            _check_apart(structure, drawn, gamma, rng)
+        _check_homogeneous(structure, scores, gamma)
+        _check_shift(structure, scores, gamma, rng)
+        if gamma > 0.0:
+            _check_gradient(structure, scores, gamma, rng)
+    _check_limit(structure, scores)
+    _check_polytope(structure, scores)
+    _check_polytope(structure, _with_impossible(scores, rng))
+
+
+def _random_scores(structure: Structure, rng: np.random.Generator) -> Parts:
+    return Parts(rng.normal(size=structure.n_unary), tuple(rng.normal(size=shape) for shape in structure.factor_shapes))
+
+
+def _scaled(scores: Parts, by: float) -> Parts:
+    return Parts(scores.unary * by, tuple(f * by for f in scores.factors))
+
+
+def _with_impossible(scores: Parts, rng: np.random.Generator) -> Parts:
+    return Parts(
+        np.where(rng.random(scores.unary.shape) < 0.2, -np.inf, scores.unary),
+        tuple(np.where(rng.random(f.shape) < 0.1, -np.inf, f) for f in scores.factors),
+    )
+
+
+def _flat(parts: Parts) -> NDArray[np.float64]:
+    return np.concatenate([parts.unary, *(f.ravel() for f in parts.factors)])
+
+
+def _require(condition: bool, structure: Structure, promise: str) -> None:
+    if not condition:
+        raise AssertionError(f"{type(structure).__name__}: {promise}")
+
+
+def _same(a: NDArray[Any], b: NDArray[Any], tolerance: float) -> bool:
+    return bool(np.allclose(a, b, rtol=tolerance, atol=tolerance))
+
+
+def _check_shapes(structure: Structure, scores: Parts) -> None:
+    values, marginals = structure.smoothed_max(scores, 1.0)
+    _require(values.shape == (structure.n_instances,), structure, "values must have shape (n_instances,)")
+    _require(marginals.unary.shape == (structure.n_unary,), structure, "marginals.unary must have shape (n_unary,)")
+    shapes = tuple(f.shape for f in marginals.factors)
+    _require(shapes == structure.factor_shapes, structure, "marginals.factors must have the shapes of factor_shapes")
+    _require(structure.instance.shape == (structure.n_unary,), structure, "instance must have shape (n_unary,)")
+    for name, column in structure.columns.items():
+        _require(column.shape == (structure.n_unary,), structure, f"column {name!r} must have shape (n_unary,)")
+
+
+def _check_enumeration(structure: Structure, scores: Parts, gamma: float, enumerator: Enumerator) -> None:
+    weights = np.linspace(0.5, 1.5, structure.n_instances)
+    values, marginals = structure.smoothed_max(scores, gamma, weights=weights)
+    expected = brute_force_smoothed_max(structure, scores, gamma, weights=weights, enumerator=enumerator)
+    at = f"at gamma={gamma}"
+    _require(_same(values, expected.values, 1e-9), structure, f"values differ from enumeration {at}")
+    same = _same(_flat(marginals), _flat(expected.marginals), 1e-8)
+    if gamma > 0.0:
+        _require(same, structure, f"marginals differ from enumeration {at}")
+    elif not same:
+        # Another structure is fine if it is as good.
+        _, alone = structure.smoothed_max(scores, gamma)
+        best = float(values[np.isfinite(values)].sum())
+        _require(_same(np.array(scores.dot(alone)), np.array(best), 1e-9), structure, "the structure is not a best one")
+
+
+def _check_marginals(structure: Structure, scores: Parts, gamma: float) -> None:
+    values, marginals = structure.smoothed_max(scores, gamma)
+    at = f"at gamma={gamma}"
+    _require(not np.isnan(values).any(), structure, f"values are NaN {at}")
+    _require(not np.isnan(_flat(marginals)).any(), structure, f"marginals are NaN {at}")
+    within = (marginals.unary >= 0.0) & (marginals.unary <= 1.0 + 1e-9)
+    _require(bool(within.all()), structure, f"marginals leave [0, 1] {at}")
+    forbidden = np.isneginf(_flat(scores))
+    _require(not _flat(marginals)[forbidden].any(), structure, f"a part with score -inf has a positive marginal {at}")
+    dead = np.isneginf(values)[structure.instance]
+    _require(not marginals.unary[dead].any(), structure, f"an impossible instance has positive marginals {at}")
+
+
+def _check_apart(structure: Structure, scores: Parts, gamma: float, rng: np.random.Generator) -> None:
+    """The batch is its instances one by one; ``weights`` multiply factor counts only."""
+    weights = rng.uniform(0.0, 2.0, structure.n_instances)
+    values, marginals = structure.smoothed_max(scores, gamma)
+    _, weighted = structure.smoothed_max(scores, gamma, weights=weights)
+    _require(_same(weighted.unary, marginals.unary, 1e-12), structure, "weights change unary marginals")
+    unary = np.zeros(structure.n_unary)
+    factors = [np.zeros(shape) for shape in structure.factor_shapes]
+    for n in range(structure.n_instances):
+        active = np.arange(structure.n_instances) == n
+        value, alone = structure.smoothed_max(scores, gamma, active=active)
+        _require(bool((value[~active] == 0.0).all()), structure, "an inactive instance has a value")
+        outside = structure.instance != n
+        _require(not alone.unary[outside].any(), structure, "an inactive instance has marginals")
+        _require(_same(value[active], values[active], 1e-10), structure, "the value depends on the other instances")
+        unary += alone.unary
+        for total, count in zip(factors, alone.factors, strict=True):
+            total += weights[n] * count
+    _require(_same(unary, marginals.unary, 1e-10), structure, "marginals depend on the other instances")
+    same = all(_same(a, b, 1e-9) for a, b in zip(factors, weighted.factors, strict=True))
+    _require(same, structure, "expected counts of the factors are not the weighted sum over instances")
+
+
+def _check_homogeneous(structure: Structure, scores: Parts, gamma: float) -> None:
+    """smax_{c gamma}(c s) = c smax_gamma(s), with the same marginals."""
+    values, marginals = structure.smoothed_max(scores, gamma)
+    for by in (0.1, 1e3):
+        scaled, same = structure.smoothed_max(_scaled(scores, by), by * gamma)
+        _require(_same(scaled / by, values, 1e-9), structure, f"scores and gamma times {by} must scale the value")
+        _require(
+            _same(_flat(same), _flat(marginals), 1e-8), structure, f"scores and gamma times {by} change the marginals"
+        )
+
+
+def _check_shift(structure: Structure, scores: Parts, gamma: float, rng: np.random.Generator) -> None:
+    """Where all structures of an instance have the same number of unary parts, a constant moves the value only."""
+    values, marginals = structure.smoothed_max(scores, gamma)
+    sizes = np.bincount(structure.instance, marginals.unary, structure.n_instances)
+    for _ in range(3):
+        _, other = structure.smoothed_max(_random_scores(structure, rng), gamma)
+        if not _same(np.bincount(structure.instance, other.unary, structure.n_instances), sizes, 1e-8):
+            return
+    for by in (-3.7, 500.0):
+        moved, same = structure.smoothed_max(Parts(scores.unary + by, scores.factors), gamma)
+        _require(_same(moved, values + by * sizes, 1e-9), structure, f"adding {by} to all scores must add to the value")
+        _require(_same(same.unary, marginals.unary, 1e-8), structure, f"adding {by} to all scores moves the marginals")
+
+
+def _check_gradient(structure: Structure, scores: Parts, gamma: float, rng: np.random.Generator) -> None:
+    values, marginals = structure.smoothed_max(scores, gamma)
+    possible, step = np.isfinite(values), 1e-5
+    for _ in range(5):
+        direction = _random_scores(structure, rng)
+        up, down = (
+            structure.smoothed_max(
+                Parts(
+                    scores.unary + by * direction.unary,
+                    tuple(s + by * d for s, d in zip(scores.factors, direction.factors, strict=True)),
+                ),
+                gamma,
+            )[0][possible].sum()
+            for by in (step, -step)
+        )
+        slope = direction.dot(marginals)
+        _require(
+            abs((up - down) / (2 * step) - slope) <= 1e-5 * (1.0 + abs(slope)) * (1.0 + 1.0 / gamma),
+            structure,
+            f"marginals are not the gradient of the value at gamma={gamma}: slope {slope}, differences "
+            f"{(up - down) / (2 * step)}",
+        )
+
+
+def _check_limit(structure: Structure, scores: Parts) -> None:
+    """max <= smax_gamma <= max + gamma log(number of structures), told apart by their unary parts."""
+    best, _ = structure.smoothed_max(scores, 0.0)
+    possible = np.isfinite(best)
+    sizes = np.bincount(structure.instance, minlength=structure.n_instances)
+    for gamma in (1.0, 1e-2, 1e-4):
+        values, _ = structure.smoothed_max(scores, gamma)
+        _require(bool((np.isfinite(values) == possible).all()), structure, "gamma changes which instances are possible")
+        excess = (values - best)[possible]
+        room = 1e-9 * (1.0 + np.abs(best[possible]))
+        _require(bool((excess >= -room).all()), structure, f"the smoothed max at gamma={gamma} is below the maximum")
+        _require(
+            bool((excess <= gamma * np.log(2.0) * sizes[possible] + room).all()),
+            structure,
+            f"the smoothed max at gamma={gamma} does not approach the maximum",
+        )
+
+
+def _check_polytope(structure: Structure, scores: Parts) -> None:
+    best, _ = structure.smoothed_max(scores, 0.0)
+    for n in range(min(structure.n_instances, 4)):
+        try:
+            polytope = structure.polytope(scores, n)
+        except NotImplementedError:
+            return
+        n_variables = len(polytope.objective)
+        _require(
+            bool((np.sort(polytope.unary_index) == np.nonzero(structure.instance == n)[0]).all()),
+            structure,
+            f"polytope: unary_index must list the parts of instance {n}",
+        )
+        if n_variables == 0:
+            feasible = not polytope.right_hand_side.any()
+            _require(feasible == (best[n] == 0.0), structure, "polytope: empty for an instance that has structures")
+            continue
+        allowed = polytope.objective > -np.inf
+        objective = np.where(allowed, polytope.objective, 0.0)
+        solution = scipy.optimize.milp(
+            -objective,
+            integrality=np.ones(n_variables, dtype=np.int64),
+            bounds=scipy.optimize.Bounds(0.0, allowed.astype(np.float64)),
+            constraints=scipy.optimize.LinearConstraint(
+                polytope.equalities, polytope.right_hand_side, polytope.right_hand_side
+            ),
+        )
+        if solution.x is None:
+            _require(bool(np.isneginf(best[n])), structure, f"polytope: infeasible for instance {n}, which is possible")
+            continue
+        _require(
+            _same(np.array(objective @ solution.x), best[n : n + 1], 1e-6),
+            structure,
+            f"polytope: the integer program of instance {n} does not reach the maximum",
+        )
+        indicator = Parts(np.zeros(structure.n_unary), tuple(np.zeros(shape) for shape in structure.factor_shapes))
+        indicator.unary[polytope.unary_index] = (polytope.unary @ solution.x).round()
+        for counts, matrix in zip(indicator.factors, polytope.factors, strict=True):
+            counts += (matrix @ solution.x).round().reshape(counts.shape)
+        _require(
+            _same(np.array(scores.dot(indicator)), best[n : n + 1], 1e-6),
+            structure,
+            f"polytope: unary and factors of instance {n} do not recover the parts of its solution",
+        )

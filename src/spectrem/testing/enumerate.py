@@ -1,0 +1,179 @@
+"""Slow, obvious oracles: every structure of a small instance, one by one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem._validate import as_gamma, as_weights
+from spectrem.exceptions import InvalidInputError
+from spectrem.structures import Alignment, Categorical, Chain, Parts, Product, Structure
+
+Enumerator = Callable[[Structure, int], Iterable[Parts]]
+"""Yields every structure of one instance as an indicator over the parts of the whole batch."""
+
+
+class BruteForce(NamedTuple):
+    """What adding up all structures gives.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_instances,)
+        Smoothed max in nats, ``-inf`` where no structure is possible.
+    marginals : Parts
+    entropy : ndarray of shape (n_instances,)
+        Nats; 0 at ``gamma == 0`` and for impossible instances.
+    argmax : tuple of (Parts or None), one per instance
+        The first best structure; None where none is possible.
+    """
+
+    values: NDArray[np.float64]
+    marginals: Parts
+    entropy: NDArray[np.float64]
+    argmax: tuple[Parts | None, ...]
+
+
+def enumerate_structures(structure: Structure, instance: int) -> Iterator[Parts]:
+    """Every structure of one instance of a Categorical, Chain, Alignment or Product.
+
+    Their number is exponential in the length: for instances of a few positions only.
+
+    Parameters
+    ----------
+    structure : Structure
+    instance : int
+
+    Yields
+    ------
+    Parts
+        Indicators of the size of the whole batch, zero outside the instance; factors hold counts.
+
+    Raises
+    ------
+    InvalidInputError
+        If the family has no enumerator here.
+
+    Examples
+    --------
+    >>> from spectrem.structures import Chain
+    >>> from spectrem.testing import enumerate_structures
+    >>> [one.unary.astype(int).tolist() for one in enumerate_structures(Chain([2], n_states=2), 0)]
+    [[1, 0, 1, 0], [1, 0, 0, 1], [0, 1, 1, 0], [0, 1, 0, 1]]
+    """
+    if isinstance(structure, Categorical):
+        yield from _labels(structure, instance)
+    elif isinstance(structure, Chain):
+        yield from _paths(structure, instance)
+    elif isinstance(structure, Alignment):
+        yield from _alignments(structure, instance)
+    elif isinstance(structure, Product):
+        for left in enumerate_structures(structure.left, instance):
+            for right in enumerate_structures(structure.right, instance):
+                yield structure.join(left, right)
+    else:
+        raise InvalidInputError(
+            f"structure must be a Categorical, Chain, Alignment or Product; got {type(structure).__name__}; pass your "
+            "own enumerator"
+        )
+
+
+def brute_force_smoothed_max(
+    structure: Structure,
+    scores: Parts,
+    gamma: float,
+    *,
+    weights: NDArray[np.float64] | None = None,
+    enumerator: Enumerator = enumerate_structures,
+) -> BruteForce:
+    """The smoothed max and its gradient by enumeration.
+
+    Parameters
+    ----------
+    structure, scores, gamma, weights
+        As for ``structure.smoothed_max``.
+    enumerator : callable
+        Of (structure, instance); yields every structure as indicators over the batch.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spectrem.structures import Categorical, Parts
+    >>> from spectrem.testing import brute_force_smoothed_max
+    >>> result = brute_force_smoothed_max(Categorical([4]), Parts(np.zeros(4)), gamma=1.0)
+    >>> np.exp(result.values).round(12).tolist(), np.exp(result.entropy).round(12).tolist()
+    ([4.0], [4.0])
+    """
+    gamma = as_gamma(gamma)
+    weight = as_weights(weights, structure.n_instances)
+    values, entropies = np.full(structure.n_instances, -np.inf), np.zeros(structure.n_instances)
+    marginals = _zeros(structure)
+    argmax: list[Parts | None] = []
+    for n in range(structure.n_instances):
+        found = list(enumerator(structure, n))
+        score = np.array([scores.dot(h) for h in found])
+        if not np.isfinite(score).any():
+            argmax.append(None)
+            continue
+        best = int(np.argmax(score))
+        argmax.append(found[best])
+        if gamma == 0.0:
+            posterior = np.zeros(len(found))
+            posterior[best] = 1.0
+            values[n] = score[best]
+        else:
+            excess = (score - score[best]) / gamma
+            log_total = np.log(np.exp(excess).sum())
+            posterior = np.exp(excess - log_total)
+            values[n] = score[best] + gamma * log_total
+            likely = posterior > 0
+            entropies[n] = -(posterior[likely] * (excess[likely] - log_total)).sum()
+        for probability, h in zip(posterior, found, strict=True):
+            marginals.unary[:] += probability * h.unary
+            for total, count in zip(marginals.factors, h.factors, strict=True):
+                total += weight[n] * probability * count
+    return BruteForce(values, marginals, entropies, tuple(argmax))
+
+
+def _zeros(structure: Structure) -> Parts:
+    return Parts(np.zeros(structure.n_unary), tuple(np.zeros(shape) for shape in structure.factor_shapes))
+
+
+def _labels(structure: Categorical, instance: int) -> Iterator[Parts]:
+    for k in range(structure.offsets[instance], structure.offsets[instance + 1]):
+        indicator = _zeros(structure)
+        indicator.unary[k] = 1.0
+        yield indicator
+
+
+def _paths(structure: Chain, instance: int) -> Iterator[Parts]:
+    tokens = range(structure.token_offsets[instance], structure.token_offsets[instance + 1])
+    state = structure.columns["tag"]
+    for path in itertools.product(*(range(structure.offsets[t], structure.offsets[t + 1]) for t in tokens)):
+        indicator = _zeros(structure)
+        for k in path:
+            indicator.unary[k] = 1.0
+        for before, here in itertools.pairwise(path):
+            indicator.factors[0][state[before], state[here]] += 1.0
+        yield indicator
+
+
+def _alignments(structure: Alignment, instance: int) -> Iterator[Parts]:
+    n_source, n_target = int(structure.source_lengths[instance]), int(structure.target_lengths[instance])
+    start, width = int(structure.offsets[instance]), structure.max_jump
+    for links in itertools.product(range(n_source + 1), repeat=n_target):
+        indicator = _zeros(structure)
+        last = -1
+        for j, i in enumerate(links):
+            indicator.unary[start + j * (n_source + 1) + i] = 1.0
+            if i < n_source and width is not None:
+                jump, departure, _ = indicator.factors
+                jump[min(max(i - last, -width), width) + width] += 1.0
+                departure[n_source, last + 1] += 1.0
+                last = i
+        if n_target > 0 and width is not None:
+            indicator.factors[2][min(n_source - 1 - last, width)] += 1.0
+        yield indicator

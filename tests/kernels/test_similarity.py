@@ -1,0 +1,56 @@
+"""Words that look alike, against a longest common subsequence by recursion."""
+
+from functools import lru_cache
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spectrem.kernels.similarity import look_alike
+
+WORDS = st.lists(st.text("ab", max_size=7), min_size=1, max_size=6)
+
+
+def longest_common_subsequence(a, b):
+    @lru_cache(None)
+    def length(x, y):
+        if x == 0 or y == 0:
+            return 0
+        if a[x - 1] == b[y - 1]:
+            return length(x - 1, y - 1) + 1
+        return max(length(x - 1, y), length(x, y - 1))
+
+    return length(len(a), len(b))
+
+
+def alike(a, b, ratio, shortest):
+    """The rule, literally."""
+    if a == b:
+        return True
+    if min(len(a), len(b)) < shortest:
+        return False
+    return longest_common_subsequence(a, b) >= ratio * max(len(a), len(b))
+
+
+def letters(words):
+    offsets = np.concatenate([[0], np.cumsum([len(w) for w in words], dtype=np.int64)])
+    return np.frombuffer("".join(words).encode("utf-32-le"), np.uint32), offsets
+
+
+@given(WORDS, WORDS, st.sampled_from([0.0, 0.5, 0.7, 1.0]), st.integers(0, 5))
+def test_look_alike_is_the_rule(sources, targets, ratio, shortest):
+    pairs = [(i, j) for i in range(len(sources)) for j in range(len(targets))]
+    i, j = np.array(pairs, np.int32).T.copy()
+    marked = np.zeros(len(pairs), np.bool_)
+    look_alike(i, j, *letters(sources), *letters(targets), ratio, shortest, marked)
+    expected = [alike(sources[a], targets[b], ratio, shortest) for a, b in pairs]
+    assert marked.tolist() == expected
+
+
+def test_real_words():
+    cases = [("government", "gouvernement", True), ("house", "maison", False), ("mr", "m", False), ("the", "the", True)]
+    for source, target, expected in cases:
+        marked = np.zeros(1, np.bool_)
+        zero = np.zeros(1, np.int32)
+        look_alike(zero, zero, *letters([source]), *letters([target]), 0.7, 4, marked)
+        assert marked[0] == expected, (source, target)

@@ -1,0 +1,111 @@
+"""Imports point one way: a package may import only what stands before it, whether at the top or inside a function."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import spectrem
+
+ROOT = Path(spectrem.__file__).parent
+MODULES = sorted(ROOT.rglob("*.py"))
+LAYERS = ["kernels", "structures", "constraints", "inference", "models", "learning", "estimators", "cli"]
+FOUNDATION = {"exceptions", "_validate"}
+# What stands outside the line. None of these may be imported by a layer except as said in ALLOWED.
+LEAVES = {
+    "data": set(),
+    "execution": set(),
+    "metrics": set(),
+    "datasets": {"data"},
+    "plotting": {"data", "metrics", *LAYERS[: LAYERS.index("estimators")]},
+    "testing": set(LAYERS[: LAYERS.index("estimators")]),
+    "reproduce": {"data", "execution", "metrics", "datasets", "plotting", *LAYERS[: LAYERS.index("cli")]},
+}
+ALLOWED = {
+    **{layer: set(LAYERS[:k]) | {"data", "execution", "metrics"} for k, layer in enumerate(LAYERS)},
+    **LEAVES,
+    "exceptions": set(),
+    "_validate": set(),
+}
+ALLOWED["cli"] |= {"datasets", "plotting", "reproduce"}
+ALLOWED["estimators"] |= {"datasets"}
+ALLOWED["kernels"] = set()
+ALLOWED["structures"] = {"kernels"}
+
+
+def unit_of(module):
+    """The package or module directly under spectrem that a dotted name belongs to; None for spectrem itself."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else None
+
+
+def module_name(path):
+    parts = ["spectrem", *path.relative_to(ROOT).with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported_modules(source, name, is_package):
+    """Dotted names of everything below spectrem that a module imports, wherever the statement stands."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "spectrem")
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = name.split(".")
+                parts = parts[: len(parts) - node.level + is_package]
+                base = ".".join([*parts, *([node.module] if node.module else [])])
+            if base == "spectrem":
+                yield from (f"spectrem.{alias.name}" for alias in node.names if alias.name != "__version__")
+            elif base.startswith("spectrem."):
+                yield base
+
+
+def forbidden_imports(source, name, is_package=False):
+    """Imports of a module that point the wrong way."""
+    unit = unit_of(name)
+    if unit is None:
+        return []
+    units = set(ALLOWED)
+    reached = {unit_of(target) for target in imported_modules(source, name, is_package)}
+    # Names that spectrem itself re-exports come from the highest layer: nothing below may use them.
+    reached = {target if target in units else "spectrem" for target in reached}
+    foundation = FOUNDATION if unit not in FOUNDATION else {"exceptions"}
+    return sorted(reached - ALLOWED[unit] - foundation - {unit})
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_imports_point_one_way(path):
+    found = forbidden_imports(path.read_text(encoding="utf-8"), module_name(path), path.name == "__init__.py")
+    assert not found, f"{path.relative_to(ROOT)} must not import {', '.join(found)}"
+
+
+def test_every_unit_has_its_place():
+    units = {p.relative_to(ROOT).parts[0].removesuffix(".py") for p in MODULES} - {"__init__"}
+    assert units - set(ALLOWED) == set(), "add the new package to LAYERS or LEAVES"
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "found"),
+    [
+        ("from spectrem.models import x", "spectrem.structures.chain", ["models"]),
+        ("def f():\n    import spectrem.cli", "spectrem.kernels.chain", ["cli"]),
+        ("from ..models import x", "spectrem.inference.project", ["models"]),
+        ("from . import chain", "spectrem.structures.product", []),
+        ("from spectrem import learning", "spectrem.models.hmm", ["learning"]),
+        ("from spectrem import WordAligner", "spectrem.learning.em", ["spectrem"]),
+        ("from spectrem import __version__", "spectrem.models.hmm", []),
+        ("from spectrem.structures import Chain", "spectrem.data.text", ["structures"]),
+        ("from spectrem.data import text", "spectrem.datasets.bitext", []),
+        ("from spectrem.exceptions import InvalidInputError", "spectrem.kernels.chain", []),
+        ("from spectrem.structures import Parts", "spectrem._validate", ["structures"]),
+        ("import numpy, spectrem.estimators", "spectrem.testing.check", ["estimators"]),
+    ],
+)
+def test_the_test_notices(source, name, found):
+    assert forbidden_imports(source, name) == found
+
+
+def test_relative_imports_of_a_package():
+    assert forbidden_imports("from .chain import x", "spectrem.structures", is_package=True) == []
+    assert forbidden_imports("from ..cli import x", "spectrem.structures", is_package=True) == ["cli"]

@@ -96,11 +96,18 @@ def test_underflowing_pairs_are_run_again_in_log_space(monkeypatch):
 
 @pytest.mark.parametrize(
     ("behind", "ahead"),
-    [([-800.0, *[0.0] * 20], [-50.0] * 20), ([-400.0, *[0.0] * 20, -400.0], [-100.0] * 20 + [0.0])],
+    [
+        ([-800.0, *[0.0] * 20], [-50.0] * 20),
+        ([-400.0, *[0.0] * 20, -400.0], [-100.0] * 20 + [0.0]),
+        ([*[-100.0] * 8, *[0.0] * 20], [0.0] * 7 + [-100.0] * 20),
+        ([*[-50.0] * 8, *[0.0] * 20, *[-50.0] * 8], [0.0] * 7 + [-100.0] * 20 + [0.0] * 8),
+    ],
 )
 def test_no_path_is_lost_to_a_slow_leak(behind, ahead):
     pairs, scores = must_come_from_behind(behind, ahead)
-    np.testing.assert_allclose(pairs.smoothed_max(scores, 1.0)[0], [-800.0])
+    values, marginals = pairs.smoothed_max(scores, 1.0)
+    np.testing.assert_allclose(values, [-800.0])
+    np.testing.assert_allclose(marginals.unary.reshape(len(behind), 4)[:, 2], 1.0)
 
 
 def must_come_from_behind(behind, ahead):

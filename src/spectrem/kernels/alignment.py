@@ -4,53 +4,105 @@ Every target position j picks a source position i or NULL. A link from the last 
 start; NULL keeps p, [OchNey2003]) to i scores ``unary[j, i] + jump[clip(i - p)] + departure[I, p + 1]``, the last
 p of a pair ``end[min(I - 1 - p, W)]``. Links and NULLs at the same p share one future, so the backward pass needs I + 1
 states only.
+
+The scaled pass replaces every potential and every normalised forward probability below FLOOR by zero, so that no
+product can underflow. From the first such removal on it carries, state by state, an upper bound on the mass removed
+so far; a pair where the bound ends above LOSS (as a share of its total) is reported in ``status`` and belongs in the
+log-space pass.
 """
 
 import numpy as np
 from numba import njit
 
-# A backward pass whose total disagrees with the forward one by more has lost mass to underflow.
-_TOTALS_AGREE = 1e-9
+FLOOR = 1e-100
+LOSS = 1e-12
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _transitions(n_source, jump, departure, gamma, into, out_of):
-    """Potentials exp(score / gamma - shift) of moving from p (row p + 1) to i, and their transpose.
+def _potential(score, top, gamma):
+    """exp((score - top) / gamma), 0 below FLOOR."""
+    if score == -np.inf:
+        return 0.0
+    potential = np.exp((score - top) / gamma)
+    return potential if potential >= FLOOR else 0.0
 
-    Returns the shift, and whether a possible move underflowed.
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _transitions(n_source, jump, departure, gamma, into, out_of, bound):
+    """Potentials of moving from p (row p + 1) to i, their transpose and their upper bounds; the score they are over.
+
+    Also whether the floor removed one.
     """
     width = (len(jump) - 1) // 2
-    shift = -np.inf
+    top = -np.inf
     for p in range(-1, n_source):
         for i in range(n_source):
             d = min(max(i - p, -width), width)
             score = jump[d + width] + departure[n_source, p + 1]
-            into[p + 1, i] = score
-            if score > shift:
-                shift = score
-    if shift == -np.inf:
-        shift = 0.0
-    lost = False
+            bound[p + 1, i] = score
+            top = max(top, score)
+    if top == -np.inf:
+        top = 0.0
+    floored = False
     for p in range(n_source + 1):
         for i in range(n_source):
-            potential = np.exp((into[p, i] - shift) / gamma)
-            lost |= potential == 0.0 and into[p, i] > -np.inf
-            into[p, i] = potential
-            out_of[i, p] = potential
-    return shift / gamma, lost
+            potential = _potential(bound[p, i], top, gamma)
+            removed = potential == 0.0 and bound[p, i] > -np.inf
+            floored = floored or removed
+            into[p, i], out_of[i, p], bound[p, i] = potential, potential, FLOOR if removed else potential
+    return top, floored
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _forward(emit, into, end, real, position, scale):
+def _emissions(row, shift, gamma, emit):
+    """Potentials of one target position, NULL last; the score they are over, and whether the floor removed one."""
+    n_source = len(row) - 1
+    # Links pay the shift of the transitions, so NULL (which makes no transition) gives it back.
+    top = row[n_source] - shift
+    for i in range(n_source):
+        top = max(top, row[i])
+    floored = False
+    for i in range(n_source + 1):
+        score = row[i] - (shift if i == n_source else 0.0)
+        emit[i] = _potential(score, top, gamma)
+        floored = floored or (emit[i] == 0.0 and score > -np.inf)
+    return (0.0 if top == -np.inf else top), floored
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _move_loss(row, emit, bound, fresh, lost, moved):
+    """Carry the bound on what is lost over one position; potentials below the floor count as FLOOR."""
+    n_source = len(row) - 1
+    moved[:] = 0.0
+    for p in range(n_source + 1):
+        for i in range(n_source):
+            moved[i + 1] += lost[p] * bound[p, i]
+    for i in range(n_source):
+        moved[i + 1] *= max(emit[i], FLOOR if row[i] > -np.inf else 0.0)
+    null = max(emit[n_source], FLOOR if row[n_source] > -np.inf else 0.0)
+    for p in range(n_source + 1):
+        lost[p] = moved[p] + null * lost[p] + fresh
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _forward(block, end, shift, floored, gamma, emit, into, bound, finish, real, position, scale, lost, moved):
     """Scaled forward pass; ``real[j, i]`` links, ``position[j + 1, p + 1]`` links and NULLs together.
 
-    Returns log Z and divides ``end`` by its last factor.
+    Fills ``finish`` with the normalised potentials of the end. Returns the value and the share of the total that may
+    be missing.
     """
     n_target, n_source = emit.shape[0], emit.shape[1] - 1
-    log_total = 0.0
+    value, share, leaking = 0.0, 0.0, False
     position[0, :] = 0.0
     position[0, 0] = 1.0
     for j in range(n_target):
+        top, emit_floored = _emissions(block[j], shift, gamma, emit[j])
+        fresh = (2.0 * FLOOR if emit_floored else 0.0) + (FLOOR if floored else 0.0)
+        if leaking:
+            _move_loss(block[j], emit[j], bound, fresh, lost, moved)
+        else:
+            lost[:] = fresh
+        leaking = leaking or fresh > 0.0
         real[j, :] = 0.0
         for p in range(n_source + 1):
             mass = position[j, p]
@@ -62,39 +114,63 @@ def _forward(emit, into, end, real, position, scale):
         for i in range(n_source):
             real[j, i] *= emit[j, i]
             total += real[j, i] + null * position[j, i + 1]
-        if not (total > 1e-290 and total < 1e290):
-            return -np.inf
+        if total == 0.0:
+            # Without any removal a total of zero is exact: no alignment is possible.
+            return -np.inf, 1.0 if leaking else 0.0
         scale[j] = 1.0 / total
-        log_total += np.log(total)
-        position[j + 1, 0] = null * position[j, 0] * scale[j]
-        for i in range(n_source):
-            real[j, i] *= scale[j]
-            position[j + 1, i + 1] = real[j, i] + null * position[j, i + 1] * scale[j]
-    total = 0.0
+        value += top + shift + gamma * np.log(total)
+        share = 0.0
+        for p in range(n_source + 1):
+            mass = null * position[j, p]
+            if p > 0:
+                real[j, p - 1] *= scale[j]
+                mass = mass * scale[j] + real[j, p - 1]
+            else:
+                mass *= scale[j]
+            removed = mass if mass < FLOOR else 0.0
+            position[j + 1, p] = mass - removed
+            lost[p] = lost[p] * scale[j] + removed
+            share += lost[p]
+        leaking = leaking or share > 0.0
+        if leaking:
+            for p in range(n_source + 1):
+                # The bound itself must not underflow.
+                lost[p] = max(lost[p], FLOOR * FLOOR)
+    top, _ = _emissions(end, 0.0, gamma, finish)
+    total, share = 0.0, 0.0
     for p in range(n_source + 1):
-        total += position[n_target, p] * end[p]
-    if not (total > 1e-290 and total < 1e290):
-        return -np.inf
-    end /= total
-    return log_total + np.log(total)
+        removed = finish[p] == 0.0 and end[p] > -np.inf
+        leaking = leaking or removed
+        share += lost[p] * (FLOOR if removed else finish[p]) if leaking else 0.0
+        share += FLOOR if removed else 0.0
+        total += position[n_target, p] * finish[p]
+    if total == 0.0:
+        return -np.inf, 1.0 if leaking else 0.0
+    finish /= total
+    return value + top + gamma * np.log(total), share / total
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _backward(emit, out_of, end, scale, arrive, beta):
-    """Scaled backward pass; ``arrive[j, i]`` is emission x future of a link. Returns the total, 1 if nothing was lost."""
+def _backward(emit, out_of, finish, real, position, scale, arrive, beta):
+    """Scaled backward pass; ``arrive[j, i]`` = emission x future of a link.
+
+    Where nothing arrives the future is unbounded and must not be carried on.
+    """
     n_target, n_source = emit.shape[0], emit.shape[1] - 1
-    beta[n_target, :] = end
+    for p in range(n_source + 1):
+        beta[n_target, p] = finish[p] if position[n_target, p] > 0.0 else 0.0
     for j in range(n_target - 1, -1, -1):
         null = emit[j, n_source] * scale[j]
         for p in range(n_source + 1):
             beta[j, p] = null * beta[j + 1, p]
         for i in range(n_source):
-            arrive[j, i] = emit[j, i] * scale[j] * beta[j + 1, i + 1]
+            arrive[j, i] = emit[j, i] * beta[j + 1, i + 1] * scale[j] if real[j, i] > 0.0 else 0.0
             mass = arrive[j, i]
             if mass != 0.0:
                 for p in range(n_source + 1):
                     beta[j, p] += mass * out_of[i, p]
-    return beta[0, 0]
+        for p in range(n_source + 1):
+            beta[j, p] = beta[j, p] if position[j, p] > 0.0 else 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -133,16 +209,19 @@ def sum_pass(
     into_space = np.empty((longest_source + 1) * longest_source)
     out_of_space = np.empty((longest_source + 1) * longest_source)
     scale = np.empty(longest_target)
-    finish_space = np.empty(longest_source + 1)
-    built, shift, lost_move = -1, 0.0, False
+    bound_space = np.empty((longest_source + 1) * longest_source)
+    end_space, finish_space = np.empty(longest_source + 1), np.empty(longest_source + 1)
+    lost_space, moved_space = np.empty(longest_source + 1), np.empty(longest_source + 1)
+    built, shift, floored = -1, 0.0, False
     for n in range(len(source_lengths)):
         rows, columns = target_lengths[n], source_lengths[n]
         if not active[n] or rows == 0:
             continue
         into = into_space[: (columns + 1) * columns].reshape(columns + 1, columns)
         out_of = out_of_space[: (columns + 1) * columns].reshape(columns, columns + 1)
+        bound = bound_space[: (columns + 1) * columns].reshape(columns + 1, columns)
         if built != columns:
-            shift, lost_move = _transitions(columns, jump, departure, gamma, into, out_of)
+            shift, floored = _transitions(columns, jump, departure, gamma, into, out_of, bound)
             built = columns
         emit = emit_space[: rows * (columns + 1)].reshape(rows, columns + 1)
         real = real_space[: rows * columns].reshape(rows, columns)
@@ -150,38 +229,21 @@ def sum_pass(
         position = position_space[: (rows + 1) * (columns + 1)].reshape(rows + 1, columns + 1)
         beta = beta_space[: (rows + 1) * (columns + 1)].reshape(rows + 1, columns + 1)
         at = offsets[n]
-        finish = finish_space[: columns + 1]
-        top = -np.inf
+        block = unary[at : at + rows * (columns + 1)].reshape(rows, columns + 1)
+        ending, finish = end_space[: columns + 1], finish_space[: columns + 1]
         for p in range(columns + 1):
-            finish[p] = end[min(columns - p, len(end) - 1)] / gamma
-            top = max(top, finish[p])
-        if top == -np.inf:
-            top = 0.0
-        lost = lost_move
-        for p in range(columns + 1):
-            potential = np.exp(finish[p] - top)
-            lost |= potential == 0.0 and finish[p] > -np.inf
-            finish[p] = potential
-        log_total = top
-        for j in range(rows):
-            row = unary[at + j * (columns + 1) : at + (j + 1) * (columns + 1)]
-            # Links pay the shift of the transitions, so NULL (which makes no transition) gives it back.
-            top = row[columns] / gamma - shift
-            for i in range(columns):
-                top = max(top, row[i] / gamma)
-            if top == -np.inf:
-                top = 0.0
-            for i in range(columns):
-                emit[j, i] = np.exp(row[i] / gamma - top)
-                lost |= emit[j, i] == 0.0 and row[i] > -np.inf
-            emit[j, columns] = np.exp(row[columns] / gamma - shift - top)
-            lost |= emit[j, columns] == 0.0 and row[columns] > -np.inf
-            log_total += top + shift
-        log_total += -np.inf if lost else _forward(emit, into, finish, real, position, scale)
-        if log_total == -np.inf or abs(_backward(emit, out_of, finish, scale, arrive, beta) - 1.0) > _TOTALS_AGREE:
+            ending[p] = end[min(columns - p, len(end) - 1)]
+        value, share = _forward(
+            block, ending, shift, floored, gamma, emit, into, bound, finish, real, position, scale,
+            lost_space[: columns + 1], moved_space[: columns + 1],
+        )  # fmt: skip
+        if not (share <= LOSS):
             status[n] = 1
             continue
-        values[n] = gamma * log_total
+        values[n] = value
+        if value == -np.inf:
+            continue
+        _backward(emit, out_of, finish, real, position, scale, arrive, beta)
         for j in range(rows):
             null = 0.0
             for p in range(columns + 1):

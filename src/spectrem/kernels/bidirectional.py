@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 
 LANES = 8
-_SMALLEST, _LARGEST = 1e-280, 1e280
+_SMALLEST, _LARGEST = 1e-240, 1e240
 # Multiplier changes below this (in nats over gamma) are not worth an exponential.
 _NEGLIGIBLE = 1e-12
 

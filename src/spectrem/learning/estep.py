@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,9 +14,9 @@ from numpy.typing import NDArray
 from spectrem.constraints import compile_constraints, compile_corpus
 from spectrem.constraints.constraint import AnyConstraint
 from spectrem.constraints.rows import Rows
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import ConvergenceWarning, InvalidInputError
 from spectrem.execution import Executor
-from spectrem.inference import Solver, project, shift_scores, solve_corpus_dual, split_scopes
+from spectrem.inference import Solver, Status, project, shift_scores, solve_corpus_dual, split_scopes
 from spectrem.models.estep import EStepResult, EStepTask, Start
 from spectrem.structures import Parts, Structure
 
@@ -45,6 +46,10 @@ class PosteriorModel(Protocol[AnyParams, MadeStats, AnyShard]):
     def is_known(self, shard: AnyShard, /) -> bool:
         """Whether the shard's structures are given; constraints leave such shards alone."""
         ...
+
+
+# No constraint that can hold needs prices (in nats over gamma) like this one.
+_DIVERGED = 1e8
 
 
 @dataclass(frozen=True)
@@ -131,13 +136,33 @@ class ProjectedEStep(Generic[Params, Stats, Shard]):
                 value, expectation = value + v, expectation + e
             return value, expectation
 
+        def support(direction: NDArray[np.float64]) -> float:
+            def one(item: tuple[int, Shard]) -> float:
+                index, shard = item
+                structure, scores = self.model.scores(params, shard)
+                possible = Parts(*_zero_where_possible(scores))
+                shifted = shift_scores(possible, scopes[index][1].matrix.T.tocsr(), direction)
+                return float(self.model.weights(shard) @ structure.smoothed_max(shifted, 0.0)[0])
+
+            return sum(executor.map(one, list(enumerate(shards))))
+
         solution = solve_corpus_dual(
-            evaluate, shared.bounds, shared.blocks, gamma, start=corpus.multipliers, tol=self.tol
+            evaluate, shared.bounds, shared.blocks, gamma, support=support, start=corpus.multipliers, tol=self.tol
         )
+        value, expectation = evaluate(solution.multipliers)
+        violation = _worst_violation(shared, expectation - shared.bounds)
+        largest = float(np.abs(solution.multipliers).max(initial=0.0))
+        if solution.status == Status.MAX_ITERATIONS or violation > 1e-4 or largest > _DIVERGED * max(gamma, 1.0):
+            warnings.warn(
+                f"constraints over the corpus are not solved (violation {violation:.2g}, largest multiplier {largest:.2g} "
+                "nats); they may clash with other constraints: loosen them or give them slack",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
         if self.warm_start:
             self._corpus = _CorpusRows(corpus.rows, solution.multipliers)
         run = partial(self._run_within, params, gamma, scopes, solution.multipliers)
-        return EStepTask(run, constant=solution.dual_value - evaluate(solution.multipliers)[0])
+        return EStepTask(run, constant=self.alpha * (solution.dual_value - value))
 
     def _spans_corpus(self, params: Params, shards: Sequence[Shard]) -> bool:
         if self._corpus is None and self.constraints:
@@ -205,6 +230,22 @@ class ProjectedEStep(Generic[Params, Stats, Shard]):
             projection.violation,
             projection.multipliers if self.warm_start else None,
         )
+
+
+def _worst_violation(rows: Rows, excess: NDArray[np.float64]) -> float:
+    """Of the rows without slack, relative to their bounds."""
+    relative = excess / np.maximum(1.0, np.abs(rows.bounds))
+    worst = 0.0
+    for block in rows.blocks:
+        if block.slack is None:
+            own = relative[block.start : block.stop]
+            worst = max(worst, float(np.abs(own).max() if block.equality else own.max()))
+    return worst
+
+
+def _zero_where_possible(scores: Parts) -> tuple[NDArray[np.float64], tuple[NDArray[np.float64], ...]]:
+    unary, *factors = (np.where(np.isneginf(array), -np.inf, 0.0) for array in (scores.unary, *scores.factors))
+    return unary, tuple(factors)
 
 
 def _mix(free: Parts, constrained: Parts, alpha: float) -> Parts:

@@ -39,7 +39,8 @@ class Alignment:
     chain [Vogel1996]: a link from the last source position p (-1 at the start; NULL keeps it, [OchNey2003]) to i
     scores ``unary[j, i] + jump[clip(i - p, -W, W) + W] + departure[I, p + 1]``, a NULL link ``unary[j, I]``
     only, and the last p of a pair that has target words ``end[min(I - 1 - p, W)]``. Models put minus the
-    log-normaliser of the jumps from p in a source of I words in ``departure``, which keeps scores linear in the factors.
+    log-normaliser of the jumps from p in a source of I words in ``departure``, which keeps scores linear in the
+    factors.
 
     Use when one side of a pair explains the other word by word: word alignment.
 
@@ -180,10 +181,9 @@ class Alignment:
                 self.target_offsets, self.position_offsets, given.unary, gamma, given.active, values, marginals
             )
             return values, Parts(marginals)
-        jump, departure, end = given.factors
-        counts = jumps, departures, ends = tuple(np.zeros(shape) for shape in self.factor_shapes)
+        (jump, departure, end), counts = given.factors, self._no_counts()
         status = np.zeros(self.n_instances, dtype=np.int8)
-        layout = (self.source_lengths, self.target_lengths, self.offsets, given.unary, *given.factors, gamma)
+        layout = (self.source_lengths, self.target_lengths, self.offsets, given.unary, jump, departure, end, gamma)
         kernel.sum_pass(*layout, given.active, given.weights, values, marginals, *counts, status)
         if status.any():
             kernel.log_sum_pass(*layout, status != 0, given.weights, values, marginals, *counts)
@@ -238,13 +238,17 @@ class Alignment:
             factors=checked.factors,
         )
 
+    def _no_counts(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        jump, departure, end = (np.zeros(shape) for shape in self.factor_shapes)
+        return jump, departure, end
+
     def _best(self, given: Inputs) -> tuple[NDArray[np.float64], NDArray[np.int64], tuple[NDArray[np.float64], ...]]:
         """Values, the label of every target position (I is NULL, negative if undecided) and counts."""
         values, choices = np.zeros(self.n_instances), np.full(self.n_positions, -1)
         if self.max_jump is None:
             independent.max_pass(self.target_offsets, self.position_offsets, given.unary, given.active, values, choices)
             return values, choices, ()
-        counts = tuple(np.zeros(shape) for shape in self.factor_shapes)
-        layout = (self.source_lengths, self.target_lengths, self.offsets, given.unary, *given.factors)
+        (jump, departure, end), counts = given.factors, self._no_counts()
+        layout = (self.source_lengths, self.target_lengths, self.offsets, given.unary, jump, departure, end)
         kernel.max_pass(*layout, given.active, given.weights, values, choices, *counts)
         return values, choices, counts

@@ -100,50 +100,77 @@ def _move(n_out, n_in, source, moves, start, step, factor, null, stay, moved, fo
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _chain(steps, states, emit, null, moves, depart, end, real, position, onward, arrive, left, beta, link, total):
-    """Forward-backward over one direction: posteriors into ``link``, sums of potentials into ``total``."""
+def _scale(n, a, b, out):
+    """out = a * b over ``n`` rows of lanes, with one row ``b``."""
+    b0, b1, b2, b3, b4, b5, b6, b7 = b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]
+    for i in range(n):
+        x0, x1, x2, x3 = a[i, 0] * b0, a[i, 1] * b1, a[i, 2] * b2, a[i, 3] * b3
+        x4, x5, x6, x7 = a[i, 4] * b4, a[i, 5] * b5, a[i, 6] * b6, a[i, 7] * b7
+        out[i, 0], out[i, 1], out[i, 2], out[i, 3] = x0, x1, x2, x3
+        out[i, 4], out[i, 5], out[i, 6], out[i, 7] = x4, x5, x6, x7
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _chain(keep, steps, states, emit, null, moves, depart, end, real, position, onward, arrive, left, beta, link, total):
+    """Forward-backward over one direction: posteriors into ``link``, sums of potentials into ``total``.
+
+    With ``keep`` 1 the rows that counting reads stay; with 0 every step reuses the first, which keeps them in cache.
+    """
     middle = len(moves) // 2
     for p in range(states + 1):
         for lane in range(LANES):
             position[0, p, lane] = 1.0 if p == 0 else 0.0
     for s in range(steps):
-        _multiply(states + 1, position[s], depart, onward[s])
+        row, following = keep * s, keep * (s + 1)
+        _multiply(states + 1, position[row], depart, onward[row])
         for lane in range(LANES):
-            position[s + 1, 0, lane] = null[s, lane] * position[s, 0, lane]
+            position[following, 0, lane] = null[s, lane] * position[row, 0, lane]
         _move(
-            states, states + 1, onward[s], moves, middle + 1, 1, emit[s], null[s], position[s, 1:],
-            real[s], position[s + 1, 1:],
+            states, states + 1, onward[row], moves, middle + 1, 1, emit[s], null[s], position[row, 1:],
+            real[s], position[following, 1:],
         )  # fmt: skip
+    last = keep * steps
     for lane in range(LANES):
         z = 0.0
         for p in range(states + 1):
-            z += position[steps, p, lane] * end[p, lane]
+            z += position[last, p, lane] * end[p, lane]
         total[lane] = z
         for p in range(states + 1):
-            beta[steps, p, lane] = end[p, lane] / z
+            beta[last, p, lane] = end[p, lane] / z
     for s in range(steps - 1, -1, -1):
-        _multiply(states, emit[s], beta[s + 1, 1:], arrive[s])
-        _multiply(states, real[s], beta[s + 1, 1:], link[s])
+        row, following = keep * s, keep * (s + 1)
+        _multiply(states, emit[s], beta[following, 1:], arrive[row])
+        _multiply(states, real[s], beta[following, 1:], link[s])
         _move(
-            states + 1, states, arrive[s], moves, middle + 1, -1, depart, null[s], beta[s + 1],
-            left[s], beta[s],
+            states + 1, states, arrive[row], moves, middle + 1, -1, depart, null[s], beta[following],
+            left[row], beta[row],
         )  # fmt: skip
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _mixture(steps, states, emit, null, link, total):
     """The same without a chain: every position on its own (Models 1 and 2)."""
+    share = np.empty(LANES)
     for lane in range(LANES):
         total[lane] = 1.0
     for s in range(steps):
+        a0, a1, a2, a3 = null[s, 0], null[s, 1], null[s, 2], null[s, 3]
+        a4, a5, a6, a7 = null[s, 4], null[s, 5], null[s, 6], null[s, 7]
+        for i in range(states):
+            a0 += emit[s, i, 0]
+            a1 += emit[s, i, 1]
+            a2 += emit[s, i, 2]
+            a3 += emit[s, i, 3]
+            a4 += emit[s, i, 4]
+            a5 += emit[s, i, 5]
+            a6 += emit[s, i, 6]
+            a7 += emit[s, i, 7]
+        share[0], share[1], share[2], share[3] = a0, a1, a2, a3
+        share[4], share[5], share[6], share[7] = a4, a5, a6, a7
         for lane in range(LANES):
-            z = null[s, lane]
-            for i in range(states):
-                z += emit[s, i, lane]
-            total[lane] *= z
-            z = 1.0 / z
-            for i in range(states):
-                link[s, i, lane] = emit[s, i, lane] * z
+            total[lane] *= share[lane]
+            share[lane] = 1.0 / share[lane]
+        _scale(states, emit[s], share, link[s])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -346,13 +373,14 @@ def couple(chain, by_cell, order, pairs, duals, forward, backward, to_forward, t
         )  # fmt: skip
         limits[:] = 0.0
         for step in range(duals.steps + 1):
+            keep = 1 if step == duals.steps else 0
             if chain:
                 _chain(
-                    rows, columns, emit, null, forward.moves, depart, end,
+                    keep, rows, columns, emit, null, forward.moves, depart, end,
                     real, position, onward, arrive, left, beta, link, total,
                 )  # fmt: skip
                 _chain(
-                    columns, rows, emit_2, null_2, backward.moves, depart_2, end_2,
+                    keep, columns, rows, emit_2, null_2, backward.moves, depart_2, end_2,
                     real_2, position_2, onward_2, arrive_2, left_2, beta_2, link_2, other_total,
                 )  # fmt: skip
             else:

@@ -11,8 +11,9 @@ from spectrem.data import Bitext, Links
 from spectrem.kernels import cooccurrence
 from spectrem.kernels.bidirectional import Pairs
 
-# Cells (source x target positions) after which a shard is closed: its tables stay in cache, its counts are small.
-_SHARD_CELLS = 1 << 18
+# A shard is closed after this many cells (source x target positions): a twelfth of the corpus, within bounds. Large shards
+# hold more pairs of like lengths, which are solved together; small ones spread over threads and keep tables in cache.
+_SHARDS, _LEAST_CELLS, _MOST_CELLS = 12, 1 << 17, 1 << 20
 
 
 @dataclass(frozen=True)
@@ -130,10 +131,11 @@ def build_shards(
     seen = np.zeros(table.n_pairs + 1, np.bool_)
     numbers = np.empty(table.n_pairs + 1, np.int32)
     shards = []
+    shard_cells = int(np.clip(cell_offsets[-1] // _SHARDS, _LEAST_CELLS, _MOST_CELLS))
     first_known = bitext.n_pairs - (0 if known is None else known.n_sentences)
     begin = 0
     while begin < bitext.n_pairs:
-        end = int(np.searchsorted(cell_offsets, cell_offsets[begin] + _SHARD_CELLS, side="right")) - 1
+        end = int(np.searchsorted(cell_offsets, cell_offsets[begin] + shard_cells, side="right")) - 1
         end = min(max(end, begin + 1), bitext.n_pairs if begin >= first_known else first_known)
         shard = _cut(bitext, begin, end, cell_offsets, cells, weights, seen, numbers)
         if known is not None and begin >= first_known:

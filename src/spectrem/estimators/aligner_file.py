@@ -53,7 +53,9 @@ def load(aligner: Any, path: str | os.PathLike[str]) -> Any:
         aligner.target_vocabulary_ = Vocabulary(unpack_words(arrays["target_words"], header["n_target_words"]))
         table = PairTable(arrays["row_offsets"], arrays["targets"], header["n_target_words"])
         sides = [
-            DirectionParameters(*(arrays[f"{side}_{name}"] for name in _ARRAYS), aligner.null_probability)
+            DirectionParameters(
+                **{name: arrays[f"{side}_{name}"] for name in _ARRAYS}, null_probability=aligner.null_probability
+            )
             for side in ("forward", "backward")
         ]
         aligner.threshold_, aligner.gamma_ = float(header["threshold"]), float(header["gamma"])

@@ -46,8 +46,8 @@ def as_weights(sample_weight: ArrayLike | None, n_pairs: int) -> NDArray[np.floa
     weights = np.asarray(sample_weight, np.float64)
     if weights.shape != (n_pairs,) or not (np.isfinite(weights) & (weights >= 0)).all():
         raise InvalidInputError(
-            f"sample_weight must hold {n_pairs} finite numbers of at least 0, one per sentence pair, got an array of shape "
-            f"{weights.shape} with minimum {weights.min(initial=np.inf):g}"
+            f"sample_weight must hold {n_pairs} finite numbers of at least 0, one per sentence pair, got an array of "
+            f"shape {weights.shape} with minimum {weights.min(initial=np.inf):g}"
         )
     return weights
 
@@ -57,8 +57,8 @@ def _check_known(bitext: Bitext, links: Links) -> None:
         for i, j in links.pairs(n):
             if i >= bitext.source_lengths[n] or j >= bitext.target_lengths[n]:
                 raise InvalidInputError(
-                    f"known links must lie inside their sentences, got {i}-{j} for a pair of {bitext.source_lengths[n]} and "
-                    f"{bitext.target_lengths[n]} words; count words from 0"
+                    f"known links must lie inside their sentences, got {i}-{j} for a pair of "
+                    f"{bitext.source_lengths[n]} and {bitext.target_lengths[n]} words; count words from 0"
                 )
 
 
@@ -82,6 +82,6 @@ def select_pairs(
     order = np.concatenate([np.flatnonzero(kept & ~given), np.flatnonzero(given)])
     links = None
     if known is not None:
-        links = Links.from_pairs([known[n] or [] for n in np.flatnonzero(given)])
+        links = Links.from_pairs([known[n] or [] for n in np.flatnonzero(given).tolist()])
         _check_known(bitext.take(np.flatnonzero(given)), links)
     return bitext.take(order), weights[order], links

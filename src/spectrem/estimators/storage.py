@@ -69,7 +69,7 @@ def load_arrays(
         raise InvalidInputError(f"{path}: expected a saved {kind}, found {found!r}; give the file of a {kind}")
     if header["version"] > version:
         raise InvalidInputError(
-            f"{path}: saved with layout {header['version']} of {kind}, this spectrem reads up to {version}; upgrade spectrem"
+            f"{path}: saved with layout {header['version']} of {kind}, this spectrem reads up to {version}; upgrade it"
         )
     return header["settings"], arrays
 

@@ -37,17 +37,18 @@ class WordAligner(BaseEstimator):
     """Align the words of sentence pairs without labelled data.
 
     IBM Model 1, then (by default) an HMM are trained in both directions at once by EM whose posteriors are projected
-    onto constraints: by default both directions must agree on every link ([Graca2007] section 4.1.2, [Ganchev2010] section 5,
-    [Samdani2012] section 5). NULL keeps the last position ([OchNey2003]); jump widths are shared by all sentences
-    ([Vogel1996], [Liang2006]); rare words are helped by their stems and by words that look alike
-    (`spectrem.models.alignment.LexicalPrior`).
+    onto constraints: by default both directions must agree on every link ([Graca2007] §4.1.2, [Ganchev2010] §5,
+    [Samdani2012] §5). NULL keeps the last position ([OchNey2003]); jump widths are shared by all sentences
+    ([Vogel1996], [Liang2006]); the distance of the last position from the sentence end has a distribution of its own;
+    rare words are helped by their stems and by words that look alike (`spectrem.models.alignment.LexicalPrior`).
 
     Parameters
     ----------
     model : {"hmm", "ibm2", "ibm1"}
         The last stage; all start with IBM Model 1.
     constraints : sequence of {"agreement", "fertility"} or of constraints
-        Names, or constraints in the language of `spectrem.E` over the columns sentence, direction, source, target, state.
+        Names, or constraints in the language of `spectrem.E` over the columns sentence, direction, source, target,
+        state (the position chosen; NULL is -1).
     gamma : float
         0 or greater, or -inf, of the last stage: 1 is posterior regularisation, 0 constraint-driven learning
         (by linear programme), between them unified EM. Model 1, when it is not the last stage, uses 1.
@@ -354,8 +355,8 @@ class WordAligner(BaseEstimator):
         )
 
     def _made_constraints(self) -> list[AnyConstraint]:
-        made = {"agreement": agreement, "fertility": partial(fertility, self.max_fertility)}
-        return [made[c]() if isinstance(c, str) else c for c in self.constraints]
+        made = {"agreement": agreement(), "fertility": fertility(self.max_fertility)}
+        return [made[c] if isinstance(c, str) else c for c in self.constraints]
 
     def _shards(self, source: Bitext | Lines, target: Lines | None) -> list[BitextShard]:
         self._check_fitted()

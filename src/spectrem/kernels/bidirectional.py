@@ -111,7 +111,9 @@ def _scale(n, a, b, out):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _chain(keep, steps, states, emit, null, moves, depart, end, real, position, onward, arrive, left, beta, link, total):
+def _chain(
+    keep, steps, states, emit, null, moves, depart, end, real, position, onward, arrive, left, beta, link, total
+):
     """Forward-backward over one direction: posteriors into ``link``, sums of potentials into ``total``.
 
     With ``keep`` 1 the rows that counting reads stay; with 0 every step reuses the first, which keeps them in cache.
@@ -314,9 +316,10 @@ def _unload(chain, by_cell, begin, lengths, token, step_stride, state_stride, ce
 def couple(chain, by_cell, order, pairs, duals, forward, backward, to_forward, to_backward, first, last, gap, status):
     """E-step of both directions of the pairs in ``order``, in groups of LANES.
 
-    Runs ``duals.steps`` fixed gradient steps ([Samdani2012] alg. 3) and adds expected counts of the last
-    posteriors to ``to_forward`` and ``to_backward``. Per pair: ``first`` and ``last`` dual values (divided by gamma) at
-    multipliers zero and at the last ones, ``gap`` the worst violation, ``status`` 1 where a total left the range of a double.
+    Runs ``duals.steps`` fixed gradient steps ([Samdani2012] alg. 3) and adds expected counts of the last posteriors
+    to ``to_forward`` and ``to_backward``. Per pair: ``first`` and ``last`` are dual values (divided by gamma) at
+    multipliers zero and at the last ones, ``gap`` the worst violation, ``status`` 1 where a total left the range of a
+    double.
     """
     tall, wide = 0, 0
     for n in order:

@@ -41,9 +41,10 @@ def count_partners(offsets, sentences, target_tokens, target_offsets, n_target_w
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def index_cells(
-    offsets, sentences, places, target_tokens, target_offsets, cell_offsets, row_offsets, n_target_words, partners, cells
+    offsets, sentences, places, target_tokens, target_offsets, cell_offsets, row_offsets, n_target_words,
+    partners, cells,
 ):  # fmt: skip
-    """Fill ``partners`` (target word of every meeting, source word by source word) and ``cells`` (meeting of a cell)."""
+    """Fill ``partners`` (target word of every meeting, by source word) and ``cells`` (the meeting of every cell)."""
     met = np.full(n_target_words, -1, np.int32)
     meeting = np.empty(n_target_words, np.int32)
     for word in range(len(offsets) - 1):
@@ -85,7 +86,8 @@ def localise(cells, seen, numbers, found):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def look_up_cells(
-    offsets, sentences, places, target_tokens, target_offsets, cell_offsets, row_offsets, partners, n_target_words, cells
+    offsets, sentences, places, target_tokens, target_offsets, cell_offsets, row_offsets, partners,
+    n_target_words, cells,
 ):  # fmt: skip
     """Fill ``cells`` with the entry of a known table where the word pair has one; others keep their value."""
     met = np.full(n_target_words, -1, np.int32)

@@ -5,7 +5,9 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def look_alike(sources, targets, source_letters, source_offsets, target_letters, target_offsets, ratio, shortest, alike):
+def look_alike(
+    sources, targets, source_letters, source_offsets, target_letters, target_offsets, ratio, shortest, alike
+):
     """Mark pairs whose longest common subsequence covers ``ratio`` of the longer word, or that are equal.
 
     Words of fewer than ``shortest`` letters count only when equal.

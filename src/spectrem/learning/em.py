@@ -18,23 +18,23 @@ from spectrem.models.estep import EStepResult, EStepTask, Start
 Params = TypeVar("Params")
 Stats = TypeVar("Stats")
 Shard = TypeVar("Shard")
-AnyParams = TypeVar("AnyParams", contravariant=True)
-AnyShard = TypeVar("AnyShard", contravariant=True)
+Params_contra = TypeVar("Params_contra", contravariant=True)
+Shard_contra = TypeVar("Shard_contra", contravariant=True)
 
 
-class Learner(Protocol[Params, Stats, AnyShard]):
+class Learner(Protocol[Params, Stats, Shard_contra]):
     """The part of a model that the loop calls; statistics support ``+=`` with those of a shard."""
 
-    def zero_stats(self, params: Params, shards: Sequence[AnyShard], /) -> Stats: ...
+    def zero_stats(self, params: Params, shards: Sequence[Shard_contra], /) -> Stats: ...
 
     def m_step(self, params: Params, stats: Stats, /) -> Params: ...
 
 
-class EStep(Protocol[AnyParams, Stats, Shard]):
+class EStep(Protocol[Params_contra, Stats, Shard]):
     """Solves what concerns the whole corpus and returns the task of one shard."""
 
     def prepare(
-        self, params: AnyParams, gamma: float, shards: Sequence[Shard], executor: Executor, /
+        self, params: Params_contra, gamma: float, shards: Sequence[Shard], executor: Executor, /
     ) -> EStepTask[Shard, Stats]: ...
 
 

@@ -23,27 +23,27 @@ from spectrem.structures import Parts, Structure
 Params = TypeVar("Params")
 Stats = TypeVar("Stats")
 Shard = TypeVar("Shard")
-AnyParams = TypeVar("AnyParams", contravariant=True)
-AnyShard = TypeVar("AnyShard", contravariant=True)
-MadeStats = TypeVar("MadeStats", covariant=True)
+Params_contra = TypeVar("Params_contra", contravariant=True)
+Shard_contra = TypeVar("Shard_contra", contravariant=True)
+Stats_co = TypeVar("Stats_co", covariant=True)
 
 
-class PosteriorModel(Protocol[AnyParams, MadeStats, AnyShard]):
+class PosteriorModel(Protocol[Params_contra, Stats_co, Shard_contra]):
     """The part of a model that an E-step calls."""
 
-    def scores(self, params: AnyParams, shard: AnyShard, /) -> tuple[Structure, Parts]:
+    def scores(self, params: Params_contra, shard: Shard_contra, /) -> tuple[Structure, Parts]:
         """The shard's latent structures and their scores, log p(x, h) part by part."""
         ...
 
-    def gather(self, params: AnyParams, shard: AnyShard, marginals: Parts, /) -> MadeStats:
+    def gather(self, params: Params_contra, shard: Shard_contra, marginals: Parts, /) -> Stats_co:
         """Expected counts; those of shared factors come weighted, those of unary parts do not."""
         ...
 
-    def weights(self, shard: AnyShard, /) -> NDArray[np.float64]:
+    def weights(self, shard: Shard_contra, /) -> NDArray[np.float64]:
         """Weight of every instance, shape (n_instances,)."""
         ...
 
-    def is_known(self, shard: AnyShard, /) -> bool:
+    def is_known(self, shard: Shard_contra, /) -> bool:
         """Whether the shard's structures are given; constraints leave such shards alone."""
         ...
 

@@ -105,6 +105,6 @@ def check_gamma(gamma: float) -> None:
     """Raise unless gamma is minus infinity or a finite number of at least 0."""
     if not (gamma == -math.inf or 0 <= gamma < math.inf):
         raise InvalidInputError(
-            f"gamma must be -inf or at least 0 and finite, got {gamma}; between -inf and 0 the E-step is not convex, and "
-            "without constraints every gamma <= 0 is hard EM: use 0 (linear relaxation) or -inf (integer programme)"
+            f"gamma must be -inf or at least 0 and finite, got {gamma}; between -inf and 0 the E-step is not convex, "
+            "and without constraints every gamma <= 0 is hard EM: use 0 (linear relaxation) or -inf (integer program)"
         )

@@ -1,4 +1,4 @@
-"""The E-step of word aligners in compiled code: forward-backward and fixed dual steps, sentence pair by sentence pair."""
+"""The E-step of word aligners in compiled code: forward-backward and fixed dual steps, pair by pair."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from spectrem.models.alignment.parameters import (
 from spectrem.models.estep import EStepResult, EStepTask, Start
 from spectrem.structures import Structure
 
-
 # Below this, probabilities to the power of 1 / gamma leave the range of a double.
 _LEAST_GAMMA = 0.1
 # Pairs of more cells than this go through the generic path: a group of LANES of them would not stay in cache.
@@ -34,11 +33,11 @@ _MOST_CELLS = 1 << 14
 
 @dataclass(frozen=True)
 class CoupledEStep:
-    """E-step with agreement and bounded fertility by fixed gradient steps ([Samdani2012] alg. 3, [Ganchev2010] section 5).
+    """E-step with agreement and bounded fertility by fixed gradient steps ([Samdani2012] alg. 3, [Ganchev2010] §5).
 
     Equal, up to rounding, to `project` with the rows of `agreement()` and `fertility()` and the solver
-    `FixedStep`, which also takes over for pairs that are very long or whose scores leave the range of a double; a test holds
-    the two equal.
+    `FixedStep`, which also takes over for pairs that are very long or whose scores leave the range of a double; a
+    test holds the two equal.
 
     Use when gamma is positive and the bitext is large.
 
@@ -133,7 +132,7 @@ class CoupledEStep:
     def _couple(
         self, params: AlignmentParameters, shard: BitextShard, gamma: float, n_links: int, by_cell: bool
     ) -> tuple[tuple[Expected, Expected], NDArray[np.float64], NDArray[np.int64]]:
-        """Expected counts, per-pair numbers (free value, dual value, violation), and the pairs left to the generic path."""
+        """Expected counts, numbers of every pair (free value, dual value, violation), pairs left to the generic path."""
         sources, targets = shard.source_lengths, shard.target_lengths
         present = (sources > 0) | (targets > 0)
         grouped = (gamma >= _LEAST_GAMMA) & (sources > 0) & (targets > 0) & (sources * targets <= _MOST_CELLS)
@@ -175,7 +174,9 @@ def _potentials(
         departures,
         params.end[np.minimum(np.arange(longest + 1), width)],
     )
-    return Direction(*(tables if gamma == 1 else (table ** (1 / gamma) for table in tables)))
+    # Departures may exceed 1: a total that overflows sends its pair down the generic path.
+    with np.errstate(over="ignore"):
+        return Direction(*(tables if gamma == 1 else (table ** (1 / gamma) for table in tables)))
 
 
 def _empty(direction: Direction, n_links: int) -> Expected:
@@ -196,5 +197,7 @@ def _stats(expected: Expected, tokens: NDArray[np.int32], n_words: int, max_jump
         np.bincount(tokens, expected.null, n_words).astype(np.float64),
         np.bincount(widths, expected.jumps, 2 * max_jump + 1).astype(np.float64),
         expected.departures,
-        np.bincount(np.minimum(np.arange(len(expected.ends)), max_jump), expected.ends, max_jump + 1).astype(np.float64),
+        np.bincount(np.minimum(np.arange(len(expected.ends)), max_jump), expected.ends, max_jump + 1).astype(
+            np.float64
+        ),
     )

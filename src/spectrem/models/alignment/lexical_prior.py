@@ -88,7 +88,7 @@ def lexical_priors(
     )
     alike = np.zeros(table.n_pairs, np.bool_)
     look_alike(sources, targets, *_letters(source_words), *_letters(target_words), similarity, stem_length, alike)
-    own = cognate_strength * alike
+    own = cognate_strength * alike.astype(np.float64)
     return (
         LexicalPrior(
             stem_pair, keys // n_target_stems, _share(target_stem, target_counts)[targets], own, stem_strength
@@ -105,7 +105,7 @@ def _stems(words: Sequence[str], length: int) -> NDArray[np.int64]:
 
 def _share(stem: NDArray[np.int64], counts: NDArray[np.integer]) -> NDArray[np.float64]:
     totals = np.bincount(stem, counts)[stem] if len(stem) else np.zeros(0)
-    return np.divide(counts, totals, out=np.zeros(len(counts)), where=totals > 0)
+    return np.divide(counts, totals, out=np.zeros(len(counts)), where=totals > 0, dtype=np.float64)
 
 
 def _letters(words: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:

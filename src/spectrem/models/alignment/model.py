@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,7 +65,7 @@ class AlignmentModel:
             DirectionParameters(_with_floor(backward), null[1], jump, end, null_probability),
         )
 
-    def zero_stats(self, params: AlignmentParameters, shards: list[BitextShard]) -> AlignmentStats:
+    def zero_stats(self, params: AlignmentParameters, shards: Sequence[BitextShard]) -> AlignmentStats:
         """Empty statistics of a corpus, to add those of its shards to."""
         longest_source = max((int(shard.source_lengths.max(initial=0)) for shard in shards), default=0)
         longest_target = max((int(shard.target_lengths.max(initial=0)) for shard in shards), default=0)
@@ -169,7 +170,11 @@ class AlignmentModel:
             lengths = np.arange(stats.departures.shape[0])
             jump = fit_jumps(jump, stats.jumps, stats.departures, lengths, pseudo_count=self.jump_pseudo_count)
         return DirectionParameters(
-            _with_floor(np.append(translation, 0.0)), _with_floor(np.append(null, 0.0)), jump, end, params.null_probability
+            _with_floor(np.append(translation, 0.0)),
+            _with_floor(np.append(null, 0.0)),
+            jump,
+            end,
+            params.null_probability,
         )
 
 

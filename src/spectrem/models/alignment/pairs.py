@@ -11,8 +11,8 @@ from spectrem.data import Bitext, Links
 from spectrem.kernels import cooccurrence
 from spectrem.kernels.bidirectional import Pairs
 
-# A shard is closed after this many cells (source x target positions): a twelfth of the corpus, within bounds. Large shards
-# hold more pairs of like lengths, which are solved together; small ones spread over threads and keep tables in cache.
+# A shard is closed after this many cells (source x target positions): a twelfth of the corpus, within bounds. Large
+# shards hold more pairs of like lengths, which are solved together; small ones spread better over threads.
 _SHARDS, _LEAST_CELLS, _MOST_CELLS = 12, 1 << 17, 1 << 20
 
 

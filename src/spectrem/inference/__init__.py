@@ -1,0 +1,31 @@
+"""Projections onto expectation constraints: ``project`` and the solvers behind it."""
+
+from spectrem.inference.corpus import CorpusSolution, solve_corpus_dual, split_scopes
+from spectrem.inference.oracle import shift_scores
+from spectrem.inference.project import project
+from spectrem.inference.result import Projection, Status
+from spectrem.inference.solvers.accelerated import Accelerated
+from spectrem.inference.solvers.bracket import Bracket
+from spectrem.inference.solvers.fixed_step import FixedStep
+from spectrem.inference.solvers.linear_program import LinearProgram
+from spectrem.inference.solvers.quasi_newton import QuasiNewton
+from spectrem.inference.solvers.solver import Solution, Solver
+from spectrem.inference.solvers.subgradient import Subgradient
+
+__all__ = [
+    "Accelerated",
+    "Bracket",
+    "CorpusSolution",
+    "FixedStep",
+    "LinearProgram",
+    "Projection",
+    "QuasiNewton",
+    "Solution",
+    "Solver",
+    "Status",
+    "Subgradient",
+    "project",
+    "shift_scores",
+    "solve_corpus_dual",
+    "split_scopes",
+]

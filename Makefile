@@ -1,0 +1,59 @@
+# Works on a fresh machine with Python 3.11 or later and make; everything is installed into .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+COMPILED := $(shell grep -rl njit src/spectrem --include='*.py')
+
+.PHONY: help demo test test-all lint types bench picture clean
+
+help:
+	@echo "make demo      align a generated bitext under EM, PR and UEM; table and picture"
+	@echo "make test      the test suite"
+	@echo "make test-all  the suite with the slow tests (real corpora beside the checkout)"
+	@echo "make lint      ruff: rules and format"
+	@echo "make types     mypy"
+	@echo "make bench     accuracy, time and memory (real corpora beside the checkout)"
+	@echo "make picture   the picture of README.md"
+	@echo "make clean     remove .venv and caches"
+
+demo: $(VENV)/warm
+	@mkdir -p out
+	@$(BIN)/spectrem demo --plot out/demo.png
+
+test: $(VENV)/warm
+	$(BIN)/pytest $(ARGS)
+
+test-all: $(VENV)/warm
+	$(BIN)/pytest -m "slow or not slow" $(ARGS)
+
+lint: $(VENV)/installed
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: $(VENV)/installed
+	$(BIN)/mypy
+
+bench: $(VENV)/warm
+	$(BIN)/python benchmarks/align.py $(ARGS)
+
+picture: $(VENV)/warm
+	$(BIN)/spectrem demo --plot docs/posteriors.png
+
+# The groups of pyproject.toml need pip 25.1 or later, which a fresh environment may lack.
+$(VENV)/installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Spectrem needs Python 3.11 or later, and $(PYTHON) is older; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable ".[plot]" --group dev
+	@touch $@
+
+# Numba keeps what it compiled beside the sources, so this is slow only once.
+$(VENV)/warm: $(VENV)/installed $(COMPILED)
+	$(BIN)/spectrem warmup
+	@touch $@
+
+clean:
+	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,247 @@
+"""Word aligners side by side: error, time and memory on the same files; see README.md.
+
+Nothing heavy is imported before all runs are over: a process's peak memory is at least that of the one that starts it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spectrem.data import Symmetrization
+
+README = Path(__file__).resolve().with_name("README.md")
+BEGIN, END = "<!-- align: begin -->", "<!-- align: end -->"
+MERGES: tuple[Symmetrization, ...] = ("intersection", "union", "grow-diag-final-and")
+SETTINGS: dict[str, list[str]] = {
+    "spectrem": [],
+    "spectrem --gamma 0.5": ["--gamma", "0.5"],
+    "spectrem --constraint fertility": ["--constraint", "fertility"],
+    "spectrem --constraint none": ["--constraint", "none"],
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """A bitext as files; gold links belong to its last sentence pairs."""
+
+    name: str
+    source: Path
+    target: Path
+    joint: Path
+    gold: Path
+    n_pairs: int
+    n_test: int
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a process tree used: seconds, seconds, MB."""
+
+    wall: float = 0.0
+    cpu: float = 0.0
+    memory: float = 0.0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.wall + other.wall, self.cpu + other.cpu, max(self.memory, other.memory))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One system on one task; two files of links are two directions yet to be merged."""
+
+    task: Task
+    system: str
+    cost: Cost
+    links: tuple[Path, ...] = field(default=())
+
+
+def measure(command: list[str], output: Path | None = None, *, threads: int) -> Cost:
+    """Run a command to its end; its standard output goes to a file, its messages are shown if it fails."""
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    with tempfile.TemporaryFile() as messages, open(output or os.devnull, "wb") as stdout:
+        started = time.perf_counter()
+        process = subprocess.Popen(command, stdout=stdout, stderr=messages, env=environment)
+        _, status, usage = os.wait4(process.pid, 0)
+        wall = time.perf_counter() - started
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            messages.seek(0)
+            sys.exit(f"{' '.join(command)} failed:\n{messages.read().decode(errors='replace')[-2000:]}")
+    kilobyte = 1024 if sys.platform == "darwin" else 1
+    return Cost(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / kilobyte / 1024)
+
+
+def run_spectrem(task: Task, system: str, threads: int) -> Outcome:
+    output = task.joint.with_suffix(f".spectrem-{list(SETTINGS).index(system)}")
+    command = [spectrem(), "align", str(task.source), str(task.target), "-o", str(output), "--quiet"]
+    cost = measure([*command, "--threads", str(threads), *SETTINGS[system]], threads=threads)
+    return Outcome(task, system, cost, (output,))
+
+
+def run_fast_align(task: Task, threads: int) -> Outcome:
+    outputs = (task.joint.with_suffix(".fast-forward"), task.joint.with_suffix(".fast-backward"))
+    cost = Cost()
+    for output, direction in zip(outputs, ([], ["-r"]), strict=True):
+        cost += measure(["fast_align", "-i", str(task.joint), "-d", "-o", "-v", *direction], output, threads=threads)
+    return Outcome(task, "fast_align, 2 directions", cost, outputs)
+
+
+def run_eflomal(task: Task, threads: int) -> Outcome:
+    outputs = (task.joint.with_suffix(".eflomal-forward"), task.joint.with_suffix(".eflomal-backward"))
+    command = ["eflomal-align", "-i", str(task.joint), "-f", str(outputs[0]), "-r", str(outputs[1]), "--overwrite"]
+    return Outcome(task, "eflomal", measure(command, threads=threads), outputs)
+
+
+def spectrem() -> str:
+    """The command installed beside this Python, else the one on the PATH."""
+    beside = Path(sys.executable).with_name("spectrem")
+    found = str(beside) if beside.exists() else shutil.which("spectrem")
+    if not found:
+        sys.exit("spectrem is not installed; pip install -e . in the project's folder")
+    return found
+
+
+def hansards(folder: Path, work: Path, size: int) -> Task:
+    """The first pairs of the training text, dev, test."""
+
+    def lines(language: str) -> Iterator[str]:
+        train = islice(read_lines(folder / f"train.{language}.gz"), size)
+        return chain(train, *(read_lines(folder / f"{part}.{language}") for part in ("dev", "test")))
+
+    return write_task("En-Fr", lines("en"), lines("fr"), folder, work)
+
+
+def europarl(folder: Path, work: Path) -> Task:
+    """The training text, which ends with the test sentences."""
+    return write_task("En-Es", read_lines(folder / "train.en.gz"), read_lines(folder / "train.es.gz"), folder, work)
+
+
+def write_task(languages: str, source: Iterator[str], target: Iterator[str], folder: Path, work: Path) -> Task:
+    """Write line by line: text held here would count as memory of the systems."""
+    stem = work / f"{languages}-{len(list(work.iterdir()))}"
+    paths = [stem.with_suffix(ending) for ending in (".source", ".target", ".joint")]
+    n_pairs = 0
+    with ExitStack() as stack:
+        files = [stack.enter_context(path.open("w", encoding="utf-8")) for path in paths]
+        for pair in zip(source, target, strict=True):
+            for file, line in zip(files, [*pair, " ||| ".join(pair)], strict=True):
+                file.write(f"{line}\n")
+            n_pairs += 1
+    n_test = sum(1 for _ in read_lines(folder / "test.en"))
+    return Task(f"{languages} {n_pairs:,}", paths[0], paths[1], paths[2], folder / "test.align", n_pairs, n_test)
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
+        for line in lines:
+            yield line.rstrip("\n")
+
+
+def score(outcome: Outcome) -> tuple[str, float, float, float]:
+    """Way of merging ("" if merged already), AER, precision and recall in percent, on the test pairs."""
+    from spectrem.data import Links, read_links, symmetrize
+    from spectrem.metrics import alignment_scores
+
+    task = outcome.task
+    gold = read_links(task.gold, task.n_test)
+    first = task.n_pairs - task.n_test
+
+    def of_test(path: Path) -> Links:
+        links = read_links(path, task.n_pairs)
+        kept = links.where(links.sentence >= first)
+        return Links(kept.offsets[first:], kept.source, kept.target, kept.sure)
+
+    sides = [of_test(path) for path in outcome.links]
+    merged = {"": sides[0]} if len(sides) == 1 else {way: symmetrize(sides[0], sides[1], way) for way in MERGES}
+    scores = {way: alignment_scores(links, gold) for way, links in merged.items()}
+    best = min(scores, key=lambda way: scores[way].aer)
+    return best, 100 * scores[best].aer, 100 * scores[best].precision, 100 * scores[best].recall
+
+
+def table(outcomes: list[Outcome], threads: int) -> str:
+    lines = [
+        f"{platform.machine()}, {os.cpu_count()} processors, {threads} threads, Python {platform.python_version()}, "
+        f"{time.strftime('%Y-%m-%d')}.",
+        "",
+        "| training pairs | system | merged by | AER | precision | recall | wall s | processor s | memory MB |",
+        "|---|---|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    for outcome in outcomes:
+        merge, aer, precision, recall = score(outcome)
+        cost = outcome.cost
+        lines.append(
+            f"| {outcome.task.name} | {outcome.system} | {merge} | {aer:.2f} | "
+            f"{precision:.1f} | {recall:.1f} | {cost.wall:.1f} | {cost.cpu:.1f} | {cost.memory:.0f} |"
+        )
+    return "\n".join(lines)
+
+
+def write_readme(content: str) -> None:
+    text = README.read_text(encoding="utf-8")
+    before, rest = text.split(BEGIN)
+    README.write_text(f"{before}{BEGIN}\n{content}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, default=os.environ.get("SPECTREM_DATA"), help="default: SPECTREM_DATA")
+    parser.add_argument("--sizes", default="10000,50000,100000,all", help="pairs of the Hansards; '' for none")
+    parser.add_argument("--no-spanish", action="store_true", help="leave En-Es out")
+    parser.add_argument("--settings", nargs="*", choices=list(SETTINGS), default=list(SETTINGS))
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--no-readme", action="store_true", help="print only")
+    options = parser.parse_args()
+    if options.data is None or not (options.data / "align").is_dir():
+        sys.exit(f"--data must be a folder that holds align/hansards-enfr, got {options.data}; see README.md")
+    folders = {name: options.data / "align" / name for name in ("hansards-enfr", "europarl-enes")}
+    outcomes: list[Outcome] = []
+    subprocess.run([spectrem(), "warmup"], check=True, stdout=subprocess.DEVNULL)
+    with tempfile.TemporaryDirectory() as work_name:
+        work = Path(work_name)
+        makers: list[Callable[[], Task]] = (
+            [] if options.no_spanish else [partial(europarl, folders["europarl-enes"], work)]
+        )
+        for size in filter(None, options.sizes.split(",")):
+            n_pairs = sys.maxsize if size == "all" else int(size)
+            makers.append(partial(hansards, folders["hansards-enfr"], work, n_pairs))
+        for make in makers:
+            task = make()
+            for system in options.settings:
+                outcomes.append(run_spectrem(task, system, options.threads))
+                report(outcomes[-1])
+            for program, run in (("fast_align", run_fast_align), ("eflomal-align", run_eflomal)):
+                if shutil.which(program):
+                    outcomes.append(run(task, options.threads))
+                    report(outcomes[-1])
+                else:
+                    print(f"{program} is not on the PATH", file=sys.stderr)
+        content = table(outcomes, options.threads)
+    print(content)
+    if not options.no_readme:
+        write_readme(content)
+
+
+def report(outcome: Outcome) -> None:
+    cost = outcome.cost
+    costs = f"{cost.wall:.1f} s, {cost.cpu:.1f} s, {cost.memory:.0f} MB"
+    print(f"{outcome.task.name} {outcome.system}: {costs}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,343 @@
+"""`spectrem align`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from spectrem.cli.options import ConstraintName, DecodeName, ModelName, Output
+from spectrem.exceptions import InvalidInputError
+
+_TRAINING, _DECODING, _FILES = "Training", "Decoding", "Files"
+# Options that the saved model has settled, by the name of WordAligner's parameter.
+_SETTLED = {
+    "model": "--model",
+    "constraints": "--constraint",
+    "gamma": "--gamma",
+    "beta_min": "--anneal",
+    "iterations": "--iterations",
+    "model1_iterations": "--model1-iterations",
+    "max_fertility": "--max-fertility",
+    "max_length": "--max-length",
+}
+
+
+def align(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="Source sentences, one per line, words separated by spaces. Without TARGET a file of both sides: "
+            "'source ||| target' or two columns with a tab between. Plain or gzipped UTF-8; - is standard input.",
+        ),
+    ],
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TARGET", help="Target sentences: line n translates line n of SOURCE.", show_default=False
+        ),
+    ] = None,
+    output: Output = "-",
+    model: Annotated[
+        ModelName | None,
+        typer.Option(
+            "--model",
+            metavar="NAME",
+            help="hmm: where a word's link goes depends on the last one's. ibm2: on its place in the sentence. "
+            "ibm1: on nothing; the others begin with its training.",
+            show_default="hmm",
+            rich_help_panel=_TRAINING,
+        ),
+    ] = None,
+    constraint: Annotated[
+        list[ConstraintName] | None,
+        typer.Option(
+            "--constraint",
+            metavar="NAME",
+            help="What link probabilities must meet; repeat for several. agreement: both directions give every link "
+            "the same probability. fertility: a word is linked at most --max-fertility times, in expectation. "
+            "none: plain EM.",
+            show_default="agreement",
+            rich_help_panel=_TRAINING,
+        ),
+    ] = None,
+    gamma: Annotated[
+        float | None,
+        typer.Option(
+            "--gamma",
+            metavar="GAMMA",
+            help="How soft posteriors are, 0 or more: 1 is EM (posterior regularisation), between 0 and 1 unified EM, "
+            "0 hard EM by linear programme (slow), -inf hard EM by integer programme (very slow).",
+            show_default="1.0",
+            rich_help_panel=_TRAINING,
+        ),
+    ] = None,
+    anneal: Annotated[
+        float | None,
+        typer.Option(
+            "--anneal",
+            metavar="BETA",
+            help="Deterministic annealing: start softer, at gamma = 1 / BETA, and cool down to --gamma, with "
+            "--iterations at every step; for example 0.5.",
+            show_default="off",
+            rich_help_panel=_TRAINING,
+        ),
+    ] = None,
+    iterations: Annotated[
+        int | None,
+        typer.Option(
+            "--iterations",
+            min=1,
+            metavar="N",
+            help="Iterations of the last model.",
+            show_default="3",
+            rich_help_panel=_TRAINING,
+        ),
+    ] = None,
+    model1_iterations: Annotated[
+        int | None,
+        typer.Option(
+            "--model1-iterations",
+            min=0,
+            metavar="N",
+            help="Iterations of IBM Model 1 before it.",
+            show_default="5",
+            rich_help_panel=_TRAINING,
+        ),
+    ] = None,
+    max_fertility: Annotated[
+        float | None,
+        typer.Option(
+            "--max-fertility",
+            metavar="LINKS",
+            help="Bound of --constraint fertility, in links per word.",
+            show_default="1.0",
+            rich_help_panel=_TRAINING,
+        ),
+    ] = None,
+    max_length: Annotated[
+        int | None,
+        typer.Option(
+            "--max-length",
+            min=1,
+            metavar="WORDS",
+            help="Do not train on pairs with a longer side; they are aligned all the same.",
+            show_default="no limit",
+            rich_help_panel=_TRAINING,
+        ),
+    ] = None,
+    dev: Annotated[
+        tuple[str, str, str] | None,
+        typer.Option(
+            "--dev",
+            metavar="SRC TGT GOLD",
+            help="Choose --threshold with the least AER on these sentence pairs with links made by hand. Their text is "
+            "trained on like the rest, their links are not.",
+            show_default=False,
+            rich_help_panel=_TRAINING,
+        ),
+    ] = None,
+    tune_gamma: Annotated[
+        bool,
+        typer.Option(
+            "--tune-gamma",
+            help="Choose --gamma on --dev too; trains five times (1, 0.75, 0.5, 0.25, 0.1).",
+            rich_help_panel=_TRAINING,
+        ),
+    ] = False,
+    decode: Annotated[
+        DecodeName | None,
+        typer.Option(
+            "--decode",
+            metavar="WAY",
+            help="posterior: links whose mean probability over both directions exceeds --threshold. Or the best "
+            "alignment of one direction: viterbi (the same as forward), backward. Or of both merged: intersection, "
+            "union, grow-diag-final-and.",
+            show_default="posterior",
+            rich_help_panel=_DECODING,
+        ),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            "--threshold",
+            min=0.0,
+            max=1.0,
+            metavar="P",
+            help="Higher gives fewer, surer links.",
+            show_default="0.45",
+            rich_help_panel=_DECODING,
+        ),
+    ] = None,
+    project: Annotated[
+        bool | None,
+        typer.Option(
+            "--project/--no-project",
+            help="Whether probabilities meet the constraints when decoding too.",
+            show_default="project",
+            rich_help_panel=_DECODING,
+        ),
+    ] = None,
+    probabilities: Annotated[
+        str | None,
+        typer.Option(
+            "--probabilities",
+            metavar="FILE",
+            help="Write probabilities there, one line per pair: i-j:p is the mean over both directions, i-NULL:p and "
+            "NULL-j:p say that a source or target word has no counterpart; for example '0-0:0.983 1-NULL:0.7'.",
+            show_default=False,
+            rich_help_panel=_DECODING,
+        ),
+    ] = None,
+    min_probability: Annotated[
+        float,
+        typer.Option(
+            "--min-probability",
+            min=0.0,
+            max=1.0,
+            metavar="P",
+            help="Leave entries below this out of --probabilities.",
+            rich_help_panel=_DECODING,
+        ),
+    ] = 0.01,
+    save: Annotated[
+        str | None,
+        typer.Option(
+            "--save",
+            metavar="MODEL",
+            help="Keep the trained model in this file.",
+            show_default=False,
+            rich_help_panel=_FILES,
+        ),
+    ] = None,
+    load: Annotated[
+        str | None,
+        typer.Option(
+            "--load",
+            metavar="MODEL",
+            help="Align with a saved model, without training.",
+            show_default=False,
+            rich_help_panel=_FILES,
+        ),
+    ] = None,
+    lowercase: Annotated[
+        bool,
+        typer.Option(
+            "--lowercase",
+            help="Lower-case all text first (done for you when a model saved so is loaded).",
+            rich_help_panel=_FILES,
+        ),
+    ] = False,
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            "--threads", min=1, metavar="N", help="Results do not depend on it.", show_default="one per processor"
+        ),
+    ] = None,
+    seed: Annotated[
+        int,
+        typer.Option(
+            "--seed",
+            metavar="N",
+            help="Accepted for scripts that pass one; training draws nothing at random, so it changes nothing.",
+        ),
+    ] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")] = False,
+) -> None:
+    """Align the words of sentence pairs, learning from these pairs alone.
+
+    Example: **spectrem align english.txt french.txt -o links.txt**
+
+    Writes one line per sentence pair, always: links i-j between source word i
+    and target word j, counted from 0 (the Pharaoh format); pairs with an empty
+    side give empty lines. The defaults are what to use. Alignments get better
+    with more pairs: thousands at least. Text should be tokenised already;
+    --lowercase helps when there is little of it.
+    """
+    from spectrem.cli.alignment_job import AlignmentJob
+
+    constraints = _constraints(constraint)
+    training = _given(
+        model=model and model.value,
+        constraints=constraints,
+        gamma=gamma,
+        beta_min=anneal,
+        iterations=iterations,
+        model1_iterations=model1_iterations,
+        max_fertility=max_fertility,
+        max_length=max_length,
+    )
+    decoding = _given(decode=decode and decode.value, threshold=threshold, project=project, n_threads=threads)
+    if load is not None:
+        _refuse_training(load, training, save, tune_gamma)
+    _check_tuning(decoding, dev, tune_gamma, gamma)
+    _check_decoding(decoding, probabilities, tuned=dev is not None and not tune_gamma)
+    if probabilities == output:
+        raise InvalidInputError(f"--probabilities and --output must be two files, got {output!r} for both")
+    AlignmentJob(
+        source=source,
+        target=target,
+        output=output,
+        probabilities=probabilities,
+        min_probability=min_probability,
+        training=training,
+        decoding=decoding,
+        dev=dev,
+        tune_gamma=tune_gamma,
+        save=save,
+        load=load,
+        lowercase=lowercase,
+        quiet=quiet,
+    ).run()
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    """What was said; the rest is left to the defaults of WordAligner."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _constraints(names: list[ConstraintName] | None) -> tuple[str, ...] | None:
+    if not names:
+        return None
+    if ConstraintName.NONE in names:
+        if len(set(names)) > 1:
+            raise InvalidInputError("--constraint none stands alone; drop it or the other constraints")
+        return ()
+    return tuple(dict.fromkeys(name.value for name in names))
+
+
+def _refuse_training(load: str, training: dict[str, Any], save: str | None, tune_gamma: bool) -> None:
+    refused = [_SETTLED[name] for name in training]
+    refused += ["--tune-gamma"] * tune_gamma + ["--save"] * (save is not None)
+    if refused:
+        raise InvalidInputError(
+            f"{', '.join(refused)}: only for training, but --load {load} aligns without; drop one or the other"
+        )
+
+
+def _check_tuning(decoding: dict[str, Any], dev: Any, tune_gamma: bool, gamma: float | None) -> None:
+    if tune_gamma and dev is None:
+        raise InvalidInputError("--tune-gamma needs sentence pairs with links made by hand; add --dev SRC TGT GOLD")
+    if tune_gamma and gamma is not None:
+        raise InvalidInputError(f"--tune-gamma chooses gamma, but --gamma {gamma:g} gives it; drop one of them")
+    if dev is not None and "threshold" in decoding:
+        raise InvalidInputError(
+            f"--dev chooses the threshold, but --threshold {decoding['threshold']:g} gives it; drop one of them"
+        )
+
+
+def _check_decoding(decoding: dict[str, Any], probabilities: str | None, *, tuned: bool) -> None:
+    way = decoding.get("decode", "posterior")
+    if way == "posterior":
+        return
+    if tuned:
+        raise InvalidInputError(
+            f"--dev chooses the threshold, which --decode {way} does not use; drop it, add --tune-gamma, or use "
+            "--decode posterior"
+        )
+    for name, option in (("threshold", "--threshold"), ("project", "--project/--no-project")):
+        if name in decoding and not (name == "project" and probabilities is not None):
+            raise InvalidInputError(
+                f"{option} concerns probabilities, which --decode {way} does not use; drop it or --decode"
+            )

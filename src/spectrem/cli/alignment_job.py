@@ -1,0 +1,165 @@
+"""What `spectrem align` does once its options are understood."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from spectrem.cli.links import probability_lines
+from spectrem.cli.progress import Advance, progress_bar
+from spectrem.data import Bitext, Links, Vocabulary, open_output, pharaoh_lines, read_bitext, read_links
+from spectrem.estimators import WordAligner
+from spectrem.exceptions import InvalidInputError
+from spectrem.learning import Anneal, Record
+
+_GAMMAS = (1.0, 0.75, 0.5, 0.25, 0.1)  # of equally good ones the first is taken
+# Rough times of one pass over the bitext, for the bar.
+_MODEL1_COST, _LAST_COST = 1.0, 2.5
+
+
+@dataclass(frozen=True)
+class AlignmentJob:
+    """One run from reading to written output; see the options of `spectrem align`.
+
+    Attributes
+    ----------
+    training, decoding : dict
+        Parameters of `WordAligner` that were given.
+    """
+
+    source: str
+    target: str | None
+    output: str
+    probabilities: str | None
+    min_probability: float
+    training: dict[str, Any]
+    decoding: dict[str, Any]
+    dev: tuple[str, str, str] | None
+    tune_gamma: bool
+    save: str | None
+    load: str | None
+    lowercase: bool
+    quiet: bool
+    started: float = field(default_factory=time.perf_counter)
+
+    def run(self) -> None:
+        """Read, train or load, tune, save, align, write."""
+        with ExitStack() as stack:
+            # opened first: a place that cannot be written is found before the work, not after
+            links_out = stack.enter_context(open_output(self.output))
+            probabilities_out = self.probabilities and stack.enter_context(open_output(self.probabilities))
+            _check_place(self.save)
+            loaded = self._loaded()
+            bar = stack.enter_context(progress_bar(self._cost(loaded), shown=not self.quiet and not self._prints()))
+            bar("Reading")
+            bitext, dev = self._read(loaded)
+            aligner = loaded or self._trained(bitext, dev, bar)
+            if loaded is not None and dev is not None:
+                aligner.tune(dev[0], None, dev[1])
+            if self.save is not None:
+                aligner.save(self.save)
+            share = _LAST_COST / max(bitext.n_pairs, 1)
+            for links in aligner.iter_predict(bitext):
+                links_out.writelines(f"{line}\n" for line in pharaoh_lines(links))
+                bar("Aligning", share * links.n_sentences)
+            if probabilities_out:
+                for posteriors in aligner.iter_predict_proba(bitext):
+                    lines = probability_lines(posteriors, self.min_probability)
+                    probabilities_out.writelines(f"{line}\n" for line in lines)
+                    bar("Aligning", share * len(posteriors.source_lengths))
+        if not self.quiet:
+            self._report(aligner, bitext, dev)
+
+    def _prints(self) -> bool:
+        """Whether links go to a terminal, where a bar would run through them."""
+        return "-" in (self.output, self.probabilities) and sys.stdout.isatty()
+
+    def _loaded(self) -> WordAligner | None:
+        if self.load is None:
+            return None
+        aligner = WordAligner.load(self.load).set_params(**self.decoding)
+        aligner.threshold_ = self.decoding.get("threshold", aligner.threshold_)
+        return aligner
+
+    def _read(self, loaded: WordAligner | None) -> tuple[Bitext, tuple[Bitext, Links] | None]:
+        vocabularies, lowercase = None, self.lowercase
+        if loaded is not None:
+            vocabularies = (loaded.source_vocabulary_, loaded.target_vocabulary_)
+            lowercase = lowercase or not any(map(_has_capitals, vocabularies))
+        bitext = read_bitext(self.source, self.target, vocabularies=vocabularies, lowercase=lowercase)
+        if self.dev is None:
+            return bitext, None
+        source, target, gold = self.dev
+        pairs = read_bitext(source, target, vocabularies=vocabularies, lowercase=lowercase)
+        return bitext, (pairs, read_links(gold, pairs.n_pairs))
+
+    def _trained(self, bitext: Bitext, dev: tuple[Bitext, Links] | None, bar: Advance) -> WordAligner:
+        if dev is None:
+            return self._fit(bitext, bar)
+        everything = bitext.concat(dev[0])
+        best: tuple[float, WordAligner] | None = None
+        for gamma in _GAMMAS if self.tune_gamma else (None,):
+            settings = {} if gamma is None else {"gamma": gamma}
+            aligner = self._fit(everything, bar, **settings).tune(dev[0], None, dev[1])
+            error = 1.0 - aligner.score(dev[0], None, dev[1])
+            if best is None or error < best[0]:
+                best = (error, aligner)
+        assert best is not None
+        return best[1]
+
+    def _fit(self, bitext: Bitext, bar: Advance, **settings: Any) -> WordAligner:
+        aligner = WordAligner(**(self.training | self.decoding | settings))
+        costs = _costs(aligner)
+        aligner.on_iteration = lambda record: _advance(bar, record, next(costs))
+        bar("Training")
+        return aligner.fit(bitext)
+
+    def _cost(self, loaded: WordAligner | None) -> float:
+        """Of everything the bar will see."""
+        passes = _LAST_COST * (1 + (self.probabilities is not None))
+        if loaded is not None:
+            return passes
+        aligner = WordAligner(**(self.training | self.decoding))
+        return passes + sum(_costs(aligner)) * (len(_GAMMAS) if self.tune_gamma else 1)
+
+    def _report(self, aligner: WordAligner, bitext: Bitext, dev: tuple[Bitext, Links] | None) -> None:
+        seconds = time.perf_counter() - self.started
+        if dev is not None:
+            chosen = f"threshold {aligner.threshold_:g}" + f", gamma {aligner.gamma_:g}" * self.tune_gamma
+            error = 1.0 - aligner.score(dev[0], None, dev[1])
+            typer.echo(f"tuned on {dev[0].n_pairs} sentence pairs: {chosen}, AER {error:.4f}", err=True)
+        typer.echo(f"aligned {bitext.n_pairs} sentence pairs in {seconds:.1f} s", err=True)
+
+
+def _costs(aligner: WordAligner) -> Iterator[float]:
+    """Of every iteration to come."""
+    if aligner.model != "ibm1":
+        yield from [_MODEL1_COST] * aligner.model1_iterations
+    n_gammas = 1
+    if aligner.beta_min is not None and aligner.gamma > 0:
+        n_gammas = len(list(Anneal(aligner.beta_min, 1.0 / aligner.gamma).gammas()))
+    yield from [_LAST_COST] * (aligner.iterations * n_gammas)
+
+
+def _advance(bar: Advance, record: Record, cost: float) -> None:
+    bar("Training", cost)
+
+
+def _has_capitals(vocabulary: Vocabulary) -> bool:
+    return any(word != word.lower() for word in vocabulary.words)
+
+
+def _check_place(path: str | None) -> None:
+    if path is None:
+        return
+    if Path(path).is_dir():
+        raise InvalidInputError(f"--save {path} is a folder; name a file in it")
+    if not Path(path).parent.is_dir():
+        raise InvalidInputError(f"--save {path}: the folder {Path(path).parent} does not exist; make it first")

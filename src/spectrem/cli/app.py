@@ -1,0 +1,98 @@
+"""The commands put together, and how they end when something is wrong."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any, TextIO
+
+import typer
+from typer.core import TyperGroup
+
+from spectrem import __version__
+from spectrem.cli.align import align
+from spectrem.cli.demo import demo
+from spectrem.cli.evaluate import evaluate
+from spectrem.cli.lexicon import lexicon
+from spectrem.cli.reproduce import app as reproduce
+from spectrem.cli.symmetrize import symmetrize
+from spectrem.cli.warmup import warmup
+from spectrem.exceptions import SpectremError
+
+_FAILED = 2
+_INTERRUPTED = 130
+
+
+class Commands(TyperGroup):
+    """Errors made on purpose become one line on standard error, never a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except SpectremError as error:
+            _end(f"error: {error}", _FAILED)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            place = f"{error.filename}: " if error.filename else ""
+            _end(f"error: {place}{error.strerror or error}", _FAILED)
+        except KeyboardInterrupt:
+            _end("interrupted; no output was written", _INTERRUPTED)
+
+
+def _end(message: str, status: int) -> None:
+    typer.echo(f"spectrem: {message}", err=True)
+    raise typer.Exit(status)
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    typer.echo(f"spectrem: warning: {message}", err=True)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"spectrem {__version__}")
+        raise typer.Exit
+
+
+app = typer.Typer(
+    cls=Commands,
+    name="spectrem",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def spectrem(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Find which words translate each other in a bitext, guided by constraints.
+
+    Start with **spectrem demo**, or with your own files:
+    **spectrem align english.txt french.txt -o links.txt**
+    """
+    import warnings
+
+    if not sys.warnoptions:
+        warnings.showwarning = _show_warning
+
+
+app.command()(align)
+app.command()(evaluate)
+app.command()(symmetrize)
+app.command()(lexicon)
+app.command()(demo)
+app.add_typer(reproduce, name="reproduce")
+app.command()(warmup)

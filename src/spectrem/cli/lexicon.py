@@ -1,0 +1,35 @@
+"""`spectrem lexicon`."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from operator import itemgetter
+from typing import Annotated
+
+import typer
+
+from spectrem.cli.options import MinProbability, Output
+
+
+def lexicon(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model written by spectrem align --save.")],
+    output: Output = "-",
+    min_probability: MinProbability = 0.01,
+) -> None:
+    """Write the translation table of a saved model as tab-separated values.
+
+    Example: **spectrem lexicon model.npz -o lexicon.tsv**
+
+    Columns: source word, target word, p(target|source), p(source|target); the
+    best translations of every source word come first. An entry is written if
+    either probability reaches --min-probability.
+    """
+    from spectrem.data import open_output
+    from spectrem.estimators import WordAligner
+
+    entries = WordAligner.load(model).lexicon(min_probability)
+    with open_output(output) as lines:
+        lines.write("source\ttarget\tp(target|source)\tp(source|target)\n")
+        for _, group in groupby(entries, key=itemgetter(0)):
+            for source, target, forward, backward in sorted(group, key=lambda entry: (-entry[2], -entry[3])):
+                lines.write(f"{source}\t{target}\t{forward:.4g}\t{backward:.4g}\n")

@@ -1,0 +1,134 @@
+"""``spectrem reproduce``: the experiments of the papers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spectrem.exceptions import InvalidInputError
+
+if TYPE_CHECKING:
+    from spectrem.reproduce.report import Report
+
+app = typer.Typer(
+    help="Repeat an experiment of a paper: print its numbers beside ours and draw its figure.",
+    no_args_is_help=True,
+)
+
+Data = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="SPECTREM_DATA",
+        help="Folder of the Hansards files, or one that holds them as align/hansards-enfr  [default: ../shared/data]",
+        show_default=False,
+    ),
+]
+Sizes = Annotated[str | None, typer.Option(help="Training pairs, separated by commas.", show_default=False)]
+Size = Annotated[int | None, typer.Option(min=1, help="Training pairs  [default: 100000]", show_default=False)]
+Output = Annotated[Path, typer.Option(help="Folder for the figure (PNG), the numbers (TSV) and the text.")]
+Quick = Annotated[bool, typer.Option("--quick", help="A small run (1,000 pairs) to see that everything works.")]
+Threads = Annotated[int | None, typer.Option(min=1, help="[default: one per processor]", show_default=False)]
+
+_QUICK_SIZE = 1_000
+_OUTPUT = Path("reproduced")
+
+
+@app.command("uem-table2")
+def uem_table2(
+    data: Data = None,
+    sizes: Sizes = None,
+    output: Output = _OUTPUT,
+    quick: Quick = False,
+    threads: Threads = None,
+) -> None:
+    """Unified EM (Samdani et al. 2012), table 2: AER of EM, PR, CoDL and UEM [default sizes: 10000,50000,100000]."""
+    from spectrem.reproduce.corpus import find_hansards
+    from spectrem.reproduce.uem_table2 import GAMMAS, SIZES, uem_table2
+
+    report = uem_table2(
+        find_hansards(data),
+        _chosen_sizes(sizes, quick, SIZES),
+        gammas=(0.5,) if quick else GAMMAS,
+        n_threads=threads,
+        log=_log,
+    )
+    _finish(report, output)
+
+
+@app.command("em-constraints-fig3")
+def em_constraints_fig3(
+    data: Data = None,
+    sizes: Sizes = None,
+    output: Output = _OUTPUT,
+    quick: Quick = False,
+    threads: Threads = None,
+) -> None:
+    """EM under posterior constraints (Graca et al. 2007), figure 3: learning curves of Model 2 and the HMM."""
+    from spectrem.reproduce.corpus import find_hansards
+    from spectrem.reproduce.em_constraints_fig3 import SIZES, em_constraints_fig3
+
+    report = em_constraints_fig3(find_hansards(data), _chosen_sizes(sizes, quick, SIZES), n_threads=threads, log=_log)
+    _finish(report, output)
+
+
+@app.command("em-constraints-fig4")
+def em_constraints_fig4(
+    data: Data = None,
+    size: Size = None,
+    output: Output = _OUTPUT,
+    quick: Quick = False,
+    threads: Threads = None,
+) -> None:
+    """EM under posterior constraints (Graca et al. 2007), figure 4: likelihood and AER of the HMM by iteration."""
+    from spectrem.reproduce.corpus import find_hansards
+    from spectrem.reproduce.em_constraints_fig4 import ITERATIONS, SIZE, em_constraints_fig4
+
+    report = em_constraints_fig4(
+        find_hansards(data),
+        size or (_QUICK_SIZE if quick else SIZE),
+        iterations=(1, 3) if quick else ITERATIONS,
+        n_threads=threads,
+        log=_log,
+    )
+    _finish(report, output)
+
+
+@app.command("pr-fig6")
+def pr_fig6(
+    data: Data = None,
+    size: Size = None,
+    output: Output = _OUTPUT,
+    quick: Quick = False,
+    threads: Threads = None,
+) -> None:
+    """Posterior regularization (Ganchev et al. 2010), figure 6: precision against recall, by training and decoding."""
+    from spectrem.reproduce.corpus import find_hansards
+    from spectrem.reproduce.pr_fig6 import SIZE, pr_fig6
+
+    report = pr_fig6(find_hansards(data), size or (_QUICK_SIZE if quick else SIZE), n_threads=threads, log=_log)
+    _finish(report, output)
+
+
+def _chosen_sizes(sizes: str | None, quick: bool, default: tuple[int, ...]) -> tuple[int, ...]:
+    if sizes is None:
+        return (_QUICK_SIZE,) if quick else default
+    try:
+        chosen = tuple(int(size) for size in sizes.split(","))
+    except ValueError:
+        chosen = ()
+    if not chosen or min(chosen) < 1:
+        raise InvalidInputError(
+            f"--sizes must be whole numbers above 0 with commas between, as 10000,50000, got {sizes!r}"
+        )
+    return tuple(sorted(set(chosen)))
+
+
+def _log(line: str) -> None:
+    typer.echo(line, err=True)
+
+
+def _finish(report: Report, output: Path) -> None:
+    typer.echo(str(report))
+    typer.echo(f"\nWritten: {', '.join(map(str, report.write(output)))}")

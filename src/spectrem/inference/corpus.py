@@ -1,0 +1,201 @@
+"""Rows over the whole corpus, whose dual is a map over shards and a sum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from spectrem.constraints.rows import Block, Rows
+from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
+from spectrem.inference.oracle import Evaluation
+from spectrem.inference.result import Status
+from spectrem.inference.slack import SlackTerms, compile_slack
+from spectrem.inference.solvers.accelerated import Accelerated
+from spectrem.inference.solvers.quasi_newton import QuasiNewton
+from spectrem.inference.solvers.solver import Solver
+from spectrem.inference.solvers.subgradient import Subgradient
+
+Evaluate = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
+
+
+@dataclass(frozen=True)
+class CorpusSolution:
+    """Prices of the corpus rows.
+
+    Attributes
+    ----------
+    multipliers : ndarray of shape (n_rows,)
+    status : Status
+    dual_value : float
+        Nats, with ``b . lambda`` and the slack terms.
+    residual : float
+    n_evaluations, n_iter : int
+    """
+
+    multipliers: NDArray[np.float64]
+    status: Status
+    dual_value: float
+    residual: float
+    n_evaluations: int
+    n_iter: int
+
+
+class _CorpusDual:
+    """A dual with one problem, evaluated by the caller."""
+
+    def __init__(
+        self,
+        evaluate: Evaluate,
+        bounds: NDArray[np.float64],
+        blocks: tuple[Block, ...],
+        gamma: float,
+        norms: NDArray[np.float64],
+        support: Callable[[NDArray[np.float64]], float] | None,
+    ) -> None:
+        n = len(bounds)
+        self._evaluate, self._support, self._bounds = evaluate, support, bounds
+        self.gamma, self.n_problems, self.n_evaluations = gamma, 1, 0
+        self.row_problem, self.instance_problem = np.zeros(n, np.int64), np.zeros(1, np.int64)
+        self.row_weight = np.ones(n)
+        self.terms: SlackTerms = compile_slack(blocks, self.row_problem, 1)
+        self.scale = self.terms.level(1.0 / np.where(norms > 0, norms * norms, 1.0))
+        self.size = np.maximum.reduce([np.ones(n), np.abs(bounds), norms])
+        self.value = np.nan
+
+    def evaluate(self, multipliers: NDArray[np.float64], active: NDArray[np.bool_]) -> Evaluation:
+        self.n_evaluations += 1
+        total, expectations = self._evaluate(multipliers)
+        if np.isnan(total) or not np.isfinite(expectations).all():
+            raise InvalidInputError(
+                "evaluate must return finite sums of values and expectations; got NaN or inf; "
+                "look for an instance without any possible structure"
+            )
+        return Evaluation(np.array([self._bounds @ multipliers + total]), self._bounds - expectations)
+
+    def infeasible(self, multipliers: NDArray[np.float64], active: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        direction = self.terms.recession(multipliers)
+        largest = np.abs(direction).max(initial=0.0)
+        if self._support is None or largest == 0:
+            return np.zeros(1, bool)
+        direction = direction / largest
+        slope = self._bounds @ direction + self._support(direction) + self.terms.value(direction)
+        return slope < -1e-9 * (1.0 + np.abs(self._bounds * direction).sum())
+
+
+def solve_corpus_dual(
+    evaluate: Evaluate,
+    bounds: ArrayLike,
+    blocks: tuple[Block, ...],
+    gamma: float = 1.0,
+    *,
+    norms: ArrayLike | None = None,
+    support: Callable[[NDArray[np.float64]], float] | None = None,
+    solver: Solver | None = None,
+    start: ArrayLike | None = None,
+    tol: float = 1e-8,
+    max_iter: int | None = None,
+) -> CorpusSolution:
+    """Multipliers of rows of corpus scope; the shards are seen only through ``evaluate``.
+
+    Instance rows inside the shards are solved by a nested ``project`` with scores ``shift_scores(s, U_c^T, lambda)``:
+    its ``dual_value`` is the shard's value and ``U_c mu`` its expectation (the envelope theorem), so the corpus dual
+    keeps its form. Solve the nested problems more sharply than this one (a tenth of ``tol``).
+
+    Use when corpus rows span more than one shard; on a single batch ``project`` does the same by itself.
+
+    Parameters
+    ----------
+    evaluate : callable
+        From multipliers of shape (n_rows,) to the sum over instances of ``smax_gamma(s - U^T lambda)`` in nats and the
+        expectations ``U mu`` of shape (n_rows,), both summed over shards in shard order.
+    bounds : array-like of shape (n_rows,)
+    blocks : tuple of Block
+        Covering rows 0 ... n_rows - 1.
+    gamma : float, >= 0
+    norms : array-like of shape (n_rows,) or None
+        Euclidean norm of each row of U over the corpus; levels rows of different size. None takes ``sqrt(max(1, |b|))``.
+    support : callable or None
+        From a direction d to ``sum_i max over structures of -d . U h``; lets an infeasible constraint be proven.
+    solver, start, tol, max_iter
+        As in ``project``.
+
+    Returns
+    -------
+    CorpusSolution
+
+    Raises
+    ------
+    InfeasibleConstraintError
+        If ``support`` proves that no distribution meets the rows.
+
+    Examples
+    --------
+    Two coins, together to show heads 0.5 times:
+
+    >>> import numpy as np
+    >>> def evaluate(multipliers):
+    ...     odds = np.exp([1.0, 0.0] - multipliers)
+    ...     return float(np.log1p(odds).sum()), np.array([(odds / (1 + odds)).sum()])
+    >>> block = Block("heads", 0, 1, True, "corpus", None, np.zeros(1, int), {})
+    >>> result = solve_corpus_dual(evaluate, [0.5], (block,))
+    >>> evaluate(result.multipliers)[1].round(6)
+    array([0.5])
+    """
+    limits = np.asarray(bounds, np.float64)
+    length = np.sqrt(np.maximum(1.0, np.abs(limits))) if norms is None else np.asarray(norms, np.float64)
+    dual = _CorpusDual(evaluate, limits, blocks, gamma, length, support)
+    if solver is None:
+        limit = {} if max_iter is None else {"max_iter": max_iter}
+        if gamma == 0:
+            solver = Subgradient(tol=tol) if max_iter is None else Subgradient(tol=tol, steps=max_iter)
+        else:
+            solver = QuasiNewton(tol=tol, **limit) if dual.terms.is_box else Accelerated(tol=tol, **limit)
+    first = np.zeros(len(limits)) if start is None else np.asarray(start, np.float64)
+    solution = solver.solve(dual, dual.terms.project(first))
+    status = Status(int(solution.status[0]))
+    if status == Status.INFEASIBLE:
+        worst = int(np.abs(solution.multipliers).argmax())
+        name = next(b.name for b in blocks if b.start <= worst < b.stop)
+        raise InfeasibleConstraintError(
+            f"{name!r}: no feasible q over the corpus; the price of row {worst} grows without end; "
+            "relax the bound or give the constraint slack (a penalty or a bound)"
+        )
+    value = dual.evaluate(solution.multipliers, np.ones(1, bool)).value + dual.terms.value(solution.multipliers)
+    return CorpusSolution(
+        solution.multipliers,
+        status,
+        float(value[0]),
+        float(solution.residual[0]),
+        dual.n_evaluations,
+        solution.n_iter,
+    )
+
+
+def split_scopes(rows: Rows) -> tuple[Rows, Rows]:
+    """Rows of instance scope and rows of corpus scope, each with its blocks renumbered.
+
+    Examples
+    --------
+    >>> block = Block("all", 0, 1, False, "corpus", None, np.zeros(1, int), {})
+    >>> rows = Rows(sp.csr_array([[1.0, 0.0]]), np.array([0.5]), np.array([-1]), (block,))
+    >>> inside, corpus = split_scopes(rows)
+    >>> len(inside.bounds), len(corpus.bounds)
+    (0, 1)
+    """
+    return _pick(rows, "instance"), _pick(rows, "corpus")
+
+
+def _pick(rows: Rows, scope: str) -> Rows:
+    blocks, taken, start = [], [np.zeros(0, np.int64)], 0
+    for block in rows.blocks:
+        if block.scope == scope:
+            size = block.stop - block.start
+            blocks.append(replace(block, start=start, stop=start + size))
+            taken.append(np.arange(block.start, block.stop))
+            start += size
+    index = np.concatenate(taken)
+    return Rows(sp.csr_array(rows.matrix[index]), rows.bounds[index], rows.row_instance[index], tuple(blocks))

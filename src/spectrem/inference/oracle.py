@@ -1,0 +1,223 @@
+"""The dual of a constrained E-step: one smoothed maximum per evaluation."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+
+from spectrem.constraints.rows import Rows
+from spectrem.exceptions import InvalidInputError
+from spectrem.inference.slack import SlackTerms, compile_slack
+from spectrem.structures.parts import Parts
+from spectrem.structures.structure import Structure
+
+
+class Evaluation(NamedTuple):
+    """The smooth part of the dual at some multipliers.
+
+    Attributes
+    ----------
+    value : ndarray of shape (n_problems,)
+        ``b . lambda + sum_i smax_gamma(s_i - U^T lambda)`` in nats; 0 for problems that were not asked for.
+    gradient : ndarray of shape (n_rows,)
+        ``row_weight * (b - U mu)``.
+    """
+
+    value: NDArray[np.float64]
+    gradient: NDArray[np.float64]
+
+
+class DualFunction(Protocol):
+    """What a solver sees: a convex function of the multipliers that splits into problems.
+
+    Attributes
+    ----------
+    terms : SlackTerms
+        Feasible set of the multipliers and the part of the dual that is not smooth.
+    row_problem : ndarray of shape (n_rows,), int64
+    instance_problem : ndarray of shape (n_instances,), int64
+        -1 for instances that no row touches.
+    n_problems : int
+    gamma : float
+    row_weight : ndarray of shape (n_rows,)
+        What a row's excess is multiplied by in the gradient.
+    scale : ndarray of shape (n_rows,)
+        Step per row that levels rows of different size.
+    size : ndarray of shape (n_rows,)
+        Unit in which a row's residual is measured.
+    """
+
+    @property
+    def terms(self) -> SlackTerms: ...
+    @property
+    def row_problem(self) -> NDArray[np.int64]: ...
+    @property
+    def instance_problem(self) -> NDArray[np.int64]: ...
+    @property
+    def n_problems(self) -> int: ...
+    @property
+    def row_weight(self) -> NDArray[np.float64]: ...
+    @property
+    def gamma(self) -> float: ...
+    @property
+    def scale(self) -> NDArray[np.float64]: ...
+    @property
+    def size(self) -> NDArray[np.float64]: ...
+
+    def evaluate(self, multipliers: NDArray[np.float64], active: NDArray[np.bool_]) -> Evaluation:
+        """Value and gradient; only problems in ``active``, shape (n_problems,), are computed."""
+        ...
+
+    def infeasible(self, multipliers: NDArray[np.float64], active: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Problems, shape (n_problems,), that the direction of ``multipliers`` proves to have no feasible point."""
+        ...
+
+
+class BatchDual:
+    """The dual of one batch: scores, rows and temperature over a structure.
+
+    Problems are the connected components of instances and rows (one per instance when every row stays inside its
+    instance), so that each is solved with its own step size. With corpus rows, instance i counts ``weights[i]`` times in
+    the objective and in corpus expectations.
+
+    Parameters
+    ----------
+    structure : Structure
+    scores : Parts
+        Nats, ``-inf`` for impossible.
+    rows : Rows
+    gamma : float, >= 0
+    weights : ndarray of shape (n_instances,) or None
+    """
+
+    def __init__(
+        self,
+        structure: Structure,
+        scores: Parts,
+        rows: Rows,
+        gamma: float,
+        weights: NDArray[np.float64] | None = None,
+    ) -> None:
+        self.structure, self.scores, self.rows, self.gamma = structure, scores, rows, gamma
+        self.instance_problem, self.row_problem, self.n_problems = split_problems(structure, rows)
+        corpus = rows.row_instance < 0
+        self.instance_weight = np.ones(structure.n_instances)
+        self.row_weight = np.ones(len(rows.bounds))
+        self.matrix = sp.csr_array(rows.matrix)
+        self.transpose = sp.csr_array(self.matrix.T)
+        if weights is not None and corpus.any():
+            self.instance_weight = np.where(self.instance_problem >= 0, weights, 1.0)
+            self.row_weight = np.where(corpus, 1.0, self.instance_weight[rows.row_instance])
+            self.matrix = self.matrix.copy()
+            entry_row = np.repeat(np.arange(len(corpus)), np.diff(self.matrix.indptr))
+            entry_weight = self.instance_weight[structure.instance[self.matrix.indices]]
+            self.matrix.data = self.matrix.data * np.where(corpus[entry_row], entry_weight, 1.0)
+        self.terms = compile_slack(rows.blocks, self.row_problem, self.n_problems, self.row_weight)
+        squares = np.asarray(self.matrix.multiply(self.matrix).sum(axis=1)).ravel() * self.row_weight
+        self.scale = self.terms.level(1.0 / np.where(squares > 0, squares, 1.0))
+        self.size = np.maximum.reduce([np.ones(len(squares)), np.abs(rows.bounds), np.sqrt(squares)]) * np.where(
+            self.row_weight > 0, self.row_weight, 1.0
+        )
+        self.n_evaluations = 0
+        self.free_value: float | None = None
+
+    def evaluate(self, multipliers: NDArray[np.float64], active: NDArray[np.bool_]) -> Evaluation:
+        values, marginals = self.smoothed_max(multipliers, self.instances_of(active))
+        total = self.per_problem(values, multipliers)
+        gradient = self.row_weight * (self.rows.bounds - self.matrix @ marginals.unary)
+        if self.free_value is None and active.all() and not multipliers.any():
+            self.free_value = float(total.sum())
+        return Evaluation(total, gradient)
+
+    def smoothed_max(
+        self,
+        multipliers: NDArray[np.float64],
+        active: NDArray[np.bool_] | None = None,
+        weights: NDArray[np.float64] | None = None,
+    ) -> tuple[NDArray[np.float64], Parts]:
+        """The structure's smoothed maximum at ``s - U^T multipliers``."""
+        self.n_evaluations += 1
+        shifted = shift_scores(self.scores, self.transpose, multipliers)
+        values, marginals = self.structure.smoothed_max(shifted, self.gamma, active=active, weights=weights)
+        if not np.isfinite(values).all():
+            bad = np.flatnonzero(~np.isfinite(values))
+            raise InvalidInputError(
+                f"scores of instance {bad[0]} must leave at least one structure possible, and {len(bad)} of "
+                f"{len(values)} instances have none (every structure scores -inf or the scores overflow); "
+                "allow more parts there or drop the instance"
+            )
+        return values, marginals
+
+    def per_problem(self, values: NDArray[np.float64], multipliers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``b . lambda`` plus the weighted values of the instances, shape (n_problems,)."""
+        total = np.bincount(self.row_problem, self.row_weight * self.rows.bounds * multipliers, self.n_problems)
+        inside = self.instance_problem >= 0
+        weighted = (self.instance_weight * values)[inside]
+        return total + np.bincount(self.instance_problem[inside], weighted, self.n_problems)
+
+    def instances_of(self, problems: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Instances that belong to the given problems, shape (n_instances,)."""
+        return (self.instance_problem >= 0) & problems[np.maximum(self.instance_problem, 0)]
+
+    def infeasible(self, multipliers: NDArray[np.float64], active: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Farkas' lemma: along d the dual falls for ever if ``b . d + max over structures of -d . U h`` is negative."""
+        largest = np.zeros(self.n_problems)
+        direction = self.terms.recession(multipliers)
+        np.maximum.at(largest, self.row_problem, np.abs(direction))
+        direction = direction / np.where(largest > 0, largest, 1.0)[self.row_problem]
+        possible = Parts(
+            np.where(np.isneginf(self.scores.unary), -np.inf, 0.0),
+            tuple(np.where(np.isneginf(f), -np.inf, 0.0) for f in self.scores.factors),
+        )
+        self.n_evaluations += 1
+        shifted = shift_scores(possible, self.transpose, direction)
+        values, _ = self.structure.smoothed_max(shifted, 0.0, active=self.instances_of(active))
+        slope = self.per_problem(values, direction) + self.terms.value(direction)
+        costs = np.abs(self.row_weight * self.rows.bounds * direction)
+        unit = 1.0 + np.bincount(self.row_problem, costs, self.n_problems)
+        return active & (slope < -1e-9 * unit)
+
+
+def shift_scores(scores: Parts, transpose: sp.csr_array, multipliers: NDArray[np.float64]) -> Parts:
+    """Scores less the price of the rows they take part in, ``s - U^T multipliers``."""
+    return Parts(scores.unary - transpose @ multipliers, scores.factors)
+
+
+def split_problems(structure: Structure, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    """Independent problems: the components of instances tied by rows, and rows tied by slack groups.
+
+    Returns
+    -------
+    instance_problem : ndarray of shape (n_instances,)
+        -1 for instances that no row touches.
+    row_problem : ndarray of shape (n_rows,)
+    n_problems : int
+    """
+    n_instances, n_rows = structure.n_instances, len(rows.bounds)
+    if (rows.row_instance >= 0).all():
+        used, row_problem = np.unique(rows.row_instance, return_inverse=True)
+        instance_problem = np.full(n_instances, -1)
+        instance_problem[used] = np.arange(len(used))
+        return instance_problem, row_problem.astype(np.int64), len(used)
+    entry_row = np.repeat(np.arange(n_rows), np.diff(rows.matrix.indptr))
+    entry_instance = structure.instance[rows.matrix.indices]
+    ends = [(n_instances + entry_row, entry_instance)]
+    inside = np.flatnonzero(rows.row_instance >= 0)
+    ends.append((n_instances + inside, rows.row_instance[inside]))
+    n_nodes = n_instances + n_rows
+    for block in rows.blocks:
+        if block.slack is not None and block.stop > block.start:
+            members = n_instances + np.arange(block.start, block.stop)
+            ends.append((members, n_nodes + block.slack_group))
+            n_nodes += int(block.slack_group.max()) + 1
+    left, right = (np.concatenate(side) for side in zip(*ends, strict=True))
+    graph = sp.coo_array((np.ones(len(left), np.int8), (left, right)), shape=(n_nodes, n_nodes))
+    _, label = connected_components(graph, directed=False)
+    used, row_problem = np.unique(label[n_instances : n_instances + n_rows], return_inverse=True)
+    place = np.searchsorted(used, label[:n_instances])
+    known = used[np.minimum(place, len(used) - 1)] == label[:n_instances]
+    return np.where(known, place, -1), row_problem.astype(np.int64), len(used)

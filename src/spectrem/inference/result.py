@@ -1,0 +1,87 @@
+"""What a projection hands back, and how it ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem.structures.parts import Parts
+
+
+class Status(IntEnum):
+    """How a solve ended; ``message`` is what the user is shown. A batch has the largest of its parts.
+
+    Examples
+    --------
+    >>> Status.FIXED_STEPS.message
+    'ran the number of steps asked for'
+    >>> max(Status.SOLVED, Status.MAX_ITERATIONS).name
+    'MAX_ITERATIONS'
+    """
+
+    message: str
+
+    def __new__(cls, code: int, message: str) -> Status:
+        member = int.__new__(cls, code)
+        member._value_ = code
+        member.message = message
+        return member
+
+    CERTIFIED = 0, "exact: an integral structure that no other feasible one beats"
+    SOLVED = 1, "solved to the tolerance asked for"
+    FIXED_STEPS = 2, "ran the number of steps asked for"
+    MAX_ITERATIONS = 3, "ran out of iterations before the tolerance was met"
+    INFEASIBLE = 4, "no distribution meets the constraints"
+
+
+@dataclass(frozen=True)
+class Projection:
+    """The distribution nearest to a model that meets the constraints, and how near.
+
+    Attributes
+    ----------
+    marginals : Parts
+        Unary: probability of each part under q, in [0, 1]. Factors: expected counts, times the instance weights.
+    multipliers : ndarray of shape (n_rows,)
+        Price of each row in nats per unit of its bound; >= 0 for ``<=`` rows. All zero for an integer program.
+    values : ndarray of shape (n_instances,)
+        Each instance's ``smax_gamma(s - U^T multipliers)`` in nats; the score of its structure for an integer program.
+    objectives : ndarray of shape (n_instances,)
+        Each instance's share of ``dual_value``, in nats: ``values`` and what its rows and their slack add; the score of
+        its structure for an integer program.
+    dual_value, primal_value : float
+        Nats; an upper and (as far as ``violation`` is 0) a lower bound of the optimum. Instances count by their
+        weight when corpus rows tie them together, and once each otherwise.
+    violation : float
+        Worst violation of any row or slack group, after the slack it is allowed, in units of the row.
+    kl : float or None
+        ``smax_gamma(s) - dual_value`` in nats, KL(q || p) at gamma = 1; None after a warm start or an integer program.
+    status : Status
+        The largest of ``instance_status``.
+    n_evaluations, n_iter : int
+        Passes over the batch, and rounds of the solver.
+    residual : float
+        Worst distance from the optimality conditions, relative to the size of the row.
+    instance_status : ndarray of shape (n_instances,), int8
+        A ``Status`` code per instance.
+    instance_violation : ndarray of shape (n_instances,)
+        ``violation`` of the rows that the instance is solved together with.
+    """
+
+    marginals: Parts
+    multipliers: NDArray[np.float64]
+    values: NDArray[np.float64]
+    objectives: NDArray[np.float64]
+    dual_value: float
+    primal_value: float
+    violation: float
+    kl: float | None
+    status: Status
+    n_evaluations: int
+    n_iter: int
+    residual: float
+    instance_status: NDArray[np.int8]
+    instance_violation: NDArray[np.float64]

@@ -1,0 +1,214 @@
+"""Slack of the constraints, as terms of the dual and as costs of the primal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem.constraints.rows import Block, Slack
+from spectrem.kernels.projection import project_l1_balls
+
+
+@dataclass(frozen=True)
+class SlackGroups:
+    """The slack groups of one constraint.
+
+    Attributes
+    ----------
+    slack : Slack
+    rows : ndarray of shape (n_slack_rows,), int64
+        Rows, group after group.
+    offsets : ndarray of shape (n_groups + 1,), int64
+    problem : ndarray of shape (n_groups,), int64
+    weight : ndarray of shape (n_groups,)
+        What the group's cost counts in its problem's objective.
+    equality : bool
+    """
+
+    slack: Slack
+    rows: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    problem: NDArray[np.int64]
+    weight: NDArray[np.float64]
+    equality: bool
+
+    @property
+    def coupled(self) -> bool:
+        """Whether the dual term ties rows together instead of bounding or shrinking each on its own."""
+        separable_norm = "l1" if self.slack.kind == "penalty" else "linf"
+        return self.slack.norm != separable_norm and len(self.rows) > len(self.problem)
+
+    def norm(self, violation: NDArray[np.float64], norm: str) -> NDArray[np.float64]:
+        """Norm of each group, shape (n_groups,), of nonnegative numbers in group order."""
+        if norm == "l1":
+            return np.add.reduceat(violation, self.offsets[:-1])
+        if norm == "linf":
+            return np.maximum.reduceat(violation, self.offsets[:-1])
+        largest = np.maximum.reduceat(violation, self.offsets[:-1])
+        unit = np.where(largest > 0, largest, 1.0)
+        scaled = violation / np.repeat(unit, np.diff(self.offsets))
+        return unit * np.sqrt(np.add.reduceat(scaled * scaled, self.offsets[:-1]))
+
+    def prox(self, values: NDArray[np.float64], step: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Proximal step of a coupled dual term; ``values`` in group order, one ``step`` per group."""
+        sizes = np.diff(self.offsets)
+        strength = self.slack.strength
+        if self.slack.norm == "l2":
+            norm = self.norm(np.abs(values), "l2")
+            safe = np.where(norm > 0, norm, 1.0)
+            if self.slack.kind == "penalty":
+                return values * np.repeat(np.minimum(1.0, strength / safe), sizes)
+            return values * np.repeat(np.maximum(0.0, 1.0 - step * self.weight * strength / safe), sizes)
+        out = np.empty_like(values)
+        if self.slack.kind == "penalty":
+            project_l1_balls(values, self.offsets, np.full(len(sizes), strength), out)
+            return out
+        project_l1_balls(values, self.offsets, step * self.weight * strength, out)
+        return values - out
+
+
+_DUAL_NORM = {"l1": "linf", "l2": "l2", "linf": "l1"}
+
+
+@dataclass(frozen=True)
+class SlackTerms:
+    """Where the multipliers may lie and what they cost beyond the smooth part of the dual ([Ganchev2010] eqs 8, 23).
+
+    Minimised over multipliers: a penalty ``sigma ||xi||`` demands ``||lambda||_* <= sigma``, a bound
+    ``||xi|| <= epsilon`` adds ``epsilon ||lambda||_*``, rows ``<=`` demand ``lambda >= 0``.
+
+    Attributes
+    ----------
+    lower, upper : ndarray of shape (n_rows,)
+        Box of the multipliers; norms that tie rows together are not in it.
+    kink : ndarray of shape (n_rows,)
+        Weight of ``|lambda|`` for rows whose bounded slack stands alone.
+    equality : ndarray of shape (n_rows,), bool
+    slackless : ndarray of shape (n_rows,), bool
+    penalised : ndarray of shape (n_rows,), bool
+    row_problem : ndarray of shape (n_rows,), int64
+    n_problems : int
+    groups : tuple of SlackGroups
+    """
+
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    kink: NDArray[np.float64]
+    equality: NDArray[np.bool_]
+    slackless: NDArray[np.bool_]
+    penalised: NDArray[np.bool_]
+    row_problem: NDArray[np.int64]
+    n_problems: int
+    groups: tuple[SlackGroups, ...]
+
+    @property
+    def is_box(self) -> bool:
+        """Whether the multipliers' feasible set is a box and the terms are linear on it."""
+        return not any(g.coupled for g in self.groups) and not (self.kink[self.equality] > 0).any()
+
+    def prox(self, values: NDArray[np.float64], step: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Multipliers that minimise the terms plus ``(lambda - values)^2 / (2 step)``.
+
+        ``step`` has shape (n_rows,) and is constant within a coupled group.
+        """
+        shrunk = np.sign(values) * np.maximum(np.abs(values) - step * self.kink, 0.0)
+        out = np.clip(shrunk, self.lower, self.upper)
+        for group in self.groups:
+            if group.coupled:
+                out[group.rows] = group.prox(out[group.rows], step[group.rows[group.offsets[:-1]]])
+        return out
+
+    def project(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Nearest multipliers in the dual feasible set."""
+        return self.prox(values, np.zeros(len(values)))
+
+    def value(self, multipliers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Dual terms per problem, shape (n_problems,), of multipliers in the feasible set (not checked)."""
+        total = np.bincount(self.row_problem, self.kink * np.abs(multipliers), minlength=self.n_problems)
+        for group in self.groups:
+            if group.coupled and group.slack.kind == "bound":
+                norm = group.norm(np.abs(multipliers[group.rows]), _DUAL_NORM[group.slack.norm])
+                total += np.bincount(group.problem, group.weight * group.slack.strength * norm, self.n_problems)
+        return total
+
+    def recession(self, multipliers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The part of ``multipliers`` along which they may grow for ever."""
+        return np.where(self.penalised, 0.0, multipliers)
+
+    def level(self, step: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``step`` made constant (the least) within every coupled group."""
+        out = step.copy()
+        for group in self.groups:
+            if group.coupled:
+                least = np.minimum.reduceat(step[group.rows], group.offsets[:-1])
+                out[group.rows] = np.repeat(least, np.diff(group.offsets))
+        return out
+
+    def violation(self, excess: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What of ``U mu - b`` breaks each row: the positive part of ``<=`` rows, the size of ``==`` rows."""
+        return np.where(self.equality, np.abs(excess), np.maximum(excess, 0.0))
+
+    def cost(self, excess: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Penalties per problem in nats, shape (n_problems,), of ``excess = U mu - b``."""
+        violation = self.violation(excess)
+        total = np.zeros(self.n_problems)
+        for group in self.groups:
+            if group.slack.kind == "penalty":
+                norm = group.norm(violation[group.rows], group.slack.norm)
+                total += np.bincount(group.problem, group.weight * group.slack.strength * norm, self.n_problems)
+        return total
+
+    def worst_violation(self, excess: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Largest violation per problem beyond the slack allowed, shape (n_problems,)."""
+        violation = self.violation(excess)
+        worst = np.zeros(self.n_problems)
+        np.maximum.at(worst, self.row_problem[self.slackless], violation[self.slackless])
+        for group in self.groups:
+            if group.slack.kind == "bound":
+                over = group.norm(violation[group.rows], group.slack.norm) - group.slack.strength
+                np.maximum.at(worst, group.problem, over)
+        return worst
+
+
+def compile_slack(
+    blocks: tuple[Block, ...],
+    row_problem: NDArray[np.int64],
+    n_problems: int,
+    row_weight: NDArray[np.float64] | None = None,
+) -> SlackTerms:
+    """Slack terms of the rows described by ``blocks``, whose dual splits into problems by ``row_problem``."""
+    n_rows = len(row_problem)
+    weight = np.ones(n_rows) if row_weight is None else row_weight
+    equality = np.zeros(n_rows, bool)
+    slackless = np.ones(n_rows, bool)
+    penalised = np.zeros(n_rows, bool)
+    lower, upper, kink = np.full(n_rows, -np.inf), np.full(n_rows, np.inf), np.zeros(n_rows)
+    groups = []
+    for block in blocks:
+        span = slice(block.start, block.stop)
+        equality[span] = block.equality
+        if not block.equality:
+            lower[span] = 0.0
+        if block.slack is None or block.stop == block.start:
+            continue
+        slackless[span] = False
+        penalised[span] = block.slack.kind == "penalty"
+        order = np.argsort(block.slack_group, kind="stable")
+        counts = np.bincount(block.slack_group)
+        rows = block.start + order
+        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        first = rows[offsets[:-1]]
+        group = SlackGroups(block.slack, rows, offsets, row_problem[first], weight[first], block.equality)
+        groups.append(group)
+        if group.coupled:
+            continue
+        if block.slack.kind == "penalty":
+            upper[span] = block.slack.strength
+            lower[span] = np.maximum(lower[span], -block.slack.strength)
+        else:
+            kink[span] = block.slack.strength * weight[span]
+    return SlackTerms(
+        lower, upper, kink, equality, slackless, penalised, row_problem, n_problems, tuple(groups)
+    )

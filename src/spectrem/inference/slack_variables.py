@@ -1,0 +1,93 @@
+"""Slack as variables and rows of a linear program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from spectrem.inference.slack import SlackGroups, SlackTerms
+
+
+@dataclass(frozen=True)
+class SlackVariables:
+    """Nonnegative slack variables y of a minimisation: ``U mu + matrix @ y <= b``, ``ties @ y <= 0``.
+
+    Attributes
+    ----------
+    matrix : csr_array of shape (n_rows, n_variables)
+        Takes the upward violation from a row and, for equality rows, adds the downward one.
+    cost, upper : ndarray of shape (n_variables,)
+        One variable per group holds its norm; it costs the penalty, or is at most the bound.
+    ties : csr_array of shape (n_ties, n_variables)
+    variable_problem, tie_problem : ndarray of int64
+    curved : tuple of (SlackGroups, first row variable, norm variable)
+        Groups under an l2 norm, of which ``ties`` holds only an outer approximation.
+    """
+
+    matrix: sp.csr_array
+    cost: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    ties: sp.csr_array
+    variable_problem: NDArray[np.int64]
+    tie_problem: NDArray[np.int64]
+    curved: tuple[tuple[SlackGroups, int, int], ...]
+
+
+def compile_slack_variables(terms: SlackTerms) -> SlackVariables:
+    """Write the slack of all rows as a linear program (exact for l1, linf and single rows)."""
+    cells: list[tuple[NDArray, NDArray, NDArray]] = []
+    tie_cells: list[tuple[NDArray, NDArray, NDArray]] = []
+    cost, upper, variable_problem, tie_problem, curved = [], [], [], [], []
+    n_variables = n_ties = 0
+    for group in terms.groups:
+        n, n_groups = len(group.rows), len(group.problem)
+        sizes = np.diff(group.offsets)
+        group_of = np.repeat(np.arange(n_groups), sizes)
+        signs = (-1.0, 1.0) if group.equality else (-1.0,)
+        violations = n_variables + np.arange(len(signs) * n)
+        cells.append((np.tile(group.rows, len(signs)), violations, np.repeat(signs, n)))
+        norm = n_variables + len(violations) + np.arange(n_groups)
+        owner = np.tile(group_of, len(signs))
+        if group.slack.norm in ("l1", "l2"):
+            share = 1.0 if group.slack.norm == "l1" else 1.0 / np.sqrt(sizes[owner])
+            tie_cells.append((n_ties + owner, violations, np.broadcast_to(share, len(owner))))
+            tie_cells.append((n_ties + np.arange(n_groups), norm, np.full(n_groups, -1.0)))
+            tie_problem.append(group.problem)
+            n_ties += n_groups
+        if group.slack.norm in ("linf", "l2"):
+            own = n_ties + np.arange(len(violations))
+            tie_cells.append((own, violations, np.ones(len(own))))
+            tie_cells.append((own, norm[owner], np.full(len(own), -1.0)))
+            tie_problem.append(group.problem[owner])
+            n_ties += len(own)
+        if group.slack.norm == "l2" and n > n_groups:
+            curved.append((group, n_variables, int(norm[0])))
+        penalty = group.slack.kind == "penalty"
+        strength = group.slack.strength
+        cost += [np.zeros(len(violations)), strength * group.weight if penalty else np.zeros(n_groups)]
+        upper += [np.full(len(violations), np.inf), np.full(n_groups, np.inf if penalty else strength)]
+        variable_problem += [group.problem[owner], group.problem]
+        n_variables += len(violations) + n_groups
+    return SlackVariables(
+        _assemble(cells, (len(terms.row_problem), n_variables)),
+        _join(cost, np.float64),
+        _join(upper, np.float64),
+        _assemble(tie_cells, (n_ties, n_variables)),
+        _join(variable_problem, np.int64),
+        _join(tie_problem, np.int64),
+        tuple(curved),
+    )
+
+
+def _join(pieces: list[NDArray], dtype: type) -> NDArray:
+    return np.concatenate(pieces) if pieces else np.zeros(0, dtype)
+
+
+def _assemble(cells: list[tuple[NDArray, NDArray, NDArray]], shape: tuple[int, int]) -> sp.csr_array:
+    if not cells:
+        return sp.csr_array(shape)
+    row, column, value = (np.concatenate(side) for side in zip(*cells, strict=True))
+    return sp.csr_array((value, (row, column)), shape=shape)

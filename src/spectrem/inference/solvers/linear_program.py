@@ -1,0 +1,153 @@
+"""The linear relaxation at gamma = 0, solved to full accuracy by HiGHS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.optimize import OptimizeResult, linprog
+
+from spectrem.exceptions import InvalidInputError
+from spectrem.inference.oracle import BatchDual, DualFunction
+from spectrem.inference.program import ProblemPrograms, Program, read_structures
+from spectrem.inference.result import Status
+from spectrem.inference.slack_variables import SlackVariables
+from spectrem.inference.solvers.solver import Solution
+from spectrem.inference.solvers.subgradient import Subgradient
+from spectrem.structures.parts import Parts
+
+
+@dataclass(frozen=True)
+class LinearProgram:
+    """Subgradient steps certify the easy problems; each of the others is one linear program.
+
+    The program's prices are put back into the dual: where the structure's polytope is integral (chains, alignments,
+    labels) the duality gap closes, which proves the solution; elsewhere the subgradient's average is kept. An l2
+    slack is approximated by tangents, added until they fit.
+
+    Use when gamma = 0 and the answer must be exact; above some thousands of rows ``Subgradient`` is cheaper.
+
+    Parameters
+    ----------
+    tol : float
+        Relative duality gap and violation.
+    max_iter : int
+        Subgradient steps before the programs.
+    max_cuts : int
+        Rounds of tangents per program.
+    """
+
+    tol: float = 1e-8
+    max_iter: int = 30
+    max_cuts: int = 100
+
+    def solve(self, dual: DualFunction, start: NDArray[np.float64]) -> Solution:
+        if not isinstance(dual, BatchDual):
+            raise InvalidInputError("solver LinearProgram needs the whole batch; got a dual over shards; use Subgradient()")
+        first = Subgradient(steps=self.max_iter, tol=self.tol).solve(dual, start)
+        hard = np.flatnonzero(first.status == Status.MAX_ITERATIONS)
+        if not len(hard):
+            return first
+        programs = ProblemPrograms(dual)
+        multipliers, status, residual = first.multipliers.copy(), first.status.copy(), first.residual.copy()
+        prices, primal = multipliers.copy(), np.zeros(dual.n_problems)
+        solved: list[tuple[Program, NDArray[np.float64]]] = []
+        for p in hard:
+            program = programs.write(int(p))
+            result = self._solve(program, programs.variables)
+            if result.x is None:
+                status[p] = Status.INFEASIBLE if result.status == 2 else status[p]
+                continue
+            weight = np.where(dual.row_weight > 0, dual.row_weight, 1.0)
+            below, equal = program.rows_below, program.rows_equal
+            prices[below] = -result.ineqlin.marginals[: len(below)] / weight[below]
+            prices[equal] = -result.eqlin.marginals[: len(equal)] / weight[equal]
+            primal[p] = -result.fun
+            solved.append((program, result.x))
+        prices = dual.terms.project(prices)
+        done = np.zeros(dual.n_problems, bool)
+        done[hard] = True
+        bound = dual.evaluate(prices, done).value + dual.terms.value(prices)
+        gap = np.abs(bound - primal) / np.maximum(1.0, np.abs(bound))
+        done &= (gap <= self.tol) & (status == Status.MAX_ITERATIONS)
+        status[done] = Status.SOLVED
+        residual = np.where(done, gap, residual)
+        multipliers = np.where(done[dual.row_problem], prices, multipliers)
+        kept = [(program, x) for program, x in solved if done[dual.instance_problem[program.instances[0]]]]
+        assert first.mixed is not None
+        mixed = first.mixed & (status != Status.INFEASIBLE)
+        mixture = partial(_mixture, dual, first, kept, mixed & ~done)
+        return Solution(multipliers, status, residual, first.n_iter + len(hard), mixed, mixture)
+
+    def _solve(self, program: Program, variables: SlackVariables) -> OptimizeResult:
+        """HiGHS, with tangents to the l2 norms until the slack it chooses lies under them."""
+        below, limit = program.below, program.limit
+        result = OptimizeResult(x=None, status=4)
+        for _ in range(self.max_cuts):
+            result = linprog(
+                program.cost,
+                A_ub=below,
+                b_ub=limit,
+                A_eq=program.equal,
+                b_eq=program.equal_to,
+                bounds=np.column_stack([np.zeros(len(program.upper)), program.upper]),
+                method="highs",
+                options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+            )
+            if result.x is None or not variables.curved:
+                return result
+            cuts = _tangents(program, variables, result.x)
+            if not cuts.shape[0]:
+                return result
+            below = sp.csr_array(sp.vstack([below, cuts], format="csr"))
+            limit = np.concatenate([limit, np.zeros(cuts.shape[0])])
+        return result
+
+
+def _tangents(program: Program, variables: SlackVariables, x: NDArray[np.float64]) -> sp.csr_array:
+    """One tangent per l2 group whose norm variable is too small for its slack."""
+    n_before = len(x) - len(program.slack)
+    slack = np.zeros(len(variables.cost))
+    slack[program.slack] = x[n_before:]
+    place = np.full(len(variables.cost), -1)
+    place[program.slack] = n_before + np.arange(len(program.slack))
+    found = []
+    for group, first, norm in variables.curved:
+        sides = 2 if group.equality else 1
+        n = len(group.rows)
+        violation = slack[first : first + sides * n].reshape(sides, n).sum(axis=0)
+        length = group.norm(violation, "l2")
+        for g in np.flatnonzero(length > slack[norm : norm + len(length)] + 1e-11):
+            members = np.arange(group.offsets[g], group.offsets[g + 1])
+            cut = np.zeros(len(x))
+            for side in range(sides):
+                cut[place[first + side * n + members]] = violation[members] / length[g]
+            cut[place[norm + g]] = -1.0
+            found.append(cut)
+    return sp.csr_array(np.array(found).reshape(len(found), len(x)))
+
+
+def _mixture(
+    dual: BatchDual,
+    first: Solution,
+    solved: list[tuple[Program, NDArray[np.float64]]],
+    averaged: NDArray[np.bool_],
+    weights: NDArray[np.float64] | None,
+) -> tuple[Parts, NDArray[np.float64]]:
+    structure = dual.structure
+    parts = Parts(np.zeros(structure.n_unary), tuple(np.zeros(s) for s in structure.factor_shapes))
+    score = np.zeros(dual.n_problems)
+    if averaged.any() and first.mixture is not None:
+        share = dual.instances_of(averaged).astype(float)
+        rest, rest_score = first.mixture(share if weights is None else share * weights)
+        parts.unary[:] += share[structure.instance] * rest.unary
+        for factor, counts in zip(parts.factors, rest.factors, strict=True):
+            factor += counts
+        score += np.where(averaged, rest_score, 0.0)
+    for program, x in solved:
+        scores = read_structures(program, np.maximum(x, 0.0), weights, parts)
+        score[dual.instance_problem[program.instances[0]]] = dual.instance_weight[program.instances] @ scores
+    return parts, score

@@ -1,0 +1,115 @@
+"""Projected limited-memory quasi-Newton steps, many problems side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem.exceptions import InvalidInputError
+from spectrem.inference.oracle import DualFunction
+from spectrem.inference.result import Status
+from spectrem.inference.solvers.solver import Solution, check_now, residual_of
+from spectrem.kernels.quasi_newton import quasi_newton_directions
+
+
+@dataclass(frozen=True)
+class QuasiNewton:
+    """L-BFGS on the rows that are off their bounds, with a projected, backtracking line search per problem.
+
+    Rows held at a bound by the gradient stay there (two-metric projection: Bertsekas 1982; with limited memory:
+    Schmidt, Kim & Sra 2012); the others move by the inverse-Hessian estimate built from the last ``memory`` steps.
+
+    Use when gamma > 0 and slack, if any, acts on each row alone (none, an l1 penalty, an linf bound on ``<=`` rows):
+    it needs several times fewer passes than ``Accelerated``, for one problem over a corpus as for thousands of small ones.
+
+    Parameters
+    ----------
+    tol : float
+        Largest residual, relative to the size of the row.
+    max_iter : int
+        Passes over the batch.
+    memory : int
+        Pairs kept per problem; memory is ``2 * memory * n_rows`` floats.
+    """
+
+    tol: float = 1e-8
+    max_iter: int = 1000
+    memory: int = 8
+
+    def solve(self, dual: DualFunction, start: NDArray[np.float64]) -> Solution:
+        terms, problem, n = dual.terms, dual.row_problem, dual.n_problems
+        if not terms.is_box:
+            raise InvalidInputError(
+                "solver QuasiNewton handles rows without slack or with slack on each row alone; got a slack norm that "
+                "ties rows together; use Accelerated(), or leave solver=None"
+            )
+        order = np.argsort(problem, kind="stable")
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(problem, minlength=n))])
+        steps, changes = (np.zeros((self.memory, len(problem))) for _ in range(2))
+        newest, stored = np.zeros(n, np.int64), np.zeros(n, np.int64)
+        direction = np.zeros(len(problem))
+        everything = np.arange(len(problem))
+
+        def per_problem(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.bincount(problem, rows, n)
+
+        def evaluate(x: NDArray[np.float64], active: NDArray[np.bool_]) -> tuple[NDArray, NDArray]:
+            value, gradient = dual.evaluate(x, active)
+            return value + terms.value(x), gradient + terms.kink
+
+        active = np.ones(n, bool)
+        x = terms.project(start)
+        f, g = evaluate(x, active)
+        residual = residual_of(dual, x, g - terms.kink)
+        active = residual > self.tol
+        length = np.ones(n)
+        wanted = active.copy()
+        status = np.where(active, Status.MAX_ITERATIONS, Status.SOLVED).astype(np.int8)
+        iteration = 0
+        while active.any() and iteration < self.max_iter:
+            iteration += 1
+            near = np.minimum(1e-3, residual)[problem]
+            at_low = (x - terms.lower <= near) & (g > 0)
+            at_high = (terms.upper - x <= near) & (g < 0)
+            free = ~(at_low | at_high)
+            quasi_newton_directions(
+                offsets, order, wanted, free, g, dual.scale, steps, changes, newest, stored, direction
+            )
+            fresh = wanted[problem]
+            direction = np.where(fresh & at_low, terms.lower - x, direction)
+            direction = np.where(fresh & at_high, terms.upper - x, direction)
+            trial = np.clip(x + length[problem] * direction, terms.lower, terms.upper)
+            f_trial, g_trial = evaluate(trial, active)
+            move = trial - x
+            expected = 1e-4 * per_problem(g * move)
+            # For a convex function a slope below ``expected`` at the trial proves the decrease, free of round-off in f.
+            lower = (f_trial <= f + expected) | (per_problem(g_trial * move) <= expected)
+            accepted = active & (expected < 0) & lower
+            rows = everything[accepted[problem]]
+            slot = np.where(stored > 0, (newest + 1) % self.memory, 0)
+            steps[slot[problem[rows]], rows] = move[rows]
+            changes[slot[problem[rows]], rows] = g_trial[rows] - g[rows]
+            newest = np.where(accepted, slot, newest)
+            stored = np.where(accepted, np.minimum(stored + 1, self.memory), stored)
+            x[rows], g[rows] = trial[rows], g_trial[rows]
+            f = np.where(accepted, f_trial, f)
+            residual = np.where(accepted, residual_of(dual, x, g - terms.kink), residual)
+            length = np.where(accepted, 1.0, length * np.where(length == 1.0, 0.25, 0.5))
+            # A search that does not end: forget the past once, then give up on this problem.
+            stuck = active & ~accepted & ((length < 1e-9) | (expected >= 0))
+            status[stuck & (stored == 0)] = Status.MAX_ITERATIONS
+            active &= ~(stuck & (stored == 0)) & (residual > self.tol)
+            stored[stuck] = 0
+            length[stuck] = 1.0
+            wanted = active & (accepted | stuck)
+            status[residual <= self.tol] = Status.SOLVED
+            if check_now(iteration) and active.any():
+                lost = dual.infeasible(x, active)
+                status[lost] = Status.INFEASIBLE
+                active &= ~lost
+        unsolved = status == Status.MAX_ITERATIONS
+        if unsolved.any():
+            status[dual.infeasible(x, unsolved)] = Status.INFEASIBLE
+        return Solution(x, status, residual, iteration)

@@ -1,0 +1,73 @@
+"""What every solver takes and returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem.inference.oracle import DualFunction
+from spectrem.structures.parts import Parts
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Multipliers, and how each problem ended.
+
+    Attributes
+    ----------
+    multipliers : ndarray of shape (n_rows,)
+        For an infeasible problem: a direction that proves it.
+    status : ndarray of shape (n_problems,), int8
+        ``Status`` codes.
+    residual : ndarray of shape (n_problems,)
+        Distance from the optimality conditions (``residual_of``), or the relative duality gap at gamma = 0.
+    n_iter : int
+    mixed : ndarray of shape (n_problems,), bool, or None
+        At gamma = 0: problems whose solution is not the best structure at ``multipliers`` but a mixture of structures.
+    mixture : callable or None
+        From instance weights (for the factor counts) to the marginals of the mixed problems, zero elsewhere, and their
+        scores, shape (n_problems,).
+    """
+
+    multipliers: NDArray[np.float64]
+    status: NDArray[np.int8]
+    residual: NDArray[np.float64]
+    n_iter: int
+    mixed: NDArray[np.bool_] | None = None
+    mixture: Callable[[NDArray[np.float64] | None], tuple[Parts, NDArray[np.float64]]] | None = None
+
+
+class Solver(Protocol):
+    """Anything with a ``solve``; see the files beside this one for examples."""
+
+    def solve(self, dual: DualFunction, start: NDArray[np.float64]) -> Solution:
+        """Minimise ``dual`` from ``start``, multipliers of shape (n_rows,) in the feasible set."""
+        ...
+
+
+def residual_of(
+    dual: DualFunction, multipliers: NDArray[np.float64], gradient: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Largest proximal-gradient residual per problem, in units of ``dual.size``; 0 exactly at the optimum.
+
+    For a row without slack this is its violation, or the smaller of its room and its (scaled) multiplier.
+    """
+    moved = dual.terms.prox(multipliers - dual.scale * gradient, dual.scale)
+    out = np.zeros(dual.n_problems)
+    np.maximum.at(out, dual.row_problem, np.abs(moved - multipliers) / (dual.scale * dual.size))
+    return out
+
+
+def excess_of(dual: DualFunction, gradient: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``U mu - b`` from the gradient; 0 for rows that weigh nothing."""
+    weighty = dual.row_weight > 0
+    return np.where(weighty, -gradient / np.where(weighty, dual.row_weight, 1.0), 0.0)
+
+
+def check_now(iteration: int) -> bool:
+    """Whether to look for a proof of infeasibility: at 8, 16, 32, ... iterations, so that it stays cheap."""
+    return iteration >= 8 and iteration & (iteration - 1) == 0

@@ -1,0 +1,136 @@
+"""Lagrangian relaxation: subgradient steps at gamma = 0, with averaged primal iterates and a certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem.exceptions import InvalidInputError
+from spectrem.inference.oracle import BatchDual, DualFunction
+from spectrem.inference.result import Status
+from spectrem.inference.solvers.solver import Solution, excess_of
+from spectrem.structures.parts import Parts
+
+
+@dataclass(frozen=True)
+class Subgradient:
+    """``lambda <- project(lambda + eta_k (U h - b))`` with h the best structure at lambda ([Samdani2012] eq. 13).
+
+    A problem whose h is feasible and closes the duality gap is certified: h is then the exact integer optimum. The
+    others return the average of their iterates, weighted toward the late ones, which tends to the solution of the
+    linear relaxation; the step falls as ``1 / sqrt(1 + k)`` with k the number of times the dual rose.
+
+    Use when gamma = 0 and there are too many rows for ``LinearProgram``, which is exact.
+
+    Parameters
+    ----------
+    steps : int
+        Passes over the batch.
+    step_size : float
+        First step, in nats per unit of a row's violation times its squared norm.
+    tol : float
+        Relative duality gap and violation at which an average counts as solved.
+    """
+
+    steps: int = 300
+    step_size: float = 1.0
+    tol: float = 1e-8
+
+    def solve(self, dual: DualFunction, start: NDArray[np.float64]) -> Solution:
+        if dual.gamma != 0:
+            raise InvalidInputError(
+                f"solver Subgradient needs gamma = 0; got gamma = {dual.gamma:g}; leave solver=None to have one chosen"
+            )
+        n, problem = dual.n_problems, dual.row_problem
+        status = np.full(n, Status.MAX_ITERATIONS, np.int8)
+        active = np.ones(n, bool)
+        multipliers = start.copy()
+        best = np.full(n, np.inf)
+        mean_score, mean_excess = np.zeros(n), np.zeros(len(start))
+        residual, last = np.full(n, np.inf), np.zeros(n, np.int64)
+        t = -1
+        for t, x, value, gradient in self._walk(dual, start, active):
+            rows = active[problem]
+            bound = value + dual.terms.value(x)
+            score = value - np.bincount(problem, x * gradient, n)
+            excess = excess_of(dual, gradient)
+            gap, _ = self._gap(dual, bound, score, excess)
+            certified = active & (gap <= 1e-9)
+            better = (active & (bound < best)) | certified
+            best = np.where(better, bound, best)
+            multipliers = np.where(better[problem], x, multipliers)
+            share = 2.0 / (t + 2)
+            mean_score = np.where(active, (1 - share) * mean_score + share * score, mean_score)
+            mean_excess = np.where(rows, (1 - share) * mean_excess + share * excess, mean_excess)
+            gap, _ = self._gap(dual, best, mean_score, mean_excess)
+            residual = np.where(certified, 0.0, np.where(active, gap, residual))
+            last = np.where(active, t, last)
+            status[certified] = Status.CERTIFIED
+            status[active & ~certified & (gap <= self.tol)] = Status.SOLVED
+            active &= status == Status.MAX_ITERATIONS
+            if not active.any():
+                break
+        if active.any():
+            status[dual.infeasible(multipliers, active)] = Status.INFEASIBLE
+        mixed = (status != Status.CERTIFIED) & (status != Status.INFEASIBLE)
+        if not isinstance(dual, BatchDual):
+            return Solution(multipliers, status, residual, t + 1)
+        average = partial(self._average, dual, start, mixed, last)
+        return Solution(multipliers, status, residual, t + 1, mixed, average)
+
+    @staticmethod
+    def _gap(
+        dual: DualFunction, bound: NDArray[np.float64], score: NDArray[np.float64], excess: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The larger of the relative duality gap and the violation, and the primal value, per problem."""
+        primal = score - dual.terms.cost(excess)
+        gap = np.abs(bound - primal) / np.maximum(1.0, np.abs(bound))
+        return np.maximum(gap, dual.terms.worst_violation(excess)), primal
+
+    def _walk(
+        self, dual: DualFunction, start: NDArray[np.float64], active: NDArray[np.bool_]
+    ) -> Iterator[tuple[int, NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]]:
+        """The iterates of the problems in ``active``, which the caller may shrink on the way."""
+        x = dual.terms.project(start)
+        rises = np.zeros(dual.n_problems)
+        before = np.full(dual.n_problems, np.inf)
+        for t in range(self.steps):
+            value, gradient = dual.evaluate(x, active)
+            yield t, x, value, gradient
+            bound = value + dual.terms.value(x)
+            rises += bound > before
+            before = bound
+            step = (self.step_size / np.sqrt(1.0 + rises))[dual.row_problem] * dual.scale
+            x = dual.terms.prox(x - step * gradient, step)
+
+    def _average(
+        self,
+        dual: BatchDual,
+        start: NDArray[np.float64],
+        mixed: NDArray[np.bool_],
+        last: NDArray[np.int64],
+        weights: NDArray[np.float64] | None,
+    ) -> tuple[Parts, NDArray[np.float64]]:
+        """Walk the same way again, so that no iterate needs to be kept; weights 1, 2, 3, ... over their sum."""
+        structure, active = dual.structure, mixed.copy()
+        base = np.ones(structure.n_instances) if weights is None else weights
+        parts = Parts(np.zeros(structure.n_unary), tuple(np.zeros(s) for s in structure.factor_shapes))
+        score = np.zeros(dual.n_problems)
+        for t, x, _, _ in self._walk(dual, start, active):
+            share = np.where(active, 2.0 * (t + 1) / ((last + 1.0) * (last + 2.0)), 0.0)
+            instance_share = np.where(dual.instances_of(active), share[np.maximum(dual.instance_problem, 0)], 0.0)
+            values, piece = dual.smoothed_max(x, instance_share > 0, base * instance_share)
+            parts.unary[:] += instance_share[structure.instance] * piece.unary
+            for factor, counts in zip(parts.factors, piece.factors, strict=True):
+                factor += counts
+            excess = dual.row_weight * (dual.rows.bounds - dual.matrix @ piece.unary)
+            whole = dual.per_problem(values, x) - np.bincount(dual.row_problem, x * excess, dual.n_problems)
+            score += share * whole
+            active &= t < last
+            if not active.any():
+                break
+        return parts, score

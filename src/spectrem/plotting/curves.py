@@ -1,0 +1,119 @@
+"""Lines over a common scale, panel beside panel: learning curves, precision against recall."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from spectrem.exceptions import InvalidInputError
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.figure import Figure
+
+# Told apart by readers with any colour vision ([Okabe2008]).
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_STYLES = ("-", "--", ":", "-.")
+_MARKERS = ("o", "s", "^", "D")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a panel.
+
+    Attributes
+    ----------
+    label : str
+        Lines of the same label in several panels share one entry of the legend.
+    x, y : array-like of shape (n_points,)
+    colour, style : int
+        Numbers of a colour and of a dash pattern (also of the marker).
+    marked : bool
+        Whether each point gets a marker.
+    """
+
+    label: str
+    x: ArrayLike
+    y: ArrayLike
+    colour: int = 0
+    style: int = 0
+    marked: bool = True
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Lines with their title and axes; limits are (low, high) or None for the data's own."""
+
+    title: str
+    x_label: str
+    y_label: str
+    lines: Sequence[Line]
+    x_limits: tuple[float, float] | None = None
+    y_limits: tuple[float, float] | None = None
+
+
+def draw_panels(panels: Sequence[Panel], *, title: str = "", width: float = 4.2, height: float = 3.6) -> Figure:
+    """Draw panels in a row over one legend.
+
+    Parameters
+    ----------
+    panels : sequence of Panel
+        At least one.
+    title : str
+    width, height : float
+        Of each panel, inches.
+
+    Returns
+    -------
+    matplotlib Figure
+        Tied to the Agg canvas and to no window; ``savefig`` writes it.
+
+    Raises
+    ------
+    InvalidInputError
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> figure = draw_panels([Panel("AER", "pairs", "%", [Line("EM", [1, 2, 3], [30, 20, 15])])])
+    >>> len(figure.axes)
+    1
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise InvalidInputError(
+            "figures need matplotlib, which is not installed; install the extra `plot`: pip install 'spectrem[plot]'"
+        ) from None
+    figure = Figure(figsize=(width * len(panels), height + 0.9), layout="constrained")
+    FigureCanvasAgg(figure)
+    entries: dict[str, Artist] = {}
+    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        for line in panel.lines:
+            (drawn,) = axes.plot(
+                np.asarray(line.x),
+                np.asarray(line.y),
+                color=_COLOURS[line.colour % len(_COLOURS)],
+                linestyle=_STYLES[line.style % len(_STYLES)],
+                marker=_MARKERS[line.style % len(_MARKERS)] if line.marked else "",
+                markersize=4,
+                linewidth=1.5,
+                label=line.label,
+            )
+            entries.setdefault(line.label, drawn)
+        axes.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
+        axes.grid(alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+        if panel.x_limits is not None:
+            axes.set_xlim(*panel.x_limits)
+        if panel.y_limits is not None:
+            axes.set_ylim(*panel.y_limits)
+    figure.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=3)
+    if title:
+        figure.suptitle(title)
+    return figure

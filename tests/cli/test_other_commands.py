@@ -1,0 +1,99 @@
+"""`spectrem lexicon`, `demo` and `warmup`, and what all commands have in common."""
+
+import inspect
+
+import pytest
+import typer
+
+from spectrem import WordAligner
+from spectrem.cli.app import app
+
+
+def test_every_command_explains_itself(run):
+    names = [command.name or command.callback.__name__ for command in app.registered_commands]
+    assert {"align", "evaluate", "symmetrize", "lexicon", "demo", "warmup"} <= set(names)
+    for name in names:
+        result = run(name, "--help")
+        assert result.exit_code == 0
+        assert "Usage: " in result.stdout
+
+
+def test_the_defaults_shown_are_those_of_the_estimator():
+    parameters = inspect.signature(WordAligner).parameters
+    shown = {option.name: option.show_default for option in typer.main.get_command(app).commands["align"].params}
+    spelled = {
+        "constraints": ("constraint", "agreement"),
+        "beta_min": ("anneal", "off"),
+        "project": ("project", "project"),
+    }
+    spelled |= {"max_length": ("max_length", "no limit"), "n_threads": ("threads", "one per processor")}
+    assert parameters["constraints"].default == ("agreement",)
+    assert parameters["beta_min"].default is parameters["max_length"].default is parameters["n_threads"].default is None
+    assert parameters["project"].default is True
+    for name in ("model", "gamma", "iterations", "model1_iterations", "max_fertility", "decode", "threshold"):
+        spelled[name] = (name, str(parameters[name].default))
+    for option, default in spelled.values():
+        assert shown[option] == default
+
+
+def test_lexicon(run, files, tmp_path):
+    model, out = tmp_path / "model.npz", tmp_path / "lexicon.tsv"
+    aligner = WordAligner().fit(files.bitext.source, files.bitext.target)
+    aligner.save(model)
+    assert run("lexicon", model, "-o", out, "--min-probability", "0.3").exit_code == 0
+    header, *rows = [line.split("\t") for line in out.read_text().splitlines()]
+    assert header == ["source", "target", "p(target|source)", "p(source|target)"]
+    expected = {(s, t): (f, b) for s, t, f, b in aligner.lexicon(0.3)}
+    assert {(row[0], row[1]) for row in rows} == set(expected)
+    for source, target, forward, backward in rows:
+        assert (float(forward), float(backward)) == pytest.approx(expected[source, target], rel=1e-3)
+        assert max(float(forward), float(backward)) >= 0.2999
+    first = [float(row[2]) for row in rows if row[0] == rows[0][0]]
+    assert first == sorted(first, reverse=True)
+    assert len(run("lexicon", model).stdout) > len(out.read_text())
+
+
+def test_demo(run, tmp_path):
+    plot = tmp_path / "demo.png"
+    result = run("demo", "--pairs", "150", "--plot", plot)
+    assert result.exit_code == 0, result.stderr
+    rows = [line.split("│")[1:-1] for line in result.stdout.splitlines() if line.startswith("│")]
+    methods = [row[0].strip() for row in rows]
+    aers = [float(row[3]) for row in rows]
+    assert methods == ["EM", "PR", "UEM"]
+    assert aers[0] > aers[1] > aers[2]
+    assert "EM (\N{GREEK SMALL LETTER GAMMA} = 1)" in result.stdout
+    assert "[█]" in result.stdout
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    assert run("demo", "--pairs", "150").stdout in result.stdout
+
+
+def test_demo_has_a_seed(run):
+    assert run("demo", "--pairs", "100", "--seed", "1").stdout != run("demo", "--pairs", "100", "--seed", "2").stdout
+
+
+def test_demo_draws_in_known_formats_only(run, tmp_path):
+    result = run("demo", "--pairs", "60", "--plot", tmp_path / "demo.doc")
+    assert result.exit_code == 2
+    assert "a figure is written as .png, .svg, .pdf" in result.stderr
+
+
+@pytest.mark.slow
+def test_warmup_compiles_all_that_align_needs(start, files, tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    assert start("warmup").wait(timeout=600) == 0
+    compiled = {path.name for path in (tmp_path / "cache").rglob("*.nb*")}
+    assert compiled
+    model, dev = tmp_path / "model", ["--dev", files.source, files.target, files.gold]
+    for options in (
+        ["--save", model, "--probabilities", tmp_path / "probabilities"],
+        ["--load", model, *dev],
+        ["--constraint", "fertility", "--lowercase", "--max-length", "10"],
+        ["--constraint", "none", "--model", "ibm2", "--decode", "grow-diag-final-and"],
+        ["--anneal", "0.5", "--iterations", "1", *dev],
+        ["--gamma", "0", "--iterations", "1", "--threads", "2"],
+    ):
+        process = start("align", files.source, files.target, *options)
+        _, errors = process.communicate(timeout=600)
+        assert process.returncode == 0, errors
+    assert {path.name for path in (tmp_path / "cache").rglob("*.nb*")} == compiled

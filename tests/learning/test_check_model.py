@@ -1,0 +1,137 @@
+"""check_model accepts a right model and names what is wrong with the others."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from toy_models import Tagger, TaggerParams, TaggerStats, perturb, random_params, random_shards
+
+from spectrem.structures import Parts
+from spectrem.testing import check_model
+
+
+def reweigh(shard, weights):
+    return shard._replace(weights=weights)
+
+
+def check(model, **options):
+    rng = np.random.default_rng(4)
+    options = {"perturb": perturb, "reweigh": reweigh, **options}
+    check_model(model, random_params(rng), random_shards(rng), rng, **options)
+
+
+def test_a_right_model_passes():
+    check(Tagger())
+
+
+class Smoothed(Tagger):
+    def m_step(self, params, stats):
+        return super().m_step(params, TaggerStats(stats.start + 1, stats.transition + 1, stats.emission + 1))
+
+
+def test_a_prior_must_be_told():
+    with pytest.raises(AssertionError, match="perturbed parameters beat|lowered the objective"):
+        check(Smoothed())
+    check(Smoothed(), log_prior=lambda params: sum(np.log(p).sum() for p in params))
+
+
+class WrongShape(Tagger):
+    def scores(self, params, shard):
+        structure, scores = super().scores(params, shard)
+        return structure, Parts(scores.unary[:-1], scores.factors)
+
+
+class WithoutTransitions(Tagger):
+    def scores(self, params, shard):
+        structure, scores = super().scores(params, shard)
+        return structure, Parts(scores.unary)
+
+
+class NotANumber(Tagger):
+    def scores(self, params, shard):
+        structure, scores = super().scores(params, shard)
+        return structure, Parts(scores.unary * np.nan, scores.factors)
+
+
+class Squares(Tagger):
+    def gather(self, params, shard, marginals):
+        return super().gather(params, shard, Parts(marginals.unary**2, marginals.factors))
+
+
+class ForgetsWeights(Tagger):
+    def gather(self, params, shard, marginals):
+        return super().gather(params, shard._replace(weights=np.ones(len(shard.weights))), marginals)
+
+
+class AddsOne(Tagger):
+    def gather(self, params, shard, marginals):
+        stats = super().gather(params, shard, marginals)
+        return TaggerStats(stats.start + 1, stats.transition, stats.emission)
+
+
+class ScribblesOnMarginals(Tagger):
+    def gather(self, params, shard, marginals):
+        stats = super().gather(params, shard, marginals)
+        marginals.unary[:] = 0
+        return stats
+
+
+class ScribblesOnParams(Tagger):
+    def m_step(self, params, stats):
+        params.start[:] = 0.5
+        return super().m_step(params, stats)
+
+
+class ForgetsTransitions(Tagger):
+    def m_step(self, params, stats):
+        return super().m_step(params, stats)._replace(transition=params.transition)
+
+
+class Overshoots(Tagger):
+    def m_step(self, params, stats):
+        best = super().m_step(params, stats)
+        return TaggerParams(*((s := p**3) / s.sum(axis=-1, keepdims=True) for p in best))
+
+
+class WrongWeights(Tagger):
+    def weights(self, shard):
+        return shard.weights[:-1]
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (WrongShape(), r"scores.unary must have shape"),
+        (WithoutTransitions(), r"scores.factors must have the shapes"),
+        (NotANumber(), r"finite or -inf"),
+        (WrongWeights(), r"weights must have shape"),
+        (Squares(), r"linear in the marginals"),
+        (ForgetsWeights(), r"linear in the weights"),
+        (AddsOne(), r"linear in the weights"),
+        (ScribblesOnMarginals(), r"must not change the marginals"),
+        (ScribblesOnParams(), r"m_step must not change"),
+        (ForgetsTransitions(), r"perturbed parameters beat those of the M-step"),
+        (Overshoots(), r"perturbed parameters beat those of the M-step"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Tagger) else "",
+)
+def test_wrong_models_are_named(model, message):
+    with pytest.raises(AssertionError, match=message) as error:
+        check(model)
+    assert str(error.value).startswith(type(model).__name__)
+
+
+@dataclass(frozen=True)
+class Backwards(Tagger):
+    """An M-step that moves away from the maximum, which only the objective shows when nothing is perturbed."""
+
+    def m_step(self, params, stats):
+        best = super().m_step(params, stats)
+        return TaggerParams(*((p := 1.0 - 0.99 * b) / p.sum(axis=-1, keepdims=True) for b in best))
+
+
+def test_a_falling_objective_is_named():
+    with pytest.raises(AssertionError, match="EM lowered the objective at gamma=0.3"):
+        check(Backwards(), perturb=lambda params, rng: params)
+
+

@@ -1,0 +1,145 @@
+"""The EM loop on a toy tagger: likelihood by enumeration, schedules, stopping, history, errors."""
+
+import math
+
+import numpy as np
+import pytest
+from toy_models import Tagger, join, log_likelihood, random_params, random_shards
+
+from spectrem.exceptions import ConvergenceWarning, SpectremError
+from spectrem.execution import Threads
+from spectrem.learning import Anneal, Constant, FitStatus, ProjectedEStep, Quench, Stopping, run_em
+
+MODEL = Tagger()
+
+
+def problem(seed=0, **options):
+    rng = np.random.default_rng(seed)
+    return random_params(rng), random_shards(rng, **options)
+
+
+def run(params, shards, **options):
+    return run_em(MODEL, ProjectedEStep(MODEL), shards, params, **options)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_em_climbs_the_likelihood(seed):
+    params, shards = problem(seed)
+    values = [log_likelihood(params, shards)]
+    seen = []
+    for _ in range(5):
+        result = run(params, shards, stopping=Stopping(1))
+        seen.append(result.history[0].free_objective)
+        params = result.params
+        values.append(log_likelihood(params, shards))
+    np.testing.assert_allclose(seen, values[:-1], rtol=1e-12)
+    assert (np.diff(values) >= -1e-9 * np.abs(values[1:])).all()
+    assert values[-1] > values[0] + 0.1
+
+
+def test_shards_add_up_to_one_shard():
+    params, shards = problem()
+    several, one = run(params, shards), run(params, [join(shards)])
+    for a, b in zip(several.params, one.params, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10)
+    np.testing.assert_allclose(
+        [r.objective for r in several.history], [r.objective for r in one.history], rtol=1e-12
+    )
+
+
+def test_threads_give_the_same_bits():
+    params, shards = problem(n_shards=7)
+    one = run(params, shards)
+    for n_threads in (1, 2, 3, 7):
+        other = run(params, shards, executor=Threads(n_threads))
+        assert all(np.array_equal(a, b) for a, b in zip(one.params, other.params, strict=True))
+        assert [r.objective for r in one.history] == [r.objective for r in other.history]
+
+
+def test_defaults():
+    params, shards = problem()
+    result = run(params, shards)
+    assert [r.gamma for r in result.history] == [1.0] * 5
+    assert result.status is FitStatus.FIXED_ITERATIONS
+
+
+@pytest.mark.parametrize("schedule", [Constant(0.5), Anneal(0.25, 1.0, 2.0), Quench(Constant(1.0), 0.0)], ids=str)
+def test_every_gamma_gets_its_iterations(schedule):
+    params, shards = problem()
+    heard = []
+    result = run(params, shards, schedule=schedule, stopping=Stopping(3), on_iteration=heard.append)
+    assert [r.gamma for r in result.history] == [g for g in schedule.gammas() for _ in range(3)]
+    assert heard == list(result.history)
+    assert all(r.seconds >= 0 for r in heard)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.3, 2.5])
+def test_the_objective_never_falls_at_other_gammas(gamma):
+    params, shards = problem(1)
+    values = [r.objective for r in run(params, shards, schedule=Constant(gamma), stopping=Stopping(8)).history]
+    assert (np.diff(values) >= -1e-9 * np.abs(values[1:])).all()
+
+
+def test_hard_em_of_both_kinds_is_the_same_without_constraints():
+    params, shards = problem(2)
+    relaxed, integer = (run(params, shards, schedule=Constant(gamma)) for gamma in (0.0, -math.inf))
+    assert [r.objective for r in relaxed.history] == [r.objective for r in integer.history]
+
+
+def test_converges_per_gamma():
+    params, shards = problem()
+    result = run(params, shards, schedule=Anneal(0.5, 1.0, 2.0), stopping=Stopping(500, tol=1e-6))
+    assert result.status is FitStatus.CONVERGED
+    for gamma in (2.0, 1.0):
+        values = [r.objective for r in result.history if r.gamma == gamma]
+        gains = np.abs(np.diff(values)) / np.abs(values[:-1])
+        assert 2 <= len(values) < 500
+        assert gains[-1] <= 1e-6
+        assert (gains[:-1] > 1e-6).all()
+
+
+def test_running_out_of_iterations_warns_once():
+    params, shards = problem()
+    with pytest.warns(ConvergenceWarning) as caught:
+        result = run(params, shards, stopping=Stopping(2, tol=1e-12))
+    assert result.status is FitStatus.MAX_ITERATIONS
+    assert [str(w.message) for w in caught] == [
+        "max_iter was reached before the objective's gain fell below tol: raise max_iter or tol"
+    ]
+
+
+def test_a_nan_objective_is_an_error():
+    params, shards = problem()
+
+    class Careless(ProjectedEStep):
+        def prepare(self, params, gamma, shards, executor):
+            task = super().prepare(params, gamma, shards, executor)
+            return type(task)(task.run, constant=np.nan)
+
+    with pytest.raises(SpectremError) as error:
+        run_em(MODEL, Careless(MODEL), shards, params)
+    assert str(error.value) == (
+        "the objective became NaN at iteration 1 (gamma = 1.0); check the scores for infinities and the constraints for "
+        "contradictions"
+    )
+
+
+def test_nan_scores_are_refused():
+    params, shards = problem()
+    params.emission[0, 0] = np.nan
+    with pytest.raises(SpectremError, match=r"scores.unary must be finite or -inf; got nan"):
+        run(params, shards)
+
+
+def test_an_interrupted_run_stops_where_the_callback_raises():
+    params, shards = problem()
+    heard = []
+
+    def stop(record):
+        heard.append(record)
+        if len(heard) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(params, shards, executor=Threads(2), on_iteration=stop)
+    assert len(heard) == 2

@@ -1,0 +1,99 @@
+"""The prior from spelling, against its definition in plain loops."""
+
+import numpy as np
+import pytest
+
+from spectrem.data import encode_bitext
+from spectrem.models.alignment import build_shards, lexical_priors
+from spectrem.models.priors import DirichletPrior
+
+SOURCE = ["government governs nation", "nations a 1995", "a government nation", "1996 a nation"]
+TARGET = ["gouvernement gouverne nation", "nations un 1995", "un gouvernement", "1996 un café nation"]
+
+
+@pytest.fixture
+def bitext():
+    return encode_bitext(SOURCE, TARGET)
+
+
+def priors(bitext, **options):
+    table, _ = build_shards(bitext)
+    counts = [
+        np.bincount(tokens, minlength=len(vocabulary))
+        for tokens, vocabulary in (
+            (bitext.source_tokens, bitext.source_vocabulary),
+            (bitext.target_tokens, bitext.target_vocabulary),
+        )
+    ]
+    words = bitext.source_vocabulary.words, bitext.target_vocabulary.words
+    return table, counts, words, lexical_priors(table, *words, *counts, **options)
+
+
+def stem(word, length=4):
+    return word if word[0].isdigit() else word[:length]
+
+
+def common(a, b):
+    """Length of the longest common subsequence, by trying both ways."""
+    if not a or not b:
+        return 0
+    return common(a[1:], b[1:]) + 1 if a[0] == b[0] else max(common(a[1:], b), common(a, b[1:]))
+
+
+def looks_alike(a, b):
+    a, b = a.replace("é", "e"), b.replace("é", "e")
+    return a == b or (min(len(a), len(b)) >= 4 and common(a, b) >= 0.7 * max(len(a), len(b)))
+
+
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize(("stem_strength", "cognate_strength"), [(10.0, 2.0), (0.0, 2.0), (5.0, 0.0)])
+def test_normalise_is_the_definition(bitext, backward, stem_strength, cognate_strength):
+    table, tokens, words, both = priors(
+        bitext, stem_strength=stem_strength, cognate_strength=cognate_strength
+    )
+    pairs = [(words[0][e], words[1][f]) for e, f in zip(table.sources, table.targets, strict=True)]
+    given = [(f, e) if backward else (e, f) for e, f in pairs]  # (conditioning word, produced word)
+    n_tokens = dict(zip(words[1 - backward], tokens[1 - backward], strict=True))
+    counts = np.random.default_rng(0).random(len(pairs))
+    row = table.targets if backward else table.sources
+    sizes = table.target_sizes if backward else np.diff(table.row_offsets)
+    probability = both[backward].normalise(counts, row, sizes)
+
+    def pseudo(k):
+        condition, produced = given[k]
+        same_row = [m for m, (c, _) in enumerate(given) if stem(c) == stem(condition)]
+        hits = sum(counts[m] for m in same_row if stem(given[m][1]) == stem(produced))
+        share = n_tokens[produced] / sum(n for w, n in n_tokens.items() if stem(w) == stem(produced))
+        cognate = cognate_strength * looks_alike(*pairs[k])
+        return stem_strength * hits / sum(counts[m] for m in same_row) * share + cognate
+
+    smoothed = [counts[k] + pseudo(k) for k in range(len(pairs))]
+    for k in range(len(pairs)):
+        total = sum(smoothed[m] for m in range(len(pairs)) if given[m][0] == given[k][0])
+        assert probability[k] == pytest.approx(smoothed[k] / total, rel=1e-10), pairs[k]
+
+
+def test_without_strength_it_is_maximum_likelihood(bitext):
+    table, _, _, both = priors(bitext, stem_strength=0.0, cognate_strength=0.0)
+    counts = np.random.default_rng(1).random(table.n_pairs)
+    sizes = np.diff(table.row_offsets)
+    np.testing.assert_array_equal(
+        both[0].normalise(counts, table.sources, sizes), DirichletPrior().normalise(counts, table.sources, sizes)
+    )
+
+
+def test_a_row_without_counts_falls_back_to_what_looks_alike(bitext):
+    table, _, words, both = priors(bitext)
+    sizes = np.diff(table.row_offsets)
+    probability = both[0].normalise(np.zeros(table.n_pairs), table.sources, sizes)
+    np.testing.assert_allclose(np.bincount(table.sources, probability), 1.0)
+    found = {(words[0][e], words[1][f]): p for e, f, p in zip(table.sources, table.targets, probability, strict=True)}
+    assert found["government", "gouvernement"] == found["government", "gouverne"] == 0.5
+    assert found["1995", "1995"] == 1.0
+    assert found["a", "un"] == found["a", "1995"] > 0  # nothing looks alike: uniform
+
+
+def test_an_empty_table_has_empty_priors():
+    table, _, _, both = priors(encode_bitext(["a", ""], ["", "b"]))
+    assert table.n_pairs == 0
+    assert both[0].normalise(np.zeros(0), table.sources, np.diff(table.row_offsets)).shape == (0,)

@@ -1,0 +1,94 @@
+"""Shards of a bitext: tables, cells, cuts, known links, unknown words."""
+
+import numpy as np
+import pytest
+from bitext_oracles import make_bitext, sentences
+
+from spectrem.data import Links, encode_bitext
+from spectrem.models.alignment import build_shards, pairs
+
+LENGTHS = [(3, 2), (0, 4), (1, 1), (4, 0), (2, 5), (6, 3), (2, 2)]
+
+
+def cell_words(shard, table):
+    """(source word, target word) of the table entry of every cell, None for pairs never met."""
+    words = [*zip(table.sources.tolist(), table.targets.tolist(), strict=True), None]
+    return [words[shard.pair_ids[c]] for c in shard.pairs.cells]
+
+
+@pytest.mark.parametrize("most_cells", [1, 7, 1 << 18])
+def test_shards_hold_the_bitext_in_order(monkeypatch, most_cells):
+    monkeypatch.setattr(pairs, "_LEAST_CELLS", most_cells)
+    monkeypatch.setattr(pairs, "_MOST_CELLS", most_cells)
+    bitext = make_bitext(LENGTHS, np.random.default_rng(0))
+    weights = np.arange(1.0, 8.0)
+    table, shards = build_shards(bitext, weights=weights)
+    assert [shard.begin for shard in shards] == [0] + [shard.end for shard in shards[:-1]]
+    assert shards[-1].end == bitext.n_pairs
+    np.testing.assert_array_equal(np.concatenate([shard.pairs.weights for shard in shards]), weights)
+    texts = [pair for shard in shards for pair in sentences(shard)]
+    for n, (source, target) in enumerate(texts):
+        assert source == bitext.source_tokens[slice(*bitext.source_offsets[n : n + 2])].tolist()
+        assert target == bitext.target_tokens[slice(*bitext.target_offsets[n : n + 2])].tolist()
+    for shard in shards:
+        assert cell_words(shard, table) == [(e, f) for source, target in sentences(shard) for e in source for f in target]
+        assert len(set(shard.pair_ids.tolist())) == len(shard.pair_ids)
+        assert len(shard.pairs.cells) <= most_cells or shard.end - shard.begin == 1
+    if most_cells == 7:
+        assert len(shards) > 3
+
+
+def test_table_is_the_set_of_meetings():
+    bitext = make_bitext(LENGTHS, np.random.default_rng(1))
+    table, shards = build_shards(bitext)
+    met = {(e, f) for shard in shards for source, target in sentences(shard) for e in source for f in target}
+    assert set(zip(table.sources.tolist(), table.targets.tolist(), strict=True)) == met
+    assert table.n_pairs == len(met)
+    np.testing.assert_array_equal(table.target_sizes, [sum(f == w for _, f in met) for w in range(5)])
+
+
+def test_new_text_finds_known_pairs_only():
+    old = encode_bitext(["a b", "c"], ["x y", "y"])
+    table, _ = build_shards(old)
+    new = encode_bitext(
+        ["b q", "", "a c q"], ["y z", "x", "z x y"], vocabularies=(old.source_vocabulary, old.target_vocabulary)
+    )
+    again, (shard,) = build_shards(new, table)
+    assert again is table
+    names = (*old.source_vocabulary.words, "?"), (*old.target_vocabulary.words, "?")
+    met = {("a", "x"), ("a", "y"), ("b", "x"), ("b", "y"), ("c", "y")}
+    found = [None if pair is None else (names[0][pair[0]], names[1][pair[1]]) for pair in cell_words(shard, table)]
+    cells = [(e, f) for s, t in (("b q", "y z"), ("", "x"), ("a c q", "z x y")) for e in s.split() for f in t.split()]
+    assert found == [pair if pair in met else None for pair in cells]
+
+
+def test_known_links_get_shards_of_their_own(monkeypatch):
+    monkeypatch.setattr(pairs, "_LEAST_CELLS", 12)
+    monkeypatch.setattr(pairs, "_MOST_CELLS", 12)
+    bitext = make_bitext([(2, 2), (3, 2), (2, 3), (1, 0)], np.random.default_rng(2))
+    known = Links.from_pairs([[(0, 1), (1, 1), (1, 2)], []])
+    _, shards = build_shards(bitext, known=known)
+    assert [(shard.begin, shard.end, shard.known is not None) for shard in shards] == [(0, 2, False), (2, 4, True)]
+    # forward: target words 0, 1, 2 choose from source 0, 1 and NULL; then backward: source words choose
+    forward = [[0, 0, 1], [1, 1, 0], [0, 1, 0]]
+    backward = [[0, 1, 0, 0], [0, 1, 1, 0], [1]]
+    assert shards[1].known.astype(int).tolist() == sum(forward, []) + sum(backward, [])
+
+
+def test_select_takes_pairs_in_the_order_asked():
+    bitext = make_bitext(LENGTHS, np.random.default_rng(3))
+    table, (shard,) = build_shards(bitext, weights=np.arange(7.0))
+    chosen = np.array([5, 1, 2])
+    part = shard.select(chosen)
+    assert sentences(part) == [sentences(shard)[n] for n in chosen]
+    assert part.pairs.weights.tolist() == [5.0, 1.0, 2.0]
+    assert cell_words(part, table) == [(e, f) for source, target in sentences(part) for e in source for f in target]
+
+
+def test_no_pairs_at_all():
+    bitext = make_bitext([], np.random.default_rng(0))
+    table, shards = build_shards(bitext)
+    assert table.n_pairs == 0
+    assert shards == []
+
+

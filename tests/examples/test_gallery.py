@@ -38,7 +38,7 @@ def test_the_constraint_holds():
     sums = {}
     for line in output_of(str(ROOT / "examples" / "own_constraint.py")).splitlines():
         if "p(verb)" in line:
-            sums[line.split("  ")[0]] = [float(value) for value in re.findall(r"sum (\d\.\d+)", line)]
+            sums[line.split("p(verb)")[0].strip()] = [float(value) for value in re.findall(r"sum (\d\.\d+)", line)]
     for gamma in ("1", "0.5", "0"):
         assert sums[f"with a verb, gamma {gamma}"] == pytest.approx([1.0, 1.0], abs=0.01)
     assert max(sums["model"]) < min(sums["soft, gamma 1"])

@@ -10,7 +10,7 @@ from spectrem.learning import Anneal, Constant, Quench, Record, Stopping
 
 GAMMA_RULE = (
     "; between -inf and 0 the E-step is not convex, and without constraints every gamma <= 0 is hard EM: use 0 "
-    "(linear relaxation) or -inf (integer programme)"
+    "(linear relaxation) or -inf (integer program)"
 )
 
 

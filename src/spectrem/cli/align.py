@@ -68,7 +68,7 @@ def align(
             "--gamma",
             metavar="GAMMA",
             help="How soft posteriors are, 0 or more: 1 is EM (posterior regularisation), between 0 and 1 unified EM, "
-            "0 hard EM by linear programme (slow), -inf hard EM by integer programme (very slow).",
+            "0 hard EM by linear program (slow), -inf hard EM by integer program (very slow).",
             show_default="1.0",
             rich_help_panel=_TRAINING,
         ),

@@ -55,7 +55,7 @@ def load_arrays(
         If the file is missing, damaged, not a model of this kind, or of a newer layout.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         header = json.loads(arrays.pop("header").tobytes())
     except FileNotFoundError:

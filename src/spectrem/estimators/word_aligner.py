@@ -51,7 +51,7 @@ class WordAligner(BaseEstimator):
         state (the position chosen; NULL is -1).
     gamma : float
         0 or greater, or -inf, of the last stage: 1 is posterior regularisation, 0 constraint-driven learning
-        (by linear programme), between them unified EM. Model 1, when it is not the last stage, uses 1.
+        (by linear program), between them unified EM. Model 1, when it is not the last stage, uses 1.
     beta_min : float, optional
         Anneal the last stage from gamma = 1 / beta_min down to ``gamma``.
     iterations : int

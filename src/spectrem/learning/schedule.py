@@ -20,8 +20,8 @@ class Schedule(Protocol):
 class Constant:
     """One gamma throughout.
 
-    Use when gamma is known: 1 is EM (posterior regularisation), 0 hard EM by linear programme, minus infinity
-    hard EM by integer programme, between 0 and 1 unified EM ([Samdani2012] table 1).
+    Use when gamma is known: 1 is EM (posterior regularisation), 0 hard EM by linear program, minus infinity
+    hard EM by integer program, between 0 and 1 unified EM ([Samdani2012] table 1).
 
     Examples
     --------

@@ -99,7 +99,7 @@ class MeanFieldPrior:
     --------
     >>> import numpy as np
     >>> MeanFieldPrior(0.01).normalise(np.array([3.0, 0.1]), np.array([0, 0]), np.array([2])).round(4).tolist()
-    [0.8125, 0.0]
+    [0.9585, 0.0]
     """
 
     alpha: float = 0.01

@@ -79,7 +79,7 @@ class Bracket:
             high, f_high = np.where(up, x, high), np.where(up, f, f_high)
             low, f_low = np.where(down, x, low), np.where(down, f, f_low)
             side = np.where(up, 1, np.where(down, -1, side)).astype(np.int8)
-            spent = high - low <= 4e-16 * np.maximum(np.abs(low), np.abs(high))
+            spent = np.isfinite(high) & np.isfinite(low) & (high - low <= 4e-16 * np.maximum(np.abs(low), np.abs(high)))
             active &= (residual > self.tol) & ~spent
             if check_now(iteration) and active.any():
                 lost = dual.infeasible(x, self._problems(dual, active))[problem]

@@ -13,7 +13,7 @@ from spectrem.constraints import agreement, compile_constraints, fertility
 from spectrem.constraints.rows import Rows
 from spectrem.execution import Executor
 from spectrem.inference import FixedStep, project
-from spectrem.kernels.bidirectional import Direction, Duals, Expected, couple
+from spectrem.kernels.bidirectional import PAD, Direction, Duals, Expected, couple
 from spectrem.models.alignment.model import AlignmentModel, log_departures
 from spectrem.models.alignment.pairs import BitextShard
 from spectrem.models.alignment.parameters import (
@@ -166,7 +166,8 @@ def _potentials(
     longest = int(lengths.max(initial=0))
     departures = np.exp(log_departures(params, longest))
     width = params.max_jump
-    distance = np.clip(np.arange(-longest - 1, longest + 2), -width, width) + width
+    reach = longest + 1 + PAD
+    distance = np.clip(np.arange(-reach, reach + 1), -width, width) + width
     tables = (
         params.translation[pair_ids],
         (params.null_probability * params.null)[tokens],

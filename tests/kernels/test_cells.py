@@ -50,14 +50,10 @@ def test_scores_and_counts(pairs, backward, placed, seed):
     jump, departures = rng.normal(size=2 * WIDTH + 1), rng.normal(size=(longest + 1, longest + 1))
     parts = list(layout(pairs, backward))
     unary = np.full(len(parts), np.nan)
-    kernel.score_links(
-        backward, placed, steps, states, cell_offsets, cells, links, null, jump, departures, unary
-    )
+    kernel.score_links(backward, placed, steps, states, cell_offsets, cells, links, null, jump, departures, unary)
     weights, marginals = rng.random(len(pairs)), rng.random(len(parts))
     got = np.zeros(5), np.zeros(len(null)), np.zeros_like(jump), np.zeros_like(departures)
-    kernel.count_links(
-        backward, placed, steps, states, cell_offsets, cells, weights, marginals, *got
-    )
+    kernel.count_links(backward, placed, steps, states, cell_offsets, cells, weights, marginals, *got)
     expected = [np.zeros_like(g) for g in got]
     for k, (n, s, i, cell) in enumerate(parts):
         mass = weights[n] * marginals[k]

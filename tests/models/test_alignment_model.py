@@ -129,9 +129,7 @@ def test_check_model(kind):
             backward=perturbed(params.backward, targets, rng, jumps=kind != "ibm1"),
         )
 
-    check_model(
-        model, params, [shard], np.random.default_rng(5), perturb=perturb, reweigh=with_weights, iterations=4
-    )
+    check_model(model, params, [shard], np.random.default_rng(5), perturb=perturb, reweigh=with_weights, iterations=4)
 
 
 def log_likelihood(kind, model, params, shards):

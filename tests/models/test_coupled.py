@@ -128,7 +128,9 @@ def literal_estep(sides, source, target, *, gamma, steps, step_size, agree, most
                 price += step_size * (links[0] - links[1])
             if most < np.inf:
                 limit = [np.maximum(0, b + step_size * (c - most)) for b, c in zip(limit, chosen, strict=True)]
-    gaps = ([np.abs(links[0] - links[1]).max()] if agree else []) + ([max(c.max() for c in chosen) - most] if most < np.inf else [])
+    gaps = ([np.abs(links[0] - links[1]).max()] if agree else []) + (
+        [max(c.max() for c in chosen) - most] if most < np.inf else []
+    )
     return found, links, dual, max([0.0, *gaps])
 
 
@@ -162,16 +164,16 @@ def test_equals_the_algorithm_of_the_paper(kind, gamma, constraints):
     assert_same_counts(corpus_counts(result.stats, table), expected, rtol=1e-8, atol=1e-11)
     assert result.objective == pytest.approx(objective, rel=1e-9)
     assert result.violation == pytest.approx(violation, abs=1e-9)
-    for got, literal_masses in zip(
-        estep.posteriors(params, shard, gamma), np.concatenate(masses, axis=1), strict=True
-    ):
+    for got, literal_masses in zip(estep.posteriors(params, shard, gamma), np.concatenate(masses, axis=1), strict=True):
         np.testing.assert_allclose(got, literal_masses, rtol=1e-8, atol=1e-11)
 
 
 def test_many_steps_reach_agreement():
     model, shard, params = make_problem("hmm", [(3, 3), (2, 4)], seed=6)
     few, many = (
-        CoupledEStep(model, agreement=True, steps=steps, step_size=1.0).prepare(params, 1.0, [shard], Serial()).run(0, shard)
+        CoupledEStep(model, agreement=True, steps=steps, step_size=1.0)
+        .prepare(params, 1.0, [shard], Serial())
+        .run(0, shard)
         for steps in (2, 2000)
     )
     assert many.violation < 1e-6 < few.violation
@@ -270,7 +272,6 @@ def test_weight_zero_counts_nothing():
         for a, b in zip(side, other, strict=True):
             np.testing.assert_allclose(a.sum(), b.sum(), rtol=1e-10)
     assert with_zeros.objective == pytest.approx(without.objective, rel=1e-12)
-
 
 
 def test_known_pairs_stand():

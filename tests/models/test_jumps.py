@@ -61,9 +61,7 @@ def test_normalisers_are_double_loops(lengths, half, seed):
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 1.0]))
 def test_fit_reaches_the_optimum_of_a_general_optimiser(seed, pseudo_count):
     counts, departures, lengths, start = problem(seed)
-    fitted = fit_jumps(
-        start, counts, departures, lengths, pseudo_count=pseudo_count, tol=0.0, max_iter=3_000
-    )
+    fitted = fit_jumps(start, counts, departures, lengths, pseudo_count=pseudo_count, tol=0.0, max_iter=3_000)
     assert fitted.sum() == pytest.approx(1.0)
     arguments = (counts, departures, lengths, pseudo_count)
     best = scipy.optimize.minimize(lambda logs: -objective(np.exp(logs), *arguments), np.log(start), method="BFGS")
@@ -89,9 +87,7 @@ def test_the_scale_of_potentials_and_counts_does_not_matter():
 
 
 def test_pseudo_counts_without_data_give_uniform_potentials():
-    fitted = fit_jumps(
-        np.array([0.7, 0.2, 0.1]), np.zeros(3), np.zeros((4, 4)), np.arange(4), pseudo_count=1.0
-    )
+    fitted = fit_jumps(np.array([0.7, 0.2, 0.1]), np.zeros(3), np.zeros((4, 4)), np.arange(4), pseudo_count=1.0)
     np.testing.assert_allclose(fitted, 1 / 3)
 
 

@@ -48,9 +48,7 @@ def looks_alike(a, b):
 @pytest.mark.parametrize("backward", [False, True])
 @pytest.mark.parametrize(("stem_strength", "cognate_strength"), [(10.0, 2.0), (0.0, 2.0), (5.0, 0.0)])
 def test_normalise_is_the_definition(bitext, backward, stem_strength, cognate_strength):
-    table, tokens, words, both = priors(
-        bitext, stem_strength=stem_strength, cognate_strength=cognate_strength
-    )
+    table, tokens, words, both = priors(bitext, stem_strength=stem_strength, cognate_strength=cognate_strength)
     pairs = [(words[0][e], words[1][f]) for e, f in zip(table.sources, table.targets, strict=True)]
     given = [(f, e) if backward else (e, f) for e, f in pairs]  # (conditioning word, produced word)
     n_tokens = dict(zip(words[1 - backward], tokens[1 - backward], strict=True))

@@ -31,7 +31,9 @@ def test_shards_hold_the_bitext_in_order(monkeypatch, most_cells):
         assert source == bitext.source_tokens[slice(*bitext.source_offsets[n : n + 2])].tolist()
         assert target == bitext.target_tokens[slice(*bitext.target_offsets[n : n + 2])].tolist()
     for shard in shards:
-        assert cell_words(shard, table) == [(e, f) for source, target in sentences(shard) for e in source for f in target]
+        assert cell_words(shard, table) == [
+            (e, f) for source, target in sentences(shard) for e in source for f in target
+        ]
         assert len(set(shard.pair_ids.tolist())) == len(shard.pair_ids)
         assert len(shard.pairs.cells) <= most_cells or shard.end - shard.begin == 1
     if most_cells == 7:
@@ -90,5 +92,3 @@ def test_no_pairs_at_all():
     table, shards = build_shards(bitext)
     assert table.n_pairs == 0
     assert shards == []
-
-

@@ -66,21 +66,21 @@ def index_cells(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def localise(cells, seen, numbers, found):
-    """Replace the values of ``cells`` by 0, 1, ... in order of appearance; ``found`` lists them, the count is returned.
+    """Replace the values of ``cells`` by their ranks among those that occur, list these in ``found``, return their count.
 
     ``seen`` and ``numbers`` are work space over all values; ``seen`` is false everywhere before and after.
     """
-    n_found = 0
     for k in range(len(cells)):
-        value = cells[k]
-        if not seen[value]:
-            seen[value] = True
+        seen[cells[k]] = True
+    n_found = 0
+    for value in range(len(seen)):
+        if seen[value]:
+            seen[value] = False
             numbers[value] = n_found
             found[n_found] = value
             n_found += 1
-        cells[k] = numbers[value]
-    for k in range(n_found):
-        seen[found[k]] = False
+    for k in range(len(cells)):
+        cells[k] = numbers[cells[k]]
     return n_found
 
 

@@ -25,7 +25,8 @@ def project_l1_balls(values, offsets, radius, out):
                 if abs(values[k]) > threshold:
                     kept += 1
                     kept_total += abs(values[k])
-            if kept == 0 or kept == count:
+            # Not "== count": where rounding decides, the support may also grow by one and shrink again for ever.
+            if kept == 0 or kept >= count:
                 break
             count = kept
             threshold = (kept_total - radius[g]) / count

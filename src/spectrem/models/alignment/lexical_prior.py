@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem.kernels.multinomials import normalise_lexical
 from spectrem.kernels.similarity import look_alike
 from spectrem.models.alignment.pairs import PairTable
-from spectrem.models.priors import DirichletPrior
 
 
 @dataclass(frozen=True)
@@ -19,37 +19,44 @@ class LexicalPrior:
     """Dirichlet pseudo-counts for one direction of a translation table, part of them learned from the counts.
 
     A pair (e, f) gets ``stem_strength * t(stem f | stem e) * share(f in its stem)`` pseudo-counts, where t is the
-    table of stems that the expected counts themselves give (empirical Bayes), and ``own`` pseudo-counts on top, here for
-    words that look alike. Words too rare to be learned alone are learned through their stem.
+    table of stems that the expected counts themselves give (empirical Bayes), and ``cognate_strength`` more if the two
+    words look alike. Words too rare to be learned alone are learned through their stem.
+
+    Use when both languages are written in one script, or inflect by their endings.
 
     Attributes
     ----------
-    stem_pair : ndarray of shape (n_pairs,)
+    stem_pair : ndarray of shape (n_pairs,), int32
         Number of each pair's stem pair.
-    stem_row : ndarray of shape (n_stem_pairs,)
+    stem_row : ndarray of shape (n_stem_pairs,), int32
         Number of the conditioning stem of each stem pair.
-    share : ndarray of shape (n_pairs,)
-        Part of its stem's tokens that are the produced word.
-    own : ndarray of shape (n_pairs,)
-        Pseudo-counts that do not depend on the counts.
-    stem_strength : float
+    produced : ndarray of shape (n_pairs,), int32
+        The word that each pair produces.
+    share : ndarray of shape (n_produced_words,)
+        Part of its stem's tokens that are the word, in [0, 1].
+    alike : ndarray of shape (n_pairs,), bool
+    stem_strength, cognate_strength : float
+        Pseudo-counts, at least 0.
     """
 
-    stem_pair: NDArray[np.int64]
-    stem_row: NDArray[np.int64]
+    stem_pair: NDArray[np.int32]
+    stem_row: NDArray[np.int32]
+    produced: NDArray[np.int32]
     share: NDArray[np.float64]
-    own: NDArray[np.float64]
+    alike: NDArray[np.bool_]
     stem_strength: float
+    cognate_strength: float
 
     def normalise(
         self, counts: NDArray[np.float64], row: NDArray[np.integer], row_sizes: NDArray[np.integer]
     ) -> NDArray[np.float64]:
         """Probabilities of shape (n_pairs,), one row summing to 1; see `DirichletPrior.normalise`."""
-        stem_counts = np.bincount(self.stem_pair, counts, len(self.stem_row)).astype(np.float64)
-        totals = np.bincount(self.stem_row, stem_counts)[self.stem_row]
-        stem_probability = np.divide(stem_counts, totals, out=np.zeros_like(stem_counts), where=totals > 0)
-        pseudo_counts = self.stem_strength * stem_probability[self.stem_pair] * self.share + self.own
-        return DirichletPrior().normalise(counts + pseudo_counts, row, row_sizes)
+        probability = np.empty(len(counts))
+        normalise_lexical(
+            counts, row, row_sizes, self.stem_pair, self.stem_row, self.produced, self.share, self.alike,
+            self.stem_strength, self.cognate_strength, probability,
+        )  # fmt: skip
+        return probability
 
 
 def lexical_priors(
@@ -86,14 +93,15 @@ def lexical_priors(
     keys, stem_pair = np.unique(
         source_stem[sources] * np.int64(n_target_stems) + target_stem[targets], return_inverse=True
     )
+    stem_pair = stem_pair.astype(np.int32)
     alike = np.zeros(table.n_pairs, np.bool_)
     look_alike(sources, targets, *_letters(source_words), *_letters(target_words), similarity, stem_length, alike)
-    own = cognate_strength * alike.astype(np.float64)
+    source_row, target_row = (part.astype(np.int32) for part in np.divmod(keys, n_target_stems))
+    target_share, source_share = _share(target_stem, target_counts), _share(source_stem, source_counts)
+    strengths = float(stem_strength), float(cognate_strength)
     return (
-        LexicalPrior(
-            stem_pair, keys // n_target_stems, _share(target_stem, target_counts)[targets], own, stem_strength
-        ),
-        LexicalPrior(stem_pair, keys % n_target_stems, _share(source_stem, source_counts)[sources], own, stem_strength),
+        LexicalPrior(stem_pair, source_row, targets, target_share, alike, *strengths),
+        LexicalPrior(stem_pair, target_row, sources, source_share, alike, *strengths),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,12 +41,12 @@ class PairTable:
     def n_source_words(self) -> int:
         return len(self.row_offsets) - 1
 
-    @property
+    @cached_property
     def sources(self) -> NDArray[np.int32]:
         """Source word of every pair, shape (n_pairs,)."""
         return np.repeat(np.arange(self.n_source_words, dtype=np.int32), np.diff(self.row_offsets))
 
-    @property
+    @cached_property
     def target_sizes(self) -> NDArray[np.int64]:
         """Number of pairs of every target word, shape (n_target_words,)."""
         return np.bincount(self.targets, minlength=self.n_target_words)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem.kernels.multinomials import add_at
+
 
 @dataclass(frozen=True)
 class DirectionParameters:
@@ -59,9 +61,12 @@ class DirectionStats:
     departures: NDArray[np.float64]
     ends: NDArray[np.float64]
 
-    def add(self, other: DirectionStats, pair_ids: NDArray[np.int32] | slice = slice(None)) -> None:
+    def add(self, other: DirectionStats, pair_ids: NDArray[np.int32] | None = None) -> None:
         """Add the counts of a shard (or of a part of one, over the same entries)."""
-        self.links[pair_ids] += other.links
+        if pair_ids is None:
+            self.links += other.links
+        else:
+            add_at(self.links, pair_ids, other.links)
         self.null += other.null
         self.jumps += other.jumps
         n, m = other.departures.shape

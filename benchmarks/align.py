@@ -104,7 +104,9 @@ def run_fast_align(task: Task, threads: int) -> Outcome:
 
 def run_eflomal(task: Task, threads: int) -> Outcome:
     outputs = (task.joint.with_suffix(".eflomal-forward"), task.joint.with_suffix(".eflomal-backward"))
-    command = ["eflomal-align", "-i", str(task.joint), "-f", str(outputs[0]), "-r", str(outputs[1]), "--overwrite"]
+    # the file of both sides may not have empty sentences, two files may
+    command = ["eflomal-align", "-s", str(task.source), "-t", str(task.target), "--overwrite"]
+    command += ["-f", str(outputs[0]), "-r", str(outputs[1])]
     return Outcome(task, "eflomal", measure(command, threads=threads), outputs)
 
 

@@ -231,3 +231,15 @@ SLACKS = [None] + [
     for kind, strength in (("penalty", 0.6), ("bound", 0.25))
     for norm in ("l1", "l2", "linf")
 ]
+
+
+def enumerated_from(structure, enumerate_structures):
+    """The same batch as a list of its structures; factors are laid end to end."""
+    members, counts = [], []
+    for i in range(structure.n_instances):
+        every = list(enumerate_structures(structure, i))
+        inside = structure.instance == i
+        members.append(np.array([h.unary[inside] for h in every]))
+        counts.append(np.array([np.concatenate([np.zeros(0), *[f.ravel() for f in h.factors]]) for h in every]))
+    order = np.argsort(structure.instance, kind="stable")
+    return Enumerated(members, counts), order

@@ -133,5 +133,3 @@ class Backwards(Tagger):
 def test_a_falling_objective_is_named():
     with pytest.raises(AssertionError, match="EM lowered the objective at gamma=0.3"):
         check(Backwards(), perturb=lambda params, rng: params)
-
-

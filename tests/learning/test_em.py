@@ -42,9 +42,7 @@ def test_shards_add_up_to_one_shard():
     several, one = run(params, shards), run(params, [join(shards)])
     for a, b in zip(several.params, one.params, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10)
-    np.testing.assert_allclose(
-        [r.objective for r in several.history], [r.objective for r in one.history], rtol=1e-12
-    )
+    np.testing.assert_allclose([r.objective for r in several.history], [r.objective for r in one.history], rtol=1e-12)
 
 
 def test_threads_give_the_same_bits():

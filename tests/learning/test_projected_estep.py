@@ -172,9 +172,7 @@ def test_alpha_is_checked():
     for alpha in (-0.1, 1.5, np.nan):
         with pytest.raises(InvalidInputError) as error:
             ProjectedEStep(MODEL, [ONCE], alpha=alpha)
-        assert str(error.value) == (
-            f"alpha must lie in [0, 1], got {alpha}; 1 is posterior regularisation, 0 plain EM"
-        )
+        assert str(error.value) == (f"alpha must lie in [0, 1], got {alpha}; 1 is posterior regularisation, 0 plain EM")
 
 
 @pytest.mark.parametrize("constraints", [[], [ONCE], [ONCE, RARELY]], ids=["none", "instance", "corpus"])
@@ -214,5 +212,3 @@ def test_gamma_zero_and_minus_infinity_use_best_structures():
         result, values = run(params, shards, [(ONE >= 1).per("sentence")], gamma=gamma, iterations=3)
         assert_never_falls(values)
         assert result.history[0].violation <= 1e-9
-
-

@@ -19,7 +19,9 @@ def test_constant(gamma):
     assert list(Constant(gamma).gammas()) == [gamma]
 
 
-@pytest.mark.parametrize(("low", "high", "alpha"), [(0.25, 1.0, 2.0), (0.1, 1.0, 1.2), (0.5, 4.0, 1.5), (1.0, 1.0, 2.0)])
+@pytest.mark.parametrize(
+    ("low", "high", "alpha"), [(0.25, 1.0, 2.0), (0.1, 1.0, 1.2), (0.5, 4.0, 1.5), (1.0, 1.0, 2.0)]
+)
 def test_annealing_multiplies_beta_and_ends_at_the_top(low, high, alpha):
     betas = [low]
     while betas[-1] * alpha < high:

@@ -67,7 +67,7 @@ def _print_table(scores: AlignmentScores, alpha: float) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("AER", "precision", "recall", f"F (alpha {alpha:g})", "predicted", "sure", "sure + possible")
+    table = Table("AER", "precision", "recall", f"F({alpha:g})", "predicted", "sure", "possible")
     table.add_row(
         f"{scores.aer:.4f}",
         f"{scores.precision:.4f}",

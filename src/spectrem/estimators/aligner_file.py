@@ -59,6 +59,7 @@ def load(aligner: Any, path: str | os.PathLike[str]) -> Any:
             for side in ("forward", "backward")
         ]
         aligner.threshold_, aligner.gamma_ = float(header["threshold"]), float(header["gamma"])
+        _check_sizes(aligner, table, *sides)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InvalidInputError(
             f"{path}: a damaged {_KIND} ({type(error).__name__}: {error}); save the model again"
@@ -67,3 +68,17 @@ def load(aligner: Any, path: str | os.PathLike[str]) -> Any:
     aligner.model_ = AlignmentModel(table, chain=aligner.model == "hmm", learn_positions=aligner.model != "ibm1")
     aligner.history_ = []
     return aligner
+
+
+def _check_sizes(aligner: Any, table: PairTable, forward: DirectionParameters, backward: DirectionParameters) -> None:
+    """Raise ValueError unless all arrays belong together; kernels trust them."""
+    n_sources, n_targets = len(aligner.source_vocabulary_), len(aligner.target_vocabulary_)
+    offsets, targets = table.row_offsets, table.targets
+    if len(offsets) != n_sources + 1 or offsets[0] != 0 or offsets[-1] != len(targets) or (np.diff(offsets) < 0).any():
+        raise ValueError("row_offsets do not fit the words")
+    if n_targets != table.n_target_words or (targets < 0).any() or (targets >= n_targets).any():
+        raise ValueError("targets do not fit the words")
+    for side, n_produced in ((forward, n_targets), (backward, n_sources)):
+        expected = (len(targets) + 1, n_produced + 1, 2 * side.max_jump + 1, side.max_jump + 1)
+        if tuple(len(getattr(side, name)) for name in _ARRAYS) != expected:
+            raise ValueError("parameters do not fit the words")

@@ -40,6 +40,16 @@ def _recode(bitext: Bitext, vocabularies: tuple[Vocabulary, Vocabulary]) -> Bite
     return Bitext(tokens[0], bitext.source_offsets, tokens[1], bitext.target_offsets, *vocabularies)
 
 
+def check_words(bitext: Bitext) -> None:
+    """Raise if there are words without a number, which training cannot count."""
+    unknown = int((bitext.source_tokens < 0).sum() + (bitext.target_tokens < 0).sum())
+    if unknown:
+        raise InvalidInputError(
+            f"source must be a Bitext without unknown words to be trained on, got one with {unknown} of them; "
+            "encode it without vocabularies"
+        )
+
+
 def as_weights(sample_weight: ArrayLike | None, n_pairs: int) -> NDArray[np.float64]:
     if sample_weight is None:
         return np.ones(n_pairs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral, Real
 from typing import Any
 
 from spectrem.estimators.decode import check_decode
@@ -20,6 +21,9 @@ _AT_LEAST = {
 }
 _POSITIVE = ("step_size", "max_fertility")
 _FRACTIONS = ("threshold", "alpha")
+_NUMBERS = ("gamma", "null_probability", "stem_strength", "cognate_strength", *_POSITIVE, *_FRACTIONS)
+_WHOLE = ("iterations", "model1_iterations", "max_jump", "dual_steps")
+_OR_NONE = ("max_length", "n_threads")
 
 
 def check_settings(aligner: Any) -> None:
@@ -35,6 +39,7 @@ def check_settings(aligner: Any) -> None:
             raise InvalidInputError(
                 f"constraints must be {' or '.join(_CONSTRAINTS)}, or constraints made with E, got {constraint!r}"
             )
+    _check_kinds(aligner)
     check_gamma(aligner.gamma)
     check_decode(aligner.decode)
     if aligner.beta_min is not None and aligner.gamma <= 0:
@@ -52,6 +57,16 @@ def check_settings(aligner: Any) -> None:
     for name in _POSITIVE:
         if not getattr(aligner, name) > 0:
             raise InvalidInputError(f"{name} must be positive, got {getattr(aligner, name)}")
-    for name in ("max_length", "n_threads"):
+    for name in _OR_NONE:
         if getattr(aligner, name) is not None and getattr(aligner, name) < 1:
             raise InvalidInputError(f"{name} must be at least 1, got {getattr(aligner, name)}; None sets no limit")
+
+
+def _check_kinds(aligner: Any) -> None:
+    given = {name: getattr(aligner, name) for name in (*_NUMBERS, *_WHOLE, *_OR_NONE, "beta_min")}
+    for name, value in given.items():
+        if value is None and name in (*_OR_NONE, "beta_min"):
+            continue
+        whole = name in _WHOLE or name in _OR_NONE
+        if not isinstance(value, Integral if whole else Real) or isinstance(value, bool):
+            raise InvalidInputError(f"{name} must be {'an integer' if whole else 'a number'}, got {value!r}")

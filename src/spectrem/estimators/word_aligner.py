@@ -15,7 +15,7 @@ from spectrem.constraints import agreement, fertility
 from spectrem.constraints.constraint import AnyConstraint
 from spectrem.data import Bitext, Links
 from spectrem.estimators import aligner_file
-from spectrem.estimators.aligner_input import Known, Lines, as_bitext, as_weights, select_pairs
+from spectrem.estimators.aligner_input import Known, Lines, as_bitext, as_weights, check_words, select_pairs
 from spectrem.estimators.aligner_settings import check_settings
 from spectrem.estimators.decode import Decode, LinkPosteriors, concatenate_links, links_above, viterbi_links
 from spectrem.exceptions import NotFittedError
@@ -182,6 +182,7 @@ class WordAligner(BaseEstimator):
         """
         check_settings(self)
         bitext = as_bitext(source, target)
+        check_words(bitext)
         weights = as_weights(sample_weight, bitext.n_pairs)
         bitext, weights, links = select_pairs(bitext, weights, known, self.max_length)
         table, shards = build_shards(bitext, weights=weights, known=links)
@@ -245,7 +246,8 @@ class WordAligner(BaseEstimator):
 
     def iter_predict_proba(self, source: Bitext | Lines, target: Lines | None = None) -> Iterator[LinkPosteriors]:
         """The posteriors of `predict_proba`, some hundreds of sentence pairs at a time and in order."""
-        return self._executor().map(partial(self._matrices, self.gamma_), self._shards(source, target))
+        shards = self._shards(source, target)
+        return self._executor().map(partial(self._matrices, self.gamma_), shards)
 
     def score(self, source: Bitext | Lines, target: Lines | None, gold: Links) -> float:
         """1 - alignment error rate ([OchNey2003]) against gold links."""

@@ -117,7 +117,8 @@ def solve_corpus_dual(
         Covering rows 0 ... n_rows - 1.
     gamma : float, >= 0
     norms : array-like of shape (n_rows,) or None
-        Euclidean norm of each row of U over the corpus; levels rows of different size. None takes ``sqrt(max(1, |b|))``.
+        Euclidean norm of each row of U over the corpus; levels rows of different size. None takes
+        ``sqrt(max(1, |b|))``.
     support : callable or None
         From a direction d to ``sum_i max over structures of -d . U h``; lets an infeasible constraint be proven.
     solver, start, tol, max_iter

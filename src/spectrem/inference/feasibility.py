@@ -9,6 +9,7 @@ from spectrem.constraints.rows import Block, Rows
 from spectrem.exceptions import InfeasibleConstraintError
 from spectrem.inference.oracle import BatchDual
 from spectrem.inference.result import Status
+from spectrem.inference.segments import max_by, sum_by
 from spectrem.inference.solvers.solver import Solution
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Structure
@@ -26,8 +27,8 @@ def refuse_unreachable(structure: Structure, scores: Parts, rows: Rows) -> None:
     """
     data = np.where(np.isneginf(scores.unary[rows.matrix.indices]), 0.0, rows.matrix.data)
     row = np.repeat(np.arange(len(rows.bounds)), np.diff(rows.matrix.indptr))
-    least = np.bincount(row, np.minimum(data, 0.0), len(rows.bounds))
-    most = np.bincount(row, np.maximum(data, 0.0), len(rows.bounds))
+    least = sum_by(row, np.minimum(data, 0.0), len(rows.bounds))
+    most = sum_by(row, np.maximum(data, 0.0), len(rows.bounds))
     for block in rows.blocks:
         if block.slack is not None and block.slack.kind == "penalty":
             continue
@@ -71,9 +72,7 @@ def explain_infeasible(dual: BatchDual, solution: Solution) -> InfeasibleConstra
         inside = rows[(rows >= block.start) & (rows < block.stop)]
         if len(inside):
             inside = inside[np.argsort(-np.abs(direction[inside]), kind="stable")]
-            places = [
-                _place(block, int(r) - block.start, int(dual.rows.row_instance[r])) for r in inside[:_SHOWN]
-            ]
+            places = [_place(block, int(r) - block.start, int(dual.rows.row_instance[r])) for r in inside[:_SHOWN]]
             more = f" and {len(inside) - _SHOWN} more rows" if len(inside) > _SHOWN else ""
             sentences.append(f"{block.name!r} in {', '.join(places)}{more}")
     head = sentences[0].split(" in ", 1)
@@ -85,12 +84,9 @@ def explain_infeasible(dual: BatchDual, solution: Solution) -> InfeasibleConstra
     return InfeasibleConstraintError(f"{text}; {_ADVICE}")
 
 
-def _simplify(
-    dual: BatchDual, direction: NDArray[np.float64], bad: NDArray[np.bool_]
-) -> NDArray[np.float64]:
+def _simplify(dual: BatchDual, direction: NDArray[np.float64], bad: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Drop small entries of a proof of infeasibility as long as what is left still proves it."""
-    largest = np.zeros(dual.n_problems)
-    np.maximum.at(largest, dual.row_problem, np.abs(direction))
+    largest = max_by(dual.row_problem, np.abs(direction), dual.n_problems)
     relative = np.abs(direction) / np.where(largest > 0, largest, 1.0)[dual.row_problem]
     for least in (0.5, 0.1, 0.01):
         trial = np.where(relative >= least, direction, 0.0)

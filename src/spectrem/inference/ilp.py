@@ -12,6 +12,7 @@ from spectrem.exceptions import InvalidInputError
 from spectrem.inference.oracle import BatchDual
 from spectrem.inference.program import ProblemPrograms, Program, read_structures
 from spectrem.inference.result import Status
+from spectrem.inference.segments import sum_by
 from spectrem.inference.solvers.subgradient import Subgradient
 from spectrem.structures.parts import Parts
 
@@ -65,7 +66,7 @@ def solve_integer(dual: BatchDual, weights: NDArray[np.float64] | None) -> Integ
     easy = (dual.instance_problem < 0) | dual.instances_of(certified)
     values, marginals = dual.smoothed_max(solution.multipliers, easy, weights)
     price = (dual.transpose @ solution.multipliers) * marginals.unary
-    values = values + np.bincount(dual.structure.instance, price, dual.structure.n_instances)
+    values = values + sum_by(dual.structure.instance, price, dual.structure.n_instances)
     parts = Parts(marginals.unary.copy(), tuple(f.copy() for f in marginals.factors))
     primal = float((values * dual.instance_weight)[easy].sum())
     primal -= float(dual.terms.cost(dual.matrix @ parts.unary - dual.rows.bounds)[certified].sum())
@@ -85,7 +86,7 @@ def solve_integer(dual: BatchDual, weights: NDArray[np.float64] | None) -> Integ
 
 
 def _solve(program: Program) -> OptimizeResult:
-    whole = np.ones(len(program.cost))
+    whole = np.ones(len(program.cost), np.int64)
     whole[len(whole) - len(program.slack) :] = 0
     constraints = [LinearConstraint(program.equal, program.equal_to, program.equal_to)]
     if program.below.shape[0]:

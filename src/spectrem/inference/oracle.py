@@ -11,7 +11,9 @@ from scipy.sparse.csgraph import connected_components
 
 from spectrem.constraints.rows import Rows
 from spectrem.exceptions import InvalidInputError
+from spectrem.inference.segments import max_by, sum_by
 from spectrem.inference.slack import SlackTerms, compile_slack
+from spectrem.kernels.sparse import product_where
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Structure
 
@@ -81,8 +83,8 @@ class BatchDual:
     """The dual of one batch: scores, rows and temperature over a structure.
 
     Problems are the connected components of instances and rows (one per instance when every row stays inside its
-    instance), so that each is solved with its own step size. With corpus rows, instance i counts ``weights[i]`` times in
-    the objective and in corpus expectations.
+    instance), so that each is solved with its own step size. With corpus rows, instance i counts ``weights[i]`` times
+    in the objective and in corpus expectations.
 
     Parameters
     ----------
@@ -107,7 +109,7 @@ class BatchDual:
         corpus = rows.row_instance < 0
         self.instance_weight = np.ones(structure.n_instances)
         self.row_weight = np.ones(len(rows.bounds))
-        self.matrix = sp.csr_array(rows.matrix)
+        self.matrix = sp.csr_array(rows.matrix.astype(np.float64))
         self.transpose = sp.csr_array(self.matrix.T)
         if weights is not None and corpus.any():
             self.instance_weight = np.where(self.instance_problem >= 0, weights, 1.0)
@@ -122,13 +124,16 @@ class BatchDual:
         self.size = np.maximum.reduce([np.ones(len(squares)), np.abs(rows.bounds), np.sqrt(squares)]) * np.where(
             self.row_weight > 0, self.row_weight, 1.0
         )
+        self._part_instance = structure.instance
         self.n_evaluations = 0
         self.free_value: float | None = None
 
     def evaluate(self, multipliers: NDArray[np.float64], active: NDArray[np.bool_]) -> Evaluation:
         values, marginals = self.smoothed_max(multipliers, self.instances_of(active))
         total = self.per_problem(values, multipliers)
-        gradient = self.row_weight * (self.rows.bounds - self.matrix @ marginals.unary)
+        expected = np.zeros(len(self.row_problem))
+        _product_where(self.matrix, marginals.unary, self.row_problem, active, expected)
+        gradient = self.row_weight * (self.rows.bounds - expected)
         if self.free_value is None and active.all() and not multipliers.any():
             self.free_value = float(total.sum())
         return Evaluation(total, gradient)
@@ -141,7 +146,7 @@ class BatchDual:
     ) -> tuple[NDArray[np.float64], Parts]:
         """The structure's smoothed maximum at ``s - U^T multipliers``."""
         self.n_evaluations += 1
-        shifted = shift_scores(self.scores, self.transpose, multipliers)
+        shifted = self._shifted(self.scores, multipliers, active)
         values, marginals = self.structure.smoothed_max(shifted, self.gamma, active=active, weights=weights)
         if not np.isfinite(values).all():
             bad = np.flatnonzero(~np.isfinite(values))
@@ -152,12 +157,20 @@ class BatchDual:
             )
         return values, marginals
 
+    def _shifted(self, scores: Parts, multipliers: NDArray[np.float64], active: NDArray[np.bool_] | None) -> Parts:
+        """``s - U^T multipliers`` where an instance is active; scores of the others are not looked at."""
+        if active is None:
+            return shift_scores(scores, self.transpose, multipliers)
+        price = np.zeros(len(scores.unary))
+        _product_where(self.transpose, multipliers, self._part_instance, active, price)
+        return Parts(scores.unary - price, scores.factors)
+
     def per_problem(self, values: NDArray[np.float64], multipliers: NDArray[np.float64]) -> NDArray[np.float64]:
         """``b . lambda`` plus the weighted values of the instances, shape (n_problems,)."""
-        total = np.bincount(self.row_problem, self.row_weight * self.rows.bounds * multipliers, self.n_problems)
+        total = sum_by(self.row_problem, self.row_weight * self.rows.bounds * multipliers, self.n_problems)
         inside = self.instance_problem >= 0
         weighted = (self.instance_weight * values)[inside]
-        return total + np.bincount(self.instance_problem[inside], weighted, self.n_problems)
+        return total + sum_by(self.instance_problem[inside], weighted, self.n_problems)
 
     def instances_of(self, problems: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Instances that belong to the given problems, shape (n_instances,)."""
@@ -165,21 +178,31 @@ class BatchDual:
 
     def infeasible(self, multipliers: NDArray[np.float64], active: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Farkas' lemma: along d the dual falls for ever if ``b . d + max over structures of -d . U h`` is negative."""
-        largest = np.zeros(self.n_problems)
         direction = self.terms.recession(multipliers)
-        np.maximum.at(largest, self.row_problem, np.abs(direction))
+        largest = max_by(self.row_problem, np.abs(direction), self.n_problems)
         direction = direction / np.where(largest > 0, largest, 1.0)[self.row_problem]
         possible = Parts(
             np.where(np.isneginf(self.scores.unary), -np.inf, 0.0),
             tuple(np.where(np.isneginf(f), -np.inf, 0.0) for f in self.scores.factors),
         )
         self.n_evaluations += 1
-        shifted = shift_scores(possible, self.transpose, direction)
-        values, _ = self.structure.smoothed_max(shifted, 0.0, active=self.instances_of(active))
+        wanted = self.instances_of(active)
+        shifted = self._shifted(possible, direction, wanted)
+        values, _ = self.structure.smoothed_max(shifted, 0.0, active=wanted)
         slope = self.per_problem(values, direction) + self.terms.value(direction)
         costs = np.abs(self.row_weight * self.rows.bounds * direction)
-        unit = 1.0 + np.bincount(self.row_problem, costs, self.n_problems)
+        unit = 1.0 + sum_by(self.row_problem, costs, self.n_problems)
         return active & (slope < -1e-9 * unit)
+
+
+def _product_where(
+    matrix: sp.csr_array,
+    vector: NDArray[np.float64],
+    label: NDArray[np.int64],
+    wanted: NDArray[np.bool_],
+    out: NDArray[np.float64],
+) -> None:
+    product_where(matrix.indptr, matrix.indices, matrix.data, vector, label, wanted, out)
 
 
 def shift_scores(scores: Parts, transpose: sp.csr_array, multipliers: NDArray[np.float64]) -> Parts:

@@ -13,11 +13,12 @@ from spectrem.inference.feasibility import explain_infeasible, refuse_unreachabl
 from spectrem.inference.ilp import solve_integer
 from spectrem.inference.oracle import BatchDual
 from spectrem.inference.result import Projection, Status
+from spectrem.inference.segments import sum_by
 from spectrem.inference.solvers.accelerated import Accelerated
 from spectrem.inference.solvers.bracket import Bracket
 from spectrem.inference.solvers.linear_program import LinearProgram
 from spectrem.inference.solvers.quasi_newton import QuasiNewton
-from spectrem.inference.solvers.solver import Solution, Solver, excess_of
+from spectrem.inference.solvers.solver import Solution, Solver
 from spectrem.inference.solvers.subgradient import Subgradient
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Structure
@@ -39,8 +40,8 @@ def project(
 ) -> Projection:
     """Solve the E-step ``max over q of <s, mu> + gamma H(q) - slack`` subject to ``U mu <= b`` or ``== b``.
 
-    At gamma = 1 this is posterior regularisation, the q nearest to the posterior in KL(q || p) ([Ganchev2010] eq. 7); at
-    gamma = 0 the linear relaxation of the constrained argmax; at gamma = -inf that argmax itself
+    At gamma = 1 this is posterior regularisation, the q nearest to the posterior in KL(q || p) ([Ganchev2010] eq. 7);
+    at gamma = 0 the linear relaxation of the constrained argmax; at gamma = -inf that argmax itself
     ([Samdani2012] eqs 8-14). The dual ``b . lambda + sum_i smax_gamma(s_i - U^T lambda)`` is minimised over the
     multipliers.
 
@@ -135,7 +136,7 @@ def _finish(dual: BatchDual, solution: Solution, weights: NDArray[np.float64] | 
         raise InvalidInputError("the solver returned multipliers that are not finite; try a smaller step size")
     values, marginals = dual.smoothed_max(multipliers, None, weights)
     dual_total = dual.per_problem(values, multipliers) + terms.value(multipliers)
-    score = dual.per_problem(values, multipliers) - np.bincount(
+    score = dual.per_problem(values, multipliers) - sum_by(
         dual.row_problem,
         dual.row_weight * multipliers * (dual.rows.bounds - dual.matrix @ marginals.unary),
         dual.n_problems,
@@ -172,13 +173,11 @@ def _finish(dual: BatchDual, solution: Solution, weights: NDArray[np.float64] | 
     )
 
 
-def _objectives(
-    dual: BatchDual, values: NDArray[np.float64], totals: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _objectives(dual: BatchDual, values: NDArray[np.float64], totals: NDArray[np.float64]) -> NDArray[np.float64]:
     """Dual value of every instance; instances that rows tie together share what the rows add equally."""
     inside = dual.instance_problem >= 0
     size = np.bincount(dual.instance_problem[inside], minlength=dual.n_problems)
-    added = (totals - np.bincount(dual.instance_problem[inside], values[inside], dual.n_problems)) / np.maximum(size, 1)
+    added = (totals - sum_by(dual.instance_problem[inside], values[inside], dual.n_problems)) / np.maximum(size, 1)
     objectives = values.copy()
     objectives[inside] += added[dual.instance_problem[inside]]
     return objectives
@@ -310,7 +309,9 @@ def _check(
             f"got {rows.matrix.shape}; compile the constraint for this structure"
         )
     if not (np.isfinite(rows.bounds).all() and np.isfinite(rows.matrix.data).all()):
-        raise InvalidInputError("rows must have finite bounds and coefficients; got NaN or inf; drop rows without bound")
+        raise InvalidInputError(
+            "rows must have finite bounds and coefficients; got NaN or inf; drop rows without bound"
+        )
     first = np.zeros(len(rows.bounds)) if start is None else np.asarray(start, np.float64)
     if first.shape != rows.bounds.shape or not np.isfinite(first).all():
         raise InvalidInputError(

@@ -22,19 +22,25 @@ class Status(IntEnum):
     'MAX_ITERATIONS'
     """
 
-    message: str
+    CERTIFIED = 0
+    SOLVED = 1
+    FIXED_STEPS = 2
+    MAX_ITERATIONS = 3
+    INFEASIBLE = 4
 
-    def __new__(cls, code: int, message: str) -> Status:
-        member = int.__new__(cls, code)
-        member._value_ = code
-        member.message = message
-        return member
+    @property
+    def message(self) -> str:
+        """What it means, for people."""
+        return _MESSAGES[self]
 
-    CERTIFIED = 0, "exact: an integral structure that no other feasible one beats"
-    SOLVED = 1, "solved to the tolerance asked for"
-    FIXED_STEPS = 2, "ran the number of steps asked for"
-    MAX_ITERATIONS = 3, "ran out of iterations before the tolerance was met"
-    INFEASIBLE = 4, "no distribution meets the constraints"
+
+_MESSAGES = {
+    Status.CERTIFIED: "exact: an integral structure that no other feasible one beats",
+    Status.SOLVED: "solved to the tolerance asked for",
+    Status.FIXED_STEPS: "ran the number of steps asked for",
+    Status.MAX_ITERATIONS: "ran out of iterations before the tolerance was met",
+    Status.INFEASIBLE: "no distribution meets the constraints",
+}
 
 
 @dataclass(frozen=True)

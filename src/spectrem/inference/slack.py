@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem.constraints.rows import Block, Slack
+from spectrem.inference.segments import max_by, sum_by
 from spectrem.kernels.projection import project_l1_balls
 
 
@@ -126,11 +127,11 @@ class SlackTerms:
 
     def value(self, multipliers: NDArray[np.float64]) -> NDArray[np.float64]:
         """Dual terms per problem, shape (n_problems,), of multipliers in the feasible set (not checked)."""
-        total = np.bincount(self.row_problem, self.kink * np.abs(multipliers), minlength=self.n_problems)
+        total = sum_by(self.row_problem, self.kink * np.abs(multipliers), self.n_problems)
         for group in self.groups:
             if group.coupled and group.slack.kind == "bound":
                 norm = group.norm(np.abs(multipliers[group.rows]), _DUAL_NORM[group.slack.norm])
-                total += np.bincount(group.problem, group.weight * group.slack.strength * norm, self.n_problems)
+                total += sum_by(group.problem, group.weight * group.slack.strength * norm, self.n_problems)
         return total
 
     def recession(self, multipliers: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -157,18 +158,17 @@ class SlackTerms:
         for group in self.groups:
             if group.slack.kind == "penalty":
                 norm = group.norm(violation[group.rows], group.slack.norm)
-                total += np.bincount(group.problem, group.weight * group.slack.strength * norm, self.n_problems)
+                total += sum_by(group.problem, group.weight * group.slack.strength * norm, self.n_problems)
         return total
 
     def worst_violation(self, excess: NDArray[np.float64]) -> NDArray[np.float64]:
         """Largest violation per problem beyond the slack allowed, shape (n_problems,)."""
         violation = self.violation(excess)
-        worst = np.zeros(self.n_problems)
-        np.maximum.at(worst, self.row_problem[self.slackless], violation[self.slackless])
+        worst = max_by(self.row_problem[self.slackless], violation[self.slackless], self.n_problems)
         for group in self.groups:
             if group.slack.kind == "bound":
                 over = group.norm(violation[group.rows], group.slack.norm) - group.slack.strength
-                np.maximum.at(worst, group.problem, over)
+                worst = np.maximum(worst, max_by(group.problem, over, self.n_problems))
         return worst
 
 
@@ -209,6 +209,4 @@ def compile_slack(
             lower[span] = np.maximum(lower[span], -block.slack.strength)
         else:
             kink[span] = block.slack.strength * weight[span]
-    return SlackTerms(
-        lower, upper, kink, equality, slackless, penalised, row_problem, n_problems, tuple(groups)
-    )
+    return SlackTerms(lower, upper, kink, equality, slackless, penalised, row_problem, n_problems, tuple(groups))

@@ -10,8 +10,8 @@ def anderson_points(
 ):
     """Move ``point`` and its ``gradient`` along past steps so that the predicted residual is least.
 
-    Problem p owns rows ``order[offsets[p]:offsets[p + 1]]``; its last ``stored[p]`` entries of the three histories (each
-    of shape (memory, n_rows)) end at slot ``newest[p]``. Norms are weighted by ``1 / scale``.
+    Problem p owns rows ``order[offsets[p]:offsets[p + 1]]``; its last ``stored[p]`` entries of the three histories
+    (each of shape (memory, n_rows)) end at slot ``newest[p]``. Norms are weighted by ``1 / scale``.
     """
     memory = steps.shape[0]
     for p in range(offsets.shape[0] - 1):

@@ -5,9 +5,7 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def quasi_newton_directions(
-    offsets, order, wanted, free, gradient, scale, steps, changes, newest, stored, direction
-):
+def quasi_newton_directions(offsets, order, wanted, free, gradient, scale, steps, changes, newest, stored, direction):
     """Fill ``direction`` (zero outside ``free``) with minus the inverse Hessian estimate times ``gradient``.
 
     Problem p owns rows ``order[offsets[p]:offsets[p + 1]]``; its last ``stored[p]`` pairs of ``steps`` and

@@ -43,8 +43,8 @@ class HansardsCorpus:
     def differences(self) -> list[str]:
         """How the corpus differs from the one in the papers."""
         return [
-            "Corpus: tokenised, lower-cased sentences of at most 40 words of the ISI Hansards; the first "
-            f"{self.n_pairs:,} pairs, then dev and test. The papers took other samples of the Hansards.",
+            "Corpus: tokenised, lower-cased sentences of at most 40 words of the ISI Hansards; its first pairs, then "
+            "dev and test. The papers took other samples of the Hansards.",
             f"Dev has {self.dev.n_pairs} sentence pairs ([Samdani2012] had 50); test has {self.test.n_pairs}.",
         ]
 

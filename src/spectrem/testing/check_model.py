@@ -160,7 +160,9 @@ def _check_linear_in_weights(model: Any, params: Any, shard: Any, rng: np.random
         return _total(model, params, weighed, marginals) - nothing
 
     together = counted(drawn[0] + 2.0 * drawn[1])
-    _require(_close(together, counted(drawn[0]) + 2.0 * counted(drawn[1])), model, "gather must be linear in the weights")
+    _require(
+        _close(together, counted(drawn[0]) + 2.0 * counted(drawn[1])), model, "gather must be linear in the weights"
+    )
     _require(_close(counted(np.zeros(n)), np.zeros(len(nothing))), model, "instances of weight 0 must not be counted")
 
 

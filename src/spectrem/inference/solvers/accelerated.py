@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from spectrem.inference.oracle import DualFunction
 from spectrem.inference.result import Status
+from spectrem.inference.segments import sum_by
 from spectrem.inference.solvers.solver import Solution, check_now, residual_of
 from spectrem.kernels.anderson import anderson_points
 
@@ -46,7 +47,7 @@ class Accelerated:
         everything = np.arange(len(problem))
 
         def per_problem(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-            return np.bincount(problem, rows, n)
+            return sum_by(problem, rows, n)
 
         active = np.ones(n, bool)
         x = terms.project(start)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.optimize import OptimizeResult, linprog
+from scipy.optimize import linprog
 
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.oracle import BatchDual, DualFunction
@@ -46,7 +47,9 @@ class LinearProgram:
 
     def solve(self, dual: DualFunction, start: NDArray[np.float64]) -> Solution:
         if not isinstance(dual, BatchDual):
-            raise InvalidInputError("solver LinearProgram needs the whole batch; got a dual over shards; use Subgradient()")
+            raise InvalidInputError(
+                "solver LinearProgram needs the whole batch; got a dual over shards; use Subgradient()"
+            )
         first = Subgradient(steps=self.max_iter, tol=self.tol).solve(dual, start)
         hard = np.flatnonzero(first.status == Status.MAX_ITERATIONS)
         if not len(hard):
@@ -82,29 +85,33 @@ class LinearProgram:
         mixture = partial(_mixture, dual, first, kept, mixed & ~done)
         return Solution(multipliers, status, residual, first.n_iter + len(hard), mixed, mixture)
 
-    def _solve(self, program: Program, variables: SlackVariables) -> OptimizeResult:
+    def _solve(self, program: Program, variables: SlackVariables) -> Any:
         """HiGHS, with tangents to the l2 norms until the slack it chooses lies under them."""
         below, limit = program.below, program.limit
-        result = OptimizeResult(x=None, status=4)
         for _ in range(self.max_cuts):
-            result = linprog(
-                program.cost,
-                A_ub=below,
-                b_ub=limit,
-                A_eq=program.equal,
-                b_eq=program.equal_to,
-                bounds=np.column_stack([np.zeros(len(program.upper)), program.upper]),
-                method="highs",
-                options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-            )
+            result = _run(program, below, limit)
             if result.x is None or not variables.curved:
-                return result
+                break
             cuts = _tangents(program, variables, result.x)
             if not cuts.shape[0]:
-                return result
+                break
             below = sp.csr_array(sp.vstack([below, cuts], format="csr"))
             limit = np.concatenate([limit, np.zeros(cuts.shape[0])])
         return result
+
+
+def _run(program: Program, below: sp.csr_array, limit: NDArray[np.float64]) -> Any:
+    solve: Any = linprog  # its stubs know no sparse arrays
+    return solve(
+        program.cost,
+        A_ub=below,
+        b_ub=limit,
+        A_eq=program.equal,
+        b_eq=program.equal_to,
+        bounds=np.column_stack([np.zeros(len(program.upper)), program.upper]),
+        method="highs",
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+    )
 
 
 def _tangents(program: Program, variables: SlackVariables, x: NDArray[np.float64]) -> sp.csr_array:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.oracle import DualFunction
 from spectrem.inference.result import Status
+from spectrem.inference.segments import sum_by
 from spectrem.inference.solvers.solver import Solution, check_now, residual_of
 from spectrem.kernels.quasi_newton import quasi_newton_directions
 
@@ -22,7 +23,7 @@ class QuasiNewton:
     Schmidt, Kim & Sra 2012); the others move by the inverse-Hessian estimate built from the last ``memory`` steps.
 
     Use when gamma > 0 and slack, if any, acts on each row alone (none, an l1 penalty, an linf bound on ``<=`` rows):
-    it needs several times fewer passes than ``Accelerated``, for one problem over a corpus as for thousands of small ones.
+    for one problem over a corpus as for thousands of small ones.
 
     Parameters
     ----------
@@ -53,7 +54,7 @@ class QuasiNewton:
         everything = np.arange(len(problem))
 
         def per_problem(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-            return np.bincount(problem, rows, n)
+            return sum_by(problem, rows, n)
 
         def evaluate(x: NDArray[np.float64], active: NDArray[np.bool_]) -> tuple[NDArray, NDArray]:
             value, gradient = dual.evaluate(x, active)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem.inference.oracle import DualFunction
+from spectrem.inference.segments import max_by
 from spectrem.structures.parts import Parts
 
 
@@ -57,9 +58,7 @@ def residual_of(
     For a row without slack this is its violation, or the smaller of its room and its (scaled) multiplier.
     """
     moved = dual.terms.prox(multipliers - dual.scale * gradient, dual.scale)
-    out = np.zeros(dual.n_problems)
-    np.maximum.at(out, dual.row_problem, np.abs(moved - multipliers) / (dual.scale * dual.size))
-    return out
+    return max_by(dual.row_problem, np.abs(moved - multipliers) / (dual.scale * dual.size), dual.n_problems)
 
 
 def excess_of(dual: DualFunction, gradient: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.oracle import BatchDual, DualFunction
 from spectrem.inference.result import Status
+from spectrem.inference.segments import sum_by
 from spectrem.inference.solvers.solver import Solution, excess_of
 from spectrem.structures.parts import Parts
 
@@ -56,7 +57,7 @@ class Subgradient:
         for t, x, value, gradient in self._walk(dual, start, active):
             rows = active[problem]
             bound = value + dual.terms.value(x)
-            score = value - np.bincount(problem, x * gradient, n)
+            score = value - sum_by(problem, x * gradient, n)
             excess = excess_of(dual, gradient)
             gap, _ = self._gap(dual, bound, score, excess)
             certified = active & (gap <= 1e-9)
@@ -128,7 +129,7 @@ class Subgradient:
             for factor, counts in zip(parts.factors, piece.factors, strict=True):
                 factor += counts
             excess = dual.row_weight * (dual.rows.bounds - dual.matrix @ piece.unary)
-            whole = dual.per_problem(values, x) - np.bincount(dual.row_problem, x * excess, dual.n_problems)
+            whole = dual.per_problem(values, x) - sum_by(dual.row_problem, x * excess, dual.n_problems)
             score += share * whole
             active &= t < last
             if not active.any():

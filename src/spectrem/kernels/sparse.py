@@ -1,0 +1,15 @@
+"""Sparse products that skip what is not asked for."""
+
+from numba import njit
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def product_where(indptr, indices, data, vector, label, wanted, out):
+    """``out[r] = matrix[r] @ vector`` for the rows whose label is wanted; the others are left as they are."""
+    for r in range(indptr.shape[0] - 1):
+        if label[r] < 0 or not wanted[label[r]]:
+            continue
+        total = 0.0
+        for k in range(indptr[r], indptr[r + 1]):
+            total += data[k] * vector[indices[k]]
+        out[r] = total

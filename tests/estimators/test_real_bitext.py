@@ -1,0 +1,67 @@
+"""Alignment error on real bitext with hand-made gold links; the test and dev sentences are part of the training text.
+
+All settings are the defaults, so nothing here is tuned on the test sentences.
+"""
+
+import pytest
+
+from spectrem import WordAligner
+from spectrem.data import read_bitext, read_links
+
+
+def hansards(shared, n_pairs):
+    """Training text of so many pairs and the test and dev sentences; the test sentences; their gold links."""
+    folder = shared / "data" / "align" / "hansards-enfr"
+    train = read_bitext(folder / "train.en.gz", folder / "train.fr.gz", limit=n_pairs)
+    dev, test = (read_bitext(folder / f"{part}.en", folder / f"{part}.fr") for part in ("dev", "test"))
+    return train.concat(test).concat(dev), test, read_links(folder / "test.align", n_sentences=447)
+
+
+def error_rate(train, test, gold, **options):
+    return 100 * (1 - WordAligner(n_threads=2, **options).fit(train).score(test, None, gold))
+
+
+@pytest.fixture(scope="module")
+def slice_of_hansards(shared):
+    return hansards(shared, 2000)
+
+
+def test_a_slice_of_hansards(slice_of_hansards):
+    assert 7.0 < error_rate(*slice_of_hansards) < 8.6  # 7.80 when recorded
+
+
+def test_agreement_beats_em_by_far(slice_of_hansards):
+    plain = {"stem_strength": 0.0, "cognate_strength": 0.0}  # as in the papers
+    em = error_rate(*slice_of_hansards, constraints=(), **plain)
+    agreed = error_rate(*slice_of_hansards, **plain)
+    assert agreed < em - 5.0
+
+
+def test_fertility_beats_em(slice_of_hansards):
+    assert error_rate(*slice_of_hansards, constraints=("fertility",)) < error_rate(*slice_of_hansards, constraints=()) - 3.0
+
+
+def test_the_chain_beats_model_2_beats_model_1(slice_of_hansards):
+    rates = [error_rate(*slice_of_hansards, model=model) for model in ("hmm", "ibm2", "ibm1")]
+    assert rates[0] < rates[1] - 1.0
+    assert rates[1] < rates[2] - 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n_pairs", "target"), [(10_000, 9.2), (50_000, 7.2), (100_000, 6.8)])
+def test_hansards(shared, n_pairs, target):
+    bitext = hansards(shared, n_pairs)
+    agreed = error_rate(*bitext)
+    assert agreed <= target
+    assert agreed < error_rate(*bitext, constraints=()) - 3.0
+
+
+@pytest.mark.slow
+def test_europarl(shared):
+    folder = shared / "data" / "align" / "europarl-enes"
+    train = read_bitext(folder / "train.en.gz", folder / "train.es.gz")  # its last 200 pairs are the test sentences
+    test = read_bitext(folder / "test.en", folder / "test.es")
+    gold = read_links(folder / "test.align", n_sentences=200)
+    agreed = error_rate(train, test, gold)
+    assert agreed <= 26.5
+    assert agreed < error_rate(train, test, gold, constraints=()) - 4.0

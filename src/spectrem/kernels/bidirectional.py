@@ -1,10 +1,10 @@
 """Two alignment chains of opposite direction coupled by duals: a whole E-step, eight sentence pairs in step.
 
-A work row holds the states of one step, LANES numbers each: one per sentence pair of a group. Loops run over whole rows,
-which the compiler turns into vector instructions. Pairs shorter than their group are padded with positions that only
-NULL explains (with weight one, which changes nothing) and with words that cannot be linked. Potentials are not
-rescaled from position to position; a pair whose total leaves the range of a double is reported in ``status`` and solved by
-the generic path, as are pairs too long for a group.
+A work row holds the states of one step, LANES numbers each: one per sentence pair of a group. Loops run over whole
+rows, which the compiler turns into vector instructions. Pairs shorter than their group are padded with positions that
+only NULL explains (with weight one, which changes nothing) and with words that cannot be linked. Potentials are not
+rescaled from position to position; a pair whose total leaves the range of a double is reported in ``status`` and
+solved by the generic path, as are pairs too long for a group.
 """
 
 from typing import NamedTuple
@@ -266,7 +266,10 @@ def _anchor(s, steps, states):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _load(chain, begin, lengths, token, step_stride, state_stride, cells, direction, emit, null, stay, depart, end, log_scale):
+def _load(
+    chain, begin, lengths, token, step_stride, state_stride, cells, direction,
+    emit, null, stay, depart, end, log_scale,
+):  # fmt: skip
     """Potentials of one direction of a group, laid out by step, state and lane."""
     steps, states = emit.shape[0], emit.shape[1] // LANES
     middle = len(direction.moves) // 2

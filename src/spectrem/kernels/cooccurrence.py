@@ -66,7 +66,7 @@ def index_cells(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def localise(cells, seen, numbers, found):
-    """Replace the values of ``cells`` by their ranks among those that occur, list these in ``found``, return their count.
+    """Replace the values of ``cells`` by their ranks among those that occur; list these in ``found``, return how many.
 
     ``seen`` and ``numbers`` are work space over all values; ``seen`` is false everywhere before and after.
     """

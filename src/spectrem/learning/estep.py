@@ -154,8 +154,8 @@ class ProjectedEStep(Generic[Params, Stats, Shard]):
         largest = float(np.abs(solution.multipliers).max(initial=0.0))
         if solution.status == Status.MAX_ITERATIONS or violation > 1e-4 or largest > _DIVERGED * max(gamma, 1.0):
             warnings.warn(
-                f"constraints over the corpus are not solved (violation {violation:.2g}, largest multiplier {largest:.2g} "
-                "nats); they may clash with other constraints: loosen them or give them slack",
+                f"constraints over the corpus are not solved (violation {violation:.2g}, largest multiplier "
+                f"{largest:.2g} nats); they may clash with other constraints: loosen them or give them slack",
                 ConvergenceWarning,
                 stacklevel=4,
             )

@@ -132,7 +132,7 @@ class CoupledEStep:
     def _couple(
         self, params: AlignmentParameters, shard: BitextShard, gamma: float, n_links: int, by_cell: bool
     ) -> tuple[tuple[Expected, Expected], NDArray[np.float64], NDArray[np.int64]]:
-        """Expected counts, numbers of every pair (free value, dual value, violation), pairs left to the generic path."""
+        """Expected counts; free value, dual value and violation of every pair; pairs left to the generic path."""
         sources, targets = shard.source_lengths, shard.target_lengths
         present = (sources > 0) | (targets > 0)
         grouped = (gamma >= _LEAST_GAMMA) & (sources > 0) & (targets > 0) & (sources * targets <= _MOST_CELLS)

@@ -38,13 +38,17 @@ SETTINGS: dict[str, list[str]] = {
 
 @dataclass(frozen=True)
 class Task:
-    """A bitext as files; gold links belong to its last sentence pairs."""
+    """A bitext as files; gold links belong to its last sentence pairs.
+
+    ``joint`` holds both sides on one line and leaves out pairs with an empty side, listed in ``empty``.
+    """
 
     name: str
     source: Path
     target: Path
     joint: Path
     gold: Path
+    empty: tuple[int, ...]
     n_pairs: int
     n_test: int
 
@@ -99,12 +103,15 @@ def run_fast_align(task: Task, threads: int) -> Outcome:
     cost = Cost()
     for output, direction in zip(outputs, ([], ["-r"]), strict=True):
         cost += measure(["fast_align", "-i", str(task.joint), "-d", "-o", "-v", *direction], output, threads=threads)
+        lines = output.read_text().splitlines()
+        for number in task.empty:
+            lines.insert(number, "")
+        output.write_text("".join(f"{line}\n" for line in lines))
     return Outcome(task, "fast_align, 2 directions", cost, outputs)
 
 
 def run_eflomal(task: Task, threads: int) -> Outcome:
     outputs = (task.joint.with_suffix(".eflomal-forward"), task.joint.with_suffix(".eflomal-backward"))
-    # the file of both sides may not have empty sentences, two files may
     command = ["eflomal-align", "-s", str(task.source), "-t", str(task.target), "--overwrite"]
     command += ["-f", str(outputs[0]), "-r", str(outputs[1])]
     return Outcome(task, "eflomal", measure(command, threads=threads), outputs)
@@ -138,15 +145,20 @@ def write_task(languages: str, source: Iterator[str], target: Iterator[str], fol
     """Write line by line: text held here would count as memory of the systems."""
     stem = work / f"{languages}-{len(list(work.iterdir()))}"
     paths = [stem.with_suffix(ending) for ending in (".source", ".target", ".joint")]
-    n_pairs = 0
+    n_pairs, empty = 0, []
     with ExitStack() as stack:
         files = [stack.enter_context(path.open("w", encoding="utf-8")) for path in paths]
         for pair in zip(source, target, strict=True):
-            for file, line in zip(files, [*pair, " ||| ".join(pair)], strict=True):
+            for file, line in zip(files[:2], pair, strict=True):
                 file.write(f"{line}\n")
+            if all(line.strip() for line in pair):
+                files[2].write(f"{pair[0]} ||| {pair[1]}\n")
+            else:
+                empty.append(n_pairs)
             n_pairs += 1
     n_test = sum(1 for _ in read_lines(folder / "test.en"))
-    return Task(f"{languages} {n_pairs:,}", paths[0], paths[1], paths[2], folder / "test.align", n_pairs, n_test)
+    name, gold = f"{languages} {n_pairs:,}", folder / "test.align"
+    return Task(name, paths[0], paths[1], paths[2], gold, tuple(empty), n_pairs, n_test)
 
 
 def read_lines(path: Path) -> Iterator[str]:

@@ -81,7 +81,9 @@ def test_demo_draws_in_known_formats_only(run, tmp_path):
 @pytest.mark.slow
 def test_warmup_compiles_all_that_align_needs(start, files, tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
-    assert start("warmup").wait(timeout=600) == 0
+    process = start("warmup")
+    _, errors = process.communicate(timeout=600)
+    assert process.returncode == 0, errors.decode()
     compiled = {path.name for path in (tmp_path / "cache").rglob("*.nb*")}
     assert compiled
     model, dev = tmp_path / "model", ["--dev", files.source, files.target, files.gold]
@@ -95,5 +97,5 @@ def test_warmup_compiles_all_that_align_needs(start, files, tmp_path, monkeypatc
     ):
         process = start("align", files.source, files.target, *options)
         _, errors = process.communicate(timeout=600)
-        assert process.returncode == 0, errors
+        assert process.returncode == 0, errors.decode()
     assert {path.name for path in (tmp_path / "cache").rglob("*.nb*")} == compiled

@@ -38,7 +38,8 @@ def test_agreement_beats_em_by_far(slice_of_hansards):
 
 
 def test_fertility_beats_em(slice_of_hansards):
-    assert error_rate(*slice_of_hansards, constraints=("fertility",)) < error_rate(*slice_of_hansards, constraints=()) - 3.0
+    em, bounded = (error_rate(*slice_of_hansards, constraints=names) for names in ((), ("fertility",)))
+    assert bounded < em - 3.0
 
 
 def test_the_chain_beats_model_2_beats_model_1(slice_of_hansards):

@@ -107,9 +107,7 @@ def test_constraints_made_with_e_cannot_be_saved(tmp_path):
     aligner = WordAligner(constraints=[agreement()], iterations=1, n_threads=1).fit(["a b"], ["x y"])
     with pytest.raises(InvalidInputError) as error:
         aligner.save(tmp_path / "model")
-    assert str(error.value) == (
-        "constraints must be names to be saved; fit with names, or keep the aligner in memory"
-    )
+    assert str(error.value) == ("constraints must be names to be saved; fit with names, or keep the aligner in memory")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -152,7 +150,8 @@ def test_a_plain_array(tmp_path):
 
 def test_an_archive_without_header(tmp_path):
     np.savez(tmp_path / "model.npz", a=np.arange(3))
-    assert load_error(tmp_path / "model.npz").startswith("not a model saved by spectrem, or damaged (KeyError: 'header')")
+    message = load_error(tmp_path / "model.npz")
+    assert message.startswith("not a model saved by spectrem, or damaged (KeyError: 'header')")
 
 
 def test_a_zip_of_something_else(tmp_path):

@@ -51,6 +51,20 @@ def test_an_error_surfaces_at_its_place_and_stops_the_rest(executor):
     assert len(started) == seen
 
 
+def test_what_waits_is_cancelled_after_an_error():
+    started = []
+
+    def task(shard):
+        started.append(shard)
+        time.sleep(0.1)
+        if shard == 0:
+            raise KeyError(shard)
+
+    with pytest.raises(KeyError):
+        list(Threads(1).map(task, range(3)))
+    assert started == [0, 1]
+
+
 def test_only_a_few_results_wait():
     done = []
     results = Threads(2).map(lambda shard: done.append(shard) or shard, range(100))

@@ -75,11 +75,16 @@ def random_structure(rng, n_instances=3, n_parts=4, factor=True):
     return structure, Parts(rng.normal(size=structure.n_unary) * 1.5, factors)
 
 
-def make_rows(structure, rng, *, scope="instance", equality=False, slack=None, groups="one", n_rows=2):
+def inner_point(structure, rng):
+    """Marginals of a distribution that favours one structure at random and gives all the others some mass."""
+    return np.concatenate([0.85 * m[rng.integers(len(m))] + 0.15 * m.mean(axis=0) for m in structure.members])
+
+
+def make_rows(structure, rng, *, scope="instance", equality=False, slack=None, groups="one", n_rows=2, inner=None):
     """Rows with small coefficients whose bounds are met by some inner distribution."""
     blocks_rows = []
     n = structure.n_instances
-    inner = np.concatenate([m[: max(2, len(m) // 2)].mean(axis=0) for m in structure.members])
+    inner = inner_point(structure, rng) if inner is None else inner
     if scope == "instance":
         for i in range(n):
             for _ in range(n_rows):
@@ -194,7 +199,13 @@ def best_primal(structure, scores, rows, gamma):
     z0[n : n + r] = np.minimum(upper_xi, 1.0)
     z0[n + r :] = np.minimum(upper_t, 3.0)
     result = so.minimize(
-        f, z0, jac=True, method="SLSQP", bounds=bounds, constraints=constraints, options={"ftol": 1e-13, "maxiter": 2000}
+        f,
+        z0,
+        jac=True,
+        method="SLSQP",
+        bounds=bounds,
+        constraints=constraints,
+        options={"ftol": 1e-13, "maxiter": 2000},
     )
     return -result.fun
 

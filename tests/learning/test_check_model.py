@@ -30,7 +30,7 @@ class Smoothed(Tagger):
 
 
 def test_a_prior_must_be_told():
-    with pytest.raises(AssertionError, match="perturbed parameters beat|lowered the objective"):
+    with pytest.raises(AssertionError, match=r"perturbed parameters beat|lowered the objective"):
         check(Smoothed())
     check(Smoothed(), log_prior=lambda params: sum(np.log(p).sum() for p in params))
 
@@ -131,5 +131,5 @@ class Backwards(Tagger):
 
 
 def test_a_falling_objective_is_named():
-    with pytest.raises(AssertionError, match="EM lowered the objective at gamma=0.3"):
+    with pytest.raises(AssertionError, match=r"EM lowered the objective at gamma=0\.3"):
         check(Backwards(), perturb=lambda params, rng: params)

@@ -9,6 +9,7 @@ from toy_models import Tagger, join, log_likelihood, random_params, random_shard
 from spectrem.exceptions import ConvergenceWarning, SpectremError
 from spectrem.execution import Threads
 from spectrem.learning import Anneal, Constant, FitStatus, ProjectedEStep, Quench, Stopping, run_em
+from spectrem.models.estep import EStepResult, EStepTask
 
 MODEL = Tagger()
 
@@ -117,8 +118,8 @@ def test_a_nan_objective_is_an_error():
     with pytest.raises(SpectremError) as error:
         run_em(MODEL, Careless(MODEL), shards, params)
     assert str(error.value) == (
-        "the objective became NaN at iteration 1 (gamma = 1.0); check the scores for infinities and the constraints for "
-        "contradictions"
+        "the objective became NaN at iteration 1 (gamma = 1.0); check the scores for infinities and the "
+        "constraints for contradictions"
     )
 
 
@@ -141,3 +142,27 @@ def test_an_interrupted_run_stops_where_the_callback_raises():
     with pytest.raises(KeyboardInterrupt):
         run(params, shards, executor=Threads(2), on_iteration=stop)
     assert len(heard) == 2
+
+
+class Scripted:
+    """An E-step whose results are written down; remembers what it was started from."""
+
+    def __init__(self, violations):
+        self.violations, self.starts = violations, []
+
+    def prepare(self, params, gamma, shards, executor):
+        return EStepTask(self.run, constant=100.0)
+
+    def run(self, index, shard, start):
+        self.starts.append(None if start is None else start.tolist())
+        stats = MODEL.zero_stats(None, [])
+        return EStepResult(stats, 1.0 + index, 2.0, self.violations[index], np.array([float(len(self.starts))]))
+
+
+def test_numbers_of_shards_add_up_and_multipliers_come_back():
+    params, shards = problem(n_shards=3)
+    estep = Scripted([0.2, 0.7, 0.1])
+    (first, second) = run_em(MODEL, estep, shards, params, stopping=Stopping(2)).history
+    assert (first.objective, first.free_objective, first.violation) == (106.0, 6.0, 0.7)
+    assert second.objective == 106.0
+    assert estep.starts == [None, None, None, [1.0], [2.0], [3.0]]

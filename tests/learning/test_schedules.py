@@ -48,8 +48,8 @@ def test_annealing_range_is_checked(low, high):
     with pytest.raises(InvalidInputError) as error:
         Anneal(low, high)
     assert str(error.value) == (
-        f"beta_min and beta_max must satisfy 0 < beta_min <= beta_max, got {low} and {high}; beta is 1 / gamma and grows "
-        "during annealing"
+        f"beta_min and beta_max must satisfy 0 < beta_min <= beta_max, got {low} and {high}; beta is 1 / gamma "
+        "and grows during annealing"
     )
 
 
@@ -70,6 +70,7 @@ def test_stopping_compares_the_last_two_records():
     assert not rule.converged([record(-100.0), record(-99.0)])
     assert rule.converged([record(-100.0), record(-99.95)])
     assert rule.converged([record(-120.0), record(-100.0), record(-99.95)])
+    assert not rule.converged([record(-100.0), record(-120.0)])
     assert not Stopping(tol=0.0).converged([record(-100.0), record(-100.0)])
 
 

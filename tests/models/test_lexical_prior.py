@@ -7,8 +7,8 @@ from spectrem.data import encode_bitext
 from spectrem.models.alignment import build_shards, lexical_priors
 from spectrem.models.priors import DirichletPrior
 
-SOURCE = ["government governs nation", "nations a 1995", "a government nation", "1996 a nation"]
-TARGET = ["gouvernement gouverne nation", "nations un 1995", "un gouvernement", "1996 un café nation"]
+SOURCE = ["government governs nation", "nations a 1995", "a government nation", "1996 a nation natural"]
+TARGET = ["gouvernement gouverne nation", "nations un 1995", "un gouvernement", "1996 un café nation naturel"]
 
 
 @pytest.fixture

@@ -74,7 +74,7 @@ def test_known_links_get_shards_of_their_own(monkeypatch):
     # forward: target words 0, 1, 2 choose from source 0, 1 and NULL; then backward: source words choose
     forward = [[0, 0, 1], [1, 1, 0], [0, 1, 0]]
     backward = [[0, 1, 0, 0], [0, 1, 1, 0], [1]]
-    assert shards[1].known.astype(int).tolist() == sum(forward, []) + sum(backward, [])
+    assert shards[1].known.astype(int).tolist() == [x for row in forward + backward for x in row]
 
 
 def test_select_takes_pairs_in_the_order_asked():

@@ -110,7 +110,8 @@ def project(
     if (solution.status == Status.INFEASIBLE).any():
         raise explain_infeasible(dual, solution)
     if (solution.status == Status.MAX_ITERATIONS).any():
-        _warn(int((solution.status == Status.MAX_ITERATIONS).sum()), dual.n_problems, solution)
+        open_ones = solution.residual[solution.status == Status.MAX_ITERATIONS]
+        _warn(len(open_ones), dual.n_problems, f"largest residual {open_ones.max():.2g}")
     return _finish(dual, solution, weight)
 
 
@@ -221,6 +222,9 @@ def _integer(structure: Structure, scores: Parts, rows: Rows, weights: NDArray[n
     if (solution.status == Status.INFEASIBLE).any():
         nothing = np.zeros(dual.n_problems)
         raise explain_infeasible(dual, Solution(multipliers, solution.status, nothing, solution.n_iter))
+    unsolved = int((solution.status == Status.MAX_ITERATIONS).sum())
+    if unsolved:
+        _warn(unsolved, dual.n_problems, "HiGHS gave up on the integer program")
     worst = dual.terms.worst_violation(dual.matrix @ solution.marginals.unary - rows.bounds)
     outside = dual.instance_problem < 0
     place = np.maximum(dual.instance_problem, 0)
@@ -242,11 +246,10 @@ def _integer(structure: Structure, scores: Parts, rows: Rows, weights: NDArray[n
     )
 
 
-def _warn(unsolved: int, n_problems: int, solution: Solution) -> None:
-    open_ones = solution.residual[solution.status == Status.MAX_ITERATIONS]
+def _warn(unsolved: int, n_problems: int, detail: str) -> None:
     warnings.warn(
-        f"{unsolved} of {n_problems} constrained problems {Status.MAX_ITERATIONS.message} "
-        f"(largest residual {open_ones.max():.2g}); raise max_iter or tol, or give the constraint slack",
+        f"{unsolved} of {n_problems} constrained problems {Status.MAX_ITERATIONS.message} ({detail}); "
+        "raise max_iter or tol, or give the constraint slack",
         ConvergenceWarning,
         stacklevel=3,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -53,9 +53,10 @@ _DIVERGED = 1e8
 
 
 @dataclass(frozen=True)
-class _CorpusRows:
+class _CorpusRows(Generic[Shard]):
     """Constraints over the whole corpus: their rows in every shard, the multipliers found last."""
 
+    shards: Sequence[Shard]
     rows: list[Rows]
     multipliers: NDArray[np.float64]
 
@@ -104,7 +105,7 @@ class ProjectedEStep(Generic[Params, Stats, Shard]):
         self.alpha = alpha
         self.warm_start = warm_start
         self.tol = tol
-        self._corpus: _CorpusRows | None = None
+        self._corpus: _CorpusRows[Shard] | None = None
 
     def prepare(
         self, params: Params, gamma: float, shards: Sequence[Shard], executor: Executor
@@ -160,11 +161,13 @@ class ProjectedEStep(Generic[Params, Stats, Shard]):
                 stacklevel=4,
             )
         if self.warm_start:
-            self._corpus = _CorpusRows(corpus.rows, solution.multipliers)
+            self._corpus = replace(corpus, multipliers=solution.multipliers)
         run = partial(self._run_within, params, gamma, scopes, solution.multipliers)
         return EStepTask(run, constant=self.alpha * (solution.dual_value - value))
 
     def _spans_corpus(self, params: Params, shards: Sequence[Shard]) -> bool:
+        if self._corpus is not None and self._corpus.shards is not shards:
+            self._corpus = None
         if self._corpus is None and self.constraints:
             structures = [self.model.scores(params, shard)[0] for shard in shards[:1]]
             scopes = {block.scope for rows in map(self.compile, structures) for block in rows.blocks}
@@ -173,7 +176,7 @@ class ProjectedEStep(Generic[Params, Stats, Shard]):
             structures = [self.model.scores(params, shard)[0] for shard in shards]
             rows = compile_corpus(self.constraints, structures)
             n_corpus = len(split_scopes(rows[0])[1].bounds)
-            self._corpus = _CorpusRows(rows, np.zeros(n_corpus))
+            self._corpus = _CorpusRows(shards, rows, np.zeros(n_corpus))
         return self._corpus is not None
 
     def compile(self, structure: Structure) -> Rows:

@@ -15,25 +15,25 @@ from spectrem.structures import Parts, Structure
 Params = TypeVar("Params")
 Stats = TypeVar("Stats")
 Shard = TypeVar("Shard")
-AnyShard = TypeVar("AnyShard", contravariant=True)
+AnyShard_contra = TypeVar("AnyShard_contra", contravariant=True)
 
 _GAMMAS = (0.3, 1.0, 2.5)
 
 
-class CheckedModel(Protocol[Params, Stats, AnyShard]):
+class CheckedModel(Protocol[Params, Stats, AnyShard_contra]):
     """What `run_em` and `ProjectedEStep` call, together."""
 
-    def zero_stats(self, params: Params, shards: Sequence[AnyShard], /) -> Stats: ...
+    def zero_stats(self, params: Params, shards: Sequence[AnyShard_contra], /) -> Stats: ...
 
-    def scores(self, params: Params, shard: AnyShard, /) -> tuple[Structure, Parts]: ...
+    def scores(self, params: Params, shard: AnyShard_contra, /) -> tuple[Structure, Parts]: ...
 
-    def gather(self, params: Params, shard: AnyShard, marginals: Parts, /) -> Stats: ...
+    def gather(self, params: Params, shard: AnyShard_contra, marginals: Parts, /) -> Stats: ...
 
     def m_step(self, params: Params, stats: Stats, /) -> Params: ...
 
-    def weights(self, shard: AnyShard, /) -> NDArray[np.float64]: ...
+    def weights(self, shard: AnyShard_contra, /) -> NDArray[np.float64]: ...
 
-    def is_known(self, shard: AnyShard, /) -> bool: ...
+    def is_known(self, shard: AnyShard_contra, /) -> bool: ...
 
 
 def check_model(
@@ -51,8 +51,8 @@ def check_model(
 
     Scores have the shapes of their structure and no method changes its arguments; expected counts are linear in the
     marginals and (where ``reweigh`` is given) in the weights; at gamma 0.3, 1 and 2.5 no perturbed parameters have a
-    larger expected log-probability ``sum_i w_i <s_i, mu_i>`` than those of the M-step, and EM with exact posteriors never
-    lowers ``sum_i w_i smax_gamma(s_i)`` (relative 1e-8).
+    larger expected log-probability ``sum_i w_i <s_i, mu_i>`` than those of the M-step, and EM with exact posteriors
+    never lowers ``sum_i w_i smax_gamma(s_i)`` (relative 1e-8).
 
     Parameters
     ----------
@@ -203,8 +203,8 @@ def _check_maximum(
         _require(
             other <= top + 1e-9 * max(1.0, abs(top)),
             model,
-            f"perturbed parameters beat those of the M-step at gamma={gamma}: expected log-probability {other!r} against "
-            f"{top!r}",
+            f"perturbed parameters beat those of the M-step at gamma={gamma}: expected log-probability {other!r} "
+            f"against {top!r}",
         )
 
 

@@ -93,8 +93,10 @@ class Accelerated:
             bends[at, rows] = gradient_t[rows] - gradient[rows]
             newest = np.where(accepted, slot, newest)
             stored = np.where(accepted, np.minimum(stored + 1, self.memory), stored)
-            stored[failed] = 0
-            step = np.where(failed, step * 0.5, step)
+            # Where the dual is all but linear, longer steps; another step is another map, whose past does not count.
+            shallow = accepted & (bent <= 0.01 * per_problem(move * move / scale) / step)
+            stored[failed | shallow] = 0
+            step = np.where(failed, step * 0.5, np.where(shallow, step * 4.0, step))
             plain = active & ~accepted & ~failed
             x, gradient = np.where(moved, trial, x), np.where(moved, gradient_t, gradient)
             value, terms_x = np.where(accepted, value_t, value), np.where(accepted, terms_t, terms_x)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem.exceptions import InvalidInputError
 from spectrem.inference.oracle import DualFunction
 from spectrem.inference.result import Status
 from spectrem.inference.solvers.solver import Solution, residual_of
@@ -27,6 +28,11 @@ class FixedStep:
     step_size : float or callable
         eta in nats per unit of violation: one number, or a function of t = 0 ... R - 1.
 
+    Raises
+    ------
+    InvalidInputError
+        If ``steps`` is negative, or a step size (when it is used) is not positive and finite.
+
     Examples
     --------
     >>> FixedStep(steps=5, step_size=0.2).eta(3)
@@ -38,9 +44,16 @@ class FixedStep:
     steps: int = 5
     step_size: float | Callable[[int], float] = 1.0
 
+    def __post_init__(self) -> None:
+        if self.steps < 0:
+            raise InvalidInputError(f"steps must be at least 0; got {self.steps}; 5 is what the papers ran")
+
     def eta(self, t: int) -> float:
         """Step size of step ``t``."""
-        return float(self.step_size(t)) if callable(self.step_size) else float(self.step_size)
+        step = float(self.step_size(t)) if callable(self.step_size) else float(self.step_size)
+        if not 0 < step < np.inf:
+            raise InvalidInputError(f"step_size must be positive and finite; got {step} at step {t}; try 1.0")
+        return step
 
     def solve(self, dual: DualFunction, start: NDArray[np.float64]) -> Solution:
         multipliers = start

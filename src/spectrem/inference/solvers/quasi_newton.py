@@ -86,7 +86,8 @@ class QuasiNewton:
             move = trial - x
             expected = 1e-4 * per_problem(g * move)
             # For a convex function a slope below ``expected`` at the trial proves the decrease, free of round-off in f.
-            lower = (f_trial <= f + expected) | (per_problem(g_trial * move) <= expected)
+            slope = per_problem(g_trial * move)
+            lower = (f_trial <= f + expected) | (slope <= expected)
             accepted = active & (expected < 0) & lower
             rows = everything[accepted[problem]]
             slot = np.where(stored > 0, (newest + 1) % self.memory, 0)
@@ -97,7 +98,11 @@ class QuasiNewton:
             x[rows], g[rows] = trial[rows], g_trial[rows]
             f = np.where(accepted, f_trial, f)
             residual = np.where(accepted, residual_of(dual, x, g - terms.kink), residual)
-            length = np.where(accepted, 1.0, length * np.where(length == 1.0, 0.25, 0.5))
+            # Where the dual is all but linear the inverse Hessian says nothing: stride twice as far next time.
+            shallow = slope <= 0.9e4 * expected
+            length = np.where(
+                accepted, np.where(shallow, 2.0 * length, 1.0), length * np.where(length == 1.0, 0.25, 0.5)
+            )
             # A search that does not end: forget the past once, then give up on this problem.
             stuck = active & ~accepted & ((length < 1e-9) | (expected >= 0))
             status[stuck & (stored == 0)] = Status.MAX_ITERATIONS

@@ -58,7 +58,9 @@ def residual_of(
     For a row without slack this is its violation, or the smaller of its room and its (scaled) multiplier.
     """
     moved = dual.terms.prox(multipliers - dual.scale * gradient, dual.scale)
-    return max_by(dual.row_problem, np.abs(moved - multipliers) / (dual.scale * dual.size), dual.n_problems)
+    # Beside multipliers that run away, a step is lost to rounding and would look like rest.
+    distance = np.maximum(np.abs(moved - multipliers), np.finfo(float).eps * np.abs(multipliers))
+    return max_by(dual.row_problem, distance / (dual.scale * dual.size), dual.n_problems)
 
 
 def excess_of(dual: DualFunction, gradient: NDArray[np.float64]) -> NDArray[np.float64]:

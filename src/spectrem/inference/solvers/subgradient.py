@@ -59,7 +59,7 @@ class Subgradient:
             bound = value + dual.terms.value(x)
             score = value - sum_by(problem, x * gradient, n)
             excess = excess_of(dual, gradient)
-            gap, _ = self._gap(dual, bound, score, excess)
+            gap = self._gap(dual, bound, score, excess)
             certified = active & (gap <= 1e-9)
             better = (active & (bound < best)) | certified
             best = np.where(better, bound, best)
@@ -67,7 +67,7 @@ class Subgradient:
             share = 2.0 / (t + 2)
             mean_score = np.where(active, (1 - share) * mean_score + share * score, mean_score)
             mean_excess = np.where(rows, (1 - share) * mean_excess + share * excess, mean_excess)
-            gap, _ = self._gap(dual, best, mean_score, mean_excess)
+            gap = self._gap(dual, best, mean_score, mean_excess)
             residual = np.where(certified, 0.0, np.where(active, gap, residual))
             last = np.where(active, t, last)
             status[certified] = Status.CERTIFIED
@@ -86,11 +86,11 @@ class Subgradient:
     @staticmethod
     def _gap(
         dual: DualFunction, bound: NDArray[np.float64], score: NDArray[np.float64], excess: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The larger of the relative duality gap and the violation, and the primal value, per problem."""
+    ) -> NDArray[np.float64]:
+        """The larger of the relative duality gap and the violation, per problem."""
         primal = score - dual.terms.cost(excess)
         gap = np.abs(bound - primal) / np.maximum(1.0, np.abs(bound))
-        return np.maximum(gap, dual.terms.worst_violation(excess)), primal
+        return np.maximum(gap, dual.terms.worst_violation(excess))
 
     def _walk(
         self, dual: DualFunction, start: NDArray[np.float64], active: NDArray[np.bool_]

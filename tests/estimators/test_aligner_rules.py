@@ -1,0 +1,171 @@
+"""What WordAligner refuses and with which words, and how it keeps the conventions of estimators."""
+
+import math
+
+import numpy as np
+import pytest
+from aligner_helpers import make
+from sklearn.base import clone
+
+from spectrem import WordAligner
+from spectrem.data import Bitext, encode_bitext
+from spectrem.datasets import make_bitext
+from spectrem.exceptions import InvalidInputError, NotFittedError
+
+SMALL = make_bitext(12, seed=2)
+GAMMA_RULE = (
+    "; between -inf and 0 the E-step is not convex, and without constraints every gamma <= 0 is hard EM: use 0 "
+    "(linear relaxation) or -inf (integer program)"
+)
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [([], []), (["", ""], ["", ""]), (["a", ""], ["", "b"]), (["a"], ["b"])],
+    ids=["nothing", "blank", "never met", "one word"],
+)
+def test_very_little_text(source, target):
+    aligner = make().fit(source, target)
+    assert np.isfinite([record.objective for record in aligner.history_]).all()
+    links = aligner.predict(source, target)
+    assert links.n_sentences == len(source)
+    assert all(i == j == 0 for n in range(len(source)) for i, j in links.pairs(n))
+
+
+def test_a_text_of_which_every_pair_is_too_long():
+    assert make(max_length=1).fit(["a b"], ["x y"]).predict(["a b"], ["x y"]).n_sentences == 1
+
+
+def test_not_fitted():
+    for call in (
+        lambda aligner: aligner.predict(["a"], ["b"]),
+        lambda aligner: aligner.predict_proba(["a"], ["b"]),
+        lambda aligner: list(aligner.lexicon()),
+        lambda aligner: aligner.save("nowhere"),
+    ):
+        with pytest.raises(NotFittedError) as error:
+            call(make())
+        assert str(error.value) == "this WordAligner is not fitted yet; call fit, or load a saved one"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"model": "ibm4"}, "model must be one of ibm1, ibm2, hmm, got 'ibm4'"),
+        ({"constraints": "agreement"}, "constraints must be a sequence, got the string 'agreement'; put it in a list"),
+        (
+            {"constraints": ["agree"]},
+            "constraints must be agreement or fertility, or constraints made with E, got 'agree'",
+        ),
+        ({"gamma": -0.5}, "gamma must be -inf or at least 0 and finite, got -0.5" + GAMMA_RULE),
+        ({"gamma": math.nan}, "gamma must be -inf or at least 0 and finite, got nan" + GAMMA_RULE),
+        ({"gamma": math.inf}, "gamma must be -inf or at least 0 and finite, got inf" + GAMMA_RULE),
+        ({"gamma": "1"}, "gamma must be a number, got '1'"),
+        (
+            {"decode": "best"},
+            "decode must be one of posterior, viterbi, forward, backward, intersection, union, grow-diag-final-and, "
+            "got 'best'",
+        ),
+        (
+            {"beta_min": 0.5, "gamma": 0.0},
+            "beta_min anneals towards a gamma above 0, got gamma 0.0; drop one of them",
+        ),
+        ({"beta_min": "low"}, "beta_min must be a number, got 'low'"),
+        (
+            {"beta_min": 2.0},
+            "beta_min and beta_max must satisfy 0 < beta_min <= beta_max, got 2.0 and 1.0; beta is 1 / gamma and grows "
+            "during annealing",
+        ),
+        ({"null_probability": 0.0}, "null_probability must lie between 0 and 1, got 0.0; try 0.1"),
+        ({"null_probability": 1.0}, "null_probability must lie between 0 and 1, got 1.0; try 0.1"),
+        ({"threshold": 1.5}, "threshold must lie in [0, 1], got 1.5"),
+        ({"threshold": -0.1}, "threshold must lie in [0, 1], got -0.1"),
+        ({"alpha": math.nan}, "alpha must lie in [0, 1], got nan"),
+        ({"iterations": 0}, "iterations must be at least 1, got 0"),
+        ({"iterations": 2.5}, "iterations must be an integer, got 2.5"),
+        ({"model1_iterations": -1}, "model1_iterations must be at least 0, got -1"),
+        ({"max_jump": 0}, "max_jump must be at least 1, got 0"),
+        ({"dual_steps": -1}, "dual_steps must be at least 0, got -1"),
+        ({"stem_strength": -1.0}, "stem_strength must be at least 0, got -1.0"),
+        ({"cognate_strength": math.nan}, "cognate_strength must be at least 0, got nan"),
+        ({"step_size": 0.0}, "step_size must be positive, got 0.0"),
+        ({"max_fertility": -1.0}, "max_fertility must be positive, got -1.0"),
+        ({"max_length": 0}, "max_length must be at least 1, got 0; None sets no limit"),
+        ({"n_threads": 0}, "n_threads must be at least 1, got 0; None sets no limit"),
+        ({"n_threads": 1.5}, "n_threads must be an integer, got 1.5"),
+        ({"iterations": True}, "iterations must be an integer, got True"),
+    ],
+    ids=lambda value: ", ".join(value) if isinstance(value, dict) else "",
+)
+def test_parameters_are_checked(options, message):
+    with pytest.raises(InvalidInputError) as error:
+        make(**options).fit(["a"], ["b"])
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda aligner: aligner.fit(["a"]),
+            "target must be given when source is a sequence of lines; or pass one Bitext",
+        ),
+        (
+            lambda aligner: aligner.fit(["a", "b"], ["c"]),
+            "source_lines and target_lines must pair up, but have 2 and 1 lines; check which line was lost",
+        ),
+        (
+            lambda aligner: aligner.fit(["a"], ["b"], sample_weight=[1.0, 2.0]),
+            "sample_weight must hold 1 finite numbers of at least 0, one per sentence pair, got an array of shape (2,) "
+            "with minimum 1",
+        ),
+        (
+            lambda aligner: aligner.fit(["a"], ["b"], sample_weight=[-1.0]),
+            "sample_weight must hold 1 finite numbers of at least 0, one per sentence pair, got an array of shape (1,) "
+            "with minimum -1",
+        ),
+        (
+            lambda aligner: aligner.fit(["a"], ["b"], known=[]),
+            "known must have one entry per sentence pair (1), got 0; use None where unknown",
+        ),
+        (
+            lambda aligner: aligner.fit(["a"], ["b c"], known=[[(0, 2)]]),
+            "known links must lie inside their sentences, got 0-2 for a pair of 1 and 2 words; count words from 0",
+        ),
+        (
+            lambda aligner: aligner.fit(_with_unknown_words()),
+            "source must be a Bitext without unknown words to be trained on, got one with 3 of them; encode it without "
+            "vocabularies",
+        ),
+    ],
+)
+def test_input_is_checked(call, message):
+    with pytest.raises(InvalidInputError) as error:
+        call(make())
+    assert str(error.value) == message
+
+
+def _with_unknown_words() -> Bitext:
+    known = encode_bitext(["a b"], ["x y"])
+    return encode_bitext(["a q"], ["z z"], vocabularies=(known.source_vocabulary, known.target_vocabulary))
+
+
+def test_scikit_learn_conventions():
+    aligner = WordAligner(model="ibm2", gamma=0.5, constraints=["fertility"])
+    assert aligner.get_params()["gamma"] == 0.5
+    copy = clone(aligner)
+    assert copy.get_params() == aligner.get_params()
+    assert copy.constraints == ["fertility"]
+    assert copy.set_params(gamma=2.0).gamma == 2.0
+    given = {"threshold": 0.123, "iterations": 1, "n_threads": 1}
+    fitted = WordAligner(**given).fit(["a"], ["b"])
+    assert {name: fitted.get_params()[name] for name in given} == given
+    assert not hasattr(clone(fitted), "params_")
+
+
+def test_fitting_twice_is_fitting_once():
+    aligner = make(iterations=1)
+    first = aligner.fit(SMALL.source, SMALL.target).params_
+    again = aligner.fit(SMALL.source, SMALL.target).params_
+    assert np.array_equal(first.forward.translation, again.forward.translation)
+    assert len(aligner.history_) == 6

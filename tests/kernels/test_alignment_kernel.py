@@ -1,0 +1,105 @@
+"""The scaled and the log-space pass of the alignment chain, against each other and against enumeration."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spectrem.kernels import alignment as kernel
+from spectrem.structures import Alignment, Parts
+from spectrem.testing import brute_force_smoothed_max, enumerate_structures
+
+PAIRS = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3)), max_size=4)  # the wrapper skips empty targets
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def problem(pairs, width, seed, spread=1.0, impossible=0.0):
+    rng = np.random.default_rng(seed)
+    structure = Alignment([i for i, _ in pairs], [j for _, j in pairs], max_jump=width)
+
+    def draw(shape):
+        values = spread * rng.normal(size=shape)
+        return np.where(rng.random(shape) < impossible, -np.inf, values)
+
+    scores = Parts(draw(structure.n_unary), tuple(draw(shape) for shape in structure.factor_shapes))
+    return structure, scores, rng.uniform(0.2, 2.0, len(pairs))
+
+
+def run(one_pass, structure, scores, gamma, weights, active=None, status=None):
+    n = structure.n_instances
+    chosen = np.ones(n, np.bool_) if active is None else active
+    values, marginals = np.zeros(n), np.zeros(structure.n_unary)
+    counts = [np.zeros(shape) for shape in structure.factor_shapes]
+    layout = (structure.source_lengths, structure.target_lengths, structure.offsets, scores.unary, *scores.factors)
+    extra = () if status is None else (status,)
+    one_pass(*layout, gamma, chosen, weights, values, marginals, *counts, *extra)
+    return values, np.concatenate([marginals, *(count.ravel() for count in counts)])
+
+
+def both(structure, scores, gamma, weights, active=None):
+    status = np.zeros(structure.n_instances, np.int8)
+    scaled = run(kernel.sum_pass, structure, scores, gamma, weights, active, status)
+    return scaled, run(kernel.log_sum_pass, structure, scores, gamma, weights, active), status
+
+
+@given(PAIRS, st.integers(1, 4), SEEDS, st.sampled_from([0.3, 1.0, 2.5]), st.sampled_from([0.0, 0.25]))
+def test_both_passes_are_enumeration(pairs, width, seed, gamma, impossible):
+    structure, scores, weights = problem(pairs, width, seed, impossible=impossible)
+    scaled, logarithmic, status = both(structure, scores, gamma, weights)
+    assert not status.any()
+    expected = brute_force_smoothed_max(structure, scores, gamma, weights=weights)
+    flat = np.concatenate([expected.marginals.unary, *(f.ravel() for f in expected.marginals.factors)])
+    for values, marginals in (scaled, logarithmic):
+        np.testing.assert_allclose(values, expected.values, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(marginals, flat, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("gamma", [0.3, 1.0, 2.5])
+def test_passes_agree_on_longer_pairs(gamma):
+    structure, scores, weights = problem([(12, 9), (1, 15), (20, 1), (7, 25)], 5, seed=1, spread=3.0)
+    (values, marginals), (log_values, log_marginals), status = both(structure, scores, gamma, weights)
+    assert not status.any()
+    np.testing.assert_allclose(values, log_values, rtol=1e-11)
+    np.testing.assert_allclose(marginals, log_marginals, rtol=1e-8, atol=1e-12)
+
+
+def test_what_the_scaled_pass_loses_it_reports():
+    """Scores of a thousand nats: either a pair is exact, or its status says that it is not."""
+    reported = 0
+    for seed in range(40):
+        structure, scores, weights = problem([(4, 6), (3, 3), (6, 5)], 2, seed, spread=1e3)
+        (values, _), (log_values, _), status = both(structure, scores, 1.0, weights)
+        good = status == 0
+        np.testing.assert_allclose(values[good], log_values[good], rtol=1e-9)
+        reported += int((~good).sum())
+    assert reported > 0
+
+
+def test_only_active_pairs_are_touched():
+    structure, scores, weights = problem([(2, 2), (3, 2), (2, 3)], 2, seed=2)
+    active = np.array([True, False, True])
+    for values, marginals in both(structure, scores, 1.0, weights, active)[:2]:
+        assert values[1] == 0.0
+        assert not marginals[: structure.n_unary][structure.instance == 1].any()
+        assert values[0] != 0.0
+
+
+@given(PAIRS, st.integers(1, 4), SEEDS)
+def test_max_pass_finds_a_best_alignment(pairs, width, seed):
+    structure, scores, weights = problem(pairs, width, seed)
+    n = structure.n_instances
+    values, choices = np.zeros(n), np.full(structure.n_positions, -9)
+    counts = [np.zeros(shape) for shape in structure.factor_shapes]
+    layout = (structure.source_lengths, structure.target_lengths, structure.offsets, scores.unary, *scores.factors)
+    kernel.max_pass(*layout, np.ones(n, np.bool_), weights, values, choices, *counts)
+    expected = [np.zeros(shape) for shape in structure.factor_shapes]
+    for k, (n_source, n_target) in enumerate(pairs):
+        ranked = sorted(enumerate_structures(structure, k), key=scores.dot)
+        assert values[k] == pytest.approx(scores.dot(ranked[-1]), rel=1e-10, abs=1e-10)
+        own = slice(*structure.target_offsets[k : k + 2])
+        picked = ranked[-1].unary[structure.instance == k].reshape(n_target, n_source + 1)
+        assert choices[own].tolist() == picked.argmax(axis=1).tolist()
+        for total, count in zip(expected, ranked[-1].factors, strict=True):
+            total += weights[k] * count
+    for got, total in zip(counts, expected, strict=True):
+        np.testing.assert_allclose(got, total, rtol=1e-10, atol=1e-12)

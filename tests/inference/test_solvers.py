@@ -220,3 +220,30 @@ def test_a_certificate_is_a_proof():
 def test_a_solver_that_does_not_fit_says_so(solver, gamma, how, message):
     with pytest.raises(InvalidInputError, match=message):
         project(*case(0, **how), gamma, solver=solver)
+
+
+@pytest.mark.parametrize("scale", [30.0, 1e3, 1e5])
+@pytest.mark.parametrize("equality", [False, True])
+def test_scores_far_apart_are_no_obstacle(scale, equality):
+    """Where scores differ by much more than gamma the dual is nearly piecewise linear."""
+    for seed in range(3):
+        for how in ({"n_rows": 1}, {"n_rows": 3}, {"scope": "corpus"}):
+            structure, scores, rows = case(seed, equality=equality, **how)
+            scores = Parts(scores.unary * scale, tuple(f * scale for f in scores.factors))
+            result = project(structure, scores, rows, 1.0)
+            assert result.status == Status.SOLVED
+            assert result.violation < 1e-6
+            assert result.primal_value == pytest.approx(result.dual_value, abs=1e-6 * scale)
+
+
+@pytest.mark.parametrize(
+    "slack", [Slack("penalty", "l2", 50.0), Slack("bound", "l2", 0.1), Slack("penalty", "linf", 50)]
+)
+def test_scores_far_apart_are_no_obstacle_with_tied_slack(slack):
+    for seed in range(2):
+        structure, scores, rows = case(seed, slack=slack)
+        scores = Parts(scores.unary * 300, tuple(f * 300 for f in scores.factors))
+        result = project(structure, scores, rows, 1.0)
+        assert result.status == Status.SOLVED
+        assert result.violation < 1e-6
+        assert result.primal_value == pytest.approx(result.dual_value, abs=1e-4)

@@ -48,8 +48,7 @@ def demo(
         typer.Option(
             "--plot",
             metavar="FILE",
-            help="Draw the matrices there too, as .png, .svg or .pdf; needs matplotlib "
-            "(pip install 'spectrem[plot]').",
+            help="Draw the matrices there too, as .png, .svg or .pdf; needs matplotlib (pip install 'spectrem[plot]').",
             show_default=False,
         ),
     ] = None,

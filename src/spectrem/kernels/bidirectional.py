@@ -449,12 +449,8 @@ def couple(chain, by_cell, order, pairs, duals, forward, backward, to_forward, t
             if weight[lane] == 0.0:
                 _silence(lane, rows, columns, work)
                 _silence(lane, columns, rows, work_2)
-        _unload(
-            chain, by_cell, begin, across, target_token, ones, across[:, 0], pairs.cells, weight, link, to_forward
-        )
-        _unload(
-            chain, by_cell, begin, along, source_token, along[:, 1], ones, pairs.cells, weight, link_2, to_backward
-        )
+        _unload(chain, by_cell, begin, across, target_token, ones, across[:, 0], pairs.cells, weight, link, to_forward)
+        _unload(chain, by_cell, begin, along, source_token, along[:, 1], ones, pairs.cells, weight, link_2, to_backward)
         if chain:
             _count_chain(rows, columns, weight, across[:, 1], forward.moves, work, to_forward)
             _count_chain(columns, rows, weight, along[:, 1], backward.moves, work_2, to_backward)

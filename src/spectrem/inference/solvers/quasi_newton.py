@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.oracle import DualFunction
 from spectrem.inference.result import Status
-from spectrem.inference.segments import sum_by
+from spectrem.inference.segments import max_by, sum_by
 from spectrem.inference.solvers.solver import Solution, check_now, residual_of
 from spectrem.kernels.quasi_newton import quasi_newton_directions
 
@@ -65,7 +65,7 @@ class QuasiNewton:
         f, g = evaluate(x, active)
         residual = residual_of(dual, x, g - terms.kink)
         active = residual > self.tol
-        length = np.ones(n)
+        length, reach = np.ones(n), np.full(n, np.inf)
         wanted = active.copy()
         status = np.where(active, Status.MAX_ITERATIONS, Status.SOLVED).astype(np.int8)
         iteration = 0
@@ -78,7 +78,11 @@ class QuasiNewton:
             quasi_newton_directions(
                 offsets, order, wanted, free, g, dual.scale, steps, changes, newest, stored, direction
             )
+            # Round-off in the gradient may pass for curvature where there is none; no leap is much longer than the last.
+            leap = max_by(problem, np.abs(direction), n)
+            tame = np.where(wanted & (leap > 30.0 * reach), 30.0 * reach / np.maximum(leap, 1e-300), 1.0)
             fresh = wanted[problem]
+            direction *= tame[problem]
             direction = np.where(fresh & at_low, terms.lower - x, direction)
             direction = np.where(fresh & at_high, terms.upper - x, direction)
             trial = np.clip(x + length[problem] * direction, terms.lower, terms.upper)
@@ -97,6 +101,7 @@ class QuasiNewton:
             stored = np.where(accepted, np.minimum(stored + 1, self.memory), stored)
             x[rows], g[rows] = trial[rows], g_trial[rows]
             f = np.where(accepted, f_trial, f)
+            reach = np.where(accepted, max_by(problem, np.abs(move), n), reach)
             residual = np.where(accepted, residual_of(dual, x, g - terms.kink), residual)
             # Where the dual is all but linear the inverse Hessian says nothing: stride twice as far next time.
             shallow = slope <= 0.9e4 * expected

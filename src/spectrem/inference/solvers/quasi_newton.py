@@ -78,7 +78,7 @@ class QuasiNewton:
             quasi_newton_directions(
                 offsets, order, wanted, free, g, dual.scale, steps, changes, newest, stored, direction
             )
-            # Round-off in the gradient may pass for curvature where there is none; no leap is much longer than the last.
+            # Round-off in the gradient may pass for curvature where there is none; no leap dwarfs the last.
             leap = max_by(problem, np.abs(direction), n)
             tame = np.where(wanted & (leap > 30.0 * reach), 30.0 * reach / np.maximum(leap, 1e-300), 1.0)
             fresh = wanted[problem]

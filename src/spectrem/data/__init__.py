@@ -1,31 +1,43 @@
-"""Texts, bitexts and alignments: arrays, readers and writers."""
+"""Texts, bitexts, alignments and tagged text: arrays, readers and writers."""
 
 from spectrem.data.alignments import pharaoh_lines, read_links, write_pharaoh, write_shared_task
 from spectrem.data.bitext import Bitext, encode_bitext
 from spectrem.data.links import MAX_LENGTH, Links
 from spectrem.data.readers import read_bitext, read_bytes
 from spectrem.data.symmetrize import Symmetrization, symmetrize
+from spectrem.data.tagged import TaggedCorpus, read_sentences, read_tagged, write_tagged
+from spectrem.data.tagged_dictionary import read_tag_dictionary, write_tag_dictionary
+from spectrem.data.tagsets import PENN_TO_17, PENN_TO_UNIVERSAL, map_tags
 from spectrem.data.text import Text, tokenise
 from spectrem.data.vocabulary import UNKNOWN, Vocabulary
 from spectrem.data.writers import open_output, write_lines
 
 __all__ = [
     "MAX_LENGTH",
+    "PENN_TO_17",
+    "PENN_TO_UNIVERSAL",
     "UNKNOWN",
     "Bitext",
     "Links",
     "Symmetrization",
+    "TaggedCorpus",
     "Text",
     "Vocabulary",
     "encode_bitext",
+    "map_tags",
     "open_output",
     "pharaoh_lines",
     "read_bitext",
     "read_bytes",
     "read_links",
+    "read_sentences",
+    "read_tag_dictionary",
+    "read_tagged",
     "symmetrize",
     "tokenise",
     "write_lines",
     "write_pharaoh",
     "write_shared_task",
+    "write_tag_dictionary",
+    "write_tagged",
 ]

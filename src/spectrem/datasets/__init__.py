@@ -1,5 +1,6 @@
 """Generated data sets with known structure, from seeds."""
 
 from spectrem.datasets.bitext import GeneratedBitext, make_bitext
+from spectrem.datasets.tagged import GeneratedTagging, make_tagged_corpus
 
-__all__ = ["GeneratedBitext", "make_bitext"]
+__all__ = ["GeneratedBitext", "GeneratedTagging", "make_bitext", "make_tagged_corpus"]

@@ -1,5 +1,35 @@
 """Measures of how good predictions are."""
 
 from spectrem.metrics.alignment import AlignmentScores, alignment_scores
+from spectrem.metrics.clustering import (
+    StateMapping,
+    many_to_one,
+    mutual_information,
+    one_to_one,
+    tag_entropy,
+    v_measure,
+)
+from spectrem.metrics.significance import SignTest, TaggingComparison, compare_taggings, sign_test
+from spectrem.metrics.tag_posteriors import average_l1_linf, posterior_entropy
+from spectrem.metrics.tagging import ambiguous_tokens, correct_tokens, cross_entropy, tagging_accuracy
 
-__all__ = ["AlignmentScores", "alignment_scores"]
+__all__ = [
+    "AlignmentScores",
+    "SignTest",
+    "StateMapping",
+    "TaggingComparison",
+    "alignment_scores",
+    "ambiguous_tokens",
+    "average_l1_linf",
+    "compare_taggings",
+    "correct_tokens",
+    "cross_entropy",
+    "many_to_one",
+    "mutual_information",
+    "one_to_one",
+    "posterior_entropy",
+    "sign_test",
+    "tag_entropy",
+    "tagging_accuracy",
+    "v_measure",
+]

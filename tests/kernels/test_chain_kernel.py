@@ -7,28 +7,33 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 from spectrem.kernels import chain as kernel
+from spectrem.kernels import chain_lanes, chain_log
+from spectrem.structures._bigram import BigramTable
 
 FORBIDDEN = -np.inf
+SCALED = pytest.mark.parametrize("sum_pass", [kernel.sum_pass, chain_lanes.sum_pass], ids=["alone", "lanes"])
 
 
-def run(lengths, unary, transition, gamma=1.0, *, allowed=None, log_space=False, active=None, weights=None):
+def run(lengths, unary, transition, gamma=1.0, *, allowed=None, sum_pass=kernel.sum_pass, active=None, weights=None):
     """values, marginals, counts, status of one pass over freshly filled outputs."""
     transition = np.asarray(transition, dtype=np.float64)
-    n_states = len(transition)
+    n_states, n_tokens = len(transition), int(np.sum(lengths))
     token_offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     if allowed is None:
-        offsets, states, dense = np.arange(token_offsets[-1] + 1) * n_states, np.arange(n_states), True
+        offsets, states, dense = np.arange(n_tokens + 1) * n_states, np.arange(n_states), True
     else:
         (offsets, states), dense = allowed, False
-    active = np.ones(len(lengths), bool) if active is None else active
+    scores = np.ravel(unary).astype(np.float64)
+    table = BigramTable(offsets, states, dense, scores, np.zeros(n_states), transition, gamma)._table
     weights = np.ones(len(lengths)) if weights is None else weights
-    values, marginals = np.zeros(len(lengths)), np.zeros(offsets[-1])
-    counts, status = np.zeros((n_states, n_states)), np.zeros(len(lengths), np.int8)
-    layout = (token_offsets, offsets, states, dense, np.ravel(unary).astype(np.float64), transition, gamma)
-    if log_space:
-        kernel.log_sum_pass(*layout, active, weights, values, marginals, counts)
-    else:
-        kernel.sum_pass(*layout, active, weights, values, marginals, counts, status)
+    status = np.ones(len(lengths), np.int8) if active is None else active.astype(np.int8)
+    values, marginals, counts = np.zeros(len(lengths)), np.zeros(offsets[-1]), np.zeros((n_states, n_states))
+    expected = kernel.Expected(marginals, np.zeros(n_states), counts)
+    batch = (token_offsets, np.arange(n_tokens), table, np.ones(len(lengths)), weights, values, expected, status)
+    if sum_pass is chain_lanes.sum_pass:
+        order = np.flatnonzero((status == 1) & (np.diff(token_offsets) > 0))
+        batch = (order[np.argsort(-np.diff(token_offsets)[order], kind="stable")], *batch)
+    sum_pass(*batch)
     return values, marginals, counts, status
 
 
@@ -45,6 +50,7 @@ def reference(unary, transition, gamma=1.0):
         return gamma * total, np.exp(np.array(alpha) + np.array(beta[::-1]) - total)
 
 
+@SCALED
 @settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**32 - 1),
@@ -52,32 +58,35 @@ def reference(unary, transition, gamma=1.0):
     lengths=st.lists(st.integers(0, 6), max_size=4),
     gamma=st.sampled_from([0.3, 1.0, 2.5]),
 )
-def test_scaled_and_log_space_agree(seed, n_states, lengths, gamma):
+def test_scaled_and_log_space_agree(sum_pass, seed, n_states, lengths, gamma):
     rng = np.random.default_rng(seed)
     unary, transition = rng.normal(size=sum(lengths) * n_states), rng.normal(size=(n_states, n_states))
     active, weights = rng.random(len(lengths)) < 0.7, rng.uniform(0, 2, len(lengths))
-    scaled = run(lengths, unary, transition, gamma, active=active, weights=weights)
-    log = run(lengths, unary, transition, gamma, active=active, weights=weights, log_space=True)
-    assert not scaled[3].any()
+    scaled = run(lengths, unary, transition, gamma, active=active, weights=weights, sum_pass=sum_pass)
+    log = run(lengths, unary, transition, gamma, active=active, weights=weights, sum_pass=chain_log.sum_pass)
+    empty = np.array(lengths, int) == 0
+    assert not scaled[3][~empty].any()
     for a, b in zip(scaled[:3], log[:3], strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
 
 
-def test_state_that_underflows_and_matters_later_is_flagged():
+@SCALED
+def test_state_that_underflows_and_matters_later_is_flagged(sum_pass):
     # State 1 starts 800 nats behind, then state 0 is ruled out.
     unary = np.array([[0.0, -800.0], [FORBIDDEN, 0.0]])
     transition = np.array([[0.0, FORBIDDEN], [FORBIDDEN, 0.0]])
-    values, marginals, counts, status = run([2], unary, transition)
+    values, marginals, counts, status = run([2], unary, transition, sum_pass=sum_pass)
     assert status.tolist() == [1]
     assert values[0] == 0.0
     assert not marginals.any()
     assert not counts.any()
-    values, marginals, counts, _ = run([2], unary, transition, log_space=True)
+    values, marginals, counts, _ = run([2], unary, transition, sum_pass=chain_log.sum_pass)
     assert values[0] == -800.0
     assert marginals.tolist() == [0, 1, 0, 1]
     assert counts.tolist() == [[0, 0], [0, 1]]
 
 
+@SCALED
 @pytest.mark.parametrize(
     ("ahead", "behind"),
     [
@@ -93,37 +102,61 @@ def test_state_that_underflows_and_matters_later_is_flagged():
         ([0.0, *[-100.0] * 5, 0.0], [-240.0, *[0.0] * 5, -240.0]),
     ],
 )
-def test_slow_leaks_are_flagged(ahead, behind):
+def test_slow_leaks_are_flagged(ahead, behind, sum_pass):
     unary = np.stack([ahead, behind], axis=1)
     transition = np.array([[0.0, FORBIDDEN], [FORBIDDEN, 0.0]])
-    assert run([len(ahead)], unary, transition)[3].tolist() == [1]
-    values, marginals, _, _ = run([len(ahead)], unary, transition, log_space=True)
+    assert run([len(ahead)], unary, transition, sum_pass=sum_pass)[3].tolist() == [1]
+    values, marginals, _, _ = run([len(ahead)], unary, transition, sum_pass=chain_log.sum_pass)
     np.testing.assert_allclose(values[0], max(sum(ahead), sum(behind)), rtol=1e-10)
     assert marginals[1::2].tolist() == pytest.approx([1.0] * len(behind), abs=1e-8)
 
 
-def test_loss_that_passes_through_a_tiny_transition_is_flagged():
+@SCALED
+def test_loss_that_overflows_is_flagged(sum_pass):
+    # Two states start below the floor and win by 2000 nats; infinity times a forbidden transition is no number.
+    unary = np.array([[0.0, -400.0, -400.0], *[[-100.0, 0.0, 0.0]] * 24])
+    transition = np.where(np.eye(3) > 0, 0.0, FORBIDDEN)
+    assert run([25], unary, transition, sum_pass=sum_pass)[3].tolist() == [1]
+    value = run([25], unary, transition, sum_pass=chain_log.sum_pass)[0][0]
+    np.testing.assert_allclose(value, np.log(2.0) - 400.0, rtol=1e-12)
+
+
+@SCALED
+def test_loss_that_passes_through_a_tiny_transition_is_flagged(sum_pass):
     unary = np.array([[0.0, -240.0], *[[-100.0, 0.0]] * 5, [0.0, FORBIDDEN]])
     transition = np.array([[0.0, FORBIDDEN], [-240.0, 0.0]])
-    assert run([7], unary, transition)[3].tolist() == [1]
-    np.testing.assert_allclose(run([7], unary, transition, log_space=True)[0][0], -480.0, rtol=1e-10)
+    assert run([7], unary, transition, sum_pass=sum_pass)[3].tolist() == [1]
+    np.testing.assert_allclose(run([7], unary, transition, sum_pass=chain_log.sum_pass)[0][0], -480.0, rtol=1e-10)
 
 
-def test_tiny_transitions_are_flagged_only_where_they_matter():
+@SCALED
+def test_loss_that_multiplies_is_flagged(sum_pass):
+    # State 0 stays alone; the others start below the floor and have seven ways to go on from each.
+    unary = np.zeros((170, 8))
+    unary[0, 1:] = -300.0
+    transition = np.zeros((8, 8))
+    transition[0, 1:] = transition[1:, 0] = FORBIDDEN
+    assert run([170], unary, transition, sum_pass=sum_pass)[3].tolist() == [1]
+    value = np.logaddexp(0.0, 170 * np.log(7.0) - 300.0)
+    np.testing.assert_allclose(run([170], unary, transition, sum_pass=chain_log.sum_pass)[0][0], value, rtol=1e-10)
+
+
+@SCALED
+def test_tiny_transitions_are_flagged_only_where_they_matter(sum_pass):
     transition = np.array([[0.0, -900.0], [0.0, 0.0]])
     must_cross = np.array([[0.0, FORBIDDEN], [FORBIDDEN, 0.0]])
     may_stay = np.zeros((2, 2))
-    values, _, _, status = run([2, 2], np.concatenate([must_cross, may_stay]), transition)
+    values, _, _, status = run([2, 2], np.concatenate([must_cross, may_stay]), transition, sum_pass=sum_pass)
     assert status.tolist() == [1, 0]
     np.testing.assert_allclose(values[1], np.log(3.0), rtol=1e-12)
-    assert run([2], must_cross, transition, log_space=True)[0][0] == -900.0
+    assert run([2], must_cross, transition, sum_pass=chain_log.sum_pass)[0][0] == -900.0
 
 
 def test_impossible_is_not_mistaken_for_underflow():
     transition = np.array([[0.0, FORBIDDEN], [FORBIDDEN, 0.0]])
     unary = np.array([[0.0, FORBIDDEN], [FORBIDDEN, 0.0]])
-    for log_space in (False, True):
-        values, marginals, counts, status = run([2], unary, transition, log_space=log_space)
+    for sum_pass in (kernel.sum_pass, chain_lanes.sum_pass, chain_log.sum_pass):
+        values, marginals, counts, status = run([2], unary, transition, sum_pass=sum_pass)
         assert values[0] == FORBIDDEN
         assert status[0] == 0
         assert not marginals.any()
@@ -135,8 +168,8 @@ def test_dead_states_do_not_overflow_the_backward_pass():
     unary = np.tile([0.0, 100.0], (50, 1))
     unary[0, 1] = FORBIDDEN
     transition = np.array([[0.0, FORBIDDEN], [0.0, 0.0]])
-    for log_space in (False, True):
-        values, marginals, counts, status = run([50], unary, transition, log_space=log_space)
+    for sum_pass in (kernel.sum_pass, chain_lanes.sum_pass, chain_log.sum_pass):
+        values, marginals, counts, status = run([50], unary, transition, sum_pass=sum_pass)
         assert status[0] == 0
         np.testing.assert_allclose(values[0], 0.0, atol=1e-11)
         assert marginals.reshape(50, 2)[:, 0].tolist() == pytest.approx([1.0] * 50)
@@ -147,8 +180,8 @@ def test_long_sentences_do_not_underflow():
     rng = np.random.default_rng(0)
     unary, transition = -20.0 * rng.random((5000, 3)), np.log(rng.dirichlet(np.ones(3), size=3))
     value, posterior = reference(unary, transition)
-    for log_space in (False, True):
-        values, marginals, counts, status = run([5000], unary, transition, log_space=log_space)
+    for sum_pass in (kernel.sum_pass, chain_lanes.sum_pass, chain_log.sum_pass):
+        values, marginals, counts, status = run([5000], unary, transition, sum_pass=sum_pass)
         assert status[0] == 0
         np.testing.assert_allclose(values[0], value, rtol=1e-12)
         np.testing.assert_allclose(marginals.reshape(posterior.shape), posterior, atol=1e-9)
@@ -162,7 +195,7 @@ def test_long_sentences_of_a_thousand_nats():
     for gamma in (0.3, 1.0, 2.5):
         value, posterior = reference(unary, transition, gamma)
         scaled = run([300], unary, transition, gamma)
-        log = run([300], unary, transition, gamma, log_space=True)
+        log = run([300], unary, transition, gamma, sum_pass=chain_log.sum_pass)
         for values, marginals, counts, status in (scaled, log):
             if status[0] == 0:
                 np.testing.assert_allclose(values[0], value, rtol=1e-12)
@@ -177,9 +210,9 @@ def test_allowed_states_cost_and_count_only_themselves():
     scores = rng.normal(size=6)
     dense = np.full((3, 5), FORBIDDEN)
     dense[np.repeat([0, 1, 2], [2, 1, 3]), states] = scores
-    for log_space in (False, True):
-        sparse = run([3], scores, transition, allowed=(offsets, states), log_space=log_space)
-        full = run([3], dense, transition, log_space=log_space)
+    for sum_pass in (kernel.sum_pass, chain_log.sum_pass):
+        sparse = run([3], scores, transition, allowed=(offsets, states), sum_pass=sum_pass)
+        full = run([3], dense, transition, sum_pass=sum_pass)
         np.testing.assert_allclose(sparse[0], full[0], rtol=1e-13)
         np.testing.assert_allclose(sparse[1], full[1][dense.ravel() > FORBIDDEN], rtol=1e-12)
         np.testing.assert_allclose(sparse[2], full[2], rtol=1e-12)

@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from spectrem.structures import Alignment, Categorical, Chain, Parts, Product
+from spectrem.structures import Alignment, Categorical, Chain, Chain2, Parts, Product
 
 GAMMAS = (0.0, 0.3, 1.0, 2.5)
 
@@ -23,6 +23,10 @@ def chains(draw):
     tokens = [draw(subsets) for _ in range(sum(lengths))]
     offsets = np.concatenate([[0], np.cumsum([len(t) for t in tokens])]).astype(np.int64)
     return Chain(lengths, n_states, allowed=(offsets, np.array([s for t in tokens for s in t], dtype=np.int64)))
+
+
+def chains2():
+    return chains().map(lambda chain: Chain2(chain.lengths, chain.n_states, chain.allowed))
 
 
 @st.composite
@@ -55,7 +59,13 @@ def products(draw):
     )
 
 
-FAMILIES = {"categorical": categoricals(), "chain": chains(), "alignment": alignments(), "product": products()}
+FAMILIES = {
+    "categorical": categoricals(),
+    "chain": chains(),
+    "chain2": chains2(),
+    "alignment": alignments(),
+    "product": products(),
+}
 
 
 def seeds():

@@ -1,16 +1,16 @@
-"""Forward-backward and Viterbi passes of first-order chains.
+"""Forward-backward, one sentence at a time, and Viterbi passes of first-order chains.
 
-Token t of the batch may take the states ``states[offsets[t]:offsets[t + 1]]``, or every state when ``dense`` is
-true; ``offsets`` also delimits its entries of ``unary``. Instance n owns the tokens
-``token_offsets[n]:token_offsets[n + 1]``.
+The sum pass reads scores by row: token t of the batch takes those of row ``rows[t]`` of a `Table`. Instance n owns the
+tokens ``token_offsets[n]:token_offsets[n + 1]``.
 
-The scaled pass replaces every potential and every normalised forward probability below FLOOR by zero, so that no
+It is scaled: every potential and every normalised forward probability below FLOOR is replaced by zero, so that no
 product can underflow. From the first such removal on it carries, state by state, an upper bound on the mass removed
-so far; an instance where the bound ends above LOSS (as a share of its total) is reported in ``status`` and belongs in
-the log-space pass.
+so far; an instance where the bound ends above LOSS (as a share of its total) keeps its ``status`` and belongs in the
+log-space pass.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -19,291 +19,211 @@ FLOOR = 1e-100
 LOSS = 1e-12
 
 
+class Table(NamedTuple):
+    """Scores of rows, first states and transitions, and their potentials exp((score - top) / gamma), 0 below FLOOR.
+
+    The parts of a row are ``offsets[row]:offsets[row + 1]``, of increasing ``states``; where ``dense``, every
+    row has all states and they are listed once. What is ``floored`` has lost a potential to the floor. ``into`` holds
+    the potentials of transitions [from, to], ``out_of`` is its transpose, ``bound`` has FLOOR for those removed.
+    """
+
+    offsets: np.ndarray
+    states: np.ndarray
+    dense: bool
+    scores: np.ndarray
+    potentials: np.ndarray
+    tops: np.ndarray
+    floored: np.ndarray
+    start_scores: np.ndarray
+    start: np.ndarray
+    start_top: float
+    start_floored: bool
+    transition: np.ndarray
+    into: np.ndarray
+    out_of: np.ndarray
+    bound: np.ndarray
+    transition_top: float
+    transition_floored: bool
+    gamma: float
+
+
+class Expected(NamedTuple):
+    """What a pass adds to: posteriors by part of the table and by first state, expected transitions [from, to]."""
+
+    rows: np.ndarray
+    initial: np.ndarray
+    transition: np.ndarray
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _multiply(vector, matrix, out):
+    """out = vector @ matrix."""
+    n = len(matrix)
+    for j in range(n):
+        out[j] = 0.0
+    for i in range(n):
+        mass = vector[i]
+        if mass != 0.0:
+            for j in range(n):
+                out[j] += mass * matrix[i, j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _multiply_allowed(vector, matrix, states, rows, n_rows, columns, n_columns, out):
+    """out = vector @ matrix between ``n_rows`` of the ``states``, from ``rows`` on, and ``n_columns`` others."""
+    for j in range(n_columns):
+        out[j] = 0.0
+    for i in range(n_rows):
+        mass, row = vector[i], states[rows + i]
+        if mass != 0.0:
+            for j in range(n_columns):
+                out[j] += mass * matrix[row, states[columns + j]]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _add_outer(weight, left, right, pairs):
+    """pairs += weight * outer(left, right)."""
+    n = len(pairs)
+    for i in range(n):
+        mass = weight * left[i]
+        if mass != 0.0:
+            for j in range(n):
+                pairs[i, j] += mass * right[j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _look_back_allowed(weight, left, right, matrix, states, rows, n_rows, columns, n_columns, pairs, out):
+    """out = matrix @ right and pairs += weight * outer(left, right), both between allowed states."""
+    for i in range(n_rows):
+        mass, row, total = weight * left[i], states[rows + i], 0.0
+        for j in range(n_columns):
+            column = states[columns + j]
+            total += matrix[row, column] * right[j]
+            pairs[row, column] += mass * right[j]
+        out[i] = total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _forward(first, n_tokens, rows, table, alpha_space, lost_space, scale):
+    """Scaled forward pass of one instance. Returns its value and the share of the total that may be missing."""
+    value, leaking = 0.0, False
+    n_states, states = len(table.start), table.states
+    before, width = 0, 0
+    for t in range(n_tokens):
+        row, previous_width = rows[first + t], width
+        begin, width = table.offsets[row], table.offsets[row + 1] - table.offsets[row]
+        here = 0 if table.dense else begin
+        alpha, lost = alpha_space[t], lost_space[t % 2]
+        removed = table.transition_floored if t > 0 else table.start_floored
+        fresh = (FLOOR if removed else 0.0) + (FLOOR if table.floored[row] else 0.0)
+        value += table.tops[row] + (table.transition_top if t > 0 else table.start_top)
+        if t == 0:
+            for k in range(width):
+                alpha[k] = table.start[states[here + k]]
+        elif width == n_states and previous_width == n_states:
+            _multiply(alpha_space[t - 1], table.into, alpha)
+            if leaking:
+                _multiply(lost_space[1 - t % 2], table.bound, lost)
+        else:
+            _multiply_allowed(alpha_space[t - 1], table.into, states, before, previous_width, here, width, alpha)
+            if leaking:
+                left = lost_space[1 - t % 2]
+                _multiply_allowed(left, table.bound, states, before, previous_width, here, width, lost)
+        total = 0.0
+        for k in range(width):
+            alpha[k] *= table.potentials[begin + k]
+            total += alpha[k]
+        if total == 0.0:
+            # Without any removal a total of zero is exact: no structure is possible.
+            return -np.inf, 1.0 if leaking or fresh > 0.0 else 0.0
+        scale[t] = 1.0 / total
+        low = 0.0
+        for k in range(width):
+            mass = alpha[k] * scale[t]
+            alpha[k] = mass if mass >= FLOOR else 0.0
+            low += mass - alpha[k]
+        fresh = fresh * scale[t] + low
+        if leaking or fresh > 0.0:
+            for k in range(width):
+                most = max(table.potentials[begin + k], FLOOR if table.scores[begin + k] > -np.inf else 0.0)
+                # The bound itself must not underflow.
+                lost[k] = max(fresh + (lost[k] * most * scale[t] if leaking else 0.0), FLOOR * FLOOR)
+                if lost[k] > 1.0 / FLOOR:
+                    # Nor overflow.
+                    return value, 1.0
+            leaking = True
+        value += table.gamma * math.log(total)
+        before = here
+    share = 0.0
+    for k in range(width if leaking else 0):
+        share += lost_space[(n_tokens - 1) % 2, k]
+    return value, share
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _backward(first, n_tokens, rows, table, row_weight, weight, alpha_space, scale, beta, future, expected, pairs):
+    """Scaled backward pass: posteriors, and into ``pairs`` the expected transitions over their potentials."""
+    n_states, states = len(table.start), table.states
+    row = rows[first + n_tokens - 1]
+    begin, width = table.offsets[row], table.offsets[row + 1] - table.offsets[row]
+    beta[:] = 1.0
+    for t in range(n_tokens - 1, -1, -1):
+        here, alpha = 0 if table.dense else begin, alpha_space[t]
+        for k in range(width):
+            # Where nothing arrives the future is unbounded and must not be carried on.
+            beta[k] = beta[k] if alpha[k] > 0.0 else 0.0
+            expected.rows[begin + k] += row_weight * alpha[k] * beta[k]
+            future[k] = table.potentials[begin + k] * beta[k] * scale[t]
+        if t == 0:
+            for k in range(width):
+                expected.initial[states[here + k]] += row_weight * alpha[k] * beta[k]
+            break
+        row, following, previous = rows[first + t - 1], width, alpha_space[t - 1]
+        begin, width = table.offsets[row], table.offsets[row + 1] - table.offsets[row]
+        before = 0 if table.dense else begin
+        if width == n_states and following == n_states:
+            _add_outer(weight, previous, future, pairs)
+            _multiply(future, table.out_of, beta)
+        else:
+            _look_back_allowed(
+                weight, previous, future, table.into, states, before, width, here, following, pairs, beta
+            )  # fmt: skip
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sum_pass(token_offsets, rows, table, row_weights, weights, values, expected, status):
+    """Smoothed max of every instance of ``status`` 1 in scaled probabilities; it becomes 0 where little is lost.
+
+    Adds posteriors times ``row_weights`` and expected transitions times ``weights`` to ``expected``.
+    """
+    n_states, longest = len(table.start), 0
+    for n in range(len(status)):
+        if status[n] == 1:
+            longest = max(longest, token_offsets[n + 1] - token_offsets[n])
+    alpha, scale = np.empty((longest, n_states)), np.empty(longest)
+    beta, future, lost = np.empty(n_states), np.empty(n_states), np.empty((2, n_states))
+    pairs = np.zeros((n_states, n_states))
+    for n in range(len(status)):
+        if status[n] != 1:
+            continue
+        first, n_tokens = token_offsets[n], token_offsets[n + 1] - token_offsets[n]
+        value, share = _forward(first, n_tokens, rows, table, alpha, lost, scale)
+        if share <= LOSS:
+            values[n], status[n] = value, 0
+            if value > -np.inf and n_tokens > 0:
+                own = row_weights[n], weights[n]
+                _backward(first, n_tokens, rows, table, *own, alpha, scale, beta, future, expected, pairs)
+    for i in range(n_states):
+        for j in range(n_states):
+            expected.transition[i, j] += pairs[i, j] * table.into[i, j]
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def _longest(offsets):
     longest = 0
     for n in range(len(offsets) - 1):
         longest = max(longest, offsets[n + 1] - offsets[n])
     return longest
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _exponentiate(scores, gamma, potentials):
-    """potentials = exp((scores - top) / gamma), floored. Returns top and whether the floor removed anything."""
-    top = -np.inf
-    for k in range(len(scores)):
-        top = max(top, scores[k])
-    floored = False
-    for k in range(len(scores)):
-        potential = 0.0
-        if scores[k] > -np.inf:
-            potential = math.exp((scores[k] - top) / gamma)
-            if potential < FLOOR:
-                potential = 0.0
-                floored = True
-        potentials[k] = potential
-    return top, floored
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _exponentiate_transitions(transition, gamma, into, out_of, bound):
-    """Potentials of the transitions, their transpose and their upper bounds: FLOOR where the floor removed one."""
-    top, floored = _exponentiate(transition.ravel(), gamma, into.ravel())
-    for i in range(len(transition)):
-        for j in range(len(transition)):
-            out_of[j, i] = into[i, j]
-            bound[i, j] = FLOOR if into[i, j] == 0.0 and transition[i, j] > -np.inf else into[i, j]
-    return top, floored
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _multiply(vector, matrix, out):
-    """out = vector @ matrix."""
-    for j in range(len(out)):
-        out[j] = 0.0
-    for i in range(len(vector)):
-        mass = vector[i]
-        if mass != 0.0:
-            for j in range(len(out)):
-                out[j] += mass * matrix[i, j]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _multiply_allowed(vector, matrix, rows, columns, out):
-    """out = vector @ matrix[rows][:, columns]."""
-    for j in range(len(columns)):
-        out[j] = 0.0
-    for i in range(len(rows)):
-        mass = vector[i]
-        if mass != 0.0:
-            row = rows[i]
-            for j in range(len(columns)):
-                out[j] += mass * matrix[row, columns[j]]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _add_outer(weight, left, right, counts):
-    """counts += weight * outer(left, right)."""
-    for i in range(len(left)):
-        mass = weight * left[i]
-        if mass != 0.0:
-            for j in range(len(right)):
-                counts[i, j] += mass * right[j]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _add_outer_allowed(weight, left, right, rows, columns, counts):
-    for i in range(len(rows)):
-        mass = weight * left[i]
-        if mass != 0.0:
-            row = rows[i]
-            for j in range(len(columns)):
-                counts[row, columns[j]] += mass * right[j]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _forward(
-    first, n_tokens, offsets, states, dense, unary, gamma, transition_top, transition_floored, into, bound,
-    emit_space, alpha_space, lost_space, scale,
-):  # fmt: skip
-    """Scaled forward pass of one instance. Returns its value and the share of the total that may be missing."""
-    value, share, leaking = 0.0, 0.0, False
-    before = states[:0]
-    for t in range(n_tokens):
-        start, stop = offsets[first + t], offsets[first + t + 1]
-        width = stop - start
-        here = states if dense else states[start:stop]
-        emit, alpha, lost = emit_space[t, :width], alpha_space[t, :width], lost_space[t % 2, :width]
-        top, floored = _exponentiate(unary[start:stop], gamma, emit)
-        fresh = FLOOR if floored else 0.0
-        if t == 0:
-            for k in range(width):
-                alpha[k], lost[k] = emit[k], fresh
-        else:
-            value += transition_top
-            if transition_floored:
-                fresh += FLOOR
-            previous, previous_lost = alpha_space[t - 1, : len(before)], lost_space[1 - t % 2, : len(before)]
-            if leaking and dense:
-                _multiply(previous_lost, bound, lost)
-            elif leaking:
-                _multiply_allowed(previous_lost, bound, before, here, lost)
-            for k in range(width):
-                removed = FLOOR if unary[start + k] > -np.inf else 0.0
-                lost[k] = fresh + (lost[k] * max(emit[k], removed) if leaking else 0.0)
-            if dense:
-                _multiply(previous, into, alpha)
-            else:
-                _multiply_allowed(previous, into, before, here, alpha)
-            for k in range(width):
-                alpha[k] *= emit[k]
-        leaking = leaking or fresh > 0.0
-        total = 0.0
-        for k in range(width):
-            total += alpha[k]
-        if total == 0.0:
-            # Without any removal a total of zero is exact: no structure is possible.
-            return -np.inf, 1.0 if leaking else 0.0
-        scale[t] = 1.0 / total
-        share = 0.0
-        for k in range(width):
-            mass = alpha[k] * scale[t]
-            removed = mass if mass < FLOOR else 0.0
-            alpha[k] = mass - removed
-            lost[k] = lost[k] * scale[t] + removed
-            share += lost[k]
-        leaking = leaking or share > 0.0
-        if leaking:
-            for k in range(width):
-                # The bound itself must not underflow.
-                lost[k] = max(lost[k], FLOOR * FLOOR)
-        value += top + gamma * math.log(total)
-        before = here
-    return value, share
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _backward(
-    first, n_tokens, offsets, states, dense, out_of, weight, emit_space, alpha_space, scale, beta_space, future_space,
-    marginals, pairs,
-):  # fmt: skip
-    """Scaled backward pass: marginals, and into ``pairs`` the expected transition counts over their potentials."""
-    start, stop = offsets[first + n_tokens - 1], offsets[first + n_tokens]
-    here = states if dense else states[start:stop]
-    beta = beta_space[: len(here)]
-    for k in range(len(here)):
-        beta[k] = 1.0
-        marginals[start + k] = alpha_space[n_tokens - 1, k]
-    for t in range(n_tokens - 1, 0, -1):
-        future = future_space[: len(here)]
-        for k in range(len(here)):
-            future[k] = emit_space[t, k] * beta[k] * scale[t]
-        start, stop = offsets[first + t - 1], offsets[first + t]
-        before = states if dense else states[start:stop]
-        alpha, beta = alpha_space[t - 1, : len(before)], beta_space[: len(before)]
-        if dense:
-            _add_outer(weight, alpha, future, pairs)
-            _multiply(future, out_of, beta)
-        else:
-            _add_outer_allowed(weight, alpha, future, before, here, pairs)
-            _multiply_allowed(future, out_of, here, before, beta)
-        for k in range(len(before)):
-            # Where nothing arrives the future is unbounded and must not be carried on.
-            beta[k] = beta[k] if alpha[k] > 0.0 else 0.0
-            marginals[start + k] = alpha[k] * beta[k]
-        here = before
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def sum_pass(
-    token_offsets, offsets, states, dense, unary, transition, gamma, active, weights,
-    values, marginals, counts, status,
-):  # fmt: skip
-    """Smoothed max of every active instance in scaled probabilities; ``status`` 1 where the floor removed too much."""
-    n_states, longest = len(transition), _longest(token_offsets)
-    emit, alpha, scale = np.empty((longest, n_states)), np.empty((longest, n_states)), np.empty(longest)
-    beta, future, lost = np.empty(n_states), np.empty(n_states), np.empty((2, n_states))
-    into, out_of = np.empty((n_states, n_states)), np.empty((n_states, n_states))
-    bound, pairs = np.empty((n_states, n_states)), np.zeros((n_states, n_states))
-    top, floored = _exponentiate_transitions(transition, gamma, into, out_of, bound)
-    for n in range(len(token_offsets) - 1):
-        if not active[n]:
-            continue
-        first, n_tokens = token_offsets[n], token_offsets[n + 1] - token_offsets[n]
-        value, share = _forward(
-            first, n_tokens, offsets, states, dense, unary, gamma, top, floored, into, bound, emit, alpha, lost, scale,
-        )  # fmt: skip
-        if not (share <= LOSS):
-            status[n] = 1
-            continue
-        values[n] = value
-        if value > -np.inf and n_tokens > 0:
-            _backward(
-                first, n_tokens, offsets, states, dense, out_of, weights[n], emit, alpha, scale, beta, future,
-                marginals, pairs,
-            )  # fmt: skip
-    for i in range(n_states):
-        for j in range(n_states):
-            counts[i, j] += pairs[i, j] * into[i, j]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def log_sum_pass(
-    token_offsets, offsets, states, dense, unary, transition, gamma, chosen, weights,
-    values, marginals, counts,
-):  # fmt: skip
-    """The same in log space (nats, so that no division by gamma overflows), many times slower, for ``chosen``."""
-    n_states = len(transition)
-    longest = _longest(token_offsets)
-    alpha_space = np.empty((longest, n_states))
-    scale = np.empty(longest)
-    beta = np.empty(n_states)
-    future = np.empty(n_states)
-    for n in range(len(token_offsets) - 1):
-        if not chosen[n]:
-            continue
-        first, n_tokens = token_offsets[n], token_offsets[n + 1] - token_offsets[n]
-        value = 0.0
-        before = states[:0]
-        for t in range(n_tokens):
-            start, stop = offsets[first + t], offsets[first + t + 1]
-            here = states if dense else states[start:stop]
-            alpha = alpha_space[t]
-            top = -np.inf
-            for k in range(len(here)):
-                alpha[k] = unary[start + k]
-                if t > 0 and alpha[k] > -np.inf:
-                    best = -np.inf
-                    for i in range(len(before)):
-                        best = max(best, alpha_space[t - 1, i] + transition[before[i], here[k]])
-                    total = 0.0
-                    if best > -np.inf:
-                        for i in range(len(before)):
-                            arriving = alpha_space[t - 1, i] + transition[before[i], here[k]]
-                            total += math.exp((arriving - best) / gamma)
-                    alpha[k] = alpha[k] + best + gamma * math.log(total) if total > 0.0 else -np.inf
-                top = max(top, alpha[k])
-            if top == -np.inf:
-                value = -np.inf
-                break
-            total = 0.0
-            for k in range(len(here)):
-                total += math.exp((alpha[k] - top) / gamma)
-            scale[t] = top + gamma * math.log(total)
-            value += scale[t]
-            for k in range(len(here)):
-                alpha[k] -= scale[t]
-            before = here
-        values[n] = value
-        if value == -np.inf or n_tokens == 0:
-            continue
-
-        start, stop = offsets[first + n_tokens - 1], offsets[first + n_tokens]
-        here = states if dense else states[start:stop]
-        for k in range(len(here)):
-            beta[k] = 0.0
-            marginals[start + k] = math.exp(alpha_space[n_tokens - 1, k] / gamma)
-        for t in range(n_tokens - 1, 0, -1):
-            for k in range(len(here)):
-                future[k] = beta[k] + unary[offsets[first + t] + k] - scale[t]
-            start, stop = offsets[first + t - 1], offsets[first + t]
-            before = states if dense else states[start:stop]
-            for i in range(len(before)):
-                best = -np.inf
-                for k in range(len(here)):
-                    best = max(best, transition[before[i], here[k]] + future[k])
-                beta[i], marginals[start + i] = -np.inf, 0.0
-                if best == -np.inf:
-                    continue
-                total = 0.0
-                for k in range(len(here)):
-                    leaving = transition[before[i], here[k]] + future[k]
-                    total += math.exp((leaving - best) / gamma)
-                    pair = math.exp((alpha_space[t - 1, i] + leaving) / gamma)
-                    counts[before[i], here[k]] += weights[n] * pair
-                beta[i] = best + gamma * math.log(total)
-                marginals[start + i] = math.exp((alpha_space[t - 1, i] + beta[i]) / gamma)
-            here = before
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

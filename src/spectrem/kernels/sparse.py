@@ -13,3 +13,20 @@ def product_where(indptr, indices, data, vector, label, wanted, out):
         for k in range(indptr[r], indptr[r + 1]):
             total += data[k] * vector[indices[k]]
         out[r] = total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def less_prices(indptr, indices, data, multipliers, scores, out):
+    """``out = scores - transpose @ multipliers``, for a matrix with one row per score."""
+    for p in range(scores.shape[0]):
+        value = scores[p]
+        for k in range(indptr[p], indptr[p + 1]):
+            value -= data[k] * multipliers[indices[k]]
+        out[p] = value
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def scatter_add(values, present, out):
+    """``out[present] += values``, where no index comes twice."""
+    for r in range(present.shape[0]):
+        out[present[r]] += values[r]

@@ -4,20 +4,28 @@ from spectrem.structures.agreement import full_agreement
 from spectrem.structures.alignment import NULL, Alignment
 from spectrem.structures.categorical import Categorical
 from spectrem.structures.chain import Chain
+from spectrem.structures.chain2 import Chain2
 from spectrem.structures.entropy import entropy
 from spectrem.structures.parts import Parts
 from spectrem.structures.product import Product
 from spectrem.structures.structure import Polytope, Structure
+from spectrem.structures.tied_chain import TiedChain, TiedCounts
+from spectrem.structures.tied_chain2 import TiedChain2, TiedCounts2
 
 __all__ = [
     "NULL",
     "Alignment",
     "Categorical",
     "Chain",
+    "Chain2",
     "Parts",
     "Polytope",
     "Product",
     "Structure",
+    "TiedChain",
+    "TiedChain2",
+    "TiedCounts",
+    "TiedCounts2",
     "entropy",
     "full_agreement",
 ]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem._validate import as_count, as_gamma, as_integers, as_lengths, as_offsets
-from spectrem.exceptions import InvalidInputError
+from spectrem._validate import as_gamma
 from spectrem.kernels import chain as kernel
+from spectrem.structures._bigram import BigramTable
 from spectrem.structures._polytopes import path_polytope, simplex_polytope
 from spectrem.structures._ragged import (
     Inputs,
@@ -19,10 +18,8 @@ from spectrem.structures._ragged import (
     check_instance,
     check_scores,
     indicators,
-    offsets_of,
-    positions_of,
-    rows_of,
 )
+from spectrem.structures._tokens import Allowed, Tokens
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
 
@@ -72,13 +69,14 @@ class Chain:
 
     lengths: NDArray[np.int64]
     n_states: int
-    allowed: tuple[NDArray[np.int64], NDArray[np.int64]] | None
+    allowed: Allowed | None
+    _tokens: Tokens
 
     def __init__(self, lengths: ArrayLike, n_states: int, allowed: tuple[ArrayLike, ArrayLike] | None = None) -> None:
-        object.__setattr__(self, "lengths", as_lengths(lengths, "lengths"))
-        object.__setattr__(self, "n_states", as_count(n_states, "n_states", minimum=1))
-        checked = None if allowed is None else _check_allowed(allowed, int(self.lengths.sum()), self.n_states)
-        object.__setattr__(self, "allowed", checked)
+        tokens = Tokens.checked(lengths, n_states, allowed)
+        for name in ("lengths", "n_states", "allowed"):
+            object.__setattr__(self, name, getattr(tokens, name))
+        object.__setattr__(self, "_tokens", tokens)
 
     @property
     def n_instances(self) -> int:
@@ -88,7 +86,7 @@ class Chain:
     @property
     def n_tokens(self) -> int:
         """Number of tokens of the batch."""
-        return int(self.token_offsets[-1])
+        return self._tokens.n_tokens
 
     @property
     def n_unary(self) -> int:
@@ -100,33 +98,25 @@ class Chain:
         """The transition matrix."""
         return ((self.n_states, self.n_states),)
 
-    @cached_property
+    @property
     def token_offsets(self) -> NDArray[np.int64]:
         """Boundaries of the sentences among the tokens, shape (n_instances + 1,)."""
-        return offsets_of(self.lengths)
+        return self._tokens.token_offsets
 
-    @cached_property
+    @property
     def offsets(self) -> NDArray[np.int64]:
         """Boundaries of the tokens in ``Parts.unary``, shape (n_tokens + 1,)."""
-        if self.allowed is not None:
-            return self.allowed[0]
-        return np.arange(self.n_tokens + 1, dtype=np.int64) * self.n_states
+        return self._tokens.offsets
 
-    @cached_property
+    @property
     def instance(self) -> NDArray[np.int64]:
         """Sentence of every unary part, shape (n_unary,)."""
-        return np.repeat(rows_of(self.lengths), np.diff(self.offsets))
+        return self._tokens.instance
 
     @property
     def columns(self) -> Mapping[str, NDArray]:
         """The four columns of the class notes, each of shape (n_unary,); built anew at every call."""
-        widths = np.diff(self.offsets)
-        return {
-            "sentence": self.instance,
-            "token": np.repeat(positions_of(self.lengths), widths),
-            "occurrence": rows_of(widths),
-            "tag": self._states_of(slice(0, self.n_tokens)),
-        }
+        return self._tokens.columns
 
     def smoothed_max(
         self,
@@ -143,26 +133,18 @@ class Chain:
         gamma = as_gamma(gamma)
         given = check_inputs(self, scores, active, weights)
         if gamma == 0.0:
-            values, choices, counts = self._viterbi(given)
-            return values, Parts(indicators(choices, self.offsets), (counts,))
-        values, marginals = np.zeros(self.n_instances), np.zeros(self.n_unary)
-        counts = np.zeros(self.factor_shapes[0])
-        status = np.zeros(self.n_instances, dtype=np.int8)
-        layout = (self.token_offsets, self.offsets, *self._kernel_states, given.unary, given.factors[0], gamma)
-        kernel.sum_pass(*layout, given.active, given.weights, values, marginals, counts, status)
-        if status.any():
-            kernel.log_sum_pass(*layout, status != 0, given.weights, values, marginals, counts)
-        return values, Parts(marginals, (counts,))
+            values, choices, transitions = self._viterbi(given)
+            return values, Parts(indicators(choices, self.offsets), (transitions,))
+        no_start, transition = np.zeros(self.n_states), given.factors[0]
+        table = BigramTable(self.offsets, *self._tokens.kernel_states, given.unary, no_start, transition, gamma)
+        rows, ones = np.arange(self.n_tokens), np.ones(self.n_instances)
+        values, counts = table.sum_pass(self.token_offsets, rows, given.active, given.weights, ones)
+        return values, Parts(counts.rows, (counts.transition,))
 
     def decode(self, scores: Parts) -> NDArray[np.int64]:
         """Best state of every token, shape (n_tokens,); -1 throughout an impossible sentence."""
         _, choices, _ = self._viterbi(check_inputs(self, scores))
-        if self.allowed is None:
-            return choices
-        offsets, states = self.allowed
-        found = choices >= 0
-        choices[found] = states[offsets[:-1][found] + choices[found]]
-        return choices
+        return self._tokens.chosen_states(choices)
 
     def polytope(self, scores: Parts, instance: int) -> Polytope:
         """Unit flow through (token, state) nodes: a variable per first state and per neighbouring pair of states."""
@@ -170,7 +152,7 @@ class Chain:
         checked = check_scores(self, scores)
         first, last = int(self.token_offsets[n]), int(self.token_offsets[n + 1])
         start, stop = int(self.offsets[first]), int(self.offsets[last])
-        states = self._states_of(slice(first, last))
+        states = self._tokens.states(slice(first, last))
         widths = np.diff(self.offsets[first : last + 1])
         if first == last:
             return simplex_polytope(checked.unary, start, widths, [self.n_states**2])
@@ -192,49 +174,9 @@ class Chain:
             factors=checked.factors,
         )
 
-    @property
-    def _kernel_states(self) -> tuple[NDArray[np.int64], bool]:
-        if self.allowed is None:
-            return np.arange(self.n_states), True
-        return self.allowed[1], False
-
-    def _states_of(self, tokens: slice) -> NDArray[np.int64]:
-        """States of the unary parts of a range of tokens."""
-        if self.allowed is None:
-            return np.tile(np.arange(self.n_states), tokens.stop - tokens.start)
-        return self.allowed[1][self.offsets[tokens.start] : self.offsets[tokens.stop]]
-
     def _viterbi(self, given: Inputs) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
         values, counts = np.zeros(self.n_instances), np.zeros(self.factor_shapes[0])
         choices = np.full(self.n_tokens, -1)
-        layout = (self.token_offsets, self.offsets, *self._kernel_states, given.unary, given.factors[0])
+        layout = (self.token_offsets, self.offsets, *self._tokens.kernel_states, given.unary, given.factors[0])
         kernel.max_pass(*layout, given.active, given.weights, values, choices, counts)
         return values, choices, counts
-
-
-def _check_allowed(
-    allowed: tuple[ArrayLike, ArrayLike], n_tokens: int, n_states: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    offsets = as_offsets(allowed[0], "allowed[0] (offsets)", n_tokens)
-    states = as_integers(allowed[1], "allowed[1] (states)")
-    if len(states) != offsets[-1]:
-        raise InvalidInputError(
-            f"allowed[1] (states) must have {offsets[-1]} entries, as its offsets say; got {len(states)}; "
-            "flatten the states token after token"
-        )
-    outside = (states < 0) | (states >= n_states)
-    if outside.any():
-        at = int(np.argmax(outside))
-        raise InvalidInputError(
-            f"allowed[1] (states) must be in 0..{n_states - 1}; got {states[at]} at index {at}; raise n_states or "
-            "drop the state"
-        )
-    falling = np.diff(states) <= 0
-    falling[offsets[1:-1][(offsets[1:-1] > 0) & (offsets[1:-1] < len(states))] - 1] = False
-    if falling.any():
-        at = int(np.argmax(falling)) + 1
-        raise InvalidInputError(
-            f"allowed[1] (states) must increase within a token; got {states[at]} after {states[at - 1]} at index {at}; "
-            "sort each token's states and drop duplicates"
-        )
-    return offsets, states

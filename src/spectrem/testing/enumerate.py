@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from spectrem._validate import as_gamma, as_weights
 from spectrem.exceptions import InvalidInputError
-from spectrem.structures import Alignment, Categorical, Chain, Parts, Product, Structure
+from spectrem.structures import Alignment, Categorical, Chain, Chain2, Parts, Product, Structure
 
 Enumerator = Callable[[Structure, int], Iterable[Parts]]
 """Yields every structure of one instance as an indicator over the parts of the whole batch."""
@@ -38,7 +38,7 @@ class BruteForce(NamedTuple):
 
 
 def enumerate_structures(structure: Structure, instance: int) -> Iterator[Parts]:
-    """Every structure of one instance of a Categorical, Chain, Alignment or Product.
+    """Every structure of one instance of a Categorical, Chain, Chain2, Alignment or Product.
 
     Their number is exponential in the length: for instances of a few positions only.
 
@@ -66,7 +66,7 @@ def enumerate_structures(structure: Structure, instance: int) -> Iterator[Parts]
     """
     if isinstance(structure, Categorical):
         yield from _labels(structure, instance)
-    elif isinstance(structure, Chain):
+    elif isinstance(structure, Chain | Chain2):
         yield from _paths(structure, instance)
     elif isinstance(structure, Alignment):
         yield from _alignments(structure, instance)
@@ -76,8 +76,8 @@ def enumerate_structures(structure: Structure, instance: int) -> Iterator[Parts]
                 yield structure.join(left, right)
     else:
         raise InvalidInputError(
-            f"structure must be a Categorical, Chain, Alignment or Product; got {type(structure).__name__}; pass your "
-            "own enumerator"
+            "structure must be a Categorical, Chain, Chain2, Alignment or Product; got "
+            f"{type(structure).__name__}; pass your own enumerator"
         )
 
 
@@ -149,15 +149,23 @@ def _labels(structure: Categorical, instance: int) -> Iterator[Parts]:
         yield indicator
 
 
-def _paths(structure: Chain, instance: int) -> Iterator[Parts]:
+def _paths(structure: Chain | Chain2, instance: int) -> Iterator[Parts]:
     tokens = range(structure.token_offsets[instance], structure.token_offsets[instance + 1])
     state = structure.columns["tag"]
     for path in itertools.product(*(range(structure.offsets[t], structure.offsets[t + 1]) for t in tokens)):
         indicator = _zeros(structure)
         for k in path:
             indicator.unary[k] = 1.0
-        for before, here in itertools.pairwise(path):
-            indicator.factors[0][state[before], state[here]] += 1.0
+        tags = state[list(path)]
+        if isinstance(structure, Chain):
+            for before, here in itertools.pairwise(tags):
+                indicator.factors[0][before, here] += 1.0
+        else:
+            second, transition = indicator.factors
+            if len(tags) > 1:
+                second[tags[0], tags[1]] += 1.0
+            for three in zip(tags, tags[1:], tags[2:], strict=False):
+                transition[three] += 1.0
         yield indicator
 
 

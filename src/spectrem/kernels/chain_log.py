@@ -1,0 +1,76 @@
+"""Forward-backward of first-order chains in log space, for what the scaled passes lose."""
+
+import math
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _log_sum(terms, gamma):
+    """gamma * log(sum(exp(terms / gamma))); in nats throughout, so that no division by gamma overflows."""
+    top = -np.inf
+    for k in range(len(terms)):
+        top = max(top, terms[k])
+    if top == -np.inf:
+        return top
+    total = 0.0
+    for k in range(len(terms)):
+        total += math.exp((terms[k] - top) / gamma)
+    return top + gamma * math.log(total)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sum_pass(token_offsets, rows, table, row_weights, weights, values, expected, status):
+    """The same as ``chain.sum_pass``, many times slower, for the instances of ``status`` 1."""
+    gamma, transition, n_states, longest = table.gamma, table.transition, len(table.start), 0
+    for n in range(len(status)):
+        if status[n] == 1:
+            longest = max(longest, token_offsets[n + 1] - token_offsets[n])
+    alpha, scale = np.empty((longest, n_states)), np.empty(longest)
+    beta, future, terms = np.empty(n_states), np.empty(n_states), np.empty(n_states)
+    for n in range(len(status)):
+        if status[n] != 1:
+            continue
+        status[n] = 0
+        first, n_tokens = token_offsets[n], token_offsets[n + 1] - token_offsets[n]
+        before, value = table.states[:0], 0.0
+        for t in range(n_tokens):
+            begin, end = table.offsets[rows[first + t]], table.offsets[rows[first + t] + 1]
+            here = table.states if table.dense else table.states[begin:end]
+            for k in range(len(here)):
+                if t == 0:
+                    arriving = table.start_scores[here[k]]
+                else:
+                    for i in range(len(before)):
+                        terms[i] = alpha[t - 1, i] + transition[before[i], here[k]]
+                    arriving = _log_sum(terms[: len(before)], gamma)
+                alpha[t, k] = arriving + table.scores[begin + k]
+            scale[t] = _log_sum(alpha[t, : len(here)], gamma)
+            value += scale[t]
+            if value == -np.inf:
+                break
+            for k in range(len(here)):
+                alpha[t, k] -= scale[t]
+            before = here
+        values[n] = value
+        if value == -np.inf or n_tokens == 0:
+            continue
+        beta[:] = 0.0
+        for t in range(n_tokens - 1, -1, -1):
+            begin, end = table.offsets[rows[first + t]], table.offsets[rows[first + t] + 1]
+            here = table.states if table.dense else table.states[begin:end]
+            if t < n_tokens - 1:
+                for i in range(len(here)):
+                    for k in range(len(before)):
+                        terms[k] = transition[here[i], before[k]] + future[k]
+                        pair = math.exp((alpha[t, i] + terms[k]) / gamma)
+                        expected.transition[here[i], before[k]] += weights[n] * pair
+                    beta[i] = _log_sum(terms[: len(before)], gamma)
+            for k in range(len(here)):
+                posterior = row_weights[n] * math.exp((alpha[t, k] + beta[k]) / gamma)
+                expected.rows[begin + k] += posterior
+                if t == 0:
+                    expected.initial[here[k]] += posterior
+                future[k] = beta[k] + table.scores[begin + k] - scale[t]
+            before = here

@@ -1,0 +1,214 @@
+"""Second-order chains: one state per token, three neighbours scored by one transition tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spectrem._validate import as_gamma
+from spectrem.kernels import chain2_max
+from spectrem.structures._polytopes import path_polytope, simplex_polytope
+from spectrem.structures._ragged import Inputs, check_inputs, check_instance, check_scores, indicators
+from spectrem.structures._tokens import Allowed, Tokens
+from spectrem.structures._trigram import TrigramTable
+from spectrem.structures.parts import Parts
+from spectrem.structures.structure import Polytope
+
+
+@dataclass(frozen=True, eq=False)
+class Chain2:
+    """Sentences whose tokens each take a state, with scores on states and on three neighbouring states.
+
+    The sum pass is forward-backward over pairs of states, the max pass Viterbi [Rabiner1989]; both take time
+    O(n_tokens n_states^3), or the sum of products of three neighbours' numbers of allowed states. Scores of the first
+    and the last state belong in the unary scores of the first and the last token.
+
+    Use when a label depends on the two labels before it: trigram HMM taggers [SmithEisner2004].
+
+    Parameters
+    ----------
+    lengths : array-like of shape (n_instances,), int
+        Tokens of every sentence, >= 0.
+    n_states : int
+        Number of states, >= 1.
+    allowed : tuple of (offsets, states), optional
+        States a token may take: ``states[offsets[t]:offsets[t + 1]]``, increasing, for token t of the batch (flat,
+        sentence after sentence). Default: all.
+
+    Raises
+    ------
+    InvalidInputError
+        If lengths are negative, ``n_states`` < 1, or allowed states are out of range or not increasing.
+
+    Notes
+    -----
+    ``Parts.unary`` holds, token after token, one entry per (allowed) state. Two shared factors: ``second``, shape
+    (n_states, n_states), scores the first two states of a sentence; ``transition``, shape (n_states, n_states,
+    n_states), every three neighbours, indexed [two back, one back, to]. A sentence of one token has its unary scores
+    only. Columns as in `Chain`: ``sentence``, ``token``, ``occurrence``, ``tag``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spectrem.structures import Chain2, Parts
+    >>> alternate = np.log([[[0.5, 0.5], [0.9, 0.1]], [[0.1, 0.9], [0.5, 0.5]]])  # after 0, 1 comes 0; after 1, 0: 1
+    >>> scores = Parts(np.log([0.5, 0.5] * 3), (np.log([[0.1, 0.9], [0.9, 0.1]]), alternate))
+    >>> chain = Chain2([3], n_states=2)
+    >>> chain.decode(scores).tolist()
+    [0, 1, 0]
+    >>> values, marginals = chain.smoothed_max(scores, gamma=1.0)
+    >>> float(np.exp(values[0]).round(12)), marginals.factors[1][0].round(12).tolist()
+    (0.25, [[0.025, 0.025], [0.405, 0.045]])
+    """
+
+    lengths: NDArray[np.int64]
+    n_states: int
+    allowed: Allowed | None
+    _tokens: Tokens
+
+    def __init__(self, lengths: ArrayLike, n_states: int, allowed: tuple[ArrayLike, ArrayLike] | None = None) -> None:
+        tokens = Tokens.checked(lengths, n_states, allowed)
+        for name in ("lengths", "n_states", "allowed"):
+            object.__setattr__(self, name, getattr(tokens, name))
+        object.__setattr__(self, "_tokens", tokens)
+
+    @property
+    def n_instances(self) -> int:
+        """Number of sentences of the batch."""
+        return len(self.lengths)
+
+    @property
+    def n_tokens(self) -> int:
+        """Number of tokens of the batch."""
+        return self._tokens.n_tokens
+
+    @property
+    def n_unary(self) -> int:
+        """Number of (token, allowed state) pairs of the batch."""
+        return int(self.offsets[-1])
+
+    @property
+    def factor_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """The scores of first pairs and of triples."""
+        return ((self.n_states,) * 2, (self.n_states,) * 3)
+
+    @property
+    def token_offsets(self) -> NDArray[np.int64]:
+        """Boundaries of the sentences among the tokens, shape (n_instances + 1,)."""
+        return self._tokens.token_offsets
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Boundaries of the tokens in ``Parts.unary``, shape (n_tokens + 1,)."""
+        return self._tokens.offsets
+
+    @property
+    def instance(self) -> NDArray[np.int64]:
+        """Sentence of every unary part, shape (n_unary,)."""
+        return self._tokens.instance
+
+    @property
+    def columns(self) -> Mapping[str, NDArray]:
+        """The four columns of the class notes, each of shape (n_unary,); built anew at every call."""
+        return self._tokens.columns
+
+    def smoothed_max(
+        self,
+        scores: Parts,
+        gamma: float,
+        *,
+        active: NDArray[np.bool_] | None = None,
+        weights: NDArray[np.float64] | None = None,
+    ) -> tuple[NDArray[np.float64], Parts]:
+        """Values, shape (n_instances,) in nats, and marginals with expected factors; see `Structure.smoothed_max`.
+
+        Among equals at ``gamma == 0``, the lowest last state wins, then the lowest state before it, and before these
+        two the lowest predecessor.
+        """
+        gamma = as_gamma(gamma)
+        given = check_inputs(self, scores, active, weights)
+        if gamma == 0.0:
+            values, choices, factors = self._viterbi(given)
+            return values, Parts(indicators(choices, self.offsets), factors)
+        no_start, (second, transition) = np.zeros(self.n_states), given.factors
+        states, dense = self._tokens.kernel_states
+        table = TrigramTable(self.offsets, states, dense, given.unary, no_start, second, transition, gamma)
+        rows, ones = np.arange(self.n_tokens), np.ones(self.n_instances)
+        values, counts = table.sum_pass(self.token_offsets, rows, given.active, given.weights, ones)
+        return values, Parts(counts.rows, (counts.second, counts.transition))
+
+    def decode(self, scores: Parts) -> NDArray[np.int64]:
+        """Best state of every token, shape (n_tokens,); -1 throughout an impossible sentence."""
+        _, choices, _ = self._viterbi(check_inputs(self, scores))
+        return self._tokens.chosen_states(choices)
+
+    def polytope(self, scores: Parts, instance: int) -> Polytope:
+        """Unit flow through (token, state pair) nodes: a variable per first state, first pair and triple of states."""
+        n = check_instance(self, instance)
+        checked = check_scores(self, scores)
+        first, last = int(self.token_offsets[n]), int(self.token_offsets[n + 1])
+        start, stop = int(self.offsets[first]), int(self.offsets[last])
+        widths, states = np.diff(self.offsets[first : last + 1]), self._tokens.states(slice(first, last))
+        if first == last:
+            return simplex_polytope(checked.unary, start, widths, [self.n_states**2, self.n_states**3])
+        edges = _edges(widths)
+        two_back, one_back, to = (np.where(part >= 0, states[part], -1) for part in edges.parts)
+        pairs = one_back * self.n_states + to
+        return path_polytope(
+            edges.tail,
+            edges.head,
+            n_inner=edges.n_inner,
+            unary_index=np.arange(start, stop),
+            unary_of=edges.parts[2],
+            cells_of=(
+                np.where((one_back >= 0) & (two_back < 0), pairs, -1),
+                np.where(two_back >= 0, two_back * self.n_states**2 + pairs, -1),
+            ),
+            unary=checked.unary,
+            factors=checked.factors,
+        )
+
+    def _viterbi(
+        self, given: Inputs
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64], tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        values, choices = np.zeros(self.n_instances), np.full(self.n_tokens, -1)
+        seconds, transitions = (np.zeros(shape) for shape in self.factor_shapes)
+        second, transition = given.factors
+        layout = (self.token_offsets, self.offsets, *self._tokens.kernel_states, given.unary, second, transition)
+        chain2_max.max_pass(*layout, given.active, given.weights, values, choices, seconds, transitions)
+        return values, choices, (seconds, transitions)
+
+
+@dataclass(frozen=True)
+class _Edges:
+    """Edges between the nodes of one sentence: nodes of token 0 are its parts, later ones pairs of parts.
+
+    ``parts`` are the parts two back, one back and here of every edge, -1 before the sentence.
+    """
+
+    tail: NDArray[np.int64]
+    head: NDArray[np.int64]
+    parts: NDArray[np.int64]
+    n_inner: int
+
+
+def _edges(widths: NDArray[np.int64]) -> _Edges:
+    # A virtual part -1 before the sentence, twice, makes the first state and the first pair edges like all others.
+    n_parts, n_nodes, n_inner = 0, 0, 0
+    prior = before = np.array([-1])
+    tails: NDArray[np.int64] = np.array([[-1]])
+    found = []
+    for width in widths.tolist():
+        here = n_parts + np.arange(width)
+        heads = n_nodes + np.arange(len(before) * width).reshape(len(before), width)
+        shape = (len(prior), len(before), width)
+        three = (prior[:, None, None], before[:, None], here)
+        columns = (tails[:, :, None], heads, *three)
+        found.append(np.stack([np.broadcast_to(column, shape).ravel() for column in columns]))
+        n_parts, n_inner, n_nodes = n_parts + width, n_nodes, n_nodes + heads.size
+        prior, before, tails = before, here, heads
+    tail, head, *parts = np.concatenate(found, axis=1)
+    return _Edges(tail, head, np.stack(parts), n_inner)

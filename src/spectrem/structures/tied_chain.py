@@ -1,0 +1,149 @@
+"""First-order chains whose tokens take their scores from the rows of one table: the E-step of an HMM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spectrem._validate import as_count, as_gamma, as_integers, as_lengths, as_offsets, as_scores, as_weights
+from spectrem.exceptions import InvalidInputError
+from spectrem.structures._bigram import BigramTable, TiedCounts
+from spectrem.structures._ragged import offsets_of
+from spectrem.structures._tokens import check_states
+
+
+@dataclass(frozen=True, eq=False)
+class TiedChain:
+    """Scores of a first-order chain by row of a table; `Chain.smoothed_max` without a number per token.
+
+    Potentials are computed once, at construction; every batch then needs the working space of some sentences.
+
+    Use when many tokens share their unary scores: HMM taggers, where a row is a word.
+
+    Parameters
+    ----------
+    row_offsets : array-like of shape (n_rows + 1,), int
+        Parts of row r are ``row_offsets[r]:row_offsets[r + 1]``.
+    row_states : array-like of shape (n_row_parts,), int, or None
+        State of every part, increasing within a row. None: every row has all states.
+    n_states : int
+        Number of states, >= 1.
+    row_scores : array-like of shape (n_row_parts,)
+        Nats, -inf for impossible.
+    initial : array-like of shape (n_states,)
+        Nats; added for the first token of a sentence.
+    transition : array-like of shape (n_states, n_states)
+        Nats; for every two neighbours, [from, to].
+    gamma : float
+        Entropy weight, > 0.
+
+    Raises
+    ------
+    InvalidInputError
+        If shapes, states or gamma break these rules.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spectrem.structures import TiedChain
+    >>> rows = np.log([[0.9, 0.1], [0.2, 0.8]])  # p(word | state) of two words
+    >>> half = np.full((2, 2), np.log(0.5))
+    >>> tied = TiedChain([0, 2, 4], None, 2, rows.ravel(), half[0], half, gamma=1.0)
+    >>> values, counts = tied.expected_counts([3, 1], rows=[0, 1, 0, 1])
+    >>> np.exp(values).round(12).tolist(), counts.rows.round(12).tolist()
+    ([0.125, 0.5], [1.8, 0.2, 0.4, 1.6])
+    """
+
+    row_offsets: NDArray[np.int64]
+    row_states: NDArray[np.int64] | None
+    n_states: int
+    gamma: float
+    _table: BigramTable
+
+    def __init__(
+        self,
+        row_offsets: ArrayLike,
+        row_states: ArrayLike | None,
+        n_states: int,
+        row_scores: ArrayLike,
+        initial: ArrayLike,
+        transition: ArrayLike,
+        gamma: float,
+    ) -> None:
+        n = as_count(n_states, "n_states", minimum=1)
+        offsets = as_integers(row_offsets, "row_offsets")
+        offsets = as_offsets(offsets, "row_offsets", max(len(offsets) - 1, 0))
+        states = None if row_states is None else check_states(offsets, row_states, n, "row_states", "row")
+        if states is None and (np.diff(offsets) != n).any():
+            raise InvalidInputError(
+                f"row_offsets must give every row {n} parts when row_states is None; got rows of "
+                f"{np.unique(np.diff(offsets)).tolist()}; pass the states of every part"
+            )
+        gamma = as_gamma(gamma)
+        if gamma == 0.0:
+            raise InvalidInputError(
+                "gamma must be > 0 for expected counts; got 0; use Chain.smoothed_max for the best sequence"
+            )
+        table = BigramTable(
+            offsets,
+            np.arange(n) if states is None else states,
+            states is None,
+            as_scores(row_scores, "row_scores", (int(offsets[-1]),)),
+            as_scores(initial, "initial", (n,)),
+            as_scores(transition, "transition", (n, n)),
+            gamma,
+        )
+        table.prepare()
+        for name, value in (
+            ("row_offsets", offsets),
+            ("row_states", states),
+            ("n_states", n),
+            ("gamma", gamma),
+            ("_table", table),
+        ):
+            object.__setattr__(self, name, value)
+
+    def expected_counts(
+        self, lengths: ArrayLike, rows: ArrayLike, weights: ArrayLike | None = None
+    ) -> tuple[NDArray[np.float64], TiedCounts]:
+        """Smoothed max of every sentence and the expected counts behind the tables.
+
+        Parameters
+        ----------
+        lengths : array-like of shape (n_instances,), int
+            Tokens of every sentence, >= 0.
+        rows : array-like of shape (n_tokens,), int
+            Row of every token, sentence after sentence.
+        weights : array-like of shape (n_instances,), optional
+            Multiply the counts of a sentence, not its value.
+
+        Returns
+        -------
+        values : ndarray of shape (n_instances,)
+            Nats; 0 for an empty sentence, -inf for an impossible one.
+        counts : TiedCounts
+            ``rows``, ``initial`` and ``transition`` in the shapes of the tables.
+
+        Raises
+        ------
+        InvalidInputError
+            If there are not as many rows as tokens, or a row is out of range.
+        """
+        token_offsets = offsets_of(as_lengths(lengths, "lengths"))
+        numbers, n_rows = as_integers(rows, "rows"), len(self.row_offsets) - 1
+        if len(numbers) != token_offsets[-1]:
+            raise InvalidInputError(
+                f"rows must have {token_offsets[-1]} entries, the sum of lengths; got {len(numbers)}; give every token "
+                "its row"
+            )
+        outside = (numbers < 0) | (numbers >= n_rows)
+        if outside.any():
+            at = int(np.argmax(outside))
+            raise InvalidInputError(
+                f"rows must be in 0..{n_rows - 1}; got {numbers[at]} at index {at}; add a row for unknown words"
+            )
+        n_instances = len(token_offsets) - 1
+        weight = as_weights(weights, n_instances)
+        return self._table.sum_pass(token_offsets, numbers, np.ones(n_instances, np.bool_), weight, weight)

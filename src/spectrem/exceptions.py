@@ -10,7 +10,12 @@ class InvalidInputError(SpectremError, ValueError):
 
 
 class InfeasibleConstraintError(SpectremError, ValueError):
-    """No distribution meets the constraints; the message names the rows that conflict."""
+    """No distribution meets the constraints; the message names the rows that conflict.
+
+    ``rows`` holds their numbers among the rows of the batch, where they are known.
+    """
+
+    rows: tuple[int, ...] = ()
 
 
 class NotFittedError(SpectremError, ValueError, AttributeError):

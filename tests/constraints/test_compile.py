@@ -9,6 +9,7 @@ from spectrem.constraints import (
     agreement,
     compile_constraints,
     compile_corpus,
+    compile_shards,
     fertility,
     linear,
     max_over,
@@ -40,6 +41,9 @@ SHARDS = ((3, 2), (0, 3, 2), (4,))
         max_over("sentence", E[VERB].per("word")).penalty(1),
         max_over("token", E[VERB] - 0.1).penalty(1),
         max_over("token", E[VERB].per("sentence", "tag")).penalty(1),
+        E[VERB] <= 0.2 * E.count(..., each="occurrence"),
+        (E[VERB] >= 0.2 * E.count(VERB | (part("tag") == "ADJ"), each="occurrence") - 1).per("word"),
+        (E[~part("tag").allowed_by(part("word"), {"a": ["ADJ"], "walk": ["VERB", "NOUN"]})] <= 0).per("word"),
     ],
     ids=repr,
 )
@@ -274,6 +278,9 @@ def test_linear_does_not_change_the_matrix_it_is_given():
         max_over("occurrence", E[...].per("word", "tag")).penalty(32),
         max_over("sentence", E[VERB].per("word")).penalty(1),
         (E[...] <= 1).per("sentence"),
+        E[VERB] >= 0.1 * E.count(..., each="occurrence"),
+        E[part("word_frequency") >= 4] <= 2,
+        max_over("occurrence", E[part("word_frequency") >= 4].per("word", "tag")).penalty(2),
     ],
     ids=repr,
 )
@@ -301,11 +308,44 @@ def test_shards_together_equal_one_batch(make_tagging, constraint):
             assert np.array_equal(rows.blocks[0].slack_group, whole.blocks[0].slack_group)
             for name, values in whole.blocks[0].keys.items():
                 assert np.array_equal(rows.blocks[0].keys[name], values)
+        compiled = compile_shards(constraint, shards, [{"word": word} for word in words])
+        assert np.allclose(compiled.bounds, whole.bounds)
+        for rows, own in zip(parts, compiled.shards, strict=True):
+            assert np.array_equal(rows.matrix.toarray()[own.present], own.matrix.toarray())
+            assert rows.matrix.nnz == own.matrix.nnz
+            assert not len(own.inside.bounds)
     else:
         assert np.array_equal(sp.block_diag([rows.matrix for rows in parts]).toarray(), whole.matrix.toarray())
         assert np.concatenate([rows.blocks[0].keys["sentence"] for rows in parts]).tolist() == (
             whole.blocks[0].keys["sentence"].tolist()
         )
+
+
+def test_counts_over_the_corpus_take_instances_by_weight(make_tagging):
+    shards, weights = [make_tagging((3, 2)), make_tagging((1,))], [np.array([2.0, 0.5]), np.array([3.0])]
+    constraints = [E[VERB] >= 0.1 * E.count(..., each="occurrence"), (E[VERB] >= E.count(VERB)).per("sentence")]
+    compiled = compile_shards(constraints, shards, weights=weights)
+    assert compiled.bounds.tolist() == pytest.approx([-0.1 * (2 * 3 + 0.5 * 2 + 3)])
+    assert [rows.inside.bounds.tolist() for rows in compiled.shards] == [[-3], []]
+
+
+def test_lists_inside_lists(sentences):
+    nested = [[E[VERB] <= 1, (E[...] <= 9).per("sentence")], (E[VERB] >= 0.5,)]
+    assert len(compile_constraints(nested, sentences).blocks) == 3
+
+
+def test_frequencies_count_occurrences_of_the_corpus(make_tagging, make_structure):
+    shards = [make_tagging((2,)), make_tagging((2, 1))]
+    extra = [{"word": ["a", "b"]}, {"word": ["a", "a", "c"]}]
+    rows = compile_corpus(E[part("word_frequency")] <= 1, shards, extra)
+    assert [shard.matrix.toarray()[0].tolist() for shard in rows] == [[3, 3, 1, 1], [3, 3, 3, 3, 3, 3, 1, 1]]
+    own = compile_constraints(E[part("word_frequency")] <= 1, shards[0], {**extra[0], "word_frequency": [7, 5]})
+    assert own.matrix.data.tolist() == [7, 7, 5, 5]
+    labels = make_structure(2, np.array([0, 0, 1]), {"instance": np.array([0, 0, 1]), "label": np.array([0, 1, 0])})
+    with pytest.raises(InvalidInputError, match="no column 'label_frequency', and the structure has no occurrences to"):
+        compile_constraints(E[part("label_frequency")] <= 1, labels)
+    with pytest.raises(InvalidInputError, match="there is no column 'form_frequency'"):
+        compile_constraints(E[part("form_frequency")] <= 1, shards[0])
 
 
 def test_own_rows_over_shards_need_the_same_bounds(make_tagging):
@@ -347,9 +387,19 @@ def test_errors(sentences, constraint, message):
         compile_constraints([constraint], sentences, extra)
 
 
-def test_extra_columns_do_not_hide_the_structures(sentences):
-    with pytest.raises(InvalidInputError, match="extra_columns: 'tag' is a column of the structure; choose another"):
-        compile_constraints(E[VERB] <= 1, sentences, {"tag": np.zeros(4)})
+def test_extra_columns_take_the_place_of_the_structures(sentences):
+    names = np.where(sentences.columns["tag"] == "VERB", "V", "other")
+    rows = check_constraint((E[part("tag") == "V"] <= 1).per("sentence"), sentences, {"tag": names})
+    assert rows.matrix.sum() == 5
+    numbered = check_constraint((E[VERB] <= 1).per("sentence"), sentences, {"sentence": [12, 10, 11, 7]})
+    assert numbered.blocks[0].scope == "instance"
+    assert row_text(numbered, 0) == f"{numbered.blocks[0].name!r} in sentence 10"
+    for name, values in (("sentence", [12, 12, 10, 7]), ("occurrence", np.arange(6) // 2)):
+        with pytest.raises(InvalidInputError, match=f"extra column '{name}' takes the place of .* must number the"):
+            compile_constraints(E[VERB] <= 1, sentences, {name: values})
+
+
+def test_shards_come_in_numbers_as_they_should(sentences):
     with pytest.raises(InvalidInputError, match="one or more structures and as many extra_columns, got 0 and 0"):
         compile_corpus(E[VERB] <= 1, [])
     with pytest.raises(InvalidInputError, match="got 1 and 2; give one of each per shard"):

@@ -34,7 +34,7 @@ def test_a_row_out_of_reach_is_named_with_its_keys(gamma):
     with pytest.raises(
         InfeasibleConstraintError,
         match=r"'one verb per sentence': no feasible q in sentence 12: its possible parts reach 0 to 0, "
-        r"and the row demands <= -0.5; relax the bound, give the constraint slack",
+        r"and the row demands >= 0.5; relax the bound, give the constraint slack",
     ):
         project(structure, scores, rows, gamma)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from toy_models import Tagger, TaggerParams, TaggerStats, perturb, random_params, random_shards
 
+from spectrem.exceptions import InvalidInputError
 from spectrem.structures import Parts
 from spectrem.testing import check_model
 
@@ -22,6 +23,16 @@ def check(model, **options):
 
 def test_a_right_model_passes():
     check(Tagger())
+
+
+class ColumnOfAnotherLength(Tagger):
+    def columns(self, shard):
+        return {"word": np.zeros(len(shard.tokens) + 1)}
+
+
+def test_columns_must_fit():
+    with pytest.raises(InvalidInputError, match=r"extra column 'word' has .* values, and the batch has"):
+        check(ColumnOfAnotherLength())
 
 
 class Smoothed(Tagger):

@@ -71,6 +71,9 @@ class Tagger:
             np.divide(c, t, out=old.copy(), where=t > 0) for c, t, old in zip(counts, totals, params, strict=True)
         ))  # fmt: skip
 
+    def columns(self, shard):
+        return {}
+
     def weights(self, shard):
         return shard.weights
 

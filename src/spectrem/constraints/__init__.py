@@ -1,17 +1,20 @@
 """The constraint language and the sparse rows it compiles to."""
 
 from spectrem.constraints.columns import Column, part
-from spectrem.constraints.compile import compile_constraints, compile_corpus
+from spectrem.constraints.compile import compile_constraints, compile_corpus, compile_shards
 from spectrem.constraints.constraint import Constraint, CustomConstraint, LinearConstraint, MaxOver, linear, max_over
 from spectrem.constraints.expectation import E, Expectation
-from spectrem.constraints.rows import Block, Norm, Rows, Slack
+from spectrem.constraints.rows import Block, CorpusRows, Norm, Rows, ShardRows, Slack
 from spectrem.constraints.shortcuts import agreement, fertility
+from spectrem.constraints.tags import at_least, at_most, dictionary_in_expectation, sparsity, tag_proportions
 from spectrem.constraints.text import row_text
+from spectrem.constraints.values import check_values
 
 __all__ = [
     "Block",
     "Column",
     "Constraint",
+    "CorpusRows",
     "CustomConstraint",
     "E",
     "Expectation",
@@ -19,13 +22,21 @@ __all__ = [
     "MaxOver",
     "Norm",
     "Rows",
+    "ShardRows",
     "Slack",
     "agreement",
+    "at_least",
+    "at_most",
+    "check_values",
     "compile_constraints",
     "compile_corpus",
+    "compile_shards",
+    "dictionary_in_expectation",
     "fertility",
     "linear",
     "max_over",
     "part",
     "row_text",
+    "sparsity",
+    "tag_proportions",
 ]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem.constraints.groups import distinct
 from spectrem.exceptions import InvalidInputError
 
 Scalar = str | bool | int | float
@@ -25,7 +26,19 @@ _COMPARISONS = {
     ">=": operator.ge,
 }
 _ARITHMETIC = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
-_BINDING = {"part": 9, "isin": 9, "~": 8, "negative": 8, "*": 7, "/": 7, "+": 6, "-": 6, "&": 5, "|": 4}
+_BINDING = {
+    "part": 9,
+    "isin": 9,
+    "allowed_by": 9,
+    "~": 8,
+    "negative": 8,
+    "*": 7,
+    "/": 7,
+    "+": 6,
+    "-": 6,
+    "&": 5,
+    "|": 4,
+}
 _BINDING |= dict.fromkeys(_COMPARISONS, 3)
 
 
@@ -39,7 +52,7 @@ class Column:
     Attributes
     ----------
     operation : str
-        ``"part"``, ``"isin"``, ``"negative"`` or the operator's sign.
+        ``"part"``, ``"isin"``, ``"allowed_by"``, ``"negative"`` or the operator's sign.
     operands : tuple
         Expressions and plain values; for ``"part"`` the column's name.
 
@@ -127,6 +140,35 @@ class Column:
             values = sorted(values)
         return Column("isin", (self, tuple(plain(value) for value in values)))
 
+    def allowed_by(self, key: Column, dictionary: Mapping[Scalar, Iterable[Scalar]]) -> Column:
+        """Whether the value is listed in a dictionary under another column's value, or that value is no entry.
+
+        Raises
+        ------
+        InvalidInputError
+            If ``key`` is no column, or ``dictionary`` no mapping from numbers or text to collections of them.
+
+        Examples
+        --------
+        >>> part("tag").allowed_by(part("word"), {"run": ["VERB", "NOUN"]})
+        part("tag").allowed_by(part("word"), {"run": ["NOUN", "VERB"]})
+        """
+        if not isinstance(key, Column) or not isinstance(dictionary, Mapping):
+            raise InvalidInputError(
+                'allowed_by takes a column and a dictionary, as in allowed_by(part("word"), {"run": ["VERB"]}), '
+                f"got {key!r} and {type(dictionary).__name__}"
+            )
+        entries = []
+        for entry, values in dictionary.items():
+            if isinstance(values, str):
+                raise InvalidInputError(
+                    f"allowed_by: the entry {entry!r} of the dictionary must list values, got "
+                    f"the text {quote(values)}; write [...] around it"
+                )
+            listed = sorted({plain(value) for value in values}, key=lambda value: (isinstance(value, str), value))
+            entries.append((plain(entry), tuple(listed)))
+        return Column("allowed_by", (self, key, tuple(entries)))
+
     def _with(self, operation: str, other: object) -> Column:
         return Column(operation, (self, other if isinstance(other, Column) else plain(other)))
 
@@ -146,6 +188,10 @@ class Column:
         first = _operand_text(self.operands[0], binding)
         if self.operation == "isin":
             return f"{first}.isin([{', '.join(literal_text(value) for value in self.operands[1])}])"
+        if self.operation == "allowed_by":
+            lists = ((literal_text(entry), map(literal_text, values)) for entry, values in self.operands[2])
+            entries = ", ".join(f"{entry}: [{', '.join(values)}]" for entry, values in lists)
+            return f"{first}.allowed_by({self.operands[1]!r}, {{{entries}}})"
         if self.operation in ("~", "negative"):
             return f"{'~' if self.operation == '~' else '-'}{first}"
         if self.operation in _COMPARISONS:
@@ -215,7 +261,12 @@ def evaluate(expression: Column, lookup: Callable[[str], NDArray]) -> NDArray:
         values = evaluate(expression.operands[0], lookup)
         for value in expression.operands[1]:
             _check_comparable(expression, values, value)
-        return np.isin(values, np.array(expression.operands[1]))
+        if values.dtype.kind != "U":
+            return np.isin(values, np.array(expression.operands[1]))
+        wanted, (found, code) = set(expression.operands[1]), distinct(values)
+        return np.array([value in wanted for value in found.tolist()], np.bool_)[code]
+    if operation == "allowed_by":
+        return _allowed(expression, *(evaluate(operand, lookup) for operand in expression.operands[:2]))
     arguments = [evaluate(o, lookup) if isinstance(o, Column) else o for o in expression.operands]
     if operation in _COMPARISONS:
         _check_comparable(expression, *arguments)
@@ -260,6 +311,21 @@ def quote(text: str) -> str:
 def literal_text(value: Scalar) -> str:
     """A plain value as source text."""
     return quote(value) if isinstance(value, str) else repr(value)
+
+
+def _allowed(expression: Column, values: NDArray, keys: NDArray) -> NDArray[np.bool_]:
+    dictionary = dict(expression.operands[2])
+    for column, used in ((keys, dictionary), (values, set().union(*dictionary.values()))):
+        for kind in {isinstance(value, str): value for value in used}.values():
+            _check_comparable(expression.operands[0], column, kind)
+    (found, code), (entries, entry_code) = distinct(values), distinct(keys)
+    number = {value: n for n, value in enumerate(found.tolist())}
+    table = np.ones((len(entries), len(found)), np.bool_)
+    for row, entry in enumerate(entries.tolist()):
+        if entry in dictionary:
+            table[row] = False
+            table[row, [number[value] for value in dictionary[entry] if value in number]] = True
+    return table[entry_code, code]
 
 
 def _operand_text(operand: Column | Scalar, binding: int) -> str:

@@ -11,12 +11,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from spectrem.constraints.columns import Column, evaluate
+from spectrem.constraints.columns import Column, column_names, evaluate
 from spectrem.constraints.constraint import Constraint, LinearConstraint
-from spectrem.constraints.expectation import Expectation
-from spectrem.constraints.groups import NO_GROUP, number_groups
+from spectrem.constraints.expectation import Expectation, Term
+from spectrem.constraints.groups import NO_GROUP, Key, KeyColumns, as_key, join_keys, number_groups, numbers_of
 from spectrem.constraints.rows import Slack
-from spectrem.constraints.table import PartTable
+from spectrem.constraints.table import PartTable, counted_column
 from spectrem.exceptions import InvalidInputError
 
 Scope = Literal["instance", "corpus"]
@@ -41,22 +41,31 @@ class Draft:
     counts: NDArray[np.float64]
     row_instance: NDArray[np.int64]
     side: NDArray[np.int64]
-    keys: dict[str, NDArray]
+    keys: dict[str, Key]
 
 
 @dataclass(frozen=True)
 class BlockRows:
-    """The finished rows of one constraint in one shard."""
+    """The finished rows of one constraint, over one shard or several.
+
+    Attributes
+    ----------
+    matrices : tuple of csr_array of shape (n_present, n_unary)
+        Of every shard, the rows that are present there.
+    present : tuple of ndarray of shape (n_present,), int64
+        Which of the ``n_rows`` rows those are, increasing.
+    """
 
     name: str
     equality: bool
     scope: Scope
     slack: Slack | None
-    matrix: sp.csr_array
     bounds: NDArray[np.float64]
     row_instance: NDArray[np.int64]
     slack_group: NDArray[np.int64]
-    keys: dict[str, NDArray]
+    keys: KeyColumns
+    matrices: tuple[sp.csr_array, ...]
+    present: tuple[NDArray[np.int64], ...]
 
 
 def draft_constraint(constraint: Constraint, table: PartTable) -> Draft:
@@ -90,7 +99,7 @@ def draft_constraint(constraint: Constraint, table: PartTable) -> Draft:
         counts=_joined([counts for *_, counts in compiled]),
         row_instance=_joined([instance] * n),
         side=np.repeat(np.arange(n), len(first)),
-        keys={name: _joined([columns[name][first]] * n) for name in (*constraint.groups, *over)},
+        keys={name: join_keys([as_key(columns[name][first])] * n) for name in (*constraint.groups, *over)},
     )
 
 
@@ -122,11 +131,19 @@ def draft_linear(constraint: LinearConstraint, table: PartTable) -> Draft:
     )
 
 
-def finish(drafts: Sequence[Draft]) -> list[BlockRows]:
+def derived_columns(constraint: Constraint) -> set[str]:
+    """Columns whose frequencies a constraint may ask for by a name like ``"word_frequency"``."""
+    sides = [side for side in (constraint.expression, constraint.lower, constraint.upper) if side is not None]
+    weights = [term.weight for side in sides for term in side.terms if isinstance(term.weight, Column)]
+    names = set(constraint.groups).union(*map(column_names, weights))
+    return {counted for name in names if (counted := counted_column(name)) is not None}
+
+
+def finish(drafts: Sequence[Draft]) -> BlockRows:
     """Match the rows of all shards by side and keys, add up their counts, and drop rows that always hold."""
     head = drafts[0]
     sizes = np.array([len(draft.constant) for draft in drafts])
-    keys = {name: _joined([draft.keys[name] for draft in drafts]) for name in head.keys}
+    keys = {name: join_keys([draft.keys[name] for draft in drafts]) for name in head.keys}
     constant = _joined([draft.constant for draft in drafts])
     counts = _joined([draft.counts for draft in drafts])
     row_instance = _joined([draft.row_instance for draft in drafts])
@@ -136,7 +153,7 @@ def finish(drafts: Sequence[Draft]) -> list[BlockRows]:
         if not head.droppable and any(not np.array_equal(draft.constant, head.constant) for draft in drafts):
             raise InvalidInputError(f"{head.name!r}: rows over the corpus need the same bounds b in every shard")
         side = np.concatenate([draft.side for draft in drafts])
-        row, first = number_groups([side, *keys.values()], len(side))
+        row, first = number_groups([side, *map(numbers_of, keys.values())], len(side))
         keys = {name: values[first] for name, values in keys.items()}
         constant, row_instance = constant[first], row_instance[first]
         counts = np.bincount(row, weights=counts, minlength=len(first))
@@ -145,29 +162,42 @@ def finish(drafts: Sequence[Draft]) -> list[BlockRows]:
     kept = np.ones(len(bounds), dtype=np.bool_)
     if head.droppable:
         kept = (entries > 0) | ((bounds != 0) if head.equality else (bounds < 0))
+    number = np.cumsum(kept) - 1
     if not kept.all():
         keys = {name: values[kept] for name, values in keys.items()}
         bounds, row_instance = bounds[kept], row_instance[kept]
     groups = (
-        [keys[name] for name in head.group_columns]
+        [numbers_of(keys[name]) for name in head.group_columns]
         if head.group_columns
         else ([row_instance] if head.scope == "instance" else [])
     )
     slack_group, _ = number_groups(groups, len(bounds))
-    return [
-        BlockRows(
-            name=head.name,
-            equality=head.equality,
-            scope=head.scope,
-            slack=head.slack,
-            matrix=_spread_rows(draft.matrix, rows, kept),
-            bounds=bounds,
-            row_instance=row_instance,
-            slack_group=slack_group,
-            keys=keys,
-        )
+    shards = [
+        _present(draft.matrix, rows, kept, number)
         for draft, rows in zip(drafts, np.split(row, np.cumsum(sizes)[:-1]), strict=True)
     ]
+    return BlockRows(
+        name=head.name,
+        equality=head.equality,
+        scope=head.scope,
+        slack=head.slack,
+        bounds=bounds,
+        row_instance=row_instance,
+        slack_group=slack_group,
+        keys=KeyColumns(keys),
+        matrices=tuple(matrix for matrix, _ in shards),
+        present=tuple(rows for _, rows in shards),
+    )
+
+
+def spread_rows(matrix: sp.csr_array, rows: NDArray[np.int64], n_rows: int) -> sp.csr_array:
+    """A matrix of ``n_rows`` rows: those of ``matrix`` at ``rows``, which increase, and empty ones."""
+    if len(rows) == n_rows:
+        return matrix
+    sizes = np.zeros(n_rows, dtype=matrix.indptr.dtype)
+    sizes[rows] = np.diff(matrix.indptr)
+    indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(matrix.indptr.dtype)
+    return sp.csr_array((matrix.data, matrix.indices, indptr), shape=(n_rows, matrix.shape[1]))
 
 
 def _side(
@@ -180,7 +210,10 @@ def _side(
     for term in side.terms:
         values = np.multiply(_weights(term.weight, constraint, table), term.coefficient, dtype=np.float64)
         if term.kind == "count":
-            counts -= np.bincount(group[in_group], weights=values[in_group], minlength=n_groups)
+            counted = _counted(term, values, table, group)
+            if table.weights is not None and table.instance_column not in constraint.groups:
+                values = values * table.weights[table.structure.instance]
+            counts -= np.bincount(group[counted], weights=values[counted], minlength=n_groups)
         else:
             weights += values
     part = np.flatnonzero((weights != 0) & in_group)
@@ -188,6 +221,15 @@ def _side(
         place = group[part].astype(np.int32), part.astype(np.int32)
         return sp.csr_array(sp.coo_array((weights[part], place), shape).tocsr()), -side.constant, counts
     return sp.csr_array(sp.coo_array((weights[part], (group[part], part)), shape).tocsr()), -side.constant, counts
+
+
+def _counted(term: Term, values: NDArray, table: PartTable, group: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Parts that a count adds up: all that belong to a group, or of each value of a column the first that counts."""
+    if term.each is None:
+        return np.flatnonzero(group != NO_GROUP)
+    inside = np.flatnonzero((group != NO_GROUP) & (values != 0))
+    _, first = number_groups([group[inside], table.column(term.each)[inside]], len(inside))
+    return inside[first]
 
 
 def _weights(weight: Column | EllipsisType, constraint: Constraint, table: PartTable) -> NDArray:
@@ -237,11 +279,11 @@ def _joined(arrays: list[NDArray]) -> NDArray:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
-def _spread_rows(matrix: sp.csr_array, rows: NDArray[np.int64], kept: NDArray[np.bool_]) -> sp.csr_array:
-    """Row r of ``matrix`` becomes row ``rows[r]`` (increasing); then only ``kept`` rows, the others being empty."""
-    if len(rows) == len(kept) and kept.all():
-        return matrix
-    sizes = np.zeros(len(kept), dtype=matrix.indptr.dtype)
-    sizes[rows] = np.diff(matrix.indptr)
-    indptr = np.concatenate([[0], np.cumsum(sizes[kept])]).astype(matrix.indptr.dtype)
-    return sp.csr_array((matrix.data, matrix.indices, indptr), shape=(int(kept.sum()), matrix.shape[1]))
+def _present(
+    matrix: sp.csr_array, rows: NDArray[np.int64], kept: NDArray[np.bool_], number: NDArray[np.int64]
+) -> tuple[sp.csr_array, NDArray[np.int64]]:
+    """Rows of a shard that are kept and have entries, and their numbers among the kept ones."""
+    there = kept[rows] & (np.diff(matrix.indptr) > 0)
+    if there.all():
+        return matrix, number[rows]
+    return sp.csr_array(matrix[np.flatnonzero(there)]), number[rows[there]]

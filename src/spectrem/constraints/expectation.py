@@ -25,11 +25,14 @@ class Term:
     kind : {"expectation", "count"}
     weight : Column or Ellipsis
         A condition, or a number per part; ``...`` is 1 on every part.
+    each : str or None
+        Of a count: parts with the same value of this column count once together.
     """
 
     coefficient: float
     kind: Literal["expectation", "count"]
     weight: Column | EllipsisType
+    each: str | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -158,10 +161,10 @@ class Expectation:
     def __repr__(self) -> str:
         text = ""
         for term in self.terms:
-            name = "E.count({})" if term.kind == "count" else "E[{}]"
-            text += _signed(
-                term.coefficient, bool(text), name.format("..." if term.weight is ... else repr(term.weight))
-            )
+            weight = "..." if term.weight is ... else repr(term.weight)
+            each = "" if term.each is None else f", each={quote(term.each)}"
+            name = f"E.count({weight}{each})" if term.kind == "count" else f"E[{weight}]"
+            text += _signed(term.coefficient, bool(text), name)
         if self.constant or not text:
             text += _signed(self.constant, bool(text), "")
         if not self.groups:
@@ -185,9 +188,23 @@ class ExpectationOperator:
     def __getitem__(self, weight: Column | EllipsisType) -> Expectation:
         return Expectation((Term(1, "expectation", _weight(weight, "E[...]")),))
 
-    def count(self, weight: Column | EllipsisType) -> Expectation:
-        """Number of parts that meet a condition (or the sum of weights), whatever q is."""
-        return Expectation((Term(1, "count", _weight(weight, "E.count(...)")),))
+    def count(self, weight: Column | EllipsisType, *, each: str | None = None) -> Expectation:
+        """Number of parts that meet a condition (or the sum of weights), whatever q is.
+
+        In corpus scope, parts count by the weight of their instance, as they do in expectations. ``each`` counts the
+        parts that have the same value of a column once: ``E.count(..., each="occurrence")`` is the number of tokens.
+
+        Examples
+        --------
+        >>> from spectrem.constraints import E, part
+        >>> E[part("tag") == "VERB"] >= 0.1 * E.count(..., each="occurrence")
+        E[part("tag") == "VERB"] >= 0.1 * E.count(..., each="occurrence")
+        """
+        if each is not None and not isinstance(each, str):
+            raise InvalidInputError(
+                f'E.count: each must be the name of a column, got {each!r}; write each="occurrence"'
+            )
+        return Expectation((Term(1, "count", _weight(weight, "E.count(...)"), each),))
 
     def __repr__(self) -> str:
         return "E"

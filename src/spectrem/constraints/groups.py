@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,8 +80,26 @@ def _codes(column: NDArray) -> tuple[NDArray[np.int64], int]:
             return (codes - low if low else codes), high - low + 1
     # Runs of equal values are common (a direction, a sentence's label), so sort only their heads.
     starts = np.flatnonzero(np.concatenate([[True], column[1:] != column[:-1]]))
-    values, codes = np.unique(column[starts], return_inverse=True)
-    return np.repeat(codes.astype(np.int64), np.diff(starts, append=len(column))), len(values)
+    values, codes = distinct(column[starts])
+    return np.repeat(codes, np.diff(starts, append=len(column))), len(values)
+
+
+def distinct(column: NDArray) -> tuple[NDArray, NDArray[np.int64]]:
+    """The distinct values of a column in increasing order, and which of them each entry is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> distinct(np.array(["b", "a", "b"]))
+    (array(['a', 'b'], dtype='<U1'), array([1, 0, 1]))
+    """
+    if column.dtype.kind != "U":
+        values, codes = np.unique(column, return_inverse=True)
+        return values, codes.astype(np.int64)
+    listed = column.tolist()  # hashing text is many times faster than sorting it
+    found = sorted(set(listed))
+    number = {value: code for code, value in enumerate(found)}
+    return np.array(found, column.dtype), np.fromiter(map(number.__getitem__, listed), np.int64, len(listed))
 
 
 def _dense(key: NDArray[np.int64], span: int) -> tuple[NDArray[np.int64], int]:
@@ -93,3 +113,80 @@ def _dense(key: NDArray[np.int64], span: int) -> tuple[NDArray[np.int64], int]:
     if number[-1] == span:
         return key, span
     return number[key].astype(np.int64) - 1, int(number[-1])
+
+
+@dataclass(frozen=True)
+class Coded:
+    """A column of text as numbers of its distinct values: a few bytes per entry, however long the text.
+
+    Attributes
+    ----------
+    values : ndarray
+        Distinct, increasing.
+    codes : ndarray of int32
+    """
+
+    values: NDArray
+    codes: NDArray[np.int32]
+
+    def __getitem__(self, index: Any) -> Coded:
+        return Coded(self.values, self.codes[index])
+
+    def decode(self) -> NDArray:
+        """The column itself."""
+        return self.values[self.codes]
+
+
+Key = NDArray | Coded
+
+
+def as_key(column: NDArray) -> Key:
+    """A column in the form in which rows keep it: text by numbers."""
+    if column.dtype.kind != "U":
+        return column
+    values, codes = distinct(column)
+    return Coded(values, codes.astype(np.int32))
+
+
+def numbers_of(key: Key) -> NDArray:
+    """Numbers that sort and compare like the column."""
+    return key.codes if isinstance(key, Coded) else key
+
+
+def join_keys(keys: Sequence[Key]) -> Key:
+    """The keys of several shards, one after the other."""
+    if len(keys) == 1:
+        return keys[0]
+    coded = [key for key in keys if isinstance(key, Coded)]
+    if not coded:
+        return np.concatenate([numbers_of(key) for key in keys])
+    values = np.unique(np.concatenate([key.values for key in coded]))
+    return Coded(
+        values, np.concatenate([np.searchsorted(values, key.values).astype(np.int32)[key.codes] for key in coded])
+    )
+
+
+@dataclass(frozen=True)
+class KeyColumns(Mapping[str, NDArray]):
+    """Columns by name, decoded when they are looked at."""
+
+    keys_by_name: dict[str, Key]
+
+    def __getitem__(self, name: str) -> NDArray:
+        key = self.keys_by_name[name]
+        return key.decode() if isinstance(key, Coded) else key
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys_by_name)
+
+    def __len__(self) -> int:
+        return len(self.keys_by_name)
+
+    def pick(self, index: Any) -> KeyColumns:
+        """The same columns of some rows."""
+        return KeyColumns({name: key[index] for name, key in self.keys_by_name.items()})
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the columns, of coded ones without their values."""
+        return sum(numbers_of(key).nbytes for key in self.keys_by_name.values())

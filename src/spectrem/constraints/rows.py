@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -50,7 +51,7 @@ class Block:
     slack : Slack or None
     slack_group : ndarray of shape (stop - start,), int64
         Rows with the same number share one norm; numbers are 0, 1, ... without gaps.
-    keys : dict of name -> ndarray of shape (stop - start,)
+    keys : mapping of name -> ndarray of shape (stop - start,)
         The columns the constraint was grouped by, one value per row.
     """
 
@@ -61,7 +62,7 @@ class Block:
     scope: Literal["instance", "corpus"]
     slack: Slack | None
     slack_group: NDArray[np.int64]
-    keys: dict[str, NDArray]
+    keys: Mapping[str, NDArray]
 
 
 @dataclass(frozen=True)
@@ -81,3 +82,40 @@ class Rows:
     bounds: NDArray[np.float64]
     row_instance: NDArray[np.int64]
     blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True)
+class ShardRows:
+    """What constraints compile to in one shard of a corpus.
+
+    Attributes
+    ----------
+    inside : Rows
+        Those of instance scope.
+    matrix : csr_array of shape (n_present, n_unary)
+        Rows of corpus scope that have an entry in the shard.
+    present : ndarray of shape (n_present,), int64
+        Which rows of ``CorpusRows`` they are, increasing.
+    """
+
+    inside: Rows
+    matrix: sp.csr_array
+    present: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class CorpusRows:
+    """Constraints over a corpus cut into shards; memory is in proportion to the entries, whatever the shards.
+
+    Attributes
+    ----------
+    bounds : ndarray of shape (n_rows,)
+        Of the rows of corpus scope: ``sum over shards of matrix @ mu <= bounds`` or ``==``.
+    blocks : tuple of Block
+        Of the rows of corpus scope.
+    shards : tuple of ShardRows
+    """
+
+    bounds: NDArray[np.float64]
+    blocks: tuple[Block, ...]
+    shards: tuple[ShardRows, ...]

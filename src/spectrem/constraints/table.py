@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,9 +11,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem.constraints.groups import distinct, number_groups
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures.alignment import NULL
 from spectrem.structures.structure import Structure
+
+_FREQUENCY = "_frequency"
 
 
 @dataclass(frozen=True)
@@ -24,32 +28,44 @@ class PartTable:
     structure : Structure
     extra_columns : mapping of name -> array
         One value per part, per instance, or (where the structure has a column ``"occurrence"``) per
-        occurrence; which one is told by the length.
+        occurrence; which one is told by the length. A column named like one of the structure's takes its place.
     first_instance, first_occurrence : int
         Added to the structure's instance column and to ``"occurrence"``, which count from 0 in every shard.
+    frequencies : mapping of name -> counts, or None
+        How often each value of a column occurs in the corpus; None where the batch is the corpus.
+    weights : ndarray of shape (n_instances,) or None
+        Of the instances, for counts over the corpus.
+
+    Notes
+    -----
+    A name like ``"word_frequency"`` that no column has is derived from the column ``"word"``: the number of
+    occurrences in the corpus with the same value.
 
     Raises
     ------
     InvalidInputError
-        If an extra column has the name of one of the structure's.
+        If an extra column takes the place of the instance column or of ``"occurrence"`` but has the same value in two
+        instances or occurrences.
     """
 
     structure: Structure
     extra_columns: Mapping[str, ArrayLike] = field(default_factory=dict)
     first_instance: int = 0
     first_occurrence: int = 0
+    frequencies: Mapping[str, Mapping[object, int]] | None = None
+    weights: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
-        twice = sorted(set(self.extra_columns) & set(self.own))
-        if twice:
-            raise InvalidInputError(f"extra_columns: {twice[0]!r} is a column of the structure; choose another name")
+        for name in {self.instance_column, "occurrence"} & set(self.extra_columns):
+            unit = self.structure.instance if name == self.instance_column else np.asarray(self.own["occurrence"])
+            _check_numbering(name, distinct(self.column(name))[1], unit)
 
     @cached_property
     def own(self) -> Mapping[str, NDArray]:
         """The structure's columns, asked for once since structures may build them anew."""
         return self.structure.columns
 
-    @property
+    @cached_property
     def instance_column(self) -> str:
         """Name of the column that numbers the instances: the structure's first."""
         return next(iter(self.own))
@@ -60,8 +76,17 @@ class PartTable:
         occurrence = self.own.get("occurrence")
         return 0 if occurrence is None or len(occurrence) == 0 else int(occurrence.max()) + 1
 
+    def forget(self) -> None:
+        """Let go of the structure's columns, which are built again when they are asked for."""
+        self.__dict__.pop("own", None)
+
     def is_own(self, name: str) -> bool:
-        return name in self.own
+        """Whether the column is the structure's, and no other took its place."""
+        return name in self.own and name not in self.extra_columns
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a column, not counting derived ones."""
+        return name in self.own or name in self.extra_columns
 
     def column(self, name: str) -> NDArray:
         """Values of a column, shape (n_unary,).
@@ -71,14 +96,34 @@ class PartTable:
         InvalidInputError
             If there is no such column, or a user's column fits no length or several.
         """
-        if self.is_own(name):
+        if name in self.extra_columns:
+            return self._spread(name, as_column(name, self.extra_columns[name]))
+        if name in self.own:
             values = np.asarray(self.own[name])
             first = {"occurrence": self.first_occurrence, self.instance_column: self.first_instance}.get(name, 0)
             return values + first if first else values
-        if name not in self.extra_columns:
-            known = ", ".join(repr(n) for n in [*self.own, *self.extra_columns])
-            raise InvalidInputError(f"there is no column {name!r}; the columns are {known}")
-        return self._spread(name, _typed(name, self.extra_columns[name]))
+        if (counted := counted_column(name)) is not None and self.has(counted):
+            counts = self.count(counted) if self.frequencies is None else self.frequencies[counted]
+            found, code = distinct(self.column(counted))
+            return np.array([counts[value] for value in found.tolist()], np.int64)[code]
+        known = ", ".join(repr(n) for n in [*self.own, *self.extra_columns])
+        raise InvalidInputError(f"there is no column {name!r}; the columns are {known}")
+
+    def count(self, name: str) -> Counter[object]:
+        """How many occurrences of the batch have each value of a column.
+
+        Raises
+        ------
+        InvalidInputError
+            If the structure knows no occurrences.
+        """
+        if "occurrence" not in self.own:
+            raise InvalidInputError(
+                f"there is no column {name + _FREQUENCY!r}, and the structure has no occurrences to count; "
+                "give the column yourself"
+            )
+        _, first = number_groups([np.asarray(self.own["occurrence"])], self.structure.n_unary)
+        return Counter(self.column(name)[first].tolist())
 
     def missing(self, name: str, values: NDArray) -> NDArray[np.bool_] | None:
         """Where a column gives no group: NULL in the structure's own, NaN in a user's."""
@@ -112,7 +157,22 @@ class PartTable:
         return found[0]
 
 
-def _typed(name: str, values: ArrayLike) -> NDArray:
+def counted_column(name: str) -> str | None:
+    """The column whose frequency a derived column gives: ``"word"`` for ``"word_frequency"``."""
+    return name.removesuffix(_FREQUENCY) if name.endswith(_FREQUENCY) else None
+
+
+def count_over(tables: Sequence[PartTable], name: str) -> Counter[object]:
+    """How many occurrences of the corpus have each value of a column."""
+    total: Counter[object] = Counter()
+    for table in tables:
+        total.update(table.count(name))
+        table.forget()
+    return total
+
+
+def as_column(name: str, values: ArrayLike) -> NDArray:
+    """A user's column as numbers, truth values or text of fixed width."""
     array = np.asarray(values)
     if array.ndim != 1:
         raise InvalidInputError(f"extra column {name!r} must have one dimension, got shape {array.shape}")
@@ -127,3 +187,12 @@ def _typed(name: str, values: ArrayLike) -> NDArray:
             "convert it, and replace missing values"
         )
     return array
+
+
+def _check_numbering(name: str, code: NDArray[np.int64], unit: NDArray[np.int64]) -> None:
+    sizes = {len(number_groups(columns, len(unit))[1]) for columns in ([code, unit], [code], [unit])}
+    if len(sizes) > 1:
+        raise InvalidInputError(
+            f"extra column {name!r} takes the place of the structure's own and must number the same things, each with "
+            "a value of its own; choose another name"
+        )

@@ -378,7 +378,7 @@ class WordAligner(BaseEstimator):
         if isinstance(estep, CoupledEStep):
             return estep.posteriors(self.params_, shard, gamma)
         structure, scores = self.model_.scores(self.params_, shard)
-        rows = estep.compile(structure) if self.project else None
+        rows = estep.compile(structure, shard) if self.project else None
         projection = project(structure, scores, rows, gamma, solver=estep.solver)
         return self.model_.cell_masses(shard, projection.marginals)
 

@@ -2,7 +2,7 @@
 
 from spectrem.inference.corpus import CorpusSolution, solve_corpus_dual, split_scopes
 from spectrem.inference.oracle import shift_scores
-from spectrem.inference.project import project
+from spectrem.inference.project import Infeasible, check_infeasible, project
 from spectrem.inference.result import Projection, Status
 from spectrem.inference.solvers.accelerated import Accelerated
 from spectrem.inference.solvers.bracket import Bracket
@@ -10,6 +10,7 @@ from spectrem.inference.solvers.fixed_step import FixedStep
 from spectrem.inference.solvers.linear_program import LinearProgram
 from spectrem.inference.solvers.quasi_newton import QuasiNewton
 from spectrem.inference.solvers.solver import Solution, Solver
+from spectrem.inference.solvers.spectral import Spectral
 from spectrem.inference.solvers.subgradient import Subgradient
 
 __all__ = [
@@ -17,13 +18,16 @@ __all__ = [
     "Bracket",
     "CorpusSolution",
     "FixedStep",
+    "Infeasible",
     "LinearProgram",
     "Projection",
     "QuasiNewton",
     "Solution",
     "Solver",
+    "Spectral",
     "Status",
     "Subgradient",
+    "check_infeasible",
     "project",
     "shift_scores",
     "solve_corpus_dual",

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem.constraints.groups import KeyColumns
 from spectrem.constraints.rows import Block, Rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
 from spectrem.inference.oracle import Evaluation
@@ -34,6 +35,8 @@ class CorpusSolution:
         Nats, with ``b . lambda`` and the slack terms.
     residual : float
     n_evaluations, n_iter : int
+    length : float or None
+        Step of `Spectral`, to start from next time.
     """
 
     multipliers: NDArray[np.float64]
@@ -42,6 +45,7 @@ class CorpusSolution:
     residual: float
     n_evaluations: int
     n_iter: int
+    length: float | None = None
 
 
 class _CorpusDual:
@@ -51,7 +55,7 @@ class _CorpusDual:
         self,
         evaluate: Evaluate,
         bounds: NDArray[np.float64],
-        blocks: tuple[Block, ...],
+        terms: SlackTerms,
         gamma: float,
         norms: NDArray[np.float64],
         support: Callable[[NDArray[np.float64]], float] | None,
@@ -59,9 +63,9 @@ class _CorpusDual:
         n = len(bounds)
         self._evaluate, self._support, self._bounds = evaluate, support, bounds
         self.gamma, self.n_problems, self.n_evaluations = gamma, 1, 0
-        self.row_problem, self.instance_problem = np.zeros(n, np.int64), np.zeros(1, np.int64)
+        self.row_problem, self.instance_problem = terms.row_problem, np.zeros(1, np.int64)
         self.row_weight = np.ones(n)
-        self.terms: SlackTerms = compile_slack(blocks, self.row_problem, 1)
+        self.terms = terms
         self.scale = self.terms.level(1.0 / np.where(norms > 0, norms * norms, 1.0))
         self.size = np.maximum.reduce([np.ones(n), np.abs(bounds), norms])
         self.value = np.nan
@@ -69,7 +73,7 @@ class _CorpusDual:
     def evaluate(self, multipliers: NDArray[np.float64], active: NDArray[np.bool_]) -> Evaluation:
         self.n_evaluations += 1
         total, expectations = self._evaluate(multipliers)
-        if np.isnan(total) or not np.isfinite(expectations).all():
+        if np.isnan(total) or not np.isfinite(expectations.sum()):
             raise InvalidInputError(
                 "evaluate must return finite sums of values and expectations; got NaN or inf; "
                 "look for an instance without any possible structure"
@@ -93,6 +97,7 @@ def solve_corpus_dual(
     gamma: float = 1.0,
     *,
     norms: ArrayLike | None = None,
+    terms: SlackTerms | None = None,
     support: Callable[[NDArray[np.float64]], float] | None = None,
     solver: Solver | None = None,
     start: ArrayLike | None = None,
@@ -119,6 +124,8 @@ def solve_corpus_dual(
     norms : array-like of shape (n_rows,) or None
         Euclidean norm of each row of U over the corpus; levels rows of different size. None takes
         ``sqrt(max(1, |b|))``.
+    terms : SlackTerms or None
+        Of the blocks, where they are known already.
     support : callable or None
         From a direction d to ``sum_i max over structures of -d . U h``; lets an infeasible constraint be proven.
     solver, start, tol, max_iter
@@ -148,7 +155,9 @@ def solve_corpus_dual(
     """
     limits = np.asarray(bounds, np.float64)
     length = np.sqrt(np.maximum(1.0, np.abs(limits))) if norms is None else np.asarray(norms, np.float64)
-    dual = _CorpusDual(evaluate, limits, blocks, gamma, length, support)
+    if terms is None:
+        terms = compile_slack(blocks, np.zeros(len(limits), np.int64), 1)
+    dual = _CorpusDual(evaluate, limits, terms, gamma, length, support)
     if solver is None:
         limit = {} if max_iter is None else {"max_iter": max_iter}
         if gamma == 0:
@@ -173,6 +182,7 @@ def solve_corpus_dual(
         float(solution.residual[0]),
         dual.n_evaluations,
         solution.n_iter,
+        None if solution.length is None else float(solution.length[0]),
     )
 
 
@@ -187,16 +197,22 @@ def split_scopes(rows: Rows) -> tuple[Rows, Rows]:
     >>> len(inside.bounds), len(corpus.bounds)
     (0, 1)
     """
-    return _pick(rows, "instance"), _pick(rows, "corpus")
-
-
-def _pick(rows: Rows, scope: str) -> Rows:
-    blocks, taken, start = [], [np.zeros(0, np.int64)], 0
+    inside = np.ones(len(rows.bounds), np.bool_)
     for block in rows.blocks:
-        if block.scope == scope:
-            size = block.stop - block.start
-            blocks.append(replace(block, start=start, stop=start + size))
-            taken.append(np.arange(block.start, block.stop))
+        inside[block.start : block.stop] = block.scope == "instance"
+    return pick_rows(rows, inside), pick_rows(rows, ~inside)
+
+
+def pick_rows(rows: Rows, wanted: NDArray[np.bool_]) -> Rows:
+    """Some of the rows, with their blocks renumbered; blocks without any are dropped."""
+    blocks, start = [], 0
+    for block in rows.blocks:
+        own = wanted[block.start : block.stop]
+        if size := int(own.sum()):
+            slack_group = np.unique(block.slack_group[own], return_inverse=True)[1].astype(np.int64)
+            keys = block.keys
+            keys = keys.pick(own) if isinstance(keys, KeyColumns) else {name: v[own] for name, v in keys.items()}
+            blocks.append(replace(block, start=start, stop=start + size, slack_group=slack_group, keys=keys))
             start += size
-    index = np.concatenate(taken)
+    index = np.flatnonzero(wanted)
     return Rows(sp.csr_array(rows.matrix[index]), rows.bounds[index], rows.row_instance[index], tuple(blocks))

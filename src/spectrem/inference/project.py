@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem.constraints.rows import Rows
-from spectrem.exceptions import ConvergenceWarning, InvalidInputError
-from spectrem.inference.feasibility import explain_infeasible, refuse_unreachable
+from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
+from spectrem.inference.corpus import pick_rows
+from spectrem.inference.feasibility import drop_rows, drop_unreachable, explain_infeasible, refuse_unreachable
 from spectrem.inference.ilp import solve_integer
 from spectrem.inference.oracle import BatchDual
 from spectrem.inference.result import Projection, Status
@@ -22,6 +25,8 @@ from spectrem.inference.solvers.solver import Solution, Solver
 from spectrem.inference.solvers.subgradient import Subgradient
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Structure
+
+Infeasible = Literal["raise", "skip"]
 
 _MOST_ROWS_OF_A_PROGRAM = 5_000
 
@@ -37,6 +42,7 @@ def project(
     weights: ArrayLike | None = None,
     tol: float = 1e-8,
     max_iter: int | None = None,
+    infeasible: Infeasible = "raise",
 ) -> Projection:
     """Solve the E-step ``max over q of <s, mu> + gamma H(q) - slack`` subject to ``U mu <= b`` or ``== b``.
 
@@ -66,6 +72,9 @@ def project(
         Largest residual relative to the size of a row, for the solver chosen by shape.
     max_iter : int or None
         For the solver chosen by shape; None is its default.
+    infeasible : {"raise", "skip"}
+        Rows of instance scope that no distribution meets are an error, or are left out: all rows of their constraint
+        in that instance, and where several constraints only clash together, those of all of them.
 
     Returns
     -------
@@ -76,7 +85,8 @@ def project(
     InvalidInputError
         NaN scores, shapes that do not fit, a gamma below 0 other than -inf, an instance without any possible structure.
     InfeasibleConstraintError
-        No distribution meets the rows; the message names the constraints and the first instances.
+        No distribution meets the rows; the message names the constraints and the first instances. With
+        ``infeasible="skip"`` only if rows of corpus scope are to blame.
 
     Warns
     -----
@@ -98,10 +108,46 @@ def project(
     >>> result.status.message
     'solved to the tolerance asked for'
     """
+    check_infeasible(infeasible)
     rows, first, weight = _check(structure, scores, rows, gamma, start, weights, tol)
     if rows is None:
         return _unconstrained(structure, scores, gamma, weight)
-    refuse_unreachable(structure, scores, rows)
+    if infeasible == "raise":
+        refuse_unreachable(scores, rows)
+        return _solve(structure, scores, rows, gamma, solver, first, weight, tol, max_iter)
+    kept = drop_unreachable(scores, rows)
+    while True:
+        some = rows if kept.all() else pick_rows(rows, kept)
+        if not len(some.bounds):
+            return _with_skipped(_unconstrained(structure, scores, gamma, weight), kept)
+        try:
+            solved = _solve(structure, scores, some, gamma, solver, first[kept], weight, tol, max_iter)
+        except InfeasibleConstraintError as error:
+            left = drop_rows(some, error.rows)
+            if left.all():
+                raise
+            kept[np.flatnonzero(kept)[~left]] = False
+        else:
+            return _with_skipped(solved, kept)
+
+
+def _with_skipped(projection: Projection, kept: NDArray[np.bool_]) -> Projection:
+    multipliers = np.zeros(len(kept))
+    multipliers[kept] = projection.multipliers
+    return replace(projection, multipliers=multipliers, skipped=np.flatnonzero(~kept))
+
+
+def _solve(
+    structure: Structure,
+    scores: Parts,
+    rows: Rows,
+    gamma: float,
+    solver: Solver | None,
+    first: NDArray[np.float64],
+    weight: NDArray[np.float64] | None,
+    tol: float,
+    max_iter: int | None,
+) -> Projection:
     if gamma == -np.inf:
         return _integer(structure, scores, rows, weight)
     dual = BatchDual(structure, scores, rows, gamma, weight)
@@ -113,6 +159,14 @@ def project(
         open_ones = solution.residual[solution.status == Status.MAX_ITERATIONS]
         _warn(len(open_ones), dual.n_problems, f"largest residual {open_ones.max():.2g}")
     return _finish(dual, solution, weight)
+
+
+def check_infeasible(infeasible: str) -> None:
+    """Raise unless the option is one of the two there are."""
+    if infeasible not in get_args(Infeasible):
+        raise InvalidInputError(
+            f'infeasible must be "raise" or "skip", got {infeasible!r}; "raise" names the constraint'
+        )
 
 
 def choose_solver(dual: BatchDual, tol: float, max_iter: int | None) -> Solver:

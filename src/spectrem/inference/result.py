@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
@@ -75,6 +75,8 @@ class Projection:
         A ``Status`` code per instance.
     instance_violation : ndarray of shape (n_instances,)
         ``violation`` of the rows that the instance is solved together with.
+    skipped : ndarray of int64
+        Rows that were left out because they cannot hold; their multipliers are 0.
     """
 
     marginals: Parts
@@ -91,3 +93,4 @@ class Projection:
     residual: float
     instance_status: NDArray[np.int8]
     instance_violation: NDArray[np.float64]
+    skipped: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))

@@ -12,6 +12,8 @@ def sum_by(label: NDArray[np.int64], values: NDArray[np.float64], n: int) -> NDA
     >>> sum_by(np.array([0, 2, 2]), np.array([1.0, 2.0, 3.0]), 3)
     array([1., 0., 5.])
     """
+    if n == 1:
+        return np.array([values.sum()], np.float64)
     return np.bincount(label, values, n).astype(np.float64, copy=False)
 
 
@@ -23,6 +25,8 @@ def max_by(label: NDArray[np.int64], values: NDArray[np.float64], n: int) -> NDA
     >>> max_by(np.array([0, 2, 2]), np.array([1.0, 2.0, 3.0]), 3)
     array([1., 0., 3.])
     """
+    if n == 1:
+        return np.array([values.max(initial=0.0)])
     out = np.zeros(n)
     np.maximum.at(out, label, values)
     return out

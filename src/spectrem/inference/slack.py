@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,13 @@ class SlackGroups:
     weight: NDArray[np.float64]
     equality: bool
 
+    @cached_property
+    def span(self) -> slice | NDArray[np.int64]:
+        """``rows`` as an index: a slice where they follow each other, so that no copy is made."""
+        if len(self.rows) and (np.diff(self.rows) == 1).all():
+            return slice(int(self.rows[0]), int(self.rows[-1]) + 1)
+        return self.rows
+
     @property
     def coupled(self) -> bool:
         """Whether the dual term ties rows together instead of bounding or shrinking each on its own."""
@@ -53,7 +61,7 @@ class SlackGroups:
         return unit * np.sqrt(np.add.reduceat(scaled * scaled, self.offsets[:-1]))
 
     def prox(self, values: NDArray[np.float64], step: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Proximal step of a coupled dual term; ``values`` in group order, one ``step`` per group."""
+        """Proximal step of a coupled dual term; ``values`` in group order, one ``step`` per row."""
         sizes = np.diff(self.offsets)
         strength = self.slack.strength
         if self.slack.norm == "l2":
@@ -61,12 +69,13 @@ class SlackGroups:
             safe = np.where(norm > 0, norm, 1.0)
             if self.slack.kind == "penalty":
                 return values * np.repeat(np.minimum(1.0, strength / safe), sizes)
-            return values * np.repeat(np.maximum(0.0, 1.0 - step * self.weight * strength / safe), sizes)
+            reach = step[self.offsets[:-1]] * self.weight * strength
+            return values * np.repeat(np.maximum(0.0, 1.0 - reach / safe), sizes)
         out = np.empty_like(values)
         if self.slack.kind == "penalty":
             project_l1_balls(values, self.offsets, np.full(len(sizes), strength), out)
             return out
-        project_l1_balls(values, self.offsets, step * self.weight * strength, out)
+        project_l1_balls(values, self.offsets, step[self.offsets[:-1]] * self.weight * strength, out)
         return values - out
 
 
@@ -104,6 +113,11 @@ class SlackTerms:
     n_problems: int
     groups: tuple[SlackGroups, ...]
 
+    @cached_property
+    def has_kinks(self) -> bool:
+        """Whether the terms cost anything beyond those that tie rows together."""
+        return bool(self.kink.any())
+
     @property
     def is_box(self) -> bool:
         """Whether the multipliers' feasible set is a box and the terms are linear on it."""
@@ -114,11 +128,12 @@ class SlackTerms:
 
         ``step`` has shape (n_rows,) and is constant within a coupled group.
         """
-        shrunk = np.sign(values) * np.maximum(np.abs(values) - step * self.kink, 0.0)
-        out = np.clip(shrunk, self.lower, self.upper)
+        if self.has_kinks:
+            values = np.sign(values) * np.maximum(np.abs(values) - step * self.kink, 0.0)
+        out = np.clip(values, self.lower, self.upper)
         for group in self.groups:
             if group.coupled:
-                out[group.rows] = group.prox(out[group.rows], step[group.rows[group.offsets[:-1]]])
+                out[group.span] = group.prox(out[group.span], step[group.span])
         return out
 
     def project(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -127,7 +142,9 @@ class SlackTerms:
 
     def value(self, multipliers: NDArray[np.float64]) -> NDArray[np.float64]:
         """Dual terms per problem, shape (n_problems,), of multipliers in the feasible set (not checked)."""
-        total = sum_by(self.row_problem, self.kink * np.abs(multipliers), self.n_problems)
+        total = np.zeros(self.n_problems)
+        if self.has_kinks:
+            total += sum_by(self.row_problem, self.kink * np.abs(multipliers), self.n_problems)
         for group in self.groups:
             if group.coupled and group.slack.kind == "bound":
                 norm = group.norm(np.abs(multipliers[group.rows]), _DUAL_NORM[group.slack.norm])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
@@ -78,16 +79,27 @@ def run_em(
     ------
     SpectremError
         If the objective becomes NaN.
+
+    Warns
+    -----
+    UserWarning
+        Once, if the E-step left constraints out of instances where they cannot hold.
+    ConvergenceWarning
+        If a stage ran out of iterations.
     """
     schedule, stopping, executor = schedule or Constant(), stopping or Stopping(), executor or Serial()
     history: list[Record] = []
-    all_converged = True
+    all_converged, warned = True, False
     starts: list[Start] = [None] * len(shards)
     for gamma in schedule.gammas():
         stage: list[Record] = []
         while len(stage) < stopping.max_iter:
             started = time.perf_counter()
-            total, numbers = _expect(model, estep, shards, params, gamma, executor, starts)
+            total, numbers, skipped = _expect(model, estep, shards, params, gamma, executor, starts)
+            if skipped and not warned:
+                warned = True
+                listed = ", ".join(f"{name!r} in {count} of the instances" for name, count in skipped.items())
+                warnings.warn(f"constraints that cannot hold were left out: {listed}", stacklevel=2)
             params = model.m_step(params, total)
             record = Record(gamma, *numbers, seconds=time.perf_counter() - started)
             if math.isnan(record.objective):
@@ -120,11 +132,12 @@ def _expect(
     gamma: float,
     executor: Executor,
     starts: list[Start],
-) -> tuple[Stats, tuple[float, float, float]]:
+) -> tuple[Stats, tuple[float, float, float], Counter[str]]:
     """Map the E-step over shards; add up statistics in order, and remember multipliers in ``starts``."""
+    skipped: Counter[str] = Counter()
     total = model.zero_stats(params, shards)
     task = estep.prepare(params, gamma, shards, executor)
-    objective, free_objective, violation = task.constant, 0.0, 0.0
+    objective, free_objective, violation = task.constant, 0.0, task.violation
 
     def run(item: tuple[int, Shard, Start]) -> EStepResult[Stats]:
         return task.run(*item)
@@ -136,4 +149,5 @@ def _expect(
         free_objective += result.free_objective
         violation = max(violation, result.violation)
         starts[index] = result.multipliers
-    return total, (objective, free_objective, violation)
+        skipped.update(result.skipped)
+    return total, (objective, free_objective, violation), skipped

@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
 
-from spectrem.constraints import compile_constraints, compile_corpus
-from spectrem.constraints.constraint import AnyConstraint
-from spectrem.constraints.rows import Rows
-from spectrem.exceptions import ConvergenceWarning, InvalidInputError
+from spectrem.constraints import compile_constraints, compile_shards
+from spectrem.constraints.compile import Constraints, flatten
+from spectrem.constraints.groups import KeyColumns
+from spectrem.constraints.rows import CorpusRows, Rows
+from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
 from spectrem.execution import Executor
-from spectrem.inference import Solver, Status, project, shift_scores, solve_corpus_dual, split_scopes
+from spectrem.inference import (
+    CorpusSolution,
+    Infeasible,
+    Solver,
+    Spectral,
+    Status,
+    Subgradient,
+    check_infeasible,
+    project,
+    solve_corpus_dual,
+)
+from spectrem.inference.slack import SlackTerms, compile_slack
+from spectrem.learning.corpus import CorpusPass, PosedShard, ShardPosterior, count_skipped, transposed
 from spectrem.models.estep import EStepResult, EStepTask, Start
 from spectrem.structures import Parts, Structure
 
@@ -39,6 +53,13 @@ class PosteriorModel(Protocol[Params_contra, Stats_co, Shard_contra]):
         """Expected counts; those of shared factors come weighted, those of unary parts do not."""
         ...
 
+    def columns(self, shard: Shard_contra, /) -> Mapping[str, ArrayLike]:
+        """Columns for constraints beside the structure's own: a value per part, per instance or per occurrence.
+
+        One with the name of a column of the structure takes its place. Empty if there are none.
+        """
+        ...
+
     def weights(self, shard: Shard_contra, /) -> NDArray[np.float64]:
         """Weight of every instance, shape (n_instances,)."""
         ...
@@ -50,15 +71,8 @@ class PosteriorModel(Protocol[Params_contra, Stats_co, Shard_contra]):
 
 # No constraint that can hold needs prices (in nats over gamma) like this one.
 _DIVERGED = 1e8
-
-
-@dataclass(frozen=True)
-class _CorpusRows(Generic[Shard]):
-    """Constraints over the whole corpus: their rows in every shard, the multipliers found last."""
-
-    shards: Sequence[Shard]
-    rows: list[Rows]
-    multipliers: NDArray[np.float64]
+# Rows inside shards take up to this many bytes between iterations; those of further shards are compiled again.
+_MOST_KEPT = 1 << 28
 
 
 class ProjectedEStep(Generic[Params, Stats, Shard]):
@@ -72,183 +86,297 @@ class ProjectedEStep(Generic[Params, Stats, Shard]):
     constraints : sequence of constraints
         Of instance or corpus scope.
     solver : Solver, optional
-        For the multipliers inside shards; by default chosen by shape.
+        For the multipliers inside shards; by default chosen by shape. Beside rows over the corpus, those inside shards
+        are solved to ``tol`` whatever it is.
     alpha : float
         Strength of the constraints in the objective ``L(theta) - alpha KL(Q || p)``: the M-step sees
         ``(1 - alpha) p + alpha q`` ([Ganchev2010] appendix A). In [0, 1].
     warm_start : bool
-        Start every solve from the shard's multipliers of the iteration before.
+        Start every solve from the multipliers of the iteration before.
     tol : float
         Of every solve.
+    dual_steps : int, optional
+        Run this many steps of `Spectral` on the multipliers of rows over the corpus, from those of the iteration
+        before, in place of a solve to ``tol``: an E-step then costs ``dual_steps + 2`` passes. The objective is still a
+        bound from above, and the violation is recorded.
+    reference : callable, optional
+        From a shard to log r, nats per part of the shard's structure (factors may be left out): at gamma > 1 the
+        posterior becomes ``q`` in proportion to ``p^beta r^(1 - beta)`` with beta = 1 / gamma, skewed annealing
+        ([SmithEisner2004] §5). At gamma <= 1 it has no effect, so that annealing ends in plain EM. Parts with
+        ``-inf`` are impossible while gamma > 1.
+    infeasible : {"raise", "skip"}
+        What to do about constraints of instance scope that an instance cannot meet: `InfeasibleConstraintError`, or
+        leave them out there (`run_em` then warns once).
 
     Raises
     ------
     InvalidInputError
-        If ``alpha`` lies outside [0, 1].
+        If ``alpha`` lies outside [0, 1], ``dual_steps`` is negative or ``infeasible`` unknown.
     """
 
     def __init__(
         self,
         model: PosteriorModel[Params, Stats, Shard],
-        constraints: Sequence[AnyConstraint] = (),
+        constraints: Constraints = (),
         *,
         solver: Solver | None = None,
         alpha: float = 1.0,
         warm_start: bool = False,
         tol: float = 1e-8,
+        dual_steps: int | None = None,
+        reference: Callable[[Shard], Parts] | None = None,
+        infeasible: Infeasible = "raise",
     ) -> None:
         if not 0 <= alpha <= 1:
             raise InvalidInputError(f"alpha must lie in [0, 1], got {alpha}; 1 is posterior regularisation, 0 plain EM")
+        if dual_steps is not None and dual_steps < 0:
+            raise InvalidInputError(f"dual_steps must be at least 0, got {dual_steps}; None solves to tol")
+        check_infeasible(infeasible)
         self.model = model
-        self.constraints = tuple(constraints)
+        self.constraints = tuple(flatten(constraints))
         self.solver = solver
         self.alpha = alpha
         self.warm_start = warm_start
         self.tol = tol
-        self._corpus: _CorpusRows[Shard] | None = None
+        self.dual_steps = dual_steps
+        self.reference = reference
+        self.infeasible: Infeasible = infeasible
+        self._shards: Sequence[Shard] | None = None
+        self._corpus: CorpusState | None = None
+        self._inside: dict[int, Rows] = {}
+        self._room = _MOST_KEPT
 
     def prepare(
         self, params: Params, gamma: float, shards: Sequence[Shard], executor: Executor
     ) -> EStepTask[Shard, Stats]:
         """Solve the multipliers of corpus constraints, if any, and return the E-step of one shard."""
-        if not self._spans_corpus(params, shards):
-            return EStepTask(partial(self._run_alone, params, gamma))
-        assert self._corpus is not None
+        if self._shards is not shards:
+            self._shards, self._inside, self._room = shards, {}, _MOST_KEPT
+            self._corpus = self._compile_corpus(params, shards)
         corpus = self._corpus
-        scopes = [split_scopes(rows) for rows in corpus.rows]
-        shared = scopes[0][1]
+        if corpus is None:
+            return EStepTask(partial(self._run_alone, params, gamma))
 
-        def evaluate(multipliers: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-            def one(item: tuple[int, Shard]) -> tuple[float, NDArray[np.float64]]:
-                index, shard = item
-                own, across = scopes[index]
-                structure, scores = self.model.scores(params, shard)
-                weights = self.model.weights(shard)
-                shifted = shift_scores(scores, across.matrix.T.tocsr(), multipliers)
-                rows = None if self.model.is_known(shard) else own
-                projection = project(structure, shifted, rows, gamma, tol=self.tol / 10)
-                part_weight = weights[structure.instance]
-                return float(weights @ projection.objectives), across.matrix @ (
-                    part_weight * projection.marginals.unary
-                )
+        def pose(index: int) -> PosedShard:
+            structure, scores = self._scores(params, gamma, shards[index])
+            known = self.model.is_known(shards[index])
+            inside = None if known else corpus.rows.shards[index].inside
+            return PosedShard(structure, scores, self.model.weights(shards[index]), inside)
 
-            value, expectation = 0.0, np.zeros(len(shared.bounds))
-            for v, e in executor.map(one, list(enumerate(shards))):
-                value, expectation = value + v, expectation + e
-            return value, expectation
-
-        def support(direction: NDArray[np.float64]) -> float:
-            def one(item: tuple[int, Shard]) -> float:
-                index, shard = item
-                structure, scores = self.model.scores(params, shard)
-                possible = Parts(*_zero_where_possible(scores))
-                shifted = shift_scores(possible, scopes[index][1].matrix.T.tocsr(), direction)
-                return float(self.model.weights(shard) @ structure.smoothed_max(shifted, 0.0)[0])
-
-            return sum(executor.map(one, list(enumerate(shards))))
-
-        solution = solve_corpus_dual(
-            evaluate, shared.bounds, shared.blocks, gamma, support=support, start=corpus.multipliers, tol=self.tol
+        posed = list(executor.map(pose, range(len(shards))))
+        passes = CorpusPass(
+            posed, corpus.rows, corpus.transposes, gamma, executor, self.tol / 10, self.infeasible, corpus.starts
         )
-        value, expectation = evaluate(solution.multipliers)
-        violation = _worst_violation(shared, expectation - shared.bounds)
+        solution = self._solve_corpus(corpus, passes)
+        value, expectation = passes.evaluate(solution.multipliers)
+        violation = _worst_violation(corpus.rows, expectation - corpus.rows.bounds)
         largest = float(np.abs(solution.multipliers).max(initial=0.0))
-        if solution.status == Status.MAX_ITERATIONS or violation > 1e-4 or largest > _DIVERGED * max(gamma, 1.0):
+        unsolved = solution.status == Status.MAX_ITERATIONS or violation > 1e-4
+        if self.dual_steps is None and (unsolved or largest > _DIVERGED * max(gamma, 1.0)):
             warnings.warn(
                 f"constraints over the corpus are not solved (violation {violation:.2g}, largest multiplier "
                 f"{largest:.2g} nats); they may clash with other constraints: loosen them or give them slack",
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        if self.warm_start:
-            self._corpus = replace(corpus, multipliers=solution.multipliers)
-        run = partial(self._run_within, params, gamma, scopes, solution.multipliers)
-        return EStepTask(run, constant=self.alpha * (solution.dual_value - value))
+        run = partial(self._run_within, params, gamma, passes)
+        return EStepTask(run, self.alpha * (solution.dual_value - value), violation)
 
-    def _spans_corpus(self, params: Params, shards: Sequence[Shard]) -> bool:
-        if self._corpus is not None and self._corpus.shards is not shards:
-            self._corpus = None
-        if self._corpus is None and self.constraints:
-            structures = [self.model.scores(params, shard)[0] for shard in shards[:1]]
-            scopes = {block.scope for rows in map(self.compile, structures) for block in rows.blocks}
-            if "corpus" not in scopes:
-                return False
-            structures = [self.model.scores(params, shard)[0] for shard in shards]
-            rows = compile_corpus(self.constraints, structures)
-            n_corpus = len(split_scopes(rows[0])[1].bounds)
-            self._corpus = _CorpusRows(shards, rows, np.zeros(n_corpus))
-        return self._corpus is not None
+    def _scores(self, params: Params, gamma: float, shard: Shard) -> tuple[Structure, Parts]:
+        structure, scores = self.model.scores(params, shard)
+        if self.reference is None or gamma <= 1:
+            return structure, scores
+        return structure, skew(scores, self.reference(shard), gamma)
 
-    def compile(self, structure: Structure) -> Rows:
-        return compile_constraints(self.constraints, structure)
+    def _compile_corpus(self, params: Params, shards: Sequence[Shard]) -> CorpusState | None:
+        """Rows of all shards, if any of them span the corpus."""
+        if not self.constraints or not shards:
+            return None
+        first = self.compile(self.model.scores(params, shards[0])[0], shards[0])
+        if all(block.scope == "instance" for block in first.blocks):
+            return None
+        rows = compile_shards(
+            self.constraints,
+            [self.model.scores(params, shard)[0] for shard in shards],
+            [self.model.columns(shard) for shard in shards],
+            [self.model.weights(shard) for shard in shards],
+        )
+        n = len(rows.bounds)
+        terms = compile_slack(rows.blocks, np.zeros(n, np.int64), 1)
+        return CorpusState(rows, transposed(rows), terms, np.zeros(n), [None] * len(shards))
+
+    def compile(self, structure: Structure, shard: Shard) -> Rows:
+        """Rows of all constraints over one shard, over which alone those of corpus scope are then taken."""
+        return compile_constraints(self.constraints, structure, self.model.columns(shard))
+
+    def _solve_corpus(self, corpus: CorpusState, passes: CorpusPass) -> CorpusSolution:
+        squares = passes.squared_norms() if corpus.norms is None else corpus.norms**2
+        corpus.norms = np.sqrt(squares)
+        steps, solver = self.dual_steps, None
+        if steps is not None:
+            solver = Spectral(steps, corpus.length, self.tol) if passes.gamma > 0 else Subgradient(max(steps, 1))
+        solution = solve_corpus_dual(
+            passes.evaluate,
+            corpus.rows.bounds,
+            corpus.rows.blocks,
+            max(passes.gamma, 0.0),
+            norms=corpus.norms,
+            terms=corpus.terms,
+            support=passes.support,
+            solver=solver,
+            start=corpus.multipliers,
+            tol=self.tol,
+        )
+        if self.warm_start or steps is not None:
+            corpus.multipliers = solution.multipliers
+            corpus.length = corpus.length if solution.length is None else solution.length
+        else:
+            corpus.starts = [None] * len(corpus.starts)
+        return solution
+
+    def _rows_of(self, index: int, structure: Structure, shard: Shard) -> Rows | None:
+        """Rows of a shard, kept from the first time on while there is room for them."""
+        if not self.constraints or self.model.is_known(shard):
+            return None
+        rows = self._inside.get(index)
+        if rows is None:
+            rows = self.compile(structure, shard)
+            if (room := self._room - _bytes_of(rows)) >= 0:
+                self._inside[index], self._room = rows, room
+        return rows
 
     def _run_alone(self, params: Params, gamma: float, index: int, shard: Shard, start: Start) -> EStepResult[Stats]:
-        structure, scores = self.model.scores(params, shard)
-        rows = self.compile(structure) if self.constraints and not self.model.is_known(shard) else None
-        return self._project(params, shard, gamma, structure, scores, scores, rows, start)
+        structure, scores = self._scores(params, gamma, shard)
+        rows = self._rows_of(index, structure, shard)
+        weights = self.model.weights(shard)
+        try:
+            projection = project(
+                structure, scores, rows, gamma,
+                solver=self.solver, start=start, weights=weights, tol=self.tol, infeasible=self.infeasible,
+            )  # fmt: skip
+        except InfeasibleConstraintError as error:
+            if (
+                self._shards is None
+                or len(self._shards) == 1
+                or next(iter(structure.columns)) in self.model.columns(shard)
+            ):
+                raise
+            raise InfeasibleConstraintError(f"{error} (instances are counted from 0 in shard {index})") from error
+        skipped = {} if rows is None else count_skipped(rows, projection.skipped)
+        posterior = ShardPosterior(
+            projection.objectives, projection.marginals, projection.violation, projection.multipliers, skipped
+        )
+        return self._gather(params, shard, gamma, structure, scores, posterior, free=rows is None)
 
     def _run_within(
-        self,
-        params: Params,
-        gamma: float,
-        scopes: Sequence[tuple[Rows, Rows]],
-        multipliers: NDArray[np.float64],
-        index: int,
-        shard: Shard,
-        start: Start,
+        self, params: Params, gamma: float, passes: CorpusPass, index: int, shard: Shard, start: Start
     ) -> EStepResult[Stats]:
-        own, across = scopes[index]
-        structure, scores = self.model.scores(params, shard)
-        shifted = shift_scores(scores, across.matrix.T.tocsr(), multipliers)
-        rows = None if self.model.is_known(shard) else own
-        return self._project(params, shard, gamma, structure, scores, shifted, rows, start)
+        structure, scores, _, _ = passes.posed[index]
+        return self._gather(params, shard, gamma, structure, scores, passes.posteriors[index], free=False)
 
-    def _project(
+    def _gather(
         self,
         params: Params,
         shard: Shard,
         gamma: float,
         structure: Structure,
         scores: Parts,
-        shifted: Parts,
-        rows: Rows | None,
-        start: Start,
+        posterior: ShardPosterior,
+        *,
+        free: bool,
     ) -> EStepResult[Stats]:
-        weights = self.model.weights(shard)
-        projection = project(
-            structure, shifted, rows, gamma, solver=self.solver, start=start, weights=weights, tol=self.tol
-        )
-        marginals, free = projection.marginals, None
-        free_values = projection.objectives
-        if rows is not None or self.alpha < 1:
-            free_values, free = structure.smoothed_max(scores, max(gamma, 0.0), weights=weights)
-        objective, free_objective = float(weights @ projection.objectives), float(weights @ free_values)
-        if self.alpha < 1 and free is not None:
-            marginals = _mix(free, marginals, self.alpha)
-            objective = (1 - self.alpha) * free_objective + self.alpha * objective
+        """Statistics of a posterior; ``free`` tells that no constraint took part in it."""
+        weights, marginals, free_values = self.model.weights(shard), posterior.marginals, posterior.objectives
+        if not free:
+            free_values, free_marginals = structure.smoothed_max(scores, max(gamma, 0.0), weights=weights)
+            if self.alpha < 1:
+                marginals = _mix(free_marginals, marginals, self.alpha)
+        free_objective = float(weights @ free_values)
+        objective = (1 - self.alpha) * free_objective + self.alpha * float(weights @ posterior.objectives)
         return EStepResult(
             self.model.gather(params, shard, marginals),
             objective,
             free_objective,
-            projection.violation,
-            projection.multipliers if self.warm_start else None,
+            posterior.violation,
+            posterior.multipliers if self.warm_start else None,
+            posterior.skipped,
         )
 
 
-def _worst_violation(rows: Rows, excess: NDArray[np.float64]) -> float:
+@dataclass
+class CorpusState:
+    """What an E-step over the corpus remembers from one iteration to the next."""
+
+    rows: CorpusRows
+    transposes: list[sp.csr_array]
+    terms: SlackTerms
+    multipliers: NDArray[np.float64]
+    starts: list[NDArray[np.float64] | None]
+    norms: NDArray[np.float64] | None = None
+    length: float = 1.0
+
+
+def skew(scores: Parts, reference: Parts, gamma: float) -> Parts:
+    """Scores whose posterior at ``gamma`` > 1 is ``p^beta r^(1 - beta)``, beta = 1 / gamma ([SmithEisner2004] §5).
+
+    Parameters
+    ----------
+    scores : Parts
+        log p, nats.
+    reference : Parts
+        log r, nats; without factors those count as 0.
+    gamma : float
+
+    Returns
+    -------
+    Parts
+        ``s + (gamma - 1) log r``.
+
+    Raises
+    ------
+    InvalidInputError
+        If the reference has other shapes than the scores, or is NaN or +inf somewhere.
+
+    Examples
+    --------
+    >>> skew(Parts(np.zeros(2)), Parts(np.array([-1.0, -np.inf])), 3.0).unary
+    array([ -2., -inf])
+    """
+    factors = reference.factors or tuple(np.zeros_like(factor) for factor in scores.factors)
+    for name, given, wanted in zip(
+        ["unary", *(f"factors[{k}]" for k in range(len(scores.factors)))],
+        [reference.unary, *factors],
+        [scores.unary, *scores.factors],
+        strict=True,
+    ):
+        if given.shape != wanted.shape or not (given < np.inf).all():
+            raise InvalidInputError(
+                f"reference: {name} must be {wanted.shape} logarithms of probabilities, -inf or finite, got shape "
+                f"{given.shape} with {int((~(given < np.inf)).sum())} values that are NaN or +inf; "
+                "return log r on the structure of model.scores"
+            )
+    share = gamma - 1.0
+    return Parts(
+        scores.unary + share * reference.unary,
+        tuple(score + share * factor for score, factor in zip(scores.factors, factors, strict=True)),
+    )
+
+
+def _bytes_of(rows: Rows) -> int:
+    arrays = [rows.matrix.data, rows.matrix.indices, rows.matrix.indptr, rows.bounds, rows.row_instance]
+    keys = sum(block.keys.nbytes for block in rows.blocks if isinstance(block.keys, KeyColumns))
+    return keys + sum(array.nbytes for array in [*arrays, *(block.slack_group for block in rows.blocks)])
+
+
+def _worst_violation(rows: CorpusRows, excess: NDArray[np.float64]) -> float:
     """Of the rows without slack, relative to their bounds."""
-    relative = excess / np.maximum(1.0, np.abs(rows.bounds))
     worst = 0.0
     for block in rows.blocks:
         if block.slack is None:
-            own = relative[block.start : block.stop]
-            worst = max(worst, float(np.abs(own).max() if block.equality else own.max()))
+            span = slice(block.start, block.stop)
+            own = excess[span] / np.maximum(1.0, np.abs(rows.bounds[span]))
+            worst = max(worst, float((np.abs(own) if block.equality else own).max(initial=0.0)))
     return worst
-
-
-def _zero_where_possible(scores: Parts) -> tuple[NDArray[np.float64], tuple[NDArray[np.float64], ...]]:
-    unary, *factors = (np.where(np.isneginf(array), -np.inf, 0.0) for array in (scores.unary, *scores.factors))
-    return unary, tuple(factors)
 
 
 def _mix(free: Parts, constrained: Parts, alpha: float) -> Parts:

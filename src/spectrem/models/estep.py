@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -31,6 +31,8 @@ class EStepResult(Generic[Stats]):
         Largest violation of a constraint by the posteriors that were used.
     multipliers : ndarray or None
         Of the shard's own constraints, if the next iteration is to start from them.
+    skipped : mapping of name -> int
+        In how many instances each constraint was left out because it cannot hold there.
     """
 
     stats: Stats
@@ -38,6 +40,7 @@ class EStepResult(Generic[Stats]):
     free_objective: float
     violation: float
     multipliers: Start = None
+    skipped: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,10 @@ class EStepTask(Generic[Shard, Stats]):
         worker can run it.
     constant : float
         What constraints over the whole corpus add to the objective, nats.
+    violation : float
+        Largest relative violation of a constraint over the corpus.
     """
 
     run: Callable[[int, Shard, Start], EStepResult[Stats]]
     constant: float = 0.0
+    violation: float = 0.0

@@ -147,6 +147,7 @@ def _literal_rows(constraint: Constraint, table: PartTable) -> dict[Key, list[Li
     for side in sides:
         weights: dict[Key, dict[int, float]] = {} if names else {(): {}}
         counts: dict[Key, float] = defaultdict(float)
+        met: set[Key] = set()
         for part in range(table.structure.n_unary):
             values = {name: column[part].item() for name, column in columns.items()}
             if any(_is_missing(table, name, values[name]) for name in names):
@@ -156,6 +157,10 @@ def _literal_rows(constraint: Constraint, table: PartTable) -> dict[Key, list[Li
             for term in side.terms:
                 weight = 1 if term.weight is ... else _value(term.weight, values)
                 if term.kind == "count":
+                    seen = (key, id(term), None if term.each is None or not weight else values[term.each])
+                    if term.each is not None and seen in met:
+                        continue
+                    met.add(seen)
                     counts[key] += term.coefficient * weight
                 else:
                     group[part] = group.get(part, 0) + term.coefficient * weight
@@ -171,6 +176,9 @@ def _value(expression: object, values: Mapping[str, Any]) -> Any:
     """The value of an expression on one part."""
     if not isinstance(expression, Column):
         return expression
+    if expression.operation == "allowed_by":
+        value, key = (_value(operand, values) for operand in expression.operands[:2])
+        return value in dict(expression.operands[2]).get(key, [value])
     if expression.operation == "part":
         return values[expression.operands[0]]
     return _OPERATORS[expression.operation](*(_value(operand, values) for operand in expression.operands))
@@ -182,5 +190,6 @@ def _is_missing(table: PartTable, name: str, value: Any) -> bool:
 
 def _names(constraint: Constraint) -> set[str]:
     sides = [side for side in (constraint.expression, constraint.lower, constraint.upper) if side is not None]
-    weights = [term.weight for side in sides for term in side.terms if isinstance(term.weight, Column)]
-    return set().union(*map(column_names, weights))
+    terms = [term for side in sides for term in side.terms]
+    weights = [term.weight for term in terms if isinstance(term.weight, Column)]
+    return {term.each for term in terms if term.each is not None}.union(*map(column_names, weights))

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from spectrem.constraints.table import PartTable
 from spectrem.structures import Parts, Structure
 
 Params = TypeVar("Params")
@@ -30,6 +31,8 @@ class CheckedModel(Protocol[Params, Stats, AnyShard_contra]):
     def gather(self, params: Params, shard: AnyShard_contra, marginals: Parts, /) -> Stats: ...
 
     def m_step(self, params: Params, stats: Stats, /) -> Params: ...
+
+    def columns(self, shard: AnyShard_contra, /) -> Mapping[str, ArrayLike]: ...
 
     def weights(self, shard: AnyShard_contra, /) -> NDArray[np.float64]: ...
 
@@ -57,7 +60,7 @@ def check_model(
     Parameters
     ----------
     model
-        With the methods ``zero_stats``, ``scores``, ``gather``, ``m_step``, ``weights`` and ``is_known``.
+        With the methods ``zero_stats``, ``scores``, ``gather``, ``m_step``, ``columns``, ``weights`` and ``is_known``.
     params
         Where to start; better not at a stationary point.
     shards : sequence
@@ -126,6 +129,9 @@ def _check_scores(model: Any, params: Any, shard: Any) -> None:
     weights = model.weights(shard)
     _require(weights.shape == (structure.n_instances,), model, "weights must have shape (structure.n_instances,)")
     _require(model.is_known(shard) in (True, False), model, "is_known must return a bool")
+    columns = PartTable(structure, model.columns(shard))
+    for name in columns.extra_columns:
+        columns.column(name)  # raises where it fits neither parts nor instances nor occurrences
     again = model.scores(params, shard)[1]
     same = np.array_equal(_flat(again), _flat(scores)) and np.array_equal(_flat((params, shard)), _flat(given))
     _require(same, model, "scores must not change its arguments and give the same for the same")

@@ -32,6 +32,8 @@ class Solution:
     mixture : callable or None
         From instance weights (for the factor counts) to the marginals of the mixed problems, zero elsewhere, and their
         scores, shape (n_problems,).
+    length : ndarray of shape (n_problems,) or None
+        Of `Spectral`: the step that the next solve may start from.
     """
 
     multipliers: NDArray[np.float64]
@@ -40,6 +42,7 @@ class Solution:
     n_iter: int
     mixed: NDArray[np.bool_] | None = None
     mixture: Callable[[NDArray[np.float64] | None], tuple[Parts, NDArray[np.float64]]] | None = None
+    length: NDArray[np.float64] | None = None
 
 
 class Solver(Protocol):

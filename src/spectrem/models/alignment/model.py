@@ -98,6 +98,10 @@ class AlignmentModel:
             shard.pair_ids,
         )
 
+    def columns(self, shard: BitextShard) -> dict[str, NDArray]:
+        """No columns beside those of the structure."""
+        return {}
+
     def weights(self, shard: BitextShard) -> NDArray[np.float64]:
         """Weight of every pair, shape (n_pairs,)."""
         return shard.pairs.weights

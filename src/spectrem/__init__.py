@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spectrem.constraints import E, agreement, fertility, linear, max_over, part
-    from spectrem.estimators import WordAligner
+    from spectrem.estimators import HMMTagger, WordAligner
     from spectrem.inference import project
     from spectrem.learning import run_em
 
@@ -20,6 +20,7 @@ __version__ = "0.1.0"
 # Loaded on first use, so that importing the package (and `spectrem --help`) stays quick.
 _HOMES = {
     "E": "constraints",
+    "HMMTagger": "estimators",
     "WordAligner": "estimators",
     "agreement": "constraints",
     "fertility": "constraints",
@@ -32,6 +33,7 @@ _HOMES = {
 
 __all__ = [
     "E",
+    "HMMTagger",
     "WordAligner",
     "agreement",
     "fertility",

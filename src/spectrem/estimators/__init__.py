@@ -1,5 +1,6 @@
 """What users call."""
 
+from spectrem.estimators.hmm_tagger import HMMTagger
 from spectrem.estimators.word_aligner import LinkPosteriors, WordAligner
 
-__all__ = ["LinkPosteriors", "WordAligner"]
+__all__ = ["HMMTagger", "LinkPosteriors", "WordAligner"]

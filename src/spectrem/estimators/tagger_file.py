@@ -1,0 +1,158 @@
+"""A fitted HMMTagger as a file, and one made from known tables."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spectrem.data import Vocabulary
+from spectrem.estimators.storage import load_arrays, save_arrays
+from spectrem.estimators.tagger_coding import Coding
+from spectrem.estimators.tagger_input import Tag, Word, check_tag
+from spectrem.estimators.tagger_settings import check_settings
+from spectrem.estimators.tagger_tables import by_cell
+from spectrem.exceptions import InvalidInputError
+from spectrem.models.tagging import HMMParameters
+
+_KIND, _LAYOUT = "HMMTagger", 1
+# The dictionary is kept as arrays; fitted taggers hold all that these said.
+_APART = ("dictionary", "vocabulary", "tags")
+
+
+def save(tagger: Any, path: str | os.PathLike[str]) -> None:
+    """Write tags, words, dictionary, parameters, and the settings that JSON can hold."""
+    settings = {name: value for name, value in tagger.get_params(deep=False).items() if name not in _APART}
+    if tagger.project_at_predict and tagger.constraints:
+        raise InvalidInputError(
+            "constraints cannot be saved, and project_at_predict needs them; set project_at_predict=False, or keep the "
+            "tagger in memory"
+        )
+    settings["constraints"] = []
+    coding: Coding = tagger.coding_
+    listed = list(coding.dictionary.values())
+    arrays = {
+        "words": _pack(coding.vocabulary.words),
+        "dictionary_words": _pack(tuple(coding.dictionary)),
+        "dictionary_offsets": np.cumsum([0] + [len(states) for states in listed]),
+        "dictionary_states": np.array([state for states in listed for state in states], np.int64),
+    }
+    tables = {name: getattr(tagger.params_, name) for name in ("initial", "transition", "second", "emission")}
+    arrays |= {name: table for name, table in tables.items() if table is not None}
+    header = {
+        "parameters": {name: value for name, value in settings.items() if _is_plain(value)},
+        "tags": list(coding.tags),
+        "free": list(coding.free),
+        "unknown": coding.unknown,
+        "gamma": tagger.gamma_,
+    }
+    save_arrays(path, _KIND, _LAYOUT, header, arrays)
+
+
+def load(tagger: Any, path: str | os.PathLike[str]) -> Any:
+    """Fill a new tagger with what `save` wrote, and return it."""
+    header, arrays = load_arrays(path, _KIND, _LAYOUT)
+    try:
+        tagger.set_params(**header["parameters"])
+        check_settings(tagger)
+        tags = tuple(check_tag(tag, "tags") for tag in header["tags"])
+        bounds = arrays["dictionary_offsets"].tolist()
+        words = _unpack(arrays["dictionary_words"])
+        states = arrays["dictionary_states"].tolist()
+        if bounds[-1] != len(states):
+            raise ValueError("dictionary_states do not fit their offsets")
+        dictionary = {
+            word: tuple(states[start:stop]) for word, start, stop in zip(words, bounds[:-1], bounds[1:], strict=True)
+        }
+        vocabulary = Vocabulary(_unpack(arrays["words"]))
+        coding = Coding(tags, vocabulary, dictionary, tuple(header["free"]), str(header["unknown"]))
+        params = _checked(
+            coding, HMMParameters(arrays["initial"], arrays["transition"], arrays.get("second"), arrays["emission"])
+        )
+        gamma = float(header["gamma"])
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise InvalidInputError(
+            f"{path}: a damaged {_KIND} ({type(error).__name__}: {error}); save the model again"
+        ) from None
+    tagger.set_params(
+        tags=list(tags),
+        dictionary={word: [tags[state] for state in own] for word, own in dictionary.items()} or None,
+    )
+    tagger._take(coding, params, gamma)
+    tagger.history_ = []
+    return tagger
+
+
+def from_tables(
+    tagger: Any,
+    tables: tuple[ArrayLike, ArrayLike, ArrayLike | None, ArrayLike],
+    tags: Sequence[Tag] | None,
+    vocabulary: Sequence[Word] | None,
+) -> Any:
+    """Fill a new tagger with known tables."""
+    initial, transition, emission = (np.array(table, np.float64) for table in (*tables[:2], tables[3]))
+    second = None if tables[2] is None else np.array(tables[2], np.float64)
+    n_states, n_words = emission.shape if emission.ndim == 2 else (len(initial), -1)
+    names = tuple(range(n_states)) if tags is None else tuple(check_tag(tag, "tags") for tag in tags)
+    words = tuple(range(max(n_words, 0))) if vocabulary is None else tuple(vocabulary)
+    if len(names) != n_states or len(words) != n_words:
+        raise InvalidInputError(
+            f"emission must have shape {(len(names), len(words))}, as tags and vocabulary say, got {emission.shape}; "
+            "name all of them or none"
+        )
+    free = tuple(range(n_states))
+    coding = Coding(names, Vocabulary(words), {}, free, tagger.unknown)  # type: ignore[arg-type]
+    for name, table in (("initial", initial), ("transition", transition), ("second", second), ("emission", emission)):
+        if table is not None and not np.allclose(table.sum(axis=-1), 1.0, atol=1e-6):
+            raise InvalidInputError(
+                f"{name} must have rows that sum to 1, got sums from {table.sum(axis=-1).min():g} to "
+                f"{table.sum(axis=-1).max():g}; give probabilities [from, to], not logarithms or counts"
+            )
+    try:
+        params = _checked(coding, HMMParameters(initial, transition, second, by_cell(coding, emission)))
+    except ValueError as error:
+        raise InvalidInputError(f"tables must fit each other: {error}") from None
+    # training, if asked for, goes on from here
+    tagger.set_params(order=params.order, tags=list(names), vocabulary=words, init=params)
+    check_settings(tagger)
+    tagger._take(coding, params, 1.0)
+    tagger.history_ = []
+    return tagger
+
+
+def _checked(coding: Coding, params: HMMParameters) -> HMMParameters:
+    """Raise ValueError unless all arrays belong together; kernels trust them."""
+    n = len(coding.tags)
+    states = [state for own in (*coding.dictionary.values(), coding.free) for state in own]
+    if min(states, default=0) < 0 or max(states, default=0) >= n or not all(map(len, coding.dictionary.values())):
+        raise ValueError("states do not fit the tags")
+    shapes = [(n,), (n, n), (coding.lexicon.n_cells,)]
+    if params.second is not None:
+        shapes = [(n,), (n, n, n), (coding.lexicon.n_cells,), (n, n)]
+    for name, shape in zip(("initial", "transition", "emission", "second"), shapes, strict=False):
+        table = getattr(params, name)
+        if table.shape != shape:
+            raise ValueError(f"{name} must have shape {shape}, got {table.shape}")
+        if not ((table >= 0) & (table <= 1 + 1e-9)).all():
+            raise ValueError(f"{name} must hold probabilities, got values from {table.min():g} to {table.max():g}")
+    return params
+
+
+def _pack(words: tuple[Any, ...]) -> NDArray[np.uint8]:
+    return np.frombuffer(json.dumps(words).encode(), np.uint8)
+
+
+def _unpack(data: NDArray[np.uint8]) -> tuple[Any, ...]:
+    return tuple(json.loads(data.tobytes()))
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether JSON gives the value back."""
+    try:
+        return bool(json.loads(json.dumps(value, default=np.generic.item)) == value)
+    except (TypeError, ValueError):
+        return False

@@ -1,0 +1,159 @@
+"""The rules that the parameters of HMMTagger obey."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from spectrem.constraints.compile import flatten
+from spectrem.constraints.constraint import Constraint, LinearConstraint, MaxOver
+from spectrem.estimators.tagger_tables import TABLES, table_priors
+from spectrem.exceptions import InvalidInputError
+from spectrem.learning.schedule import check_gamma
+from spectrem.models.tagging import HMMParameters
+
+STARTS = ("uniform", "posterior-uniform", "random", "unambiguous", "supervised")
+DECODES = ("posterior", "viterbi")
+_AT_LEAST = {"min_count": 1, "max_iter": 1, "n_init": 1, "dual_steps": 0}
+_OR_NONE = {"n_states": 1, "n_threads": 1}
+
+
+def check_settings(tagger: Any) -> None:
+    """Raise `InvalidInputError` for the first parameter of a HMMTagger that breaks its rule."""
+    if isinstance(tagger.order, bool) or tagger.order not in (1, 2):
+        raise InvalidInputError(f"order must be 1 or 2, got {tagger.order!r}; 1 is a bigram tagger, 2 a trigram tagger")
+    for name, least in (_AT_LEAST | _OR_NONE).items():
+        _check_count(name, getattr(tagger, name), least, optional=name in _OR_NONE)
+    _check_number("gamma", tagger.gamma)
+    check_gamma(tagger.gamma)
+    _check_schedule(tagger)
+    _check_amount("tol", tagger.tol)
+    _check_amounts("smoothing", tagger.smoothing)
+    if tagger.init_smoothing is not None:
+        _check_amounts("init_smoothing", tagger.init_smoothing)
+        _check_positive("init_smoothing", tagger.init_smoothing)
+    if tagger.perturbation is not None:
+        _check_amount("perturbation", tagger.perturbation)
+    _check_prior(tagger.prior)
+    table_priors(tagger.prior, tagger.smoothing)
+    _check_collections(tagger)
+    for name in ("init", "reference"):
+        _check_fitted(name, getattr(tagger, name))
+    _check_start(tagger.init)
+    if tagger.decode not in DECODES:
+        raise InvalidInputError(f"decode must be one of {', '.join(DECODES)}, got {tagger.decode!r}")
+    if tagger.infeasible not in ("raise", "skip"):
+        raise InvalidInputError(f"infeasible must be raise or skip, got {tagger.infeasible!r}")
+    if not isinstance(tagger.unknown, str) or not tagger.unknown:
+        raise InvalidInputError(
+            f"unknown must be the spelling of the unknown word, got {tagger.unknown!r}; try '<unk>'"
+        )
+
+
+def _check_count(name: str, value: Any, least: int, *, optional: bool) -> None:
+    if value is None and optional:
+        return
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise InvalidInputError(f"{name} must be an integer, got {value!r}")
+    if value < least:
+        raise InvalidInputError(f"{name} must be at least {least}, got {value}")
+
+
+def _check_number(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InvalidInputError(f"{name} must be a number, got {value!r}")
+
+
+def _check_amount(name: str, value: Any) -> None:
+    _check_number(name, value)
+    if not 0 <= value < np.inf:
+        raise InvalidInputError(f"{name} must be finite and at least 0, got {value}")
+
+
+def _check_amounts(name: str, value: Any) -> None:
+    if not isinstance(value, Mapping):
+        _check_amount(name, value)
+        return
+    for table, amount in value.items():
+        if table not in TABLES:
+            raise InvalidInputError(f"{name} must name tables among {', '.join(TABLES)}, got {table!r}")
+        _check_amount(f"{name}[{table!r}]", amount)
+
+
+def _check_positive(name: str, value: Any) -> None:
+    amounts = [value.get(table, 0.0) for table in TABLES] if isinstance(value, Mapping) else [value]
+    if not min(amounts) > 0:
+        raise InvalidInputError(
+            f"{name} must be positive for every table, got {value!r}; what the counts lack would be impossible"
+        )
+
+
+def _check_schedule(tagger: Any) -> None:
+    if tagger.schedule is None:
+        return
+    if not hasattr(tagger.schedule, "gammas"):
+        raise InvalidInputError(
+            f"schedule must yield gammas, such as Anneal(beta_min=0.1), got {tagger.schedule!r}; for one, give gamma"
+        )
+    if tagger.gamma != 1.0:
+        raise InvalidInputError(
+            f"gamma and schedule must not both be given, got gamma {tagger.gamma}; put it into the schedule, as in "
+            "Anneal(beta_min, 1 / gamma)"
+        )
+    gammas = list(tagger.schedule.gammas())
+    if not gammas:
+        raise InvalidInputError("schedule must yield at least one gamma, got none")
+    for gamma in gammas:
+        check_gamma(gamma)
+
+
+def _check_prior(prior: Any) -> None:
+    priors = prior if isinstance(prior, Mapping) else {} if prior is None else {"": prior}
+    for table, own in priors.items():
+        if table and table not in TABLES:
+            raise InvalidInputError(f"prior must name tables among {', '.join(TABLES)}, got {table!r}")
+        if not hasattr(own, "normalise"):
+            raise InvalidInputError(
+                f"prior must be DirichletPrior or MeanFieldPrior, or map tables to them, got {own!r}; for a "
+                "pseudo-count use smoothing"
+            )
+
+
+def _check_collections(tagger: Any) -> None:
+    if isinstance(tagger.constraints, str) or not hasattr(tagger.constraints, "__iter__"):
+        raise InvalidInputError(f"constraints must be a sequence of constraints, got {tagger.constraints!r}")
+    for constraint in flatten(tagger.constraints):
+        if not hasattr(constraint, "rows") and not isinstance(constraint, Constraint | LinearConstraint | MaxOver):
+            raise InvalidInputError(
+                f"constraints must be made with E or shortcuts such as at_least, got {constraint!r}; see "
+                "spectrem.constraints"
+            )
+    if tagger.dictionary is not None and not isinstance(tagger.dictionary, Mapping):
+        raise InvalidInputError(
+            f"dictionary must map words to their tags, got {type(tagger.dictionary).__name__}; read one with "
+            "read_tag_dictionary"
+        )
+    if isinstance(tagger.vocabulary, str):
+        raise InvalidInputError(
+            f"vocabulary must be a sequence of words, got the string {tagger.vocabulary!r}; put it in a list"
+        )
+
+
+def _check_fitted(name: str, value: Any) -> None:
+    if hasattr(value, "get_params") and not hasattr(value, "params_"):
+        raise InvalidInputError(
+            f"{name} must be a fitted tagger, got one that is not fitted (scikit-learn's clone makes such ones); fit "
+            f"it, or "
+            "give its params_ and its vocabulary"
+        )
+
+
+def _check_start(init: Any) -> None:
+    fitted = isinstance(init, HMMParameters) or hasattr(init, "params_")
+    if init is not None and not fitted and (not isinstance(init, str) or init not in STARTS):
+        raise InvalidInputError(
+            f"init must be one of {', '.join(STARTS)}, HMMParameters or a fitted HMMTagger, got {init!r}"
+        )

@@ -1,0 +1,134 @@
+"""One `HMMTagger.fit`: from text and settings to trained parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem.constraints import check_values
+from spectrem.estimators.tagger_coding import Coding, learn_coding
+from spectrem.estimators.tagger_decode import log_likelihoods, weighted_sum
+from spectrem.estimators.tagger_input import LabelledText
+from spectrem.estimators.tagger_start import Start, make_reference
+from spectrem.estimators.tagger_tables import restrictions, table_priors
+from spectrem.exceptions import InvalidInputError
+from spectrem.execution import Executor
+from spectrem.learning import Constant, FitResult, ProjectedEStep, Stopping, run_em
+from spectrem.models.tagging import CompiledEStep, HMMModel, HMMParameters, TagShard, build_shards
+from spectrem.structures import Parts
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What training leaves behind."""
+
+    coding: Coding
+    result: FitResult[HMMParameters]
+    log_likelihood: float
+
+
+def train(tagger: Any, text: LabelledText, weights: NDArray[np.float64], executor: Executor) -> Trained:
+    """Train with the settings of a HMMTagger, which have been checked.
+
+    Raises
+    ------
+    InvalidInputError
+        If settings and text do not fit each other.
+    """
+    if not text.words:
+        raise InvalidInputError(
+            f"sentences must hold at least one word to train on, got {len(text.lengths)} sentences without any"
+        )
+    coding = learn_coding(
+        text,
+        tags=tagger.tags,
+        n_states=tagger.n_states,
+        dictionary=tagger.dictionary,
+        vocabulary=tagger.vocabulary,
+        unknown=tagger.unknown,
+        min_count=tagger.min_count,
+    )
+    check_values(tagger.constraints, "tag", coding.tag_values)
+    lexicon, entries = coding.encode(text)
+    priors = table_priors(tagger.prior, tagger.smoothing)
+    model = HMMModel(
+        lexicon,
+        tagger.order,
+        initial_prior=priors["initial"],
+        transition_prior=priors["transition"],
+        emission_prior=priors["emission"],
+        restrictions=restrictions(coding, tagger.order, tagger.fixed, tagger.transition_mask),
+        names=coding.names,
+    )
+    labelled = text.labelled()
+    shards = build_shards(lexicon, text.lengths, entries, weights, known=labelled)
+    reference = make_reference(tagger.reference, coding, model, text.lengths)
+    start = Start(
+        tagger.init,
+        tagger.perturbation,
+        tagger.init_smoothing,
+        coding,
+        model,
+        shards,
+        build_shards(
+            lexicon, text.lengths[labelled], entries[np.repeat(labelled, text.lengths)], weights[labelled]
+        ) if labelled.any() else [],
+    )  # fmt: skip
+    result = _best(tagger, model, shards, start, reference, executor)
+    values = log_likelihoods(model, result.params, shards, executor)
+    total = sum(weighted_sum(shard.weights, own) for shard, own in zip(shards, values, strict=True))
+    return Trained(coding, result, total)
+
+
+def _best(
+    tagger: Any,
+    model: HMMModel,
+    shards: list[TagShard],
+    start: Start,
+    reference: HMMParameters | Callable[[TagShard], Parts] | None,
+    executor: Executor,
+) -> FitResult[HMMParameters]:
+    """The result of the restart whose last objective is the largest."""
+    rng = np.random.default_rng(tagger.random_state)
+    best: FitResult[HMMParameters] | None = None
+    for _ in range(tagger.n_init):
+        result = run_em(
+            model,
+            _estep(tagger, model, reference),
+            shards,
+            start.parameters(rng, executor),
+            schedule=tagger.schedule or Constant(tagger.gamma),
+            stopping=Stopping(tagger.max_iter, tagger.tol),
+            executor=executor,
+            on_iteration=tagger.on_iteration,
+        )
+        if best is None or result.history[-1].objective > best.history[-1].objective:
+            best = result
+    assert best is not None
+    return best
+
+
+def _estep(
+    tagger: Any, model: HMMModel, reference: HMMParameters | Callable[[TagShard], Parts] | None
+) -> CompiledEStep | ProjectedEStep:
+    if not tagger.constraints and not callable(reference):
+        return CompiledEStep(model, reference)
+    if isinstance(reference, HMMParameters):
+        reference = partial(_log_tables, model, reference)
+    return ProjectedEStep(
+        model,
+        tagger.constraints,
+        warm_start=True,
+        dual_steps=tagger.dual_steps or None,
+        reference=reference,
+        infeasible=tagger.infeasible,
+    )
+
+
+def _log_tables(model: HMMModel, reference: HMMParameters, shard: TagShard) -> Parts:
+    return model.scores(reference, shard)[1]

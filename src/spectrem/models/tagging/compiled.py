@@ -1,0 +1,99 @@
+"""The E-step of a tagger without constraints: one table of potentials per iteration, nothing per token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem.exceptions import InvalidInputError
+from spectrem.execution import Executor
+from spectrem.inference import project
+from spectrem.models.estep import EStepResult, EStepTask, Start
+from spectrem.models.tagging.model import HMMModel, log, sum_by
+from spectrem.models.tagging.parameters import HMMCounts, HMMParameters
+from spectrem.models.tagging.shards import TagShard
+from spectrem.structures import TiedChain, TiedChain2, TiedCounts2
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledEStep:
+    """Expected counts of an HMM whose posteriors nothing constrains, at any gamma.
+
+    For gamma > 0 all tokens of one lexicon entry share their potentials, so that memory does not grow with the
+    corpus; at gamma <= 0 (Viterbi) shards go through `project` one by one. A test holds both equal to the general
+    E-step.
+
+    Use when there are no constraints.
+
+    Parameters
+    ----------
+    model : HMMModel
+    reference : HMMParameters, optional
+        Skewed annealing: at gamma = 1 / beta > 1 the posterior is in proportion to ``p**beta * r**(1 - beta)``, with
+        r the posterior of the reference instead of the uniform one ([SmithEisner2004] §5). What is impossible under
+        the reference stays so until gamma = 1.
+    """
+
+    model: HMMModel
+    reference: HMMParameters | None = None
+
+    def prepare(
+        self, params: HMMParameters, gamma: float, shards: Sequence[TagShard], executor: Executor
+    ) -> EStepTask[TagShard, HMMCounts]:
+        """The table that all shards share, and the E-step of one shard."""
+        if gamma <= 0:
+            return EStepTask(partial(self._decode, params, gamma))
+        return EStepTask(partial(self._count, self.table(params, gamma), gamma))
+
+    def table(self, params: HMMParameters, gamma: float) -> TiedChain | TiedChain2:
+        """Potentials of the model at gamma > 0, skewed toward the reference if there is one."""
+        lexicon = self.model.lexicon
+        scores = [log(table) for table in _tables(params)]
+        if self.reference is not None and gamma > 1:
+            scores = [s + (gamma - 1) * log(r) for s, r in zip(scores, _tables(self.reference), strict=True)]
+        emission, initial, *factors = scores
+        states = None if lexicon.dense else lexicon.entry_states
+        rows = (lexicon.entry_offsets, states, lexicon.n_states, np.append(emission, 0.0)[lexicon.entry_cells])
+        if params.second is None:
+            return TiedChain(*rows, initial, factors[0], gamma)
+        return TiedChain2(*rows, initial, factors[0], factors[1], gamma)
+
+    def _count(
+        self, table: TiedChain | TiedChain2, gamma: float, index: int, shard: TagShard, start: Start = None
+    ) -> EStepResult[HMMCounts]:
+        lexicon = self.model.lexicon
+        values, counts = table.expected_counts(shard.lengths, shard.entries, shard.weights)
+        counted = shard.weights > 0
+        if not np.isfinite(values[counted]).all():
+            raise InvalidInputError(_impossible(shard, counted & ~np.isfinite(values)))
+        value = float(shard.weights[counted] @ values[counted])
+        emission = counts.rows
+        if lexicon.n_entries > lexicon.n_words:  # entries beside the words themselves read cells of these
+            emission = sum_by(lexicon.entry_cells, counts.rows, lexicon.n_cells + 1)[:-1]
+        second = counts.second if isinstance(counts, TiedCounts2) else None
+        return EStepResult(HMMCounts(counts.initial, counts.transition, second, emission), value, value, 0.0)
+
+    def _decode(
+        self, params: HMMParameters, gamma: float, index: int, shard: TagShard, start: Start = None
+    ) -> EStepResult[HMMCounts]:
+        structure, scores = self.model.scores(params, shard)
+        projection = project(structure, scores, None, gamma, weights=shard.weights)
+        value = float(shard.weights @ projection.values)
+        return EStepResult(self.model.gather(params, shard, projection.marginals), value, value, 0.0)
+
+
+def _tables(params: HMMParameters) -> list[NDArray[np.float64]]:
+    factors = [params.transition] if params.second is None else [params.second, params.transition]
+    return [params.emission, params.initial, *factors]
+
+
+def _impossible(shard: TagShard, bad: NDArray[np.bool_]) -> str:
+    return (
+        f"sentence {shard.sentences[int(np.argmax(bad))]} must have some possible sequence of states under the "
+        "parameters; every one has probability 0; smooth the start parameters, or loosen masks, fixed entries and the "
+        "dictionary"
+    )

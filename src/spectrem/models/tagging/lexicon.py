@@ -1,0 +1,229 @@
+"""Which states may emit which word, and which of them a token may be in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spectrem._validate import as_count, as_integers, as_offsets
+from spectrem.exceptions import InvalidInputError
+
+
+@dataclass(frozen=True, eq=False)
+class Lexicon:
+    """Cells, the (word, state) pairs that have an emission probability, and entries, what a token may be.
+
+    A token refers to an entry: a word and the states it may take there. Entry w < n_words is word w in any state that
+    can emit it; `with_entries` adds words in fewer states (labels, sets of labels) and words never seen, which say
+    nothing about their state.
+
+    Attributes
+    ----------
+    n_states : int
+    cell_offsets : ndarray of shape (n_words + 1,), int64
+        Cells of word w are ``cell_offsets[w]:cell_offsets[w + 1]``.
+    cell_states : ndarray of shape (n_cells,), int64
+        State of every cell, increasing within a word.
+    entry_offsets : ndarray of shape (n_entries + 1,), int64
+    entry_states : ndarray of shape (n_entry_parts,), int64
+        States of every entry, increasing within an entry.
+    entry_cells : ndarray of shape (n_entry_parts,), int64
+        Emission cell of each, or ``n_cells`` where the word says nothing (score 0 nats).
+
+    Examples
+    --------
+    >>> lexicon = Lexicon.from_allowed([0, 1, 3], [0, 0, 1], n_states=2)  # word 0: state 0; word 1: both
+    >>> lexicon, entries = lexicon.with_entries([1, -1], [(1,), (0, 1)])  # word 1 labelled 1; a word never seen
+    >>> entries.tolist(), lexicon.entry_states.tolist(), lexicon.entry_cells.tolist()
+    ([2, 3], [0, 0, 1, 1, 0, 1], [0, 1, 2, 2, 3, 3])
+    """
+
+    n_states: int
+    cell_offsets: NDArray[np.int64]
+    cell_states: NDArray[np.int64]
+    entry_offsets: NDArray[np.int64]
+    entry_states: NDArray[np.int64]
+    entry_cells: NDArray[np.int64]
+
+    @classmethod
+    def full(cls, n_words: int, n_states: int) -> Lexicon:
+        """Every state emits every word.
+
+        Raises
+        ------
+        InvalidInputError
+            If ``n_words`` < 0 or ``n_states`` < 1.
+        """
+        n_words, n_states = as_count(n_words, "n_words", minimum=0), as_count(n_states, "n_states", minimum=1)
+        offsets = np.arange(n_words + 1, dtype=np.int64) * n_states
+        return _unrestricted(n_states, offsets, np.tile(np.arange(n_states), n_words))
+
+    @classmethod
+    def from_allowed(cls, offsets: ArrayLike, states: ArrayLike, n_states: int) -> Lexicon:
+        """The states ``states[offsets[w]:offsets[w + 1]]`` emit word w.
+
+        Raises
+        ------
+        InvalidInputError
+            If a word has no state, or its states are out of range or do not increase.
+        """
+        n_states = as_count(n_states, "n_states", minimum=1)
+        offsets = as_integers(offsets, "offsets")
+        offsets = as_offsets(offsets, "offsets", max(len(offsets) - 1, 0))
+        states = as_integers(states, "states")
+        _check_allowed(offsets, states, n_states)
+        return _unrestricted(n_states, offsets, states)
+
+    @property
+    def n_words(self) -> int:
+        return len(self.cell_offsets) - 1
+
+    @property
+    def n_cells(self) -> int:
+        return len(self.cell_states)
+
+    @property
+    def n_entries(self) -> int:
+        return len(self.entry_offsets) - 1
+
+    @cached_property
+    def dense(self) -> bool:
+        """Whether every entry has all states."""
+        return bool((np.diff(self.entry_offsets) == self.n_states).all())
+
+    @cached_property
+    def cell_words(self) -> NDArray[np.int64]:
+        """Word of every cell, shape (n_cells,)."""
+        return np.repeat(np.arange(self.n_words), np.diff(self.cell_offsets))
+
+    @cached_property
+    def entry_words(self) -> NDArray[np.int64]:
+        """Word of every entry, shape (n_entries,); -1 for words never seen."""
+        return np.append(self.cell_words, -1)[self.entry_cells[self.entry_offsets[:-1]]]
+
+    @cached_property
+    def state_sizes(self) -> NDArray[np.int64]:
+        """Number of words that each state can emit, shape (n_states,)."""
+        return np.bincount(self.cell_states, minlength=self.n_states)
+
+    def table(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Values by cell as a matrix of shape (n_states, n_words), zero where there is no cell."""
+        table = np.zeros((self.n_states, self.n_words))
+        table[self.cell_states, self.cell_words] = values
+        return table
+
+    def with_entries(self, words: ArrayLike, allowed: Sequence[Sequence[int]]) -> tuple[Lexicon, NDArray[np.int64]]:
+        """A lexicon in which words may also be restricted to some states, and where to find them.
+
+        Parameters
+        ----------
+        words : array-like of shape (k,), int
+            -1 stands for a word never seen: its entry says nothing about the states it may take.
+        allowed : sequence of k sequences of int
+            The states of each, increasing; all of a word's states give the word's own entry.
+
+        Returns
+        -------
+        lexicon : Lexicon
+            With the same cells; entries that were there keep their numbers, each new one is stored once.
+        entries : ndarray of shape (k,), int64
+
+        Raises
+        ------
+        InvalidInputError
+            If a word is out of range, or its states are none, out of range, falling or ones that cannot emit it.
+        """
+        words = as_integers(words, "words")
+        if len(words) != len(allowed):
+            raise InvalidInputError(
+                f"words and allowed must be of one length, got {len(words)} and {len(allowed)}; give every word its "
+                "states"
+            )
+        found: dict[tuple[int, tuple[int, ...]], int] = {}
+        for entry in range(self.n_words, self.n_entries):
+            own = self.entry_states[self.entry_offsets[entry] : self.entry_offsets[entry + 1]]
+            found[int(self.entry_words[entry]), tuple(own.tolist())] = entry
+        states: list[tuple[int, ...]] = []
+        cells: list[NDArray[np.int64]] = []
+        entries = np.empty(len(words), np.int64)
+        for k, key in enumerate(zip(words.tolist(), map(tuple, allowed), strict=True)):
+            if key not in found:
+                own_cells = self._cells_of(*key)
+                whole = key[0] >= 0 and len(own_cells) == self.cell_offsets[key[0] + 1] - self.cell_offsets[key[0]]
+                found[key] = key[0] if whole else self.n_entries + len(states)
+                if not whole:
+                    states.append(key[1])
+                    cells.append(own_cells)
+            entries[k] = found[key]
+        if not states:
+            return self, entries
+        sizes = np.cumsum([len(own) for own in states])
+        return replace(
+            self,
+            entry_offsets=np.concatenate([self.entry_offsets, self.entry_offsets[-1] + sizes]),
+            entry_states=np.concatenate([self.entry_states, *(np.array(own, np.int64) for own in states)]),
+            entry_cells=np.concatenate([self.entry_cells, *cells]),
+        ), entries
+
+    def _cells_of(self, word: int, states: tuple[int, ...]) -> NDArray[np.int64]:
+        """Cells of a word in some states, n_cells for a word never seen."""
+        if not -1 <= word < self.n_words:
+            raise InvalidInputError(
+                f"words must be in 0..{self.n_words - 1}, or -1 for a word never seen; got {word}; number the words as "
+                "the lexicon does"
+            )
+        rising = all(a < b for a, b in pairwise(states))
+        if not states or not rising or states[0] < 0 or states[-1] >= self.n_states:
+            raise InvalidInputError(
+                f"allowed must hold increasing states in 0..{self.n_states - 1}, at least one for each word; got "
+                f"{list(states)} for word {word}; sort them, or give every state to leave the word free"
+            )
+        if word < 0:
+            return np.full(len(states), self.n_cells)
+        start = self.cell_offsets[word]
+        own = self.cell_states[start : self.cell_offsets[word + 1]]
+        at = np.searchsorted(own, states)
+        missing = np.append(own, -1)[at] != states
+        if missing.any():
+            raise InvalidInputError(
+                f"allowed must hold states that can emit their word; state {states[int(np.argmax(missing))]} cannot "
+                f"emit word {word}, which has {own.tolist()}; add the state to the word's in the lexicon or drop it "
+                "here"
+            )
+        return start + at
+
+
+def _unrestricted(n_states: int, offsets: NDArray[np.int64], states: NDArray[np.int64]) -> Lexicon:
+    return Lexicon(n_states, offsets, states, offsets, states, np.arange(len(states)))
+
+
+def _check_allowed(offsets: NDArray[np.int64], states: NDArray[np.int64], n_states: int) -> None:
+    if len(states) != offsets[-1]:
+        raise InvalidInputError(
+            f"states must have {offsets[-1]} entries, as offsets say; got {len(states)}; flatten them word after word"
+        )
+    empty = np.diff(offsets) == 0
+    if empty.any():
+        raise InvalidInputError(
+            f"every word needs a state that can emit it; word {int(np.argmax(empty))} has none; give it every state to "
+            "leave it free"
+        )
+    outside = (states < 0) | (states >= n_states)
+    if outside.any():
+        at = int(np.argmax(outside))
+        raise InvalidInputError(
+            f"states must be in 0..{n_states - 1}; got {states[at]} at index {at}; raise n_states or drop the state"
+        )
+    falling = np.append(False, np.diff(states) <= 0)[: len(states)]
+    falling[offsets[:-1]] = False
+    if falling.any():
+        at = int(np.argmax(falling))
+        raise InvalidInputError(
+            f"states must increase within a word; got {states[at]} after {states[at - 1]} at index {at}; sort each "
+            "word's states and drop duplicates"
+        )

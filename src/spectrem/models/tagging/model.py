@@ -1,0 +1,257 @@
+"""Hidden Markov models of order 1 and 2 over the cells of a lexicon."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem.exceptions import InvalidInputError
+from spectrem.models.priors import DirichletPrior, Prior
+from spectrem.models.tagging.lexicon import Lexicon
+from spectrem.models.tagging.parameters import HMMCounts, HMMParameters
+from spectrem.models.tagging.restrictions import Multinomials, Restrictions, dense_rows, emission_rows
+from spectrem.models.tagging.shards import TagShard
+from spectrem.structures import Chain, Chain2, Parts
+
+
+@dataclass(frozen=True, eq=False)
+class Names:
+    """What constraints call states and words.
+
+    Attributes
+    ----------
+    tags : sequence of n_states str, optional
+    words : sequence of n_words str, optional
+    unknown : str
+        Spelling of words never seen.
+    """
+
+    tags: Sequence[str] | None = None
+    words: Sequence[str] | None = None
+    unknown: str = "<unk>"
+
+
+@dataclass(frozen=True, eq=False)
+class HMMModel:
+    """Sentences of words emitted by states, each state drawn after the last one or two [Rabiner1989].
+
+    There is no event for the end of a sentence: p(x, h) is over sentences of given lengths.
+
+    Use when tokens need labels and a dictionary, some labels or constraints say what the labels mean.
+
+    Parameters
+    ----------
+    lexicon : Lexicon
+    order : int
+        1, or 2 for trigrams of states.
+    initial_prior, transition_prior, emission_prior : Prior
+        On the rows of each table; that of transitions also serves ``second``.
+    restrictions : Restrictions
+        Entries that are impossible or given; see `restrict` for start parameters.
+    names : Names
+        For the columns ``tag`` and ``word`` of constraints.
+
+    Raises
+    ------
+    InvalidInputError
+        If the order is neither 1 nor 2, ``names`` do not fit the lexicon, or a restriction leaves some row without a
+        distribution.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spectrem.models.tagging import build_shards
+    >>> lexicon = Lexicon.full(n_words=2, n_states=2)
+    >>> model = HMMModel(lexicon, order=1)
+    >>> params = HMMParameters(
+    ...     np.array([0.5, 0.5]), np.array([[0.9, 0.1], [0.1, 0.9]]), None, np.array([0.8, 0.3, 0.2, 0.7])
+    ... )
+    >>> shard = build_shards(lexicon, [2], [0, 1])[0]  # one sentence: word 0, word 1
+    >>> structure, scores = model.scores(params, shard)
+    >>> values, marginals = structure.smoothed_max(scores, 1.0)
+    >>> float(np.exp(values[0]).round(6))
+    0.1975
+    >>> model.gather(params, shard, marginals).initial.round(3).tolist()
+    [0.506, 0.494]
+    """
+
+    lexicon: Lexicon
+    order: int
+    initial_prior: Prior = DirichletPrior()  # noqa: RUF009
+    transition_prior: Prior = DirichletPrior()  # noqa: RUF009
+    emission_prior: Prior = DirichletPrior()  # noqa: RUF009
+    restrictions: Restrictions = Restrictions()  # noqa: RUF009
+    names: Names = Names()
+
+    def __post_init__(self) -> None:
+        if self.order not in (1, 2):
+            raise InvalidInputError(f"order must be 1 or 2, got {self.order!r}; use 1 for bigrams of states")
+        for name, given, size in (
+            ("tags", self.names.tags, self.lexicon.n_states),
+            ("words", self.names.words, self.lexicon.n_words),
+        ):
+            if given is not None and len(given) != size:
+                raise InvalidInputError(
+                    f"names.{name} must hold {size} names, as the lexicon does; got {len(given)}; name every one "
+                    "or none"
+                )
+        if self.order == 1 and self.restrictions.second is not None:
+            raise InvalidInputError(
+                "restrictions.second must be None at order 1, which has no such table; restrict transition"
+            )
+        _ = self._tables  # validates the restrictions
+
+    @property
+    def n_states(self) -> int:
+        return self.lexicon.n_states
+
+    def scores(self, params: HMMParameters, shard: TagShard) -> tuple[Chain | Chain2, Parts]:
+        """Log-probabilities (nats) of the states of every token, with the initial ones in the first token's."""
+        layout = self._layout(shard)
+        unary = np.append(log(params.emission), 0.0)[layout.cells]
+        unary[layout.first] += log(params.initial)[layout.states[layout.first]]
+        allowed = None if self.lexicon.dense else (layout.offsets, layout.states)
+        transition = log(params.transition)
+        if params.second is None:
+            return Chain(shard.lengths, self.n_states, allowed), Parts(unary, (transition,))
+        return Chain2(shard.lengths, self.n_states, allowed), Parts(unary, (log(params.second), transition))
+
+    def gather(self, params: HMMParameters, shard: TagShard, marginals: Parts) -> HMMCounts:
+        """Expected counts of a shard, times the sentences' weights, from the marginals of `scores`."""
+        layout = self._layout(shard)
+        weighted = np.repeat(np.repeat(shard.weights, shard.lengths), np.diff(layout.offsets)) * marginals.unary
+        first = layout.first
+        return HMMCounts(
+            sum_by(layout.states[first], weighted[first], self.n_states),
+            marginals.factors[-1].copy(),
+            marginals.factors[0].copy() if self.order == 2 else None,
+            sum_by(layout.cells, weighted, self.lexicon.n_cells + 1)[:-1],
+        )
+
+    def weights(self, shard: TagShard) -> NDArray[np.float64]:
+        """Weight of every sentence, shape (n_sentences,)."""
+        return shard.weights
+
+    def is_known(self, shard: TagShard) -> bool:
+        """Whether all states of the shard are given."""
+        return shard.known
+
+    def columns(self, shard: TagShard) -> Mapping[str, NDArray]:
+        """Columns for constraints beside the structure's own.
+
+        ``sentence`` as numbers in the corpus, shape (n_sentences,); ``tag`` as names, shape (n_unary,), if the states
+        have names; ``word``, shape (n_tokens,), as spelling if the words have spellings, else as numbers.
+        """
+        lexicon, names = self.lexicon, self.names
+        words = lexicon.entry_words[shard.entries]
+        columns: dict[str, NDArray] = {
+            "sentence": shard.sentences,
+            "word": words if names.words is None else np.array([*names.words, names.unknown], np.str_)[words],
+        }
+        if names.tags is not None:
+            columns["tag"] = np.array(names.tags, np.str_)[self._layout(shard).states]
+        return columns
+
+    def zero_stats(self, params: HMMParameters, shards: Sequence[TagShard]) -> HMMCounts:
+        """Empty counts of a corpus, to add those of its shards to."""
+        n = self.n_states
+        return HMMCounts(
+            np.zeros(n),
+            np.zeros((n,) * (self.order + 1)),
+            np.zeros((n, n)) if self.order == 2 else None,
+            np.zeros(self.lexicon.n_cells),
+        )
+
+    def m_step(self, params: HMMParameters, stats: HMMCounts) -> HMMParameters:
+        """Parameters that maximise the expected log-probability plus the log-prior, within the restrictions."""
+        return self.normalise(stats)
+
+    def normalise(self, counts: HMMCounts | HMMParameters, prior: Prior | None = None) -> HMMParameters:
+        """Distributions in proportion to counts; ``prior``, if given, stands in for those of the model."""
+        initial, transition, second, emission = self._tables
+        return HMMParameters(
+            initial.normalise(counts.initial, prior or self.initial_prior),
+            transition.normalise(counts.transition, prior or self.transition_prior),
+            None
+            if second is None or counts.second is None
+            else second.normalise(counts.second, prior or self.transition_prior),
+            emission.normalise(counts.emission, prior or self.emission_prior),
+        )
+
+    def restrict(self, params: HMMParameters) -> HMMParameters:
+        """Start parameters with every row a distribution and the restrictions applied.
+
+        Free entries keep their proportions; a row whose free entries are all 0 becomes uniform over them.
+
+        Raises
+        ------
+        InvalidInputError
+            If the arrays do not have the shapes of the model, or hold NaN, infinite or negative numbers.
+        """
+        zeros = self.zero_stats(params, ())
+        for name in ("initial", "transition", "second", "emission"):
+            given, like = getattr(params, name), getattr(zeros, name)
+            _check_table(name, given, like)
+        return self.normalise(params, DirichletPrior(0.0))
+
+    @cached_property
+    def _tables(self) -> tuple[Multinomials, Multinomials, Multinomials | None, Multinomials]:
+        n, rules = self.n_states, self.restrictions
+        return (
+            dense_rows((n,), rules.initial, "initial"),
+            dense_rows((n,) * (self.order + 1), rules.transition, "transition"),
+            dense_rows((n, n), rules.second, "second") if self.order == 2 else None,
+            emission_rows(self.lexicon, rules.emission),
+        )
+
+    def _layout(self, shard: TagShard) -> _Layout:
+        lexicon = self.lexicon
+        starts = lexicon.entry_offsets[shard.entries]
+        widths = lexicon.entry_offsets[shard.entries + 1] - starts
+        offsets = np.zeros(len(widths) + 1, np.int64)
+        np.cumsum(widths, out=offsets[1:])
+        parts = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], widths)
+        heads = (np.cumsum(shard.lengths) - shard.lengths)[shard.lengths > 0]
+        own = widths[heads]
+        first = np.arange(own.sum()) + np.repeat(offsets[heads] - (np.cumsum(own) - own), own)
+        return _Layout(offsets, lexicon.entry_states[parts], lexicon.entry_cells[parts], first)
+
+
+class _Layout(NamedTuple):
+    """The unary parts of a shard: boundaries of tokens, state and cell of every part, parts of the first tokens."""
+
+    offsets: NDArray[np.int64]
+    states: NDArray[np.int64]
+    cells: NDArray[np.int64]
+    first: NDArray[np.int64]
+
+
+def log(probability: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Nats; -inf for 0."""
+    with np.errstate(divide="ignore"):
+        return np.log(probability)
+
+
+def sum_by(row: NDArray[np.int64], values: NDArray[np.float64], n_rows: int) -> NDArray[np.float64]:
+    """Sums of values by row, as float64 where there is none to sum, too."""
+    return np.bincount(row, values, n_rows).astype(np.float64, copy=False)
+
+
+def _check_table(name: str, given: NDArray[np.float64] | None, like: NDArray[np.float64] | None) -> None:
+    shape = None if like is None else like.shape
+    found = None if given is None else np.shape(given)
+    if found != shape:
+        raise InvalidInputError(
+            f"params.{name} must have shape {shape}; got {found}; make it for this order and this lexicon (emission by "
+            "cell)"
+        )
+    if given is not None and not ((given >= 0) & (given < np.inf)).all():
+        bad = np.asarray(given)[~((given >= 0) & (given < np.inf))][0]
+        raise InvalidInputError(
+            f"params.{name} must hold finite probabilities >= 0; got {bad}; look for 0 / 0 or logarithms"
+        )

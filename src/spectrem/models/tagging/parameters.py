@@ -1,0 +1,57 @@
+"""Parameters and expected counts of hidden Markov models of order 1 and 2."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class HMMParameters:
+    """Probabilities (or, under a mean-field prior, weights) of an HMM; every row of a distribution is one state's.
+
+    Attributes
+    ----------
+    initial : ndarray of shape (n_states,)
+        Of the first state of a sentence.
+    transition : ndarray of shape (n_states, n_states) or (n_states, n_states, n_states)
+        Of the next state: [from, to], or at order 2 [two back, one back, to].
+    second : ndarray of shape (n_states, n_states), or None
+        Order 2 only: of the second state of a sentence, [first, second].
+    emission : ndarray of shape (n_cells,)
+        Of the cell's word given its state, by cell of the `Lexicon`.
+    """
+
+    initial: NDArray[np.float64]
+    transition: NDArray[np.float64]
+    second: NDArray[np.float64] | None
+    emission: NDArray[np.float64]
+
+    @property
+    def order(self) -> int:
+        """States that the next one depends on: 1 or 2."""
+        return self.transition.ndim - 1
+
+    @property
+    def n_states(self) -> int:
+        return len(self.initial)
+
+
+@dataclass(frozen=True, eq=False)
+class HMMCounts:
+    """Expected counts behind the arrays of `HMMParameters`, in their shapes; ``+=`` adds another's."""
+
+    initial: NDArray[np.float64]
+    transition: NDArray[np.float64]
+    second: NDArray[np.float64] | None
+    emission: NDArray[np.float64]
+
+    def __iadd__(self, other: HMMCounts) -> HMMCounts:
+        np.add(self.initial, other.initial, out=self.initial)
+        np.add(self.transition, other.transition, out=self.transition)
+        np.add(self.emission, other.emission, out=self.emission)
+        if self.second is not None and other.second is not None:
+            np.add(self.second, other.second, out=self.second)
+        return self

@@ -1,0 +1,214 @@
+"""Entries of a model's tables that are impossible or given, and M-steps that respect them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem.exceptions import InvalidInputError
+from spectrem.models.priors import Prior
+from spectrem.models.tagging.lexicon import Lexicon
+
+_NOISE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Restriction:
+    """What one table may not learn; arrays have the table's shape.
+
+    Use when the grammar of states is known in part: a left-to-right chain, a state that must be followed by another,
+    an emission measured elsewhere.
+
+    Attributes
+    ----------
+    impossible : ndarray of bool, optional
+        True where the probability is 0 and stays 0; such entries get no pseudo-count.
+    fixed : ndarray of bool, optional
+        True where the probability is ``values`` and stays so; the other entries of the row share what is left.
+    values : ndarray of float64, optional
+        Probabilities, read where ``fixed`` is True.
+    """
+
+    impossible: NDArray[np.bool_] | None = None
+    fixed: NDArray[np.bool_] | None = None
+    values: NDArray[np.float64] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Restrictions:
+    """Restrictions of the tables of `HMMParameters`, each in the shape of its table (emission by cell)."""
+
+    initial: Restriction | None = None
+    transition: Restriction | None = None
+    second: Restriction | None = None
+    emission: Restriction | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Multinomials:
+    """The rows of one table as the M-step normalises them: which entries are free, what the others are.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Of the table.
+    row : ndarray of shape (n_free,), int64
+        Row of every free entry.
+    row_sizes : ndarray of shape (n_rows,), int64
+        Free entries of every row.
+    free : ndarray of shape (n_free,), int64, or None
+        Their places in the flat table; None if all entries are free.
+    given : ndarray of shape (n_entries,), float64, or None
+        The flat table's fixed values, 0 elsewhere.
+    share : ndarray of shape (n_rows,), float64, or None
+        What fixed values leave to the free entries of every row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spectrem.models.priors import DirichletPrior
+    >>> rule = Restriction(impossible=np.array([[True, False, False], [False] * 3]))
+    >>> rows = dense_rows((2, 3), rule, "transition")
+    >>> rows.normalise(np.array([[5.0, 1.0, 3.0], [1.0, 1.0, 2.0]]), DirichletPrior(0.0)).tolist()
+    [[0.0, 0.25, 0.75], [0.25, 0.25, 0.5]]
+    """
+
+    shape: tuple[int, ...]
+    row: NDArray[np.int64]
+    row_sizes: NDArray[np.int64]
+    free: NDArray[np.int64] | None = None
+    given: NDArray[np.float64] | None = None
+    share: NDArray[np.float64] | None = None
+
+    def normalise(self, counts: NDArray[np.float64], prior: Prior) -> NDArray[np.float64]:
+        """Probabilities (under a mean-field prior, weights) of the whole table from its expected counts.
+
+        The prior sees the free entries alone. Rows without counts or pseudo-counts are uniform over them.
+        """
+        flat = counts.ravel()
+        if self.free is None or self.given is None or self.share is None:
+            return prior.normalise(flat, self.row, self.row_sizes).reshape(self.shape)
+        probabilities = self.given.copy()
+        probabilities[self.free] = prior.normalise(flat[self.free], self.row, self.row_sizes) * self.share[self.row]
+        return probabilities.reshape(self.shape)
+
+
+def dense_rows(shape: tuple[int, ...], restriction: Restriction | None, name: str) -> Multinomials:
+    """A table whose last axis holds the events of a row.
+
+    Raises
+    ------
+    InvalidInputError
+        If the restriction has another shape, contradicts itself or leaves a row without a distribution.
+    """
+    n_rows = int(np.prod(shape[:-1]))
+    rows = Multinomials(shape, np.repeat(np.arange(n_rows), shape[-1]), np.full(n_rows, shape[-1]))
+    return _restrict(rows, restriction, name)
+
+
+def emission_rows(lexicon: Lexicon, restriction: Restriction | None) -> Multinomials:
+    """Emissions by cell; the row of a cell is its state. A state that emits no word has an empty row."""
+    rows = Multinomials((lexicon.n_cells,), lexicon.cell_states, lexicon.state_sizes)
+    return _restrict(rows, restriction, "emission")
+
+
+def _restrict(rows: Multinomials, restriction: Restriction | None, name: str) -> Multinomials:
+    if restriction is None or (restriction.impossible is None and restriction.fixed is None):
+        return rows
+    impossible = _mask(restriction.impossible, rows.shape, f"restrictions.{name}.impossible")
+    fixed = _mask(restriction.fixed, rows.shape, f"restrictions.{name}.fixed")
+    given = np.where(fixed, _values(restriction.values, fixed, rows.shape, name), 0.0)
+    where = _Places(rows, name)
+    clash = impossible & fixed & (given > 0)
+    if clash.any():
+        at = int(np.argmax(clash))
+        raise InvalidInputError(
+            f"restrictions.{name}: an impossible entry must not be fixed above 0; got {given[at]:g} at "
+            f"{where.of_entry(at)}; drop one of the two"
+        )
+    free = ~(impossible | fixed)
+    n_rows = len(rows.row_sizes)
+    sizes = np.bincount(rows.row[free], minlength=n_rows)
+    total = np.bincount(rows.row, given, n_rows)
+    n_fixed = np.bincount(rows.row[fixed], minlength=n_rows)
+    empty = (rows.row_sizes > 0) & (sizes == 0) & (n_fixed == 0)
+    if empty.any():
+        raise InvalidInputError(
+            f"restrictions.{name}.impossible must leave an entry in every row; {where.of_row(int(np.argmax(empty)))} "
+            "has none left; leave at least one, or drop the state"
+        )
+    above = total > 1 + _NOISE
+    if above.any():
+        at = int(np.argmax(above))
+        raise InvalidInputError(
+            f"restrictions.{name}.values must sum to at most 1 in every row; got {total[at]:.12g} in "
+            f"{where.of_row(at)}; scale them down"
+        )
+    short = (n_fixed > 0) & (sizes == 0) & (total < 1 - _NOISE)
+    if short.any():
+        at = int(np.argmax(short))
+        raise InvalidInputError(
+            f"restrictions.{name}.values must sum to 1 in a row without free entries; got {total[at]:.12g} in "
+            f"{where.of_row(at)}; raise them, or leave an entry free to take the rest"
+        )
+    share = np.clip(1.0 - total, 0.0, None)
+    return Multinomials(rows.shape, rows.row[free], sizes, np.flatnonzero(free), given, share)
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Names of entries and rows in messages."""
+
+    rows: Multinomials
+    name: str
+
+    def of_entry(self, entry: int) -> str:
+        if self.name == "emission":
+            return f"cell {entry} (state {self.rows.row[entry]})"
+        return f"index {tuple(int(i) for i in np.unravel_index(entry, self.rows.shape))}"
+
+    def of_row(self, row: int) -> str:
+        if self.name == "emission":
+            return f"state {row}"
+        place = ", ".join(str(int(i)) for i in np.unravel_index(row, self.rows.shape[:-1] or (1,)))
+        return f"row [{place}]" if len(self.rows.shape) > 1 else "the only row"
+
+
+def _mask(mask: NDArray[np.bool_] | None, shape: tuple[int, ...], name: str) -> NDArray[np.bool_]:
+    if mask is None:
+        return np.zeros(int(np.prod(shape)), np.bool_)
+    array = np.asarray(mask)
+    if array.shape != shape or array.dtype != np.bool_:
+        raise InvalidInputError(
+            f"{name} must be a boolean array of shape {shape}; got dtype {array.dtype}, shape {array.shape}; mark the "
+            "entries with True"
+        )
+    return array.ravel()
+
+
+def _values(
+    values: NDArray[np.float64] | None, fixed: NDArray[np.bool_], shape: tuple[int, ...], name: str
+) -> NDArray[np.float64]:
+    if values is None:
+        if fixed.any():
+            raise InvalidInputError(
+                f"restrictions.{name}.values must hold the fixed probabilities; got None; give an array of shape "
+                f"{shape}"
+            )
+        return np.zeros(len(fixed))
+    array = np.asarray(values, np.float64)
+    if array.shape != shape:
+        raise InvalidInputError(
+            f"restrictions.{name}.values must have shape {shape}; got {array.shape}; fill what is not fixed with 0"
+        )
+    flat = array.ravel()
+    outside = fixed & ~((flat >= 0) & (flat <= 1))
+    if outside.any():
+        at = int(np.argmax(outside))
+        raise InvalidInputError(
+            f"restrictions.{name}.values must be probabilities in [0, 1] where fixed; got {flat[at]} at flat index "
+            f"{at}; give probabilities, not logarithms or counts"
+        )
+    return flat

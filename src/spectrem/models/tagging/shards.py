@@ -1,0 +1,166 @@
+"""A corpus of tokens cut into shards, by the data alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spectrem._validate import as_integers, as_lengths, as_weights
+from spectrem.exceptions import InvalidInputError
+from spectrem.models.tagging.lexicon import Lexicon
+
+# A shard is closed after this many (token, state) parts: an eighth of the corpus, within bounds.
+_SHARDS, _LEAST_PARTS, _MOST_PARTS = 8, 1 << 15, 1 << 21
+
+
+@dataclass(frozen=True, eq=False)
+class TagShard:
+    """Some sentences of a corpus.
+
+    Attributes
+    ----------
+    lengths : ndarray of shape (n_sentences,), int64
+        Tokens of every sentence.
+    entries : ndarray of shape (n_tokens,), int64
+        Entry of the lexicon of every token.
+    weights : ndarray of shape (n_sentences,), float64
+    known : bool
+        Whether the states are given; constraints leave such shards alone.
+    first_token : int
+        Number of the shard's first token when the shards stand in a row.
+    sentences : ndarray of shape (n_sentences,), int64
+        Numbers of the sentences in the corpus.
+    """
+
+    lengths: NDArray[np.int64]
+    entries: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    known: bool
+    first_token: int
+    sentences: NDArray[np.int64]
+
+    @property
+    def n_tokens(self) -> int:
+        return len(self.entries)
+
+
+def build_shards(
+    lexicon: Lexicon,
+    lengths: ArrayLike,
+    entries: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    known: ArrayLike | None = None,
+) -> list[TagShard]:
+    """Cut a corpus into shards, first sentences with something to find out, then those whose states are given.
+
+    Within each of the two kinds sentences keep their order; `in_corpus_order` puts results back. Sentences of length 0
+    are in no shard.
+
+    Parameters
+    ----------
+    lexicon : Lexicon
+    lengths : array-like of shape (n_sentences,), int
+        Tokens of every sentence, >= 0.
+    entries : array-like of shape (n_tokens,), int
+        Entries of the lexicon, sentence after sentence.
+    weights : array-like of shape (n_sentences,), optional
+        Weight of every sentence, >= 0; default 1.
+    known : array-like of shape (n_sentences,), bool, optional
+        Sentences whose states are given; default those with a single state at every token.
+
+    Returns
+    -------
+    list of TagShard
+        At least one, the same for every number of workers.
+
+    Raises
+    ------
+    InvalidInputError
+        If lengths do not add up to the number of entries, or an entry is not in the lexicon.
+
+    Examples
+    --------
+    >>> lexicon = Lexicon.from_allowed([0, 1, 3], [0, 0, 1], n_states=2)
+    >>> shards = build_shards(lexicon, [1, 2, 1], [0, 0, 1, 0])
+    >>> [(shard.known, shard.sentences.tolist(), shard.entries.tolist()) for shard in shards]
+    [(False, [1], [0, 1]), (True, [0, 2], [0, 0])]
+    """
+    lengths, entries = as_lengths(lengths, "lengths"), as_integers(entries, "entries")
+    if lengths.sum() != len(entries):
+        raise InvalidInputError(
+            f"lengths must add up to the number of entries, got {lengths.sum()} and {len(entries)}; give one entry per "
+            "token"
+        )
+    outside = (entries < 0) | (entries >= lexicon.n_entries)
+    if outside.any():
+        at = int(np.argmax(outside))
+        raise InvalidInputError(
+            f"entries must be in 0..{lexicon.n_entries - 1}; got {entries[at]} at index {at}; use those that "
+            "Lexicon.with_entries returned with this lexicon"
+        )
+    weights = as_weights(weights, len(lengths))
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    widths = np.diff(lexicon.entry_offsets)[entries]
+    part_offsets = np.concatenate([[0], np.cumsum(widths)])[offsets]
+    open_offsets = np.concatenate([[0], np.cumsum(widths > 1)])[offsets]
+    known = np.diff(open_offsets) == 0 if known is None else np.asarray(known, np.bool_)
+    most = int(np.clip(part_offsets[-1] // _SHARDS, _LEAST_PARTS, _MOST_PARTS))
+    shards: list[TagShard] = []
+    first_token = 0
+    for given in (False, True):
+        chosen = np.flatnonzero((known == given) & (lengths > 0))
+        for sentences in _runs(chosen, np.diff(part_offsets)[chosen], most):
+            own_lengths = lengths[sentences]
+            tokens = np.arange(own_lengths.sum()) + np.repeat(
+                offsets[sentences] - (np.cumsum(own_lengths) - own_lengths), own_lengths
+            )
+            shards.append(TagShard(own_lengths, entries[tokens], weights[sentences], given, first_token, sentences))
+            first_token += len(tokens)
+    return shards or [TagShard(lengths[:0], entries, weights[:0], False, 0, np.zeros(0, np.int64))]
+
+
+def in_corpus_order(shards: Sequence[TagShard], values: Sequence[NDArray]) -> NDArray:
+    """Values by token, shard after shard, as one array in the order of the corpus.
+
+    Parameters
+    ----------
+    shards : sequence of TagShard
+        All shards of a corpus.
+    values : sequence of ndarrays of shape (n_tokens of the shard, ...)
+
+    Returns
+    -------
+    ndarray of shape (n_tokens of the corpus, ...)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> lexicon = Lexicon.from_allowed([0, 1, 3], [0, 0, 1], n_states=2)
+    >>> shards = build_shards(lexicon, [1, 2, 1], [0, 0, 1, 0])
+    >>> in_corpus_order(shards, [np.array([10, 20]), np.array([30, 40])]).tolist()
+    [30, 10, 20, 40]
+    """
+    sentences = np.concatenate([shard.sentences for shard in shards])
+    lengths = np.concatenate([shard.lengths for shard in shards])
+    by_sentence = np.zeros(sentences.max(initial=-1) + 1, np.int64)
+    by_sentence[sentences] = lengths
+    starts = (np.cumsum(by_sentence) - by_sentence)[sentences]
+    at = np.arange(lengths.sum()) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
+    together = np.concatenate(list(values))
+    ordered = np.empty_like(together)
+    ordered[at] = together
+    return ordered
+
+
+def _runs(sentences: NDArray[np.int64], sizes: NDArray[np.int64], most: int) -> list[NDArray[np.int64]]:
+    """Runs of sentences of about ``most`` parts each, as equal as whole sentences allow."""
+    if not len(sentences):
+        return []
+    ends = np.cumsum(sizes)
+    n_runs = -(-int(ends[-1]) // most)
+    cuts = np.searchsorted(ends, ends[-1] * np.arange(1, n_runs) / n_runs) + 1
+    return [run for run in np.split(sentences, np.unique(cuts)) if len(run)]

@@ -7,11 +7,14 @@ import typer
 
 from spectrem import WordAligner
 from spectrem.cli.app import app
+from spectrem.data import write_tag_dictionary, write_tagged
+from spectrem.datasets import make_tagged_corpus
 
 
 def test_every_command_explains_itself(run):
     names = [command.name or command.callback.__name__ for command in app.registered_commands]
-    assert {"align", "evaluate", "symmetrize", "lexicon", "demo", "warmup"} <= set(names)
+    names += [group.name for group in app.registered_groups]
+    assert {"align", "evaluate", "symmetrize", "lexicon", "tag", "demo", "warmup"} <= set(names)
     for name in names:
         result = run(name, "--help")
         assert result.exit_code == 0
@@ -79,7 +82,7 @@ def test_demo_draws_in_known_formats_only(run, tmp_path):
 
 
 @pytest.mark.slow
-def test_warmup_compiles_all_that_align_needs(start, files, tmp_path, monkeypatch):
+def test_warmup_compiles_all_that_align_and_tag_need(start, files, tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
     process = start("warmup")
     _, errors = process.communicate(timeout=600)
@@ -98,4 +101,21 @@ def test_warmup_compiles_all_that_align_needs(start, files, tmp_path, monkeypatc
         process = start("align", files.source, files.target, *options)
         _, errors = process.communicate(timeout=600)
         assert process.returncode == 0, errors.decode()
+    text, tags = tmp_path / "text.pos", tmp_path / "tags.tsv"
+    corpus = make_tagged_corpus(12, seed=1)
+    write_tagged(text, corpus.words, corpus.tags)
+    write_tag_dictionary(tags, corpus.dictionary)
+    for options in (
+        ["--dictionary", tags, "--anneal", "0.5", "--constraint", "NOUN <= 60%", "--constraint", "sparsity 2"],
+        ["--dictionary", tags, "--order", "2", "--quench", "--iterations", "5", "--constraint", "VERB >= 1"],
+        ["--tags", "3", "--order", "2", "--iterations", "5"],
+        ["--labelled", text, "--init", "supervised"],
+    ):
+        for command in (
+            ["tag", "train", text, "--model", model, *options],
+            ["tag", "predict", model, text, "--posteriors", tmp_path / "posteriors", "--decode", "viterbi"],
+        ):
+            process = start(*command)
+            _, errors = process.communicate(timeout=600)
+            assert process.returncode == 0, errors.decode()
     assert {path.name for path in (tmp_path / "cache").rglob("*.nb*")} == compiled

@@ -67,6 +67,16 @@ def test_conllu(write, name):
     assert read_sentences(path) == CONLLU_WORDS
 
 
+def test_the_name_tells_conllu(write):
+    assert read_tagged(write("a.conllu.gz", "# text = a\n1\ta\t_\tX\n")) == TaggedCorpus([["a"]], [["X"]])
+
+
+def test_conllu_as_written(tmp_path):
+    write_tagged(tmp_path / "a", [["the", "cat"]], [["DT", None]], "conllu", field="xpos")
+    rest = "\t_" * 5
+    assert (tmp_path / "a").read_text() == f"1\tthe\t_\t_\tDT{rest}\n2\tcat\t_\t_\t_{rest}\n\n"
+
+
 def test_conllu_plus(write):
     text = "# global.columns = ID UPOS FORM\n1\tDET\tthe\n\n1\tNOUN\tcat\n"
     assert read_tagged(write("a", text)) == TaggedCorpus([["the"], ["cat"]], [["DET"], ["NOUN"]])
@@ -81,7 +91,7 @@ def test_standard_input(monkeypatch):
     ("text", "expected"),
     [
         ("the  cat\tsat\n\nwell\r\n", None),
-        ("the and/or cat\n", [["the", "and/or", "cat"]]),
+        ("and/or the 1/2\n", [["and/or", "the", "1/2"]]),
         ("the/DT cat/NN\n", [["the", "cat"]]),
         ("name\tthe/DT\n", [["the"]]),
         ("the\tDT\ncat\tNN\n", [["the", "cat"]]),

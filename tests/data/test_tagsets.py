@@ -12,6 +12,10 @@ def test_both_tables_know_the_45_penn_tags():
     assert len(PENN_TO_17) == 45
     assert set(PENN_TO_17) == set(PENN_TO_UNIVERSAL)
     assert len(set(PENN_TO_17.values())) == 17
+    groups = [list(table.values()) for table in (PENN_TO_17, PENN_TO_UNIVERSAL)]
+    # nouns; verbs without participles; every verb
+    assert (groups[0].count("N"), groups[0].count("V"), groups[1].count("VERB")) == (7, 5, 6)
+    assert (PENN_TO_17["IN"], PENN_TO_17["NNP"], PENN_TO_UNIVERSAL["NNP"]) == ("PREP", "N", "PROPN")
 
 
 def test_tables_cannot_be_changed():

@@ -61,5 +61,5 @@ def test_forms_agree(corpus):
 
 
 def test_too_few():
-    with pytest.raises(InvalidInputError, match="^n_sentences must be at least 1, but is 0$"):
+    with pytest.raises(InvalidInputError, match=r"^n_sentences must be at least 1, but is 0$"):
         make_tagged_corpus(0)

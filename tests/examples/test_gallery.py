@@ -14,29 +14,41 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
 
 
-def output_of(*command):
-    done = subprocess.run([sys.executable, "-W", "error", *command], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture(scope="module")
+def output_of(tmp_path_factory):
+    """What a script prints; it runs once, in a folder of its own, and no warning may pass."""
+    printed = {}
+
+    def run(name):
+        if name not in printed:
+            folder = tmp_path_factory.mktemp("example")
+            command = [sys.executable, "-W", "error", str(ROOT / "examples" / name)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+            assert done.returncode == 0, done.stderr
+            printed[name] = done.stdout, folder
+        return printed[name][0]
+
+    run.folder = lambda name: (run(name), printed[name][1])[1]
+    return run
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
-def test_every_script_runs(script):
-    assert output_of(str(script))
+def test_every_script_runs(script, output_of):
+    assert output_of(script.name)
 
 
-def test_constraints_and_gamma_help():
-    lines = output_of(str(ROOT / "examples" / "gamma_and_constraints.py")).splitlines()
+def test_constraints_and_gamma_help(output_of):
+    lines = output_of("gamma_and_constraints.py").splitlines()
     errors = {line[:12].strip(): [float(value) for value in line[13:].split()] for line in lines[3:7]}
     plain, sharp = 1, 2  # columns of gamma 1 and 0.5
     assert errors["agreement"][sharp] < errors["agreement"][plain] < errors["none (EM)"][plain]
     assert errors["fertility"][plain] < errors["none (EM)"][plain]
 
 
-def test_the_constraint_holds():
+def test_the_constraint_holds(output_of):
     """Every sentence has its verb, at every gamma; the model alone and the soft constraint have less."""
     sums = {}
-    for line in output_of(str(ROOT / "examples" / "own_constraint.py")).splitlines():
+    for line in output_of("own_constraint.py").splitlines():
         if "p(verb)" in line:
             sums[line.split("p(verb)")[0].strip()] = [float(value) for value in re.findall(r"sum (\d\.\d+)", line)]
     for gamma in ("1", "0.5", "0"):
@@ -45,24 +57,54 @@ def test_the_constraint_holds():
     assert max(sums["soft, gamma 1"]) < 1.0
 
 
+def test_the_dictionary_is_enough(output_of):
+    accuracies = [float(share) for share in re.findall(r"accuracy.*: (0\.\d+)", output_of("tagger_from_dictionary.py"))]
+    assert accuracies[0] > 0.95
+    assert accuracies[0] > accuracies[1] > 0.9
+
+
+def test_a_verb_in_every_sentence_mends_most(output_of):
+    rows = re.findall(r"(EM|with a verb) +(0\.\d+) +(\d+) of 300", output_of("every_sentence_has_a_verb.py"))
+    accuracy, without = ({name: float(row[k]) for name, *row in rows} for k in (0, 1))
+    assert accuracy["with a verb"] > accuracy["EM"] + 0.03
+    assert without["with a verb"] < 15 < 100 < without["EM"]
+
+
+def test_annealing_forgets_the_start(output_of):
+    """And ends above EM with one dictionary, below it with the other, as the script says."""
+    found = {}
+    row = r"(\d+) words, start \d, +(\w+): (-\d\.\d+) nats per word, accuracy (0\.\d+)"
+    for size, name, likelihood, accuracy in re.findall(row, output_of("annealing.py")):
+        found.setdefault((size, name), []).append((float(likelihood), float(accuracy)))
+    assert len(found) == 4
+    for size in ("60", "45"):
+        assert found[size, "annealed"][0] == pytest.approx(found[size, "annealed"][1], abs=0.002)
+    assert min(found["60", "annealed"]) > max(found["60", "EM"])
+    assert max(accuracy for _, accuracy in found["45", "annealed"]) < min(accuracy for _, accuracy in found["45", "EM"])
+    picture = output_of.folder("annealing.py") / "out" / "annealing.png"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
 def blocks(language):
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
 
 
-def test_python_of_the_readme_runs(capsys):
-    (code,) = blocks("python")
+@pytest.mark.parametrize("code", blocks("python"), ids=lambda code: code.split("import ")[1].split("\n")[0])
+def test_python_of_the_readme_runs(code, capsys):
     exec(code, {})
     assert capsys.readouterr().out
 
 
 def test_commands_of_the_readme_exist():
     """Every option named in the README is one of its command."""
-    commands = typer.main.get_command(app).commands
+    root = typer.main.get_command(app)
     lines = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("spectrem ")]
     assert lines
     for line in lines:
         words = line.split("#")[0].split()
-        known = {name for option in commands[words[1]].params for name in (*option.opts, *option.secondary_opts)}
+        command = root.commands[words[1]]
+        command = getattr(command, "commands", {}).get(words[2], command)
+        known = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
         assert {word for word in words if word.startswith("-") and word != "-"} <= known, line
 
 

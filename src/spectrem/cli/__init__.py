@@ -1,4 +1,4 @@
-"""The command line: `spectrem align`, `evaluate`, `symmetrize`, `lexicon`, `demo`, `warmup`, `reproduce`."""
+"""The command line: `spectrem align`, `evaluate`, `symmetrize`, `lexicon`, `tag`, `demo`, `warmup`, `reproduce`."""
 
 import sys
 

@@ -15,6 +15,7 @@ from spectrem.cli.evaluate import evaluate
 from spectrem.cli.lexicon import lexicon
 from spectrem.cli.reproduce import app as reproduce
 from spectrem.cli.symmetrize import symmetrize
+from spectrem.cli.tag import app as tag
 from spectrem.cli.warmup import warmup
 from spectrem.exceptions import SpectremError
 
@@ -78,10 +79,11 @@ def spectrem(
         bool, typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Find which words translate each other in a bitext, guided by constraints.
+    """Learn what text does not say, guided by constraints: which words translate each other, which tag each has.
 
     Start with **spectrem demo**, or with your own files:
-    **spectrem align english.txt french.txt -o links.txt**
+    **spectrem align english.txt french.txt -o links.txt**,
+    **spectrem tag train text.txt --dictionary tags.tsv --model model.npz**
     """
     import warnings
 
@@ -93,6 +95,7 @@ app.command()(align)
 app.command()(evaluate)
 app.command()(symmetrize)
 app.command()(lexicon)
+app.add_typer(tag, name="tag")
 app.command()(demo)
 app.add_typer(reproduce, name="reproduce")
 app.command()(warmup)

@@ -59,7 +59,7 @@ def read_tagged(
       else at spaces; every line has as many.
     * ``conllu``: the CoNLL-U of Universal Dependencies (and CoNLL-U Plus), read by the library ``conllu``; multiword
       ranges and empty nodes are left out, and so are comments.
-    * ``auto``: CoNLL-U if the name ends in ``.conllu`` or the first line is one of its ten columns, slashes if most
+    * ``auto``: CoNLL-U if the name ends in ``.conllu`` or the first line is one of its ten columns, slashes if half the
       words of the first line have them, else columns.
 
     Parameters
@@ -218,7 +218,7 @@ def _guess(path: str | os.PathLike[str], lines: Lines, otherwise: str) -> str:
     words = [word for word in first.rpartition("\t")[2].split(" ") if word]
     n_tagged = sum(_TOKEN.fullmatch(word) is not None for word in words)
     # one slash forgotten shall be an error, but what may be plain text needs them all
-    enough = n_tagged == len(words) if otherwise == "text" else 2 * n_tagged > len(words) or not words
+    enough = n_tagged == len(words) if otherwise == "text" else 2 * n_tagged >= len(words)
     if enough and first.count("\t") < 2:
         return "slash"
     return "columns" if "\t" in first else otherwise

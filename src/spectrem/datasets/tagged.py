@@ -22,7 +22,8 @@ _VERBS = (
     "see/sees/saw watch walk find/finds/found leave/leaves/left like play work answer take/takes/took cook feel/feels/"
     "felt cry light/lights/lit paint keep/keeps/kept hope water visit train guard drink/drinks/drank need plant clean "
     "dream cover dance call open write/writes/wrote ring/rings/rang present bear/bears/bore sound own fish warm smile "
-    "rise/rises/rose duck look build/builds/built back round dry empty hand rest step/steps/stepped narrow book question"
+    "rise/rises/rose duck look build/builds/built back round dry empty hand rest step/steps/stepped narrow book "
+    "question"
 )
 _OTHERS = {
     "DET.singular": "the this her every that no another some his one",
@@ -80,8 +81,9 @@ def make_tagged_corpus(n_sentences: int = 1000, seed: int = 0) -> GeneratedTaggi
 
     Examples
     --------
-    >>> corpus = make_tagged_corpus(2)
-    >>> print(*(f"{word}/{tag}" for word, tag in zip(corpus.words[0], corpus.tags[0], strict=True)))
+    >>> corpus = make_tagged_corpus(4)
+    >>> print(*(f"{word}/{tag}" for word, tag in zip(corpus.words[3], corpus.tags[3], strict=True)))
+    this/PRON can/AUX like/VERB his/DET house/NOUN past/ADP her/DET still/ADJ house/NOUN ./PUNCT
     >>> corpus.dictionary["saw"]
     ('NOUN', 'VERB')
     """

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -55,7 +56,7 @@ def correct_tokens(predicted: Labels, gold: Labels) -> NDArray[np.bool_]:
     return np.fromiter(map(operator.eq, left, right), np.bool_, len(left))
 
 
-def ambiguous_tokens(words: Labels, dictionary: Mapping[Hashable, Collection[Hashable]]) -> NDArray[np.bool_]:
+def ambiguous_tokens(words: Labels, dictionary: Mapping[Any, Collection[Any]]) -> NDArray[np.bool_]:
     """Which tokens the dictionary leaves in doubt: those of words with two tags or more, and of words not listed.
 
     Parameters

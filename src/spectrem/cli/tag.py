@@ -1,0 +1,17 @@
+"""`spectrem tag train`, `predict` and `evaluate`."""
+
+from __future__ import annotations
+
+import typer
+
+from spectrem.cli.tag_evaluate import evaluate
+from spectrem.cli.tag_predict import predict
+from spectrem.cli.tag_train import train
+
+app = typer.Typer(
+    help="Tag words with their parts of speech: learn a hidden Markov model from plain text, apply it, judge it.",
+    no_args_is_help=True,
+)
+app.command()(train)
+app.command()(predict)
+app.command()(evaluate)

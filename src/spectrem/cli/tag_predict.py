@@ -1,0 +1,108 @@
+"""`spectrem tag predict`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from spectrem.cli.options import MinProbability, Output
+from spectrem.cli.tag_options import Columns, Decode, Field, FieldOption, Format, InputFormat, OutputFormat
+from spectrem.exceptions import InvalidInputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+def predict(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model written by spectrem tag train.")],
+    text: Annotated[
+        str,
+        typer.Argument(
+            metavar="TEXT",
+            help="Tokenised sentences, one per line, plain or gzipped UTF-8; or tagged text, whose tags are "
+            "ignored; - is standard input.",
+        ),
+    ],
+    output: Output = "-",
+    output_format: Annotated[
+        OutputFormat,
+        typer.Option(
+            "--output-format",
+            metavar="NAME",
+            help="slash: one sentence per line of word/TAG. columns: one word per line, a tab, its tag. conllu: ten "
+            "columns of Universal Dependencies, tags in the one that --field names.",
+        ),
+    ] = OutputFormat.SLASH,
+    posteriors: Annotated[
+        str | None,
+        typer.Option(
+            "--posteriors",
+            metavar="FILE",
+            help="Write probabilities there: one line per word of the word and its tags with their probabilities, "
+            "likeliest first, with tabs between; a blank line after every sentence.",
+            show_default=False,
+        ),
+    ] = None,
+    min_probability: MinProbability = 0.01,
+    decode: Decode = None,
+    format: Format = InputFormat.AUTO,
+    columns: Columns = (0, 1),
+    field: FieldOption = Field.UPOS,
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            "--threads", min=1, metavar="N", help="Results do not depend on it.", show_default="one per processor"
+        ),
+    ] = None,
+) -> None:
+    """Tag a text with a trained model.
+
+    Example: **spectrem tag predict model.npz text.txt -o tagged.txt**
+    """
+    from contextlib import ExitStack
+
+    from spectrem.data import open_output, read_sentences, write_tagged
+    from spectrem.estimators import HMMTagger
+
+    if posteriors == output:
+        raise InvalidInputError(f"--posteriors and --output must be two files, got {output!r} for both")
+    with ExitStack() as stack:
+        # opened first: a place that cannot be written is found before the work, not after
+        tags_out = stack.enter_context(open_output(output))
+        posteriors_out = None if posteriors is None else stack.enter_context(open_output(posteriors))
+        tagger = HMMTagger.load(model)
+        settings: dict[str, Any] = {
+            "decode": decode and decode.value,
+            "n_threads": threads,
+        }
+        tagger.set_params(**{name: value for name, value in settings.items() if value is not None})
+        sentences = read_sentences(text, format.value, column=columns[0])
+        tags = [list(map(str, predicted)) for predicted in tagger.predict(sentences)]
+        write_tagged(tags_out, sentences, tags, output_format.value, field=field.value)
+        if posteriors_out is not None:
+            tables = tagger.predict_proba(sentences)
+            posteriors_out.writelines(_lines(sentences, tables, list(map(str, tagger.tags_)), min_probability))
+
+
+def _lines(
+    sentences: Sequence[Sequence[str]],
+    tables: Sequence[NDArray[np.float64]],
+    tags: list[str],
+    min_probability: float,
+) -> Iterator[str]:
+    r"""Words with their probable tags, sentence by sentence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> list(_lines([["run"]], [np.array([[0.25, 0.0, 0.75]])], ["NN", "DT", "VB"], 0.01))
+    ['run\tVB:0.75\tNN:0.25\n', '\n']
+    """
+    for words, table in zip(sentences, tables, strict=True):
+        for word, row in zip(words, table, strict=True):
+            likely = [k for k in (-row).argsort(kind="stable").tolist() if row[k] >= min_probability]
+            yield "\t".join([word, *(f"{tags[k]}:{row[k]:.4g}" for k in likely)]) + "\n"
+        yield "\n"

@@ -1,0 +1,136 @@
+"""What `spectrem tag train` does once its options are understood."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from spectrem.cli.progress import Advance, progress_bar
+from spectrem.cli.tag_constraints import check_tags, read_constraint
+from spectrem.data import read_sentences, read_tag_dictionary, read_tagged
+from spectrem.estimators import HMMTagger
+from spectrem.exceptions import ConvergenceWarning, InvalidInputError
+from spectrem.learning import Anneal, Constant, FitStatus, Quench, Record, Schedule
+
+
+@dataclass(frozen=True)
+class TrainingJob:
+    """One run from reading to the saved model; see the options of `spectrem tag train`.
+
+    Attributes
+    ----------
+    settings : dict
+        Parameters of `HMMTagger` that were given.
+    """
+
+    corpus: str | None
+    model: str
+    dictionary: str | None
+    labelled: str | None
+    start: str | None
+    constraints: tuple[str, ...]
+    anneal: float | None
+    anneal_rate: float
+    quench: bool
+    settings: dict[str, Any]
+    format: str
+    columns: tuple[int, int]
+    tag_field: str
+    quiet: bool
+    started: float = field(default_factory=time.perf_counter)
+
+    def run(self) -> None:
+        """Read, train, save."""
+        _check_place(self.model)
+        constraints = [read_constraint(text) for text in self.constraints]
+        schedule = self._schedule()
+        dictionary = None if self.dictionary is None else read_tag_dictionary(self.dictionary)
+        sentences: list[list[str]] = []
+        labels: list[list[str | None] | None] = []
+        if self.labelled is not None:
+            sentences, known = read_tagged(self.labelled, columns=self.columns, field=self.tag_field)  # type: ignore[arg-type]
+            labels = list(known)
+        plain: list[list[str]] = []
+        if self.corpus is not None:
+            plain = read_sentences(self.corpus, self.format, column=self.columns[0])  # type: ignore[arg-type]
+        names = set(chain.from_iterable((dictionary or {}).values()))
+        names |= {tag for sentence in labels if sentence is not None for tag in sentence if tag is not None}
+        check_tags(self.constraints, names or {str(k) for k in range(self.settings.get("n_states", 0))})
+        settings = {name: value for name, value in self.settings.items() if schedule is None or name != "gamma"}
+        if self.start is not None:
+            settings["init"] = settings["reference"] = HMMTagger.load(self.start)
+        tagger = HMMTagger(dictionary=dictionary, constraints=constraints, schedule=schedule, **settings)
+        n_stages = tagger.n_init * (1 if schedule is None else len(list(schedule.gammas())))
+        n_tokens = sum(map(len, sentences)) + sum(map(len, plain))
+        with progress_bar(n_stages, shown=not self.quiet) as bar:
+            bar("Training")
+            progress = _Progress(bar, tagger.max_iter, n_tokens)
+            tagger.set_params(on_iteration=progress.advance)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)  # said below, in the words of the options
+                tagger.fit([*sentences, *plain], None if not labels else [*labels, *([None] * len(plain))])
+            progress.finish(n_stages)
+            tagger.set_params(on_iteration=None).save(self.model)
+        if not self.quiet:
+            self._report(tagger, len(sentences) + len(plain), n_tokens)
+
+    def _schedule(self) -> Schedule | None:
+        if self.anneal is None and not self.quench:
+            return None
+        gamma = self.settings.get("gamma", 1.0)
+        if self.anneal is not None and not gamma > 0:
+            raise InvalidInputError(f"--anneal cools down to a gamma above 0, but --gamma is {gamma:g}; add --quench")
+        before = Constant(gamma) if self.anneal is None else Anneal(self.anneal, 1.0 / gamma, self.anneal_rate)
+        return Quench(before) if self.quench else before
+
+    def _report(self, tagger: HMMTagger, n_sentences: int, n_tokens: int) -> None:
+        seconds = time.perf_counter() - self.started
+        bits = -tagger.history_[-1].objective / max(n_tokens, 1) / math.log(2.0)
+        typer.echo(
+            f"learned {len(tagger.tags_)} tags from {n_sentences} sentences ({n_tokens} words) in {seconds:.1f} s: "
+            f"{tagger.n_iter_} iterations, objective {-bits:.4f} bits per word",
+            err=True,
+        )
+        if tagger.status_ is FitStatus.MAX_ITERATIONS:
+            typer.echo(
+                f"spectrem: warning: still gaining after {tagger.max_iter} iterations; raise --iterations or "
+                "--tolerance",
+                err=True,
+            )
+
+
+class _Progress:
+    """Stages of constant gamma, each a unit of the bar; one that converges early is counted when the next begins."""
+
+    def __init__(self, bar: Advance, max_iter: int, n_tokens: int) -> None:
+        self._bar, self._max_iter, self._n_tokens = bar, max_iter, max(n_tokens, 1)
+        self._done, self._gamma = 0.0, math.nan
+
+    def advance(self, record: Record) -> None:
+        skipped = math.ceil(self._done - 1e-9) - self._done if record.gamma != self._gamma else 0.0
+        self._gamma = record.gamma
+        value = record.objective / self._n_tokens
+        self._move(
+            f"Training: gamma {record.gamma:.3g}, objective {value:.5f} nats per word", skipped + 1 / self._max_iter
+        )
+
+    def finish(self, total: float) -> None:
+        self._move("Saving", total - self._done)
+
+    def _move(self, doing: str, amount: float) -> None:
+        self._done += amount
+        self._bar(doing, amount)
+
+
+def _check_place(path: str) -> None:
+    if Path(path).is_dir():
+        raise InvalidInputError(f"--model {path} is a folder; name a file in it")
+    if not Path(path).parent.is_dir():
+        raise InvalidInputError(f"--model {path}: the folder {Path(path).parent} does not exist; make it first")

@@ -1,0 +1,143 @@
+"""`spectrem tag train` and `predict` on bad input: one clear line, status 2, nothing written."""
+
+import warnings
+
+import pytest
+
+from spectrem import HMMTagger
+
+
+def fails(result, *parts):
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("spectrem: error: ")
+    assert result.stderr.count("\n") == 1
+    for part in parts:
+        assert part in result.stderr
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "text").write_text("the dog sleeps\nthe cat\n")
+    (tmp_path / "tags").write_text("the\tDT\ndog\tNN\ncat\tNN JJ\nsleeps\tVB\n")
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "model.npz"
+    HMMTagger(dictionary={"the": ["DT"], "dog": ["NN"]}, max_iter=2, tol=0).fit(["the dog", "dog"]).save(path)
+    return path
+
+
+@pytest.fixture
+def train(run, folder):
+    def invoke(*options, corpus="text", tags="tags", **more):
+        return run(
+            "tag", "train", folder / corpus, "--dictionary", folder / tags, "--model", folder / "m", *options, **more
+        )
+
+    return invoke
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        (["--gamma", "-0.5"], ["gamma must be -inf or at least 0", "got -0.5"]),
+        (
+            ["--gamma", "0", "--anneal", "0.5"],
+            ["--anneal cools down to a gamma above 0, but --gamma is 0; add --quench"],
+        ),
+        (["--anneal", "2"], ["0 < beta_min <= beta_max", "got 2.0 and 1.0"]),
+        (["--anneal", "0.5", "--anneal-rate", "1"], ["alpha must be greater than 1"]),
+        (["--anneal-rate", "2"], ["--anneal-rate 2 concerns --anneal, which is off; add it or drop this"]),
+        (["--init", "supervised"], ["--init supervised starts from tagged sentences; give some with --labelled"]),
+        (["--start", "m", "--init", "random"], ["--start m and --init random both say where to start; drop one"]),
+        (["--start", "none"], ["none: no such model file; train one and save it first"]),
+        (["--constraint", "NN"], ["--constraint 'NN' is not understood; write 'VERB >= 1'"]),
+        (["--constraint", "VERB >= 1"], ["there is no tag 'VERB'; the tags are DT, JJ, NN, VB"]),
+        (["--constraint", "VB >= 1"], ["VB >= 1", "no feasible q in sentence"]),
+        (["--tags", "5"], ["n_states must be the number of tags, 4 in the dictionary"]),
+    ],
+    ids=lambda value: " ".join(value),
+)
+def test_options_that_cannot_be_met(train, folder, options, parts):
+    fails(train(*options), *parts)
+    assert not (folder / "m").exists()
+
+
+def test_sentences_that_cannot_meet_a_constraint_may_be_skipped(train):
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        result = train("--constraint", "VB >= 1", "--infeasible", "skip")
+    assert result.exit_code == 0, result.stderr
+    assert "left out: 'VB >= 1' in 1 of the instances" in result.stderr
+
+
+def test_nothing_says_which_tags(run, folder):
+    fails(run("tag", "train", folder / "text", "--model", folder / "m"), "nothing says which tags there are; give")
+
+
+def test_nothing_to_learn_from(run, folder):
+    command = ["tag", "train", "--dictionary", folder / "tags", "--model", folder / "m"]
+    fails(run(*command), "there is nothing to learn from; give CORPUS, --labelled or both")
+
+
+def test_broken_files_are_named(train, run, folder):
+    (folder / "bad").write_text("the\tDT\ndog\t\n")
+    fails(train(tags="bad"), f"{folder / 'bad'}, line 2: the entry of 'dog' has no tags")
+    (folder / "bad").write_text("the/DT dog\n")
+    fails(train("--labelled", folder / "bad"), f"{folder / 'bad'}, line 1: ")
+    (folder / "bad").write_text("the/XX dog/NN\n")
+    fails(train("--labelled", folder / "bad"), "labels must agree with the dictionary", "'the'")
+    (folder / "bad").write_text("")
+    fails(train(corpus="bad"), "is empty; give a file of at least one line")
+    fails(train(corpus="none"), "no such file")
+
+
+def test_standard_input_is_read_once(run, folder):
+    fails(
+        run("tag", "train", "-", "--labelled", "-", "--model", folder / "m", stdin=b"a/X\n"),
+        "cannot share standard input",
+    )
+    fails(
+        run("tag", "train", "-", "--dictionary", "-", "--model", folder / "m", stdin=b"a/X\n"),
+        "cannot share standard input",
+    )
+
+
+def test_places_that_cannot_be_written_are_found_first(run, folder, model):
+    nowhere = folder / "no" / "where"
+    command = ["tag", "train", folder / "none", "--dictionary", folder / "tags", "--model"]
+    fails(run(*command, nowhere), f"--model {nowhere}: the folder", "does not exist; make it first")
+    fails(run(*command, folder), f"--model {folder} is a folder; name a file in it")
+    fails(run("tag", "predict", model, folder / "text", "-o", nowhere), "does not exist; make it first")
+    out = folder / "out"
+    fails(run("tag", "predict", model, folder / "text", "-o", out, "--posteriors", out), "must be two files")
+    fails(run("tag", "predict", model, folder / "none", "-o", out), "no such file")
+    assert not out.exists()
+
+
+def test_models_that_are_none(run, folder):
+    fails(run("tag", "predict", folder / "nothing", folder / "text"), "no such model file")
+    fails(run("tag", "predict", folder / "text", folder / "text"), "not a model saved by spectrem")
+
+
+def test_models_of_another_kind(run, folder, model, files):
+    from spectrem import WordAligner
+
+    WordAligner(model1_iterations=1, iterations=1).fit(files.bitext.source, files.bitext.target).save(
+        folder / "aligner"
+    )
+    fails(run("tag", "predict", folder / "aligner", folder / "text"), "aligner")
+    fails(run("align", files.both, "--load", model), "model")
+
+
+@pytest.mark.parametrize(
+    "options", [["--decode", "best"], ["--order", "3"], ["--init", "zero"], ["--iterations", "0"], ["--what"]]
+)
+def test_options_of_wrong_kind_are_explained_by_the_parser(train, options):
+    result = train(*options)
+    assert result.exit_code == 2
+    assert options[0] in result.stderr
+    assert "Traceback" not in result.stderr

@@ -1,0 +1,127 @@
+"""`spectrem tag evaluate`."""
+
+import json
+import math
+
+import pytest
+
+from spectrem.data import read_tagged, write_tagged
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "gold").write_text("the/DT old/JJ saw/NN\n\nshe/_ saw/VB it/PRP\n")
+    (tmp_path / "first").write_text("the/DT old/NN saw/NN\n\nshe/PRP saw/VB it/PRP\n")
+    (tmp_path / "second").write_text("the/a old/a saw/b\n\nshe/a saw/b it/a\n")
+    (tmp_path / "tags").write_text("the\tDT\nold\tJJ NN\nsaw\tNN VB\nit\tPRP\n")
+    return tmp_path
+
+
+def scores_of(run, *arguments):
+    result = run("tag", "evaluate", *arguments, "--json")
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_scores_as_json(run, folder):
+    scores = scores_of(run, folder / "gold", folder / "first")
+    assert scores["n_sentences"] == 3
+    assert scores["n_tokens"] == 5  # the one without a gold tag does not count
+    assert scores["accuracy"] == pytest.approx(4 / 5)
+    assert "accuracy_known" not in scores
+    assert scores["many_to_one"] == scores["one_to_one"] == scores["one_to_one_optimal"] == pytest.approx(4 / 5)
+    assert scores["gold_entropy"] == pytest.approx(math.log2(5))
+    assert scores["mutual_information"] == pytest.approx(math.log2(5) - 2 / 5)
+    assert scores["v_measure"] == pytest.approx(2 * (homogeneity := 1 - 0.4 / math.log2(5)) / (1 + homogeneity))
+
+
+def test_names_of_states_do_not_matter(run, folder):
+    scores = scores_of(run, folder / "gold", folder / "second")
+    assert scores["accuracy"] == 0.0
+    assert scores["many_to_one"] == scores["one_to_one"] == pytest.approx(2 / 5)
+
+
+def test_dictionary_tells_kinds_of_words(run, folder):
+    (folder / "tags").write_text("the\tDT\nold\tJJ NN\nsaw\tNN VB\n")
+    scores = scores_of(run, folder / "gold", folder / "first", "--dictionary", folder / "tags")
+    assert (scores["n_ambiguous"], scores["n_known"], scores["n_unknown"]) == (4, 4, 1)
+    assert scores["accuracy_ambiguous"] == pytest.approx(3 / 4)
+    assert scores["accuracy_known"] == pytest.approx(3 / 4)
+    assert scores["accuracy_unknown"] == 1.0
+
+
+def test_a_kind_without_words(run, folder):
+    options = folder / "gold", folder / "first", "--dictionary", folder / "tags"
+    assert scores_of(run, *options)["accuracy_unknown"] is None
+    assert "other words (0)" in run("tag", "evaluate", *options).stdout
+
+
+def test_two_taggings(run, folder):
+    both = scores_of(run, folder / "gold", folder / "first", folder / "second")
+    assert both["first"] == scores_of(run, folder / "gold", folder / "first")
+    assert both["second"]["accuracy"] == 0.0
+    assert both["sign_test"]["words"] == {"n_first": 4, "n_second": 0, "p_value": 0.125}
+    assert both["sign_test"]["sentences"] == {"n_first": 2, "n_second": 0, "p_value": 0.5}
+
+
+def test_table(run, folder):
+    result = run(
+        "tag", "evaluate", folder / "gold", folder / "first", folder / "second", "--dictionary", folder / "tags"
+    )
+    assert result.exit_code == 0
+    for text in ("5 words in 3 sentences", "0.8000", "0.0000", "ambiguous words (3)", "V-measure", "p = 0.125"):
+        assert text in result.stdout
+
+
+def test_formats_do_not_matter(run, folder):
+    gold, first = (read_tagged(folder / name) for name in ("gold", "first"))
+    full = [n for n, words in enumerate(gold.words) if words]
+    for name, corpus in (("gold", gold), ("first", first)):
+        words, tags = ([side[n] for n in full] for side in corpus)
+        write_tagged(folder / f"{name}.conllu", words, tags, "conllu", field="xpos")
+        write_tagged(folder / f"{name}.tsv", words, tags, "columns")
+        write_tagged(folder / f"{name}.pos", words, tags)
+    rows = [line.split("\t") for line in (folder / "gold.tsv").read_text().splitlines()]
+    (folder / "reversed.tsv").write_text("".join("\t".join(reversed(row)) + "\n" for row in rows))
+    expected = scores_of(run, folder / "gold.pos", folder / "first.pos")
+    assert scores_of(run, folder / "gold.conllu", folder / "first.conllu", "--field", "xpos") == expected
+    assert scores_of(run, folder / "gold.tsv", folder / "first.pos") == expected
+    assert scores_of(run, folder / "reversed.tsv", folder / "first.tsv", "--columns", "1", "0") == expected
+    result = run("tag", "evaluate", folder / "gold.pos", "-", "--json", stdin=(folder / "first.tsv").read_bytes())
+    assert json.loads(result.stdout) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("the/DT old/NN saw/NN\n", "has 3 sentences, but "),
+        (
+            "the/DT old/NN saw/NN\n\nshe/PRP saw/VB\n",
+            "must have the same words, but sentence 3 has 3 and 2 words; give",
+        ),
+        ("the/DT new/NN saw/NN\n\nshe/P saw/V it/P\n", "sentence 1 has 'old' and 'new'; give taggings of one text"),
+        ("the/DT old saw/NN\n\n\n", "line 1: 'old' has no tag"),
+    ],
+)
+def test_taggings_of_other_texts(run, folder, text, message):
+    (folder / "other").write_text(text)
+    result = run("tag", "evaluate", folder / "gold", folder / "other")
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("spectrem: error: ")
+    assert result.stderr.count("\n") == 1
+    assert message in result.stderr
+
+
+def test_standard_input_has_one_text(run, folder):
+    result = run("tag", "evaluate", folder / "gold", "-", "-", stdin=b"a/X\n")
+    assert result.exit_code == 2
+    assert "only one of GOLD, PREDICTED and SECOND can be standard input" in result.stderr
+
+
+def test_gold_without_tags(run, folder):
+    (folder / "none").write_text("a/_\n")
+    (folder / "some").write_text("a/X\n")
+    result = run("tag", "evaluate", folder / "none", folder / "some")
+    assert result.exit_code == 2
+    assert "GOLD has no tags, only _; name the column or field that holds them" in result.stderr

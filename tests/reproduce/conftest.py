@@ -1,12 +1,12 @@
-"""A small corpus in the layout of the Hansards folder, generated."""
+"""Small corpora in the layout of the public ones, generated."""
 
 import gzip
 from pathlib import Path
 
 import pytest
 
-from spectrem.data import Links, write_pharaoh
-from spectrem.datasets import make_bitext
+from spectrem.data import Links, write_pharaoh, write_tag_dictionary, write_tagged
+from spectrem.datasets import make_bitext, make_tagged_corpus
 
 N_TRAIN, N_DEV, N_TEST = 600, 40, 60
 
@@ -28,3 +28,26 @@ def hansards(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _text(lines: list[str]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
+
+
+PENN = {
+    "ADJ": "JJ", "ADP": "IN", "ADV": "RB", "AUX": "MD", "CCONJ": "CC", "DET": "DT", "NOUN": "NN", "PART": "TO",
+    "PRON": "PRP", "PROPN": "NNP", "PUNCT": ".", "VERB": "VB",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def tagged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Generated text in the layout of the tagged corpora: 400 "English" sentences, 300 "Portuguese" ones."""
+    root = tmp_path_factory.mktemp("tagged")
+    (root / "tag").mkdir()
+    (root / "ud").mkdir()
+    corpus = make_tagged_corpus(400, seed=3)
+    write_tagged(root / "tag" / "wsj_sample.pos.gz", corpus.words, [[PENN[t] for t in s] for s in corpus.tags])
+    allowed = {word: tuple(PENN[tag] for tag in tags) for word, tags in corpus.dictionary.items()}
+    write_tag_dictionary(root / "tag" / "tagdict_sample_conll2000_ewt3.tsv.gz", allowed)
+    corpus = make_tagged_corpus(300, seed=4)
+    for k, part in enumerate(("train", "dev", "test")):
+        own = slice(100 * k, 100 * (k + 1))
+        write_tagged(root / "ud" / f"pt_bosque-ud-{part}.tsv.gz", corpus.words[own], corpus.tags[own], "columns")
+    return root

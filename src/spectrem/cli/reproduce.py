@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,13 +25,32 @@ Data = Annotated[
         show_default=False,
     ),
 ]
+TaggedData = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="SPECTREM_DATA",
+        help="Folder of the tagged corpora, which holds tag and ud  [default: ../shared/data]",
+        show_default=False,
+    ),
+]
+Seeds = Annotated[
+    int | None, typer.Option(min=1, help="Random starts of every method  [default: 10]", show_default=False)
+]
+Draws = Annotated[
+    int | None, typer.Option(min=1, help="Of labelled sentences, for each size  [default: 5]", show_default=False)
+]
+Languages = Annotated[
+    str | None, typer.Option(help="With commas between  [default: English,Portuguese]", show_default=False)
+]
 Sizes = Annotated[str | None, typer.Option(help="Training pairs, separated by commas.", show_default=False)]
 Size = Annotated[int | None, typer.Option(min=1, help="Training pairs  [default: 100000]", show_default=False)]
 Output = Annotated[Path, typer.Option(help="Folder for the figure (PNG), the numbers (TSV) and the text.")]
 Quick = Annotated[bool, typer.Option("--quick", help="A small run (1,000 pairs) to see that everything works.")]
+QuickTagged = Annotated[bool, typer.Option("--quick", help="A small run (2,000 words) to see that everything works.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="[default: one per processor]", show_default=False)]
 
 _QUICK_SIZE = 1_000
+_QUICK_TOKENS = 2_000
 _OUTPUT = Path("reproduced")
 
 
@@ -109,6 +128,98 @@ def pr_fig6(
 
     report = pr_fig6(find_hansards(data), size or (_QUICK_SIZE if quick else SIZE), n_threads=threads, log=_log)
     _finish(report, output)
+
+
+@app.command("da-table1")
+def da_table1(
+    data: TaggedData = None,
+    output: Output = _OUTPUT,
+    quick: QuickTagged = False,
+    threads: Threads = None,
+) -> None:
+    """Annealing (Smith and Eisner 2004), table 1: trigram tagging with a dictionary, by EM and by annealing."""
+    from spectrem.learning import Anneal
+    from spectrem.reproduce.da_table1 import da_table1
+    from spectrem.reproduce.tagged_corpus import find_tagged
+
+    small: dict[str, Any] = {
+        "n_tokens": _QUICK_TOKENS,
+        "n_test": 40,
+        "labelled": (20,),
+        "schedule": Anneal(0.1, 1.0, 2.0),
+        "max_iter": 20,
+    }
+    _finish(da_table1(find_tagged(data), n_threads=threads, log=_log, **(small if quick else {})), output)
+
+
+@app.command("pr-fig12")
+def pr_fig12(
+    data: TaggedData = None,
+    seeds: Seeds = None,
+    languages: Languages = None,
+    output: Output = _OUTPUT,
+    quick: QuickTagged = False,
+    threads: Threads = None,
+) -> None:
+    """Posterior regularization (Ganchev et al. 2010), figure 12: tag induction by EM, VEM and under sparsity."""
+    from spectrem.reproduce.pr_fig12 import LANGUAGES, SEEDS, pr_fig12
+    from spectrem.reproduce.tagged_corpus import BOSQUE, PENN, find_tagged
+
+    small: dict[str, Any] = {"n_tokens": _QUICK_TOKENS, "iterations": 20, "strengths": (32.0,)}
+    report = pr_fig12(
+        find_tagged(data, needs=(PENN, *BOSQUE)),
+        languages=_chosen_names(languages, tuple(LANGUAGES)),
+        seeds=range(seeds or (2 if quick else len(SEEDS))),
+        n_threads=threads,
+        log=_log,
+        **(small if quick else {}),
+    )
+    _finish(report, output)
+
+
+@app.command("uem-fig1")
+def uem_fig1(
+    data: TaggedData = None,
+    draws: Draws = None,
+    output: Output = _OUTPUT,
+    quick: QuickTagged = False,
+    threads: Threads = None,
+) -> None:
+    """Unified EM (Samdani et al. 2012), figure 1: the best gamma of a tagger by the quality of its start."""
+    from spectrem.reproduce.tagged_corpus import find_tagged
+    from spectrem.reproduce.uem_fig1 import DRAWS, uem_fig1
+
+    small: dict[str, Any] = {"n_tokens": _QUICK_TOKENS, "gammas": (0.0, 0.5, 1.0), "sizes": (5, 20)}
+    report = uem_fig1(
+        find_tagged(data),
+        draws=draws or (2 if quick else DRAWS),
+        n_threads=threads,
+        log=_log,
+        **(small if quick else {}),
+    )
+    _finish(report, output)
+
+
+@app.command("pos-dictionary")
+def pos_dictionary(
+    data: TaggedData = None,
+    output: Output = _OUTPUT,
+    quick: QuickTagged = False,
+    threads: Threads = None,
+) -> None:
+    """Tagging with a dictionary and no labels: EM, annealing, minimal grammars, and how to choose without gold tags."""
+    from spectrem.reproduce.pos_dictionary import pos_dictionary
+    from spectrem.reproduce.tagged_corpus import find_tagged
+
+    small: dict[str, Any] = {"n_tokens": _QUICK_TOKENS, "max_rounds": 2}
+    _finish(pos_dictionary(find_tagged(data), n_threads=threads, log=_log, **(small if quick else {})), output)
+
+
+def _chosen_names(names: str | None, known: tuple[str, ...]) -> tuple[str, ...]:
+    chosen = known if names is None else tuple(dict.fromkeys(name.strip() for name in names.split(",")))
+    if not set(chosen) <= set(known):
+        raise InvalidInputError(f"--languages must be among {', '.join(known)}, with commas between, got {names!r}")
+    return chosen
 
 
 def _chosen_sizes(sizes: str | None, quick: bool, default: tuple[int, ...]) -> tuple[int, ...]:

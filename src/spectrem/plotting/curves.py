@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Told apart by readers with any colour vision ([Okabe2008]).
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _STYLES = ("-", "--", ":", "-.")
 _MARKERS = ("o", "s", "^", "D")
 
@@ -98,7 +98,7 @@ def draw_panels(panels: Sequence[Panel], *, title: str = "", width: float = 4.2,
             (drawn,) = axes.plot(
                 np.asarray(line.x),
                 np.asarray(line.y),
-                color=_COLOURS[line.colour % len(_COLOURS)],
+                color=COLOURS[line.colour % len(COLOURS)],
                 linestyle=_STYLES[line.style % len(_STYLES)],
                 marker=_MARKERS[line.style % len(_MARKERS)] if line.marked else "",
                 markersize=4,

@@ -35,6 +35,8 @@ types: $(VENV)/installed
 	$(BIN)/mypy
 
 bench: $(VENV)/warm
+	$(BIN)/python benchmarks/hmm.py
+	$(BIN)/python benchmarks/trigram.py
 	$(BIN)/python benchmarks/align.py $(ARGS)
 
 picture: $(VENV)/warm

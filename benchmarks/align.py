@@ -214,14 +214,15 @@ def write_readme(content: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, default=os.environ.get("SPECTREM_DATA"), help="default: SPECTREM_DATA")
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    parser.add_argument("--data", type=Path, default=os.environ.get("SPECTREM_DATA", beside))
     parser.add_argument("--sizes", default="10000,50000,100000,all", help="pairs of the Hansards; '' for none")
     parser.add_argument("--no-spanish", action="store_true", help="leave En-Es out")
     parser.add_argument("--settings", nargs="*", choices=list(SETTINGS), default=list(SETTINGS))
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--no-readme", action="store_true", help="print only")
     options = parser.parse_args()
-    if options.data is None or not (options.data / "align").is_dir():
+    if not (options.data / "align").is_dir():
         sys.exit(f"--data must be a folder that holds align/hansards-enfr, got {options.data}; see README.md")
     folders = {name: options.data / "align" / name for name in ("hansards-enfr", "europarl-enes")}
     outcomes: list[Outcome] = []

@@ -126,12 +126,13 @@ def write_readme(content: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, default=os.environ.get("SPECTREM_DATA"), help="default: SPECTREM_DATA")
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    parser.add_argument("--data", type=Path, default=os.environ.get("SPECTREM_DATA", beside))
     parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--iterations", type=int, default=9)
     parser.add_argument("--no-readme", action="store_true", help="print only")
     options = parser.parse_args()
-    if options.data is None or not (options.data / "tag" / CORPUS).is_file():
+    if not (options.data / "tag" / CORPUS).is_file():
         sys.exit(f"--data must be a folder that holds tag/{CORPUS}, got {options.data}; see README.md")
     rows = []
     for task in tasks(options.data / "tag"):

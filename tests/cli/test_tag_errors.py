@@ -56,7 +56,10 @@ def train(run, folder):
         (["--start", "none"], ["none: no such model file; train one and save it first"]),
         (["--constraint", "NN"], ["--constraint 'NN' is not understood; write 'VERB >= 1'"]),
         (["--constraint", "VERB >= 1"], ["there is no tag 'VERB'; the tags are DT, JJ, NN, VB"]),
-        (["--constraint", "VB >= 1"], ["VB >= 1", "no feasible q in sentence"]),
+        (
+            ["--constraint", "VB >= 1"],
+            ["VB >= 1", "no feasible q in sentence", "leave the constraint out there with --infeasible skip"],
+        ),
         (["--tags", "5"], ["n_states must be the number of tags, 4 in the dictionary"]),
     ],
     ids=lambda value: " ".join(value),

@@ -16,7 +16,7 @@ from spectrem.cli.progress import Advance, progress_bar
 from spectrem.cli.tag_constraints import check_tags, read_constraint
 from spectrem.data import read_sentences, read_tag_dictionary, read_tagged
 from spectrem.estimators import HMMTagger
-from spectrem.exceptions import ConvergenceWarning, InvalidInputError
+from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
 from spectrem.learning import Anneal, Constant, FitStatus, Quench, Record, Schedule
 
 
@@ -75,7 +75,11 @@ class TrainingJob:
             tagger.set_params(on_iteration=progress.advance)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # said below, in the words of the options
-                tagger.fit([*sentences, *plain], None if not labels else [*labels, *([None] * len(plain))])
+                try:
+                    tagger.fit([*sentences, *plain], None if not labels else [*labels, *([None] * len(plain))])
+                except InfeasibleConstraintError as error:
+                    told = str(error).replace('infeasible="skip"', "--infeasible skip")
+                    raise InfeasibleConstraintError(told) from error
             progress.finish(n_stages)
             tagger.set_params(on_iteration=None).save(self.model)
         if not self.quiet:

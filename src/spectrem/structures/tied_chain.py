@@ -7,11 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem._validate import as_count, as_gamma, as_integers, as_lengths, as_offsets, as_scores, as_weights
-from spectrem.exceptions import InvalidInputError
+from spectrem._validate import as_count, as_scores
 from spectrem.structures._bigram import BigramTable, TiedCounts
-from spectrem.structures._ragged import offsets_of
-from spectrem.structures._tokens import check_states
+from spectrem.structures._tied import check_batch, check_gamma, check_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,19 +71,8 @@ class TiedChain:
         gamma: float,
     ) -> None:
         n = as_count(n_states, "n_states", minimum=1)
-        offsets = as_integers(row_offsets, "row_offsets")
-        offsets = as_offsets(offsets, "row_offsets", max(len(offsets) - 1, 0))
-        states = None if row_states is None else check_states(offsets, row_states, n, "row_states", "row")
-        if states is None and (np.diff(offsets) != n).any():
-            raise InvalidInputError(
-                f"row_offsets must give every row {n} parts when row_states is None; got rows of "
-                f"{np.unique(np.diff(offsets)).tolist()}; pass the states of every part"
-            )
-        gamma = as_gamma(gamma)
-        if gamma == 0.0:
-            raise InvalidInputError(
-                "gamma must be > 0 for expected counts; got 0; use Chain.smoothed_max for the best sequence"
-            )
+        offsets, states = check_rows(row_offsets, row_states, n)
+        gamma = check_gamma(gamma, "Chain")
         table = BigramTable(
             offsets,
             np.arange(n) if states is None else states,
@@ -131,19 +118,5 @@ class TiedChain:
         InvalidInputError
             If there are not as many rows as tokens, or a row is out of range.
         """
-        token_offsets = offsets_of(as_lengths(lengths, "lengths"))
-        numbers, n_rows = as_integers(rows, "rows"), len(self.row_offsets) - 1
-        if len(numbers) != token_offsets[-1]:
-            raise InvalidInputError(
-                f"rows must have {token_offsets[-1]} entries, the sum of lengths; got {len(numbers)}; give every token "
-                "its row"
-            )
-        outside = (numbers < 0) | (numbers >= n_rows)
-        if outside.any():
-            at = int(np.argmax(outside))
-            raise InvalidInputError(
-                f"rows must be in 0..{n_rows - 1}; got {numbers[at]} at index {at}; add a row for unknown words"
-            )
-        n_instances = len(token_offsets) - 1
-        weight = as_weights(weights, n_instances)
-        return self._table.sum_pass(token_offsets, numbers, np.ones(n_instances, np.bool_), weight, weight)
+        token_offsets, numbers, weight = check_batch(lengths, rows, weights, len(self.row_offsets) - 1)
+        return self._table.sum_pass(token_offsets, numbers, np.ones(len(weight), np.bool_), weight, weight)

@@ -4,6 +4,8 @@ from spectrem.constraints.columns import Column, part
 from spectrem.constraints.compile import compile_constraints, compile_corpus, compile_shards
 from spectrem.constraints.constraint import Constraint, CustomConstraint, LinearConstraint, MaxOver, linear, max_over
 from spectrem.constraints.expectation import E, Expectation
+from spectrem.constraints.file_nodes import ConstraintFileError
+from spectrem.constraints.files import read_constraints, write_constraints
 from spectrem.constraints.rows import Block, CorpusRows, Norm, Rows, ShardRows, Slack
 from spectrem.constraints.shortcuts import agreement, fertility
 from spectrem.constraints.tags import at_least, at_most, dictionary_in_expectation, sparsity, tag_proportions
@@ -14,6 +16,7 @@ __all__ = [
     "Block",
     "Column",
     "Constraint",
+    "ConstraintFileError",
     "CorpusRows",
     "CustomConstraint",
     "E",
@@ -36,7 +39,9 @@ __all__ = [
     "linear",
     "max_over",
     "part",
+    "read_constraints",
     "row_text",
     "sparsity",
     "tag_proportions",
+    "write_constraints",
 ]

@@ -264,7 +264,7 @@ def _weight(weight: object, name: str) -> Column | EllipsisType:
 
 
 def _number(value: object, sign: str) -> float:
-    if not isinstance(value, (int, float, np.integer, np.floating)) or not np.isfinite(value):
+    if not isinstance(value, (int, float, np.integer, np.floating)) or not -np.inf < value < np.inf:
         raise InvalidInputError(
             f"{sign} takes a finite number or an expectation, got {value!r}; for one bound per row use linear(U, b)"
         )

@@ -1,0 +1,272 @@
+"""YAML and JSON text as nodes that know where they stand, so that errors can say so."""
+
+from __future__ import annotations
+
+import bisect
+import json
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from typing import Any, NoReturn
+
+from spectrem.constraints.columns import Scalar, quote
+from spectrem.exceptions import InvalidInputError
+
+_DEEPEST = 100
+_YAML = "tag:yaml.org,2002:"
+# YAML 1.2 rather than 1.1: the tags NO and ON are text, and 1e-3 is a number.
+_PLAIN_SCALARS = {
+    "null": r"~|null|Null|NULL|",
+    "bool": r"true|True|TRUE|false|False|FALSE",
+    "int": r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+",
+    "float": r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+}
+_JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
+
+
+class ConstraintFileError(InvalidInputError):
+    """A file of constraints breaks a rule.
+
+    Attributes
+    ----------
+    source : str
+        Name of the file.
+    line : int
+        Counted from 1.
+    field : str
+        Path of the field, such as ``[0].slack.norm``; entries count from 0, and the whole file is empty text.
+    """
+
+    def __init__(self, source: str, line: int, field: str, message: str) -> None:
+        super().__init__(f"{source}, line {line}, {field}: {message}" if field else f"{source}, line {line}: {message}")
+        self.source, self.line, self.field = source, line, field
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """A value of a file.
+
+    Attributes
+    ----------
+    value : dict of key -> Node, list of Node, or a plain value
+    line : int
+        Where it starts, or its key if it has one; counted from 1.
+    field : str
+        Path from the top of the file.
+    source : str
+        Name of the file.
+    """
+
+    value: dict[Scalar, Node] | list[Node] | Scalar | None
+    line: int
+    field: str
+    source: str
+
+    @property
+    def found(self) -> str:
+        """What stands there, in a few words."""
+        if isinstance(self.value, dict):
+            return "a mapping with " + (", ".join(map(str, self.value)) or "no fields")
+        if isinstance(self.value, list):
+            return f"a list of {len(self.value)}"
+        if self.value is None:
+            return "nothing (null; put quotes around it if it is a text)"
+        return f"the text {quote(self.value)}" if isinstance(self.value, str) else json.dumps(self.value)
+
+    def fail(self, message: str) -> NoReturn:
+        """Raise a :class:`ConstraintFileError` about this place."""
+        raise ConstraintFileError(self.source, self.line, self.field, message)
+
+    def mapping(self, wanted: str) -> dict[Scalar, Node]:
+        """Its fields; refuses anything but a mapping."""
+        return self.value if isinstance(self.value, dict) else self.fail(f"expected {wanted}, found {self.found}")
+
+    def items(self, wanted: str) -> list[Node]:
+        """Its members; refuses anything but a list."""
+        return self.value if isinstance(self.value, list) else self.fail(f"expected {wanted}, found {self.found}")
+
+    def text(self, wanted: str) -> str:
+        """Its text; refuses anything else, and the empty text."""
+        if not isinstance(self.value, str) or not self.value:
+            self.fail(f"expected {wanted}, found {self.found}")
+        return self.value
+
+    def number(self, wanted: str = "a number") -> float:
+        """Its value; refuses anything but finite numbers."""
+        if isinstance(self.value, bool) or not isinstance(self.value, (int, float)):
+            self.fail(f"expected {wanted}, found {self.found}")
+        if not abs(self.value) <= sys.float_info.max:
+            found = str(self.value) if isinstance(self.value, float) else "one beyond 1e308"
+            self.fail(f"expected {wanted} that is finite, found {found}")
+        return self.value if abs(self.value) < 2**63 else float(self.value)
+
+    def scalar(self, wanted: str) -> Scalar:
+        """Its text, number or truth value."""
+        if isinstance(self.value, (dict, list)) or self.value is None:
+            self.fail(f"expected {wanted}, found {self.found}")
+        return self.value if isinstance(self.value, (str, bool)) else self.number(wanted)
+
+    def only(self, allowed: Iterable[str], what: str) -> dict[Scalar, Node]:
+        """Its fields; refuses those that are not allowed."""
+        known = list(allowed)
+        fields = self.mapping(f"a mapping with fields out of {', '.join(known)}")
+        for key, node in fields.items():
+            if key not in known:
+                close = get_close_matches(str(key), known, 1)
+                hint = f"did you mean {close[0]!r}? " if close else ""
+                node.fail(f"{what} has no field {key!r}; {hint}its fields are {', '.join(known)}")
+        return fields
+
+
+def parse_json(text: str, source: str) -> Node:
+    """Nodes of a JSON text.
+
+    Raises
+    ------
+    ConstraintFileError
+        If it is no JSON, or a name occurs twice in one object.
+
+    Examples
+    --------
+    >>> parse_json('[{"name": "x"}]', "c.json").value[0].value["name"].field
+    '[0].name'
+    """
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ConstraintFileError(source, error.lineno, "", f"this is no JSON: {error.msg}") from None
+    except RecursionError:
+        raise ConstraintFileError(source, 1, "", f"lists are nested more than {_DEEPEST} deep") from None
+    except ValueError as error:
+        raise ConstraintFileError(source, 1, "", f"this is no JSON that can be read: {error}") from None
+    breaks = [match.start() for match in re.finditer("\n", text)]
+    tokens = [(match[0], bisect.bisect(breaks, match.start()) + 1) for match in _JSON_TOKEN.finditer(text)]
+    return _from_json(tokens, 0, None, "", source, 0)[0]
+
+
+def parse_yaml(text: str, source: str) -> Node:
+    """Nodes of a YAML text, with the plain values of YAML 1.2.
+
+    Raises
+    ------
+    ConstraintFileError
+        If it is no YAML, holds several documents, a key twice in one mapping, or tags of other programs.
+    InvalidInputError
+        If PyYAML is not installed.
+
+    Examples
+    --------
+    >>> parse_yaml("- tag: NO", "c.yaml").value[0].value["tag"].value
+    'NO'
+    """
+    try:
+        import yaml  # type: ignore[import-untyped]
+    except ImportError:
+        raise InvalidInputError(
+            f"{source}: reading YAML needs PyYAML, which is not installed; install pyyaml, or write the constraints "
+            "as JSON"
+        ) from None
+    try:
+        composed = yaml.compose(text, _loader())
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise ConstraintFileError(
+            source, mark.line + 1 if mark else 1, "", f"this is no YAML: {error.problem or error.context}"
+        ) from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise ConstraintFileError(source, line, "", f"this is no YAML: {error.reason}") from None
+    except RecursionError:
+        raise ConstraintFileError(source, 1, "", f"lists are nested more than {_DEEPEST} deep") from None
+    if composed is None:
+        raise ConstraintFileError(source, 1, "", "the file is empty; write [] for no constraints")
+    return _from_yaml(composed, None, "", source, 0)
+
+
+@cache
+def _loader() -> Any:
+    import yaml
+
+    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+        yaml_implicit_resolvers: dict[str | None, list[Any]] = {}  # noqa: RUF012 - where PyYAML looks for them
+
+    for name, pattern in _PLAIN_SCALARS.items():
+        Loader.add_implicit_resolver(_YAML + name, re.compile(rf"(?:{pattern})\Z"), None)
+    return Loader
+
+
+def _from_yaml(node: Any, line: int | None, field: str, source: str, depth: int) -> Node:
+    line = node.start_mark.line + 1 if line is None else line
+    if depth > _DEEPEST:
+        raise ConstraintFileError(source, line, field, f"lists are nested more than {_DEEPEST} deep")
+    name = node.tag.removeprefix(_YAML)
+    if name == "map":
+        fields: dict[Scalar, Node] = {}
+        for key_node, value in node.value:
+            key = _from_yaml(key_node, None, field, source, depth + 1)
+            path, at = _joined(field, key.value), key.line
+            _add(fields, key, _from_yaml(value, at, path, source, depth + 1))
+        return Node(fields, line, field, source)
+    if name == "seq":
+        members = [_from_yaml(v, None, f"{field}[{n}]", source, depth + 1) for n, v in enumerate(node.value)]
+        return Node(members, line, field, source)
+    if name not in ("str", *_PLAIN_SCALARS):
+        raise ConstraintFileError(source, line, field, f"the tag {node.tag} is not understood; leave it out")
+    try:
+        return Node(_plain_value(name, node.value), line, field, source)
+    except ValueError:
+        raise ConstraintFileError(
+            source, line, field, f"{quote(node.value)} cannot be read as {name}; put quotes around it if it is a text"
+        ) from None
+
+
+def _plain_value(name: str, text: str) -> Scalar | None:
+    if name == "null":
+        return None
+    if name == "bool":
+        return text.lower() == "true"
+    if name == "int":
+        return int(text, {"0x": 16, "0o": 8}.get(text[:2], 10))
+    return float(re.sub(r"\.(?=inf|nan)", "", text.lower())) if name == "float" else text
+
+
+def _from_json(
+    tokens: list[tuple[str, int]], at: int, line: int | None, field: str, source: str, depth: int
+) -> tuple[Node, int]:
+    """The node whose first token is number ``at``, and the number of the token after it, of a text that is JSON."""
+    token, own_line = tokens[at]
+    line = own_line if line is None else line
+    if depth > _DEEPEST:
+        raise ConstraintFileError(source, line, field, f"lists are nested more than {_DEEPEST} deep")
+    if token not in ("[", "{"):
+        return Node(json.loads(token), line, field, source), at + 1
+    fields: dict[Scalar, Node] = {}
+    members: list[Node] = []
+    at += 1
+    while tokens[at][0] not in ("]", "}"):
+        if tokens[at][0] == ",":
+            at += 1
+        elif token == "[":
+            member, at = _from_json(tokens, at, None, f"{field}[{len(members)}]", source, depth + 1)
+            members.append(member)
+        else:
+            key, after = _from_json(tokens, at, None, field, source, depth + 1)
+            member, at = _from_json(tokens, after + 1, key.line, _joined(field, key.value), source, depth + 1)
+            _add(fields, key, member)
+    return Node(members if token == "[" else fields, line, field, source), at + 1
+
+
+def _add(fields: dict[Scalar, Node], key: Node, value: Node) -> None:
+    if isinstance(key.value, (dict, list)) or key.value is None:
+        key.fail(f"a field has a name, found {key.found}; write name: value")
+    if key.value in fields:
+        value.fail(f"{key.value!r} stands here a second time, first on line {fields[key.value].line}; drop one")
+    fields[key.value] = value
+
+
+def _joined(field: str, key: object) -> str:
+    name = key if isinstance(key, (str, int, float)) else "?"
+    return f"{field}.{name}" if field else f"{name}"

@@ -122,7 +122,7 @@ def annealing_plan(schedule: Anneal, max_iter: int) -> Iterator[tuple[float, int
 def score(tagger: HMMTagger, text: Text) -> Scores:
     """Cross-entropy, accuracy of the best sequences, and entropy of the posteriors."""
     predicted = flat(tagger.predict(text.words))
-    log_likelihoods = np.array([tagger.score([sentence]) * len(sentence) for sentence in text.words if sentence])
+    log_likelihoods = tagger.score_samples([sentence for sentence in text.words if sentence])
     return Scores(
         bits=cross_entropy(float(log_likelihoods.sum()), text.n_tokens),
         predicted=predicted,

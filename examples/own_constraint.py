@@ -6,8 +6,9 @@ constraint is written with `E`, and `project` finds the nearest distribution tha
 
 import numpy as np
 
-from spectrem import E, part, project
+from spectrem import E, part
 from spectrem.constraints import compile_constraints
+from spectrem.inference import project
 from spectrem.structures import Chain, Parts
 
 NOUN, VERB, OTHER = range(3)

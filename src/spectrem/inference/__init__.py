@@ -8,6 +8,7 @@ from spectrem.inference.solvers.accelerated import Accelerated
 from spectrem.inference.solvers.bracket import Bracket
 from spectrem.inference.solvers.fixed_step import FixedStep
 from spectrem.inference.solvers.linear_program import LinearProgram
+from spectrem.inference.solvers.newton import Newton
 from spectrem.inference.solvers.quasi_newton import QuasiNewton
 from spectrem.inference.solvers.solver import Solution, Solver
 from spectrem.inference.solvers.spectral import Spectral
@@ -20,6 +21,7 @@ __all__ = [
     "FixedStep",
     "Infeasible",
     "LinearProgram",
+    "Newton",
     "Projection",
     "QuasiNewton",
     "Solution",

@@ -13,7 +13,9 @@ from spectrem.constraints.rows import Rows
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.segments import max_by, sum_by
 from spectrem.inference.slack import SlackTerms, compile_slack
+from spectrem.kernels.categorical import normalise_rows, shift_rows
 from spectrem.kernels.sparse import product_where
+from spectrem.structures.categorical import Categorical
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Structure
 
@@ -129,10 +131,14 @@ class BatchDual:
         self.free_value: float | None = None
 
     def evaluate(self, multipliers: NDArray[np.float64], active: NDArray[np.bool_]) -> Evaluation:
-        values, marginals = self.smoothed_max(multipliers, self.instances_of(active))
+        if isinstance(self.structure, Categorical) and self.gamma > 0 and active.all():
+            values, marginals = self._whole_pass(self.structure, multipliers)
+            expected = self.matrix @ marginals.unary
+        else:
+            values, marginals = self.smoothed_max(multipliers, self.instances_of(active))
+            expected = np.zeros(len(self.row_problem))
+            _product_where(self.matrix, marginals.unary, self.row_problem, active, expected)
         total = self.per_problem(values, multipliers)
-        expected = np.zeros(len(self.row_problem))
-        _product_where(self.matrix, marginals.unary, self.row_problem, active, expected)
         gradient = self.row_weight * (self.rows.bounds - expected)
         if self.free_value is None and active.all() and not multipliers.any():
             self.free_value = float(total.sum())
@@ -148,14 +154,23 @@ class BatchDual:
         self.n_evaluations += 1
         shifted = self._shifted(self.scores, multipliers, active)
         values, marginals = self.structure.smoothed_max(shifted, self.gamma, active=active, weights=weights)
-        if not np.isfinite(values).all():
-            bad = np.flatnonzero(~np.isfinite(values))
-            raise InvalidInputError(
-                f"scores of instance {bad[0]} must leave at least one structure possible, and {len(bad)} of "
-                f"{len(values)} instances have none (every structure scores -inf or the scores overflow); "
-                "allow more parts there or drop the instance"
-            )
+        _refuse_impossible(values)
         return values, marginals
+
+    def _whole_pass(
+        self, structure: Categorical, multipliers: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], Parts]:
+        """``smoothed_max`` of a categorical structure, row by row of the constraints and with NumPy's exponential."""
+        self.n_evaluations += 1
+        shifted, tops = np.empty(structure.n_unary), np.empty(structure.n_instances)
+        rows, gamma = self.rows.matrix, float(self.gamma)
+        offsets = structure.offsets
+        shift_rows(offsets, self.scores.unary, rows.indptr, rows.indices, rows.data, multipliers, gamma, shifted, tops)
+        with np.errstate(under="ignore"):
+            np.exp(shifted, out=shifted)
+        normalise_rows(offsets, gamma, tops, shifted)
+        _refuse_impossible(tops)
+        return tops, Parts(shifted)
 
     def _shifted(self, scores: Parts, multipliers: NDArray[np.float64], active: NDArray[np.bool_] | None) -> Parts:
         """``s - U^T multipliers`` where an instance is active; scores of the others are not looked at."""
@@ -193,6 +208,16 @@ class BatchDual:
         costs = np.abs(self.row_weight * self.rows.bounds * direction)
         unit = 1.0 + sum_by(self.row_problem, costs, self.n_problems)
         return active & (slope < -1e-9 * unit)
+
+
+def _refuse_impossible(values: NDArray[np.float64]) -> None:
+    if not np.isfinite(values).all():
+        bad = np.flatnonzero(~np.isfinite(values))
+        raise InvalidInputError(
+            f"scores of instance {bad[0]} must leave at least one structure possible, and {len(bad)} of "
+            f"{len(values)} instances have none (every structure scores -inf or the scores overflow); "
+            "allow more parts there or drop the instance"
+        )
 
 
 def _product_where(

@@ -20,6 +20,7 @@ from spectrem.inference.segments import sum_by
 from spectrem.inference.solvers.accelerated import Accelerated
 from spectrem.inference.solvers.bracket import Bracket
 from spectrem.inference.solvers.linear_program import LinearProgram
+from spectrem.inference.solvers.newton import Newton, suits_newton
 from spectrem.inference.solvers.quasi_newton import QuasiNewton
 from spectrem.inference.solvers.solver import Solution, Solver
 from spectrem.inference.solvers.subgradient import Subgradient
@@ -61,9 +62,9 @@ def project(
     gamma : float
         -inf or any number >= 0.
     solver : Solver or None
-        None chooses by shape: for gamma > 0 ``Bracket`` (one row per problem), ``QuasiNewton`` (slack on each row
-        alone or none), ``Accelerated`` (slack norms that tie rows); for gamma = 0 ``LinearProgram``, or
-        ``Subgradient`` above 5,000 rows.
+        None chooses by shape: for gamma > 0 ``Bracket`` (one row per problem), ``Newton`` (a categorical structure
+        and few rows per problem) or ``QuasiNewton`` (slack on each row alone or none), ``Accelerated`` (slack norms
+        that tie rows); for gamma = 0 ``LinearProgram``, or ``Subgradient`` above 5,000 rows.
     start : array-like of shape (n_rows,) or None
         Multipliers to start from, for example those of the last EM iteration.
     weights : array-like of shape (n_instances,) or None
@@ -178,6 +179,8 @@ def choose_solver(dual: BatchDual, tol: float, max_iter: int | None) -> Solver:
         return Subgradient(tol=tol) if max_iter is None else Subgradient(tol=tol, steps=max_iter)
     if dual.n_problems == len(dual.row_problem):
         return Bracket(tol=tol, **limit)
+    if suits_newton(dual):
+        return Newton(tol=tol, **limit)
     if dual.terms.is_box:
         return QuasiNewton(tol=tol, **limit)
     return Accelerated(tol=tol, **limit)

@@ -56,3 +56,43 @@ def max_pass(group_offsets, offsets, unary, active, values, choices):
         if value == -np.inf:
             for p in range(group_offsets[n], group_offsets[n + 1]):
                 choices[p] = -1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def shift_rows(offsets, unary, indptr, indices, data, prices, gamma, shifted, tops):
+    """``shifted = (unary - prices of the rows, less its maximum per instance) / gamma``; ``tops`` are those maxima.
+
+    ``indptr, indices, data`` hold the parts of every row, so that few long loops are run, not many short ones.
+    """
+    for k in range(len(unary)):
+        shifted[k] = unary[k]
+    for r in range(len(prices)):
+        price = prices[r]
+        if price != 0.0:
+            for e in range(indptr[r], indptr[r + 1]):
+                shifted[indices[e]] -= data[e] * price
+    for n in range(len(offsets) - 1):
+        start, stop = offsets[n], offsets[n + 1]
+        top = -np.inf
+        for k in range(start, stop):
+            top = max(top, shifted[k])
+        tops[n] = top
+        least = top if top > -np.inf else 0.0
+        for k in range(start, stop):
+            shifted[k] = (shifted[k] - least) / gamma
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def normalise_rows(offsets, gamma, tops, exponentials):
+    """Turn exponentials into marginals and ``tops`` into values, in place."""
+    for n in range(len(offsets) - 1):
+        start, stop = offsets[n], offsets[n + 1]
+        if tops[n] == -np.inf:
+            continue
+        total = 0.0
+        for k in range(start, stop):
+            total += exponentials[k]
+        tops[n] += gamma * math.log(total)
+        share = 1.0 / total
+        for k in range(start, stop):
+            exponentials[k] *= share

@@ -32,7 +32,8 @@ def check_gamma(gamma: float, otherwise: str) -> float:
     checked = as_gamma(gamma)
     if checked == 0.0:
         raise InvalidInputError(
-            f"gamma must be > 0 for expected counts; got {checked:g}; use {otherwise}.smoothed_max for the best sequence"
+            f"gamma must be > 0 for expected counts; got {checked:g}; use {otherwise}.smoothed_max for the best "
+            "sequence"
         )
     return checked
 

@@ -1,0 +1,115 @@
+"""Projected Newton steps for duals of few rows over categorical instances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem.exceptions import InvalidInputError
+from spectrem.inference.oracle import BatchDual, DualFunction
+from spectrem.inference.result import Status
+from spectrem.inference.solvers.quasi_newton import QuasiNewton
+from spectrem.inference.solvers.solver import Solution
+from spectrem.kernels.newton import newton_duals
+from spectrem.structures.categorical import Categorical
+
+MOST_ROWS = 40
+
+
+@dataclass(frozen=True)
+class Newton:
+    """Newton's method with the exact Hessian on the rows that are off their bounds (Bertsekas 1982), compiled.
+
+    Steps are damped by the range of scores that they move (the smoothed maximum is self-concordant in that sense: Sun &
+    Tran-Dinh 2019), so that saturated probabilities take a step of the right order. Problems that do not converge, for
+    example infeasible ones, are handed to `QuasiNewton`.
+
+    Use when gamma > 0, the structure is `Categorical`, slack (if any) acts on each row alone, and no problem has more
+    than a few dozen rows: one problem over a corpus or thousands of small ones alike.
+
+    Parameters
+    ----------
+    tol : float
+        Largest residual, relative to the size of the row.
+    max_iter : int
+        Evaluations per problem.
+    """
+
+    tol: float = 1e-8
+    max_iter: int = 60
+
+    def solve(self, dual: DualFunction, start: NDArray[np.float64]) -> Solution:
+        if not suits_newton(dual):
+            raise InvalidInputError(
+                "solver Newton needs gamma > 0, a Categorical structure, slack on each row alone and at most "
+                f"{MOST_ROWS} rows per problem; leave solver=None to have one chosen"
+            )
+        assert isinstance(dual, BatchDual)
+        assert isinstance(dual.structure, Categorical)
+        structure, terms, n = dual.structure, dual.terms, dual.n_problems
+        rows, row_offsets = _members(dual.row_problem, n)
+        instances, instance_offsets = _members(dual.instance_problem, n)
+        place = np.empty(len(rows), np.int64)
+        place[rows] = np.arange(len(rows)) - np.repeat(row_offsets[:-1], np.diff(row_offsets))
+        x = np.array(start, np.float64)
+        value, residual, evaluations = np.zeros(n), np.full(n, np.inf), np.zeros(n, np.int64)
+        newton_duals(
+            row_offsets,
+            rows,
+            instance_offsets,
+            instances,
+            place,
+            structure.offsets,
+            dual.scores.unary,
+            dual.transpose.indptr,
+            dual.transpose.indices,
+            dual.transpose.data,
+            dual.instance_weight,
+            dual.row_weight * dual.rows.bounds + terms.kink,
+            terms.lower,
+            terms.upper,
+            dual.scale,
+            dual.size,
+            float(dual.gamma),
+            self.tol,
+            self.max_iter,
+            x,
+            value,
+            residual,
+            evaluations,
+        )
+        passes = int(evaluations.max(initial=0))
+        dual.n_evaluations += passes
+        if dual.free_value is None and not start.any() and np.isfinite(value).all():
+            dual.free_value = float(value.sum())
+        status = np.where(residual <= self.tol, Status.SOLVED, Status.MAX_ITERATIONS).astype(np.int8)
+        unsolved = status == Status.MAX_ITERATIONS
+        if not unsolved.any():
+            return Solution(x, status, residual, passes)
+        again = QuasiNewton(tol=self.tol).solve(dual, np.where(unsolved[dual.row_problem], start, x))
+        return Solution(
+            np.where(unsolved[dual.row_problem], again.multipliers, x),
+            np.where(unsolved, again.status, status).astype(np.int8),
+            np.where(unsolved, again.residual, residual),
+            passes + again.n_iter,
+        )
+
+
+def suits_newton(dual: DualFunction) -> bool:
+    """Whether `Newton` can solve it."""
+    return (
+        isinstance(dual, BatchDual)
+        and isinstance(dual.structure, Categorical)
+        and dual.gamma > 0
+        and dual.terms.is_box
+        and int(np.bincount(dual.row_problem).max(initial=0)) <= MOST_ROWS
+    )
+
+
+def _members(label: NDArray[np.int64], n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Entries of every label, label after label, and where each begins; those of label -1 are left out."""
+    order = np.argsort(label, kind="stable")
+    edges = np.searchsorted(label[order], np.arange(n + 1))
+    return order[edges[0] :], edges - edges[0]

@@ -1,0 +1,278 @@
+"""Newton's method on the duals of categorical instances, many problems of few rows one after the other.
+
+Problem p owns the rows ``rows[row_offsets[p]:row_offsets[p + 1]]`` and the instances
+``instances[instance_offsets[p]:instance_offsets[p + 1]]``; ``place[r]`` is a row's number inside its problem.
+``indptr, indices, data`` hold, for every part, the rows that it takes part in.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def evaluate(
+    instances, offsets, unary, indptr, indices, data, place, weight, gamma, x, shifted, mean, touched, mass, slope, bend
+):
+    """Weighted sum of smoothed maxima at ``x``; fills expectations, those of absolute values, and covariances.
+
+    ``slope[a] = E[U_a h]``, ``mass[a] = E[|U_a| h]``, ``bend`` (lower triangle) the covariances over gamma. ``mean`` is
+    zero before and after.
+    """
+    m = x.shape[0]
+    slope[:] = 0.0
+    mass[:] = 0.0
+    bend[:m, :m] = 0.0
+    value = 0.0
+    for i in instances:
+        if weight[i] == 0.0:
+            continue
+        start, stop = offsets[i], offsets[i + 1]
+        top = -np.inf
+        for k in range(start, stop):
+            s = unary[k]
+            for e in range(indptr[k], indptr[k + 1]):
+                s -= data[e] * x[place[indices[e]]]
+            shifted[k - start] = s
+            top = max(top, s)
+        if not abs(top) < np.inf:
+            return np.nan
+        total = 0.0
+        for k in range(stop - start):
+            shifted[k] = math.exp((shifted[k] - top) / gamma)
+            total += shifted[k]
+        value += weight[i] * (top + gamma * math.log(total))
+        n_touched = 0
+        share = weight[i] / total
+        for k in range(start, stop):
+            q = shifted[k - start]
+            if q == 0.0:
+                continue
+            q *= share
+            for e in range(indptr[k], indptr[k + 1]):
+                a = place[indices[e]]
+                c = data[e] * q
+                if mean[a] == 0.0:
+                    touched[n_touched] = a
+                    n_touched += 1
+                    mean[a] = 1e-300  # so that a sum of zero is not taken for a row not met yet
+                mean[a] += c
+                mass[a] += abs(c)
+                for f in range(indptr[k], e + 1):
+                    b = place[indices[f]]
+                    if a >= b:
+                        bend[a, b] += c * data[f] / gamma
+                    else:
+                        bend[b, a] += c * data[f] / gamma
+        divisor = gamma * weight[i]
+        if 2 * n_touched > m:
+            for a in range(m):
+                slope[a] += mean[a]
+                c = mean[a] / divisor
+                for b in range(a + 1):
+                    bend[a, b] -= c * mean[b]
+        else:
+            for u in range(n_touched):
+                a = touched[u]
+                slope[a] += mean[a]
+                c = mean[a] / divisor
+                for v in range(n_touched):
+                    if touched[v] <= a:
+                        bend[a, touched[v]] -= c * mean[touched[v]]
+        for u in range(n_touched):
+            mean[touched[u]] = 0.0
+    return value
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def longest_range(instances, offsets, unary, indptr, indices, data, place, d):
+    """How far apart a step ``d`` moves two possible labels of one instance, at most."""
+    longest = 0.0
+    for i in instances:
+        low, high = np.inf, -np.inf
+        for k in range(offsets[i], offsets[i + 1]):
+            if unary[k] == -np.inf:
+                continue
+            s = 0.0
+            for e in range(indptr[k], indptr[k + 1]):
+                s += data[e] * d[place[indices[e]]]
+            low, high = min(low, s), max(high, s)
+        longest = max(longest, high - low)
+    return longest
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def newton_step(bend, slope, least, free, chol, d):
+    """Solve ``bend d = -slope`` over ``free``; along what (nearly) depends on earlier rows the steps are long.
+
+    Diagonals below ``least`` are lost in rounding, as where probabilities are all but 0 or 1, and are raised to it.
+    """
+    m = slope.shape[0]
+    for a in range(m):
+        d[a] = 0.0
+        if not free[a]:
+            chol[a, a] = 0.0
+            continue
+        whole = max(bend[a, a], least[a])
+        pivot = whole
+        for b in range(a):
+            if chol[b, b] == 0.0:
+                chol[a, b] = 0.0
+                continue
+            s = bend[a, b]
+            for c in range(b):
+                s -= chol[a, c] * chol[b, c]
+            chol[a, b] = s / chol[b, b]
+            pivot -= chol[a, b] * chol[a, b]
+        chol[a, a] = math.sqrt(pivot if pivot > 1e-13 * whole else 1e-11 * whole)
+        if chol[a, a] == 0.0:
+            continue
+        s = -slope[a]
+        for b in range(a):
+            s -= chol[a, b] * d[b]
+        d[a] = s / chol[a, a]
+    for a in range(m - 1, -1, -1):
+        if chol[a, a] == 0.0:
+            d[a] = 0.0
+            continue
+        for b in range(a + 1, m):
+            if chol[b, b] != 0.0:
+                d[a] -= chol[b, a] * d[b]
+        d[a] /= chol[a, a]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def newton_duals(
+    row_offsets,
+    rows,
+    instance_offsets,
+    instances,
+    place,
+    offsets,
+    unary,
+    indptr,
+    indices,
+    data,
+    weight,
+    bounds,
+    lower,
+    upper,
+    scale,
+    size,
+    gamma,
+    tol,
+    max_iter,
+    x,
+    first_value,
+    residual,
+    evaluations,
+):
+    """Projected Newton steps from ``x``, in place, on every problem; ``bounds`` include the kinks of the slack.
+
+    Fills the smooth value at the start, the residual at the end and the number of evaluations of every problem.
+    """
+    most = 1
+    widest = 1
+    for p in range(row_offsets.shape[0] - 1):
+        most = max(most, row_offsets[p + 1] - row_offsets[p])
+    for i in instances:
+        widest = max(widest, offsets[i + 1] - offsets[i])
+    shifted, mean, touched = np.empty(widest), np.zeros(most), np.empty(most, np.int64)
+    mass_all, slope_all, slope_trial_all = np.empty(most), np.empty(most), np.empty(most)
+    bend, bend_trial, chol = np.empty((most, most)), np.empty((most, most)), np.empty((most, most))
+    at_all, trial_all, d_all = np.empty(most), np.empty(most), np.empty(most)
+    free_all = np.empty(most, np.bool_)
+    for p in range(row_offsets.shape[0] - 1):
+        own = rows[row_offsets[p] : row_offsets[p + 1]]
+        m = own.shape[0]
+        mine = instances[instance_offsets[p] : instance_offsets[p + 1]]
+        at, trial, d, free = at_all[:m], trial_all[:m], d_all[:m], free_all[:m]
+        mass, slope, slope_trial = mass_all[:m], slope_all[:m], slope_trial_all[:m]
+        for a in range(m):
+            at[a] = x[own[a]]
+        value = evaluate(
+            mine, offsets, unary, indptr, indices, data, place, weight, gamma, at, shifted, mean, touched, mass, slope,
+            bend,
+        )  # fmt: skip
+        for a in range(m):
+            value += bounds[own[a]] * at[a]
+            slope[a] = bounds[own[a]] - slope[a]
+        first_value[p] = value
+        count = 1
+        polish = 0
+        while True:
+            worst = 0.0
+            finest = 0.0
+            for a in range(m):
+                r = own[a]
+                moved = min(max(at[a] - scale[r] * slope[a], lower[r]), upper[r])
+                distance = max(abs(moved - at[a]), 2.2e-16 * abs(at[a])) / scale[r]
+                worst = max(worst, distance / size[r])
+                finest = max(finest, abs(moved - at[a]) / scale[r] / max(abs(bounds[r]), mass[a], 1e-300))
+            residual[p] = worst
+            if not worst < np.inf or count >= max_iter:
+                break
+            # Rows of tiny bounds want more than the tolerance in their own unit; a few steps give it, if anything can.
+            if worst <= tol:
+                polish += 1
+                if finest <= tol or polish > 6:
+                    break
+            near = min(1e-3, worst)
+            for a in range(m):
+                r = own[a]
+                low = at[a] - lower[r] <= near and slope[a] > 0.0
+                high = upper[r] - at[a] <= near and slope[a] < 0.0
+                free[a] = not (low or high)
+            for a in range(m):
+                trial[a] = 1e-13 * mass[a] / gamma
+            newton_step(bend, slope, trial, free, chol, d)
+            reach = longest_range(mine, offsets, unary, indptr, indices, data, place, d) / gamma
+            # The third derivative along d is at most ``reach`` times the second: this step cannot overshoot.
+            step = 1.0 if reach <= 1.0 else math.log1p(reach) / reach
+            accepted = False
+            shortest = 1e-9 * step
+            block = np.inf
+            for a in range(m):
+                if free[a] and d[a] != 0.0:
+                    bound = upper[own[a]] if d[a] > 0.0 else lower[own[a]]
+                    away = (bound - at[a]) / d[a]
+                    block = min(block, away if away > 0.0 else np.inf)
+            while step > min(shortest, 0.5 * block) and count < max_iter:
+                expected = 0.0
+                for a in range(m):
+                    r = own[a]
+                    if free[a]:
+                        trial[a] = min(max(at[a] + step * d[a], lower[r]), upper[r])
+                    else:
+                        trial[a] = lower[r] if slope[a] > 0.0 else upper[r]
+                    expected += slope[a] * (trial[a] - at[a])
+                if not expected < 0.0:
+                    break
+                value_trial = evaluate(
+                    mine, offsets, unary, indptr, indices, data, place, weight, gamma, trial, shifted, mean, touched,
+                    mass, slope_trial, bend_trial,
+                )  # fmt: skip
+                count += 1
+                along = 0.0
+                for a in range(m):
+                    value_trial += bounds[own[a]] * trial[a]
+                    slope_trial[a] = bounds[own[a]] - slope_trial[a]
+                    along += slope_trial[a] * (trial[a] - at[a])
+                # By convexity a slope below the expected one proves the decrease where rounding hides it in the values.
+                if value_trial <= value + 1e-4 * expected or along <= 1e-4 * expected:
+                    accepted = True
+                    break
+                # Past the first bound that is met, the path turns: look there before going on with shorter steps.
+                step, block = (block, np.inf) if 0.0 < block < step else (0.3 * step, block)
+            if not accepted:
+                break
+            value = value_trial
+            for a in range(m):
+                at[a] = trial[a]
+                slope[a] = slope_trial[a]
+                for b in range(a + 1):
+                    bend[a, b] = bend_trial[a, b]
+        for a in range(m):
+            x[own[a]] = at[a]
+        evaluations[p] = count

@@ -1,0 +1,142 @@
+"""`spectrem.project`: constraints on a table of predictions."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem.constraints.compile import Constraints, compile_constraints
+from spectrem.constraints.rows import Rows
+from spectrem.constraints.values import check_values
+from spectrem.inference.corpus import pick_rows
+from spectrem.inference.project import Infeasible
+from spectrem.inference.project import project as project_structure
+from spectrem.inference.solvers.solver import Solver
+from spectrem.tables.reading import read_columns, read_table
+from spectrem.tables.result import ProjectedTable, report_constraints
+
+
+def project(
+    proba: Any,
+    constraints: Constraints,
+    gamma: float = 1.0,
+    *,
+    columns: Any = None,
+    labels: Any = None,
+    scores: Literal["probabilities", "log"] = "probabilities",
+    solver: Solver | None = None,
+    tol: float = 1e-8,
+    max_iter: int | None = None,
+    infeasible: Infeasible = "raise",
+) -> ProjectedTable:
+    """The table nearest to a model's predictions whose expectations meet the constraints.
+
+    Every row is a distribution over labels, from any model. At gamma = 1 the result is nearest in
+    KL(projected || given) ([Ganchev2010] eq. 7); at gamma = 0 it is the best table of probabilities
+    (the linear relaxation of choosing labels), at gamma = -inf the best choice of one label per row
+    ([Samdani2012] eqs 8-14).
+
+    Use when something is known about predictions together (proportions, counts, at most one per document) that the
+    model that made them does not know.
+
+    Parameters
+    ----------
+    proba : array-like of shape (n_rows, n_labels), list of rows, data frame or Lattice
+        Probabilities, each row summing to 1 within 1e-4 (and then divided by its sum). Rows of different length
+        make a ragged table. The columns of a data frame are its labels. A `Lattice` holds scores of tokens and of
+        transitions, whatever `scores` says.
+    constraints : constraint or iterable of constraints
+        Over the columns ``"row"``, ``"label"`` and those of ``columns``. Constraints ``.per("row", ...)`` hold inside
+        each row, all others over the rows of the table.
+    gamma : float
+        -inf, or any number >= 0.
+    columns : mapping of name -> array-like, or data frame, optional
+        A value per row (or per cell, row by row) under each name: document, type, group ... Only those that
+        constraints name are looked at. NaN belongs to no group.
+    labels : sequence of length n_labels, or list of rows, optional
+        What ``part("label")`` is; without it the position, from 0. Of a ragged table one list per row.
+    scores : {"probabilities", "log"}
+        ``"log"``: `proba` holds log-probabilities, logits or other scores in nats, -inf for impossible.
+    solver : Solver or None
+        As in `spectrem.inference.project`.
+    tol : float
+        Largest residual relative to the size of a row of the constraints.
+    max_iter : int or None
+    infeasible : {"raise", "skip"}
+        ``"skip"`` leaves out constraints inside a row where they cannot hold; their price is 0, and what remains of
+        their violation is reported.
+
+    Returns
+    -------
+    ProjectedTable
+
+    Raises
+    ------
+    InvalidInputError
+        NaN, negative numbers, rows that do not sum to 1 or are zero throughout; a constraint over a column that does
+        not exist (the message lists those that do) or a label that does not; columns of a wrong length.
+    InfeasibleConstraintError
+        No probabilities meet the constraints; the message names those that conflict.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the solver ran out of iterations.
+
+    Examples
+    --------
+    Three messages of which, it is known, two are spam in expectation:
+
+    >>> from spectrem import E, part, project
+    >>> table = project(
+    ...     [[0.9, 0.1], [0.4, 0.6], [0.5, 0.5]],
+    ...     (E[part("label") == "spam"] == 2).named("two are spam"),
+    ...     labels=["ham", "spam"],
+    ... )
+    >>> table.proba.round(2).tolist()
+    [[0.68, 0.32], [0.13, 0.87], [0.19, 0.81]]
+    >>> table.prices["two are spam"].round(2)
+    array([-1.46])
+    >>> table.decide().labels.tolist()
+    ['ham', 'spam', 'spam']
+
+    Each label at most once per document:
+
+    >>> once = (E[...] <= 1).per("document", "label").named("once")
+    >>> table = project([[0.7, 0.3], [0.6, 0.4], [0.2, 0.8]], once, columns={"document": ["a", "a", "b"]})
+    >>> table.proba.sum(axis=0).round(2), table.decide().labels
+    (array([1.2, 1.8]), array([0, 1, 1]))
+    """
+    cells = read_table(proba, labels, scores)
+    check_values(constraints, "label", cells.known_labels)
+    rows = compile_constraints(constraints, cells.table, read_columns(columns, cells))
+    solution = project_structure(
+        cells.table.inner, cells.scores, rows, gamma, solver=solver, tol=tol, max_iter=max_iter, infeasible=infeasible
+    )
+    after = solution.marginals.unary
+    multipliers = solution.multipliers if len(solution.multipliers) else np.zeros(len(rows.bounds))
+    reports = report_constraints(rows, multipliers, cells.proba, after)
+    return ProjectedTable(
+        proba=cells.table.cut(after),
+        constraints=reports,
+        status=solution.status,
+        kl=solution.kl,
+        objective=solution.primal_value,
+        violation_before=max((r.violation_before.max(initial=0.0) for r in reports), default=0.0),
+        violation_after=max((r.violation_after.max(initial=0.0) for r in reports), default=0.0),
+        multipliers=multipliers,
+        n_evaluations=solution.n_evaluations,
+        _cells=cells,
+        _rows=_without(rows, solution.skipped),
+    )
+
+
+def _without(rows: Rows, skipped: NDArray[np.int64]) -> Rows:
+    """The rows that a decision has to meet."""
+    if not len(skipped):
+        return rows
+    kept = np.ones(len(rows.bounds), np.bool_)
+    kept[skipped] = False
+    return pick_rows(rows, kept)

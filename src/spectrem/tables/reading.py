@@ -1,0 +1,267 @@
+"""Tables of probabilities or log-scores as a structure and its scores, with everything checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spectrem.constraints.groups import distinct
+from spectrem.exceptions import InvalidInputError
+from spectrem.structures.categorical import Categorical
+from spectrem.structures.chain import Chain
+from spectrem.structures.parts import Parts
+from spectrem.tables.lattice import Lattice
+from spectrem.tables.structure import Table
+
+Scores = Literal["probabilities", "log"]
+
+SUM_TOLERANCE = 1e-4
+"""How far the sum of a row of probabilities may be from 1; single precision and many labels need about this much."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A user's table, cell by cell.
+
+    Attributes
+    ----------
+    table : Table
+    scores : Parts
+        Nats per cell, ``-inf`` where the probability is 0.
+    proba : ndarray of shape (n_cells,)
+        Probabilities before the projection; every row sums to 1.
+    labels : ndarray or None
+        The label of every cell, where the user named them.
+    """
+
+    table: Table
+    scores: Parts
+    proba: NDArray[np.float64]
+    labels: NDArray | None
+
+    @property
+    def known_labels(self) -> list[Any]:
+        """What ``part("label")`` can be."""
+        sizes = np.diff(self.table.offsets)
+        if self.labels is None:
+            return list(range(int(sizes.max(initial=0))))
+        alike = isinstance(self.table.inner, Chain) or not self.table.ragged
+        one_row = self.labels[: int(sizes.max(initial=0))] if alike else self.labels
+        return distinct(one_row)[0].tolist()
+
+
+def read_table(proba: Any, labels: Any, scores: str) -> Cells:
+    """Check a user's table.
+
+    Raises
+    ------
+    InvalidInputError
+        See `spectrem.project`.
+    """
+    if scores not in ("probabilities", "log"):
+        raise InvalidInputError(
+            f'scores must be "probabilities" or "log", got {scores!r}; "log" takes log-probabilities and logits'
+        )
+    if isinstance(proba, Lattice):
+        return _read_lattice(proba, labels)
+    if labels is None and hasattr(proba, "columns") and hasattr(proba, "to_numpy"):
+        labels = [str(name) if not isinstance(name, (int, float)) else name for name in proba.columns]
+    values, sizes, ragged = _values(proba, labels)
+    table = Table(Categorical(sizes), ragged)
+    if (sizes == 0).any():
+        raise InvalidInputError(
+            f"proba must have a label or more in every row; row {int(np.argmin(sizes))} is empty; drop the row"
+        )
+    starts = table.offsets[:-1]
+    if np.isnan(values).any():
+        raise InvalidInputError(
+            f"proba must not be NaN; got NaN {_where(table, np.isnan(values))}; "
+            "look for 0/0 in the model, or drop the row"
+        )
+    if scores == "log":
+        if (values == np.inf).any():
+            raise InvalidInputError(
+                f"log-scores must be finite or -inf; got inf {_where(table, values == np.inf)}; clip them"
+            )
+        top = np.maximum.reduceat(values, starts) if len(values) else values
+        if np.isneginf(top).any():
+            raise InvalidInputError(
+                f"log-scores must leave a label possible in every row; row {int(np.argmin(top))} is -inf throughout; "
+                "drop the row"
+            )
+        parts = Parts(values)
+        return Cells(table, parts, table.smoothed_max(parts, 1.0)[1].unary, _labels(labels, table))
+    if (values < 0).any():
+        raise InvalidInputError(
+            f"proba must not be negative; got {values.min():g} {_where(table, values < 0)}; "
+            'pass scores="log" if these are log-probabilities or logits'
+        )
+    totals = np.add.reduceat(values, starts) if len(values) else values
+    off = ~(np.abs(totals - 1.0) <= SUM_TOLERANCE)
+    if off.any():
+        row = int(np.flatnonzero(off)[0])
+        what = "is zero throughout" if totals[row] == 0 else f"sums to {totals[row]:g}"
+        more = f" ({int(off.sum())} such rows)" if off.sum() > 1 else ""
+        hint = "drop the row" if totals[row] == 0 else 'divide every row by its sum, or pass scores="log" for logits'
+        raise InvalidInputError(f"every row of proba must sum to 1; row {row} {what}{more}; {hint}")
+    values = values / np.repeat(totals, sizes)
+    with np.errstate(divide="ignore"):
+        logs = np.log(values)
+    return Cells(table, Parts(logs), values, _labels(labels, table))
+
+
+@dataclass(frozen=True)
+class UserColumns(Mapping[str, NDArray]):
+    """Columns of a mapping or a data frame, turned into arrays when a constraint asks for them.
+
+    Raises
+    ------
+    InvalidInputError
+        If a column has neither one value per row (or token of a lattice) nor one per cell, or has a name of the
+        table's own.
+    """
+
+    source: Any
+    names: tuple[str, ...]
+    table: Table
+    labels: NDArray | None
+
+    def __getitem__(self, name: str) -> NDArray:
+        if name == "label" and self.labels is not None:
+            return self.labels
+        if name not in self.names:
+            raise KeyError(name)
+        column = np.asarray(self.source[name])
+        table = self.table
+        tokens = {len(table.offsets) - 1: "tokens"} if isinstance(table.inner, Chain) else {}
+        lengths = {table.n_unary: "cells"} | tokens | {table.n_instances: "rows"}
+        if column.ndim != 1 or len(column) not in lengths:
+            sizes = ", ".join(f"{size} {unit}" for size, unit in reversed(lengths.items()))
+            raise InvalidInputError(
+                f"columns: {name!r} has shape {column.shape}, and the table has {sizes}; "
+                "give one value for each of one of these, best for each row"
+            )
+        return column
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.names
+        if self.labels is not None:
+            yield "label"
+
+    def __len__(self) -> int:
+        return len(self.names) + (self.labels is not None)
+
+
+def read_columns(columns: Any, cells: Cells) -> UserColumns:
+    """A user's columns under their names."""
+    if columns is None:
+        columns = {}
+    names = columns.columns if hasattr(columns, "columns") else columns
+    if not hasattr(columns, "columns") and not isinstance(columns, Mapping):
+        raise InvalidInputError(
+            f"columns must be a data frame or a mapping from names to arrays, got {type(columns).__name__}; "
+            'write columns={"document": [...]}'
+        )
+    taken = [name for name in cells.table.columns if name in names]
+    if taken:
+        raise InvalidInputError(
+            f"columns: the name {taken[0]!r} belongs to the table; rename the column, and name labels by labels=[...]"
+        )
+    return UserColumns(columns, tuple(str(name) for name in names), cells.table, cells.labels)
+
+
+def _read_lattice(lattice: Lattice, labels: Any) -> Cells:
+    lengths = np.array([len(row) for row in lattice.scores], np.int64)
+    if (lengths == 0).any():
+        raise InvalidInputError(
+            f"Lattice: row {int(np.argmin(lengths))} has no tokens; a row needs one or more; drop the row"
+        )
+    table = Table(Chain(lengths, len(lattice.transitions)), ragged=True)
+    scores = Parts(np.concatenate(lattice.scores).ravel(), (lattice.transitions,))
+    values, marginals = table.smoothed_max(scores, 1.0)
+    if np.isneginf(values).any():
+        raise InvalidInputError(
+            f"Lattice: row {int(np.argmin(values))} has no possible labels, every sequence scores -inf; drop the row, "
+            "or allow more"
+        )
+    width = len(lattice.transitions)
+    return Cells(table, scores, marginals.unary, None if labels is None else _tiled(labels, width, table.n_unary))
+
+
+def _values(proba: Any, labels: Any) -> tuple[NDArray[np.float64], NDArray[np.int64], bool]:
+    """Flat cells, sizes of the rows, and whether the table is ragged."""
+    if hasattr(proba, "to_numpy"):
+        proba = proba.to_numpy()
+    is_list = isinstance(proba, (list, tuple)) or (isinstance(proba, np.ndarray) and proba.dtype == object)
+    if is_list and len(proba) and all(np.ndim(row) == 1 for row in proba):
+        lengths = np.array([len(row) for row in proba], np.int64)
+        if (lengths != lengths[0]).any() or _nested(labels):
+            return np.concatenate([_numbers(row) for row in proba]), lengths, True
+    array = _numbers(proba)
+    if array.ndim != 2:
+        raise InvalidInputError(
+            f"proba must have shape (n_rows, n_labels) or be a list of rows, got shape {array.shape}; "
+            "for one row write [proba], for one probability per row np.column_stack([1 - p, p])"
+        )
+    return array.ravel(), np.full(len(array), array.shape[1]), False
+
+
+def _numbers(values: ArrayLike) -> NDArray[np.float64]:
+    try:
+        return np.require(values, np.float64, ["C"])
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"proba must hold numbers in rows, got {type(values).__name__} ({error}); "
+            "leave columns that are no probabilities out"
+        ) from None
+
+
+def _nested(labels: Any) -> bool:
+    return labels is not None and len(labels) > 0 and not isinstance(labels[0], str) and np.ndim(labels[0]) == 1
+
+
+def _labels(labels: Any, table: Table) -> NDArray | None:
+    """The label of every cell."""
+    if labels is None:
+        return None
+    sizes = np.diff(table.offsets)
+    if not table.ragged:
+        return _tiled(labels, table.n_unary // max(table.n_instances, 1), table.n_unary)
+    if not _nested(labels) or [len(row) for row in labels] != sizes.tolist():
+        raise InvalidInputError(
+            "labels of a ragged table must be a list of rows as long as those of proba; give one label per cell"
+        )
+    return np.concatenate([_names(row) for row in labels])
+
+
+def _tiled(labels: Any, width: int, n_cells: int) -> NDArray:
+    """The same labels over and over."""
+    names = _names(labels)
+    if names.shape != (width,) and n_cells:
+        raise InvalidInputError(
+            f"labels must name the {width} columns of proba, got shape {names.shape}; give one label per column"
+        )
+    if len(set(names.tolist())) < len(names):
+        raise InvalidInputError(f"labels must differ, got {names.tolist()}; give every column a label of its own")
+    return np.tile(names, n_cells // max(width, 1))
+
+
+def _names(labels: Sequence[object]) -> NDArray:
+    listed = np.asarray(labels).tolist() if isinstance(labels, np.ndarray) else list(labels)
+    kinds = {"text" if isinstance(label, str) else "number" for label in listed}
+    array = np.array(listed)
+    if len(kinds) > 1 or array.dtype.kind not in "biufU":
+        raise InvalidInputError(
+            f"labels must be all text or all numbers, got {listed[:5]!r}; turn them into text by str(...)"
+        )
+    return array
+
+
+def _where(table: Table, bad: NDArray[np.bool_]) -> str:
+    cell = int(np.flatnonzero(bad)[0])
+    row = int(table.instance[cell])
+    return f"in row {row}, column {cell - int(table.offsets[row])}"

@@ -1,0 +1,106 @@
+"""The rows of a table as a structure with the columns that users know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem.structures.categorical import Categorical
+from spectrem.structures.chain import Chain
+from spectrem.structures.parts import Parts
+from spectrem.structures.structure import Polytope
+
+_NAMES = {"instance": "row", "sentence": "row", "tag": "label"}
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A `Categorical` or `Chain` whose columns are called ``row`` and ``label`` (and ``token``, ``occurrence``).
+
+    Parameters
+    ----------
+    inner : Categorical or Chain
+        One instance per row of the table.
+    ragged : bool
+        Whether rows have their own length, and the user is handed back a list of them.
+
+    Examples
+    --------
+    >>> from spectrem.structures import Categorical
+    >>> Table(Categorical([2, 2])).columns
+    {'row': array([0, 0, 1, 1]), 'label': array([0, 1, 0, 1])}
+    """
+
+    inner: Categorical | Chain
+    ragged: bool = False
+
+    @property
+    def n_instances(self) -> int:
+        """Rows of the table."""
+        return self.inner.n_instances
+
+    @property
+    def n_unary(self) -> int:
+        """Cells of the table."""
+        return self.inner.n_unary
+
+    @property
+    def factor_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Of a lattice, the transitions."""
+        return self.inner.factor_shapes
+
+    @property
+    def instance(self) -> NDArray[np.int64]:
+        """Row of every cell, shape (n_unary,)."""
+        return self.inner.instance
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Boundaries of the labels to choose among: of the rows, or of the tokens of a lattice."""
+        return self.inner.offsets
+
+    @cached_property
+    def columns(self) -> Mapping[str, NDArray]:
+        """``row``, of a lattice ``token`` and ``occurrence``, and ``label``, each of shape (n_unary,)."""
+        return {_NAMES.get(name, name): values for name, values in self.inner.columns.items()}
+
+    def smoothed_max(
+        self,
+        scores: Parts,
+        gamma: float,
+        *,
+        active: NDArray[np.bool_] | None = None,
+        weights: NDArray[np.float64] | None = None,
+    ) -> tuple[NDArray[np.float64], Parts]:
+        """As that of ``inner``."""
+        return self.inner.smoothed_max(scores, gamma, active=active, weights=weights)
+
+    def decode(self, scores: Parts) -> NDArray[np.int64]:
+        """Positions of the best labels."""
+        return self.inner.decode(scores)
+
+    def polytope(self, scores: Parts, instance: int) -> Polytope:
+        """As that of ``inner``."""
+        return self.inner.polytope(scores, instance)
+
+    def positions(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Which of the labels to choose among one cell of each is."""
+        return cells - self.offsets[:-1]
+
+    def cut(self, values: NDArray) -> NDArray | list[NDArray]:
+        """Values of the cells as the user gave them.
+
+        An array of shape (n_rows, n_labels); of a ragged table a list of rows, of a lattice one of arrays of shape
+        (n_tokens, n_labels).
+        """
+        if isinstance(self.inner, Chain):
+            tokens = values.reshape(-1, self.inner.n_states)
+            return [tokens[start:stop] for start, stop in pairwise(self.inner.token_offsets)]
+        if self.ragged:
+            return [values[start:stop] for start, stop in pairwise(self.offsets)]
+        return values.reshape(self.n_instances, -1)

@@ -11,29 +11,33 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spectrem.constraints import E, agreement, fertility, linear, max_over, part
-    from spectrem.estimators import HMMTagger, WordAligner
-    from spectrem.inference import project
+    from spectrem.estimators import GaussianMixture, HMMTagger, SelfTrainer, WordAligner
     from spectrem.learning import run_em
+    from spectrem.tables import project
 
 __version__ = "0.1.0"
 
 # Loaded on first use, so that importing the package (and `spectrem --help`) stays quick.
 _HOMES = {
     "E": "constraints",
+    "GaussianMixture": "estimators",
     "HMMTagger": "estimators",
+    "SelfTrainer": "estimators",
     "WordAligner": "estimators",
     "agreement": "constraints",
     "fertility": "constraints",
     "linear": "constraints",
     "max_over": "constraints",
     "part": "constraints",
-    "project": "inference",
+    "project": "tables",
     "run_em": "learning",
 }
 
 __all__ = [
     "E",
+    "GaussianMixture",
     "HMMTagger",
+    "SelfTrainer",
     "WordAligner",
     "agreement",
     "fertility",

@@ -8,7 +8,7 @@ from toy_models import Tagger, join, log_likelihood, random_params, random_shard
 
 from spectrem.exceptions import ConvergenceWarning, SpectremError
 from spectrem.execution import Threads
-from spectrem.learning import Anneal, Constant, FitStatus, ProjectedEStep, Quench, Stopping, run_em
+from spectrem.learning import Anneal, Constant, FitStatus, ProjectedEStep, Quench, Record, Stopping, run_em
 from spectrem.models.estep import EStepResult, EStepTask
 
 MODEL = Tagger()
@@ -166,3 +166,10 @@ def test_numbers_of_shards_add_up_and_multipliers_come_back():
     assert (first.objective, first.free_objective, first.violation) == (106.0, 6.0, 0.7)
     assert second.objective == 106.0
     assert estep.starts == [None, None, None, [1.0], [2.0], [3.0]]
+
+
+@pytest.mark.parametrize(("scale", "gain"), [(None, 1e-3 * 50.0), (20.0, 1e-3 * 20.0)])
+def test_gains_are_measured_against_the_objective_or_a_scale(scale, gain):
+    stopping = Stopping(9, tol=1e-3, scale=scale)
+    for step, expected in ((0.99 * gain, True), (1.01 * gain, False)):
+        assert stopping.converged([Record(1.0, value, 0.0, 0.0, 0.0) for value in (-50.0, -50.0 + step)]) is expected

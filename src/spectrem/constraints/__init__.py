@@ -1,5 +1,6 @@
 """The constraint language and the sparse rows it compiles to."""
 
+from spectrem.constraints.clusters import at_least_one_per, cannot_link, cluster_size, must_link
 from spectrem.constraints.columns import Column, part
 from spectrem.constraints.compile import compile_constraints, compile_corpus, compile_shards
 from spectrem.constraints.constraint import Constraint, CustomConstraint, LinearConstraint, MaxOver, linear, max_over
@@ -29,8 +30,11 @@ __all__ = [
     "Slack",
     "agreement",
     "at_least",
+    "at_least_one_per",
     "at_most",
+    "cannot_link",
     "check_values",
+    "cluster_size",
     "compile_constraints",
     "compile_corpus",
     "compile_shards",
@@ -38,6 +42,7 @@ __all__ = [
     "fertility",
     "linear",
     "max_over",
+    "must_link",
     "part",
     "read_constraints",
     "row_text",

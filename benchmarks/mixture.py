@@ -1,0 +1,135 @@
+"""EM of Gaussian mixtures: seconds per iteration beside scikit-learn's, by turns; see README.md.
+
+The data are drawn by a generator that lies outside the project. Both libraries start from the same parameters, and the
+numbers of the last column say how far their log-likelihoods differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import platform
+import statistics
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.mixture import GaussianMixture as Peer
+from threadpoolctl import threadpool_limits
+
+from spectrem.execution import Serial, Threads
+from spectrem.learning import Stopping, run_em
+from spectrem.models.mixture import MixtureEStep, MixtureModel, MixtureShard, build_shards, from_precisions
+
+HERE = Path(__file__).resolve().parent
+README = HERE / "README.md"
+BEGIN, END = "<!-- mixture: begin -->", "<!-- mixture: end -->"
+
+
+def load_generator(folder: Path) -> Any:
+    path = folder / "gen.py"
+    if not path.is_file():
+        raise SystemExit(f"needs {path}, the generator of the data; give its folder by --generator")
+    spec = importlib.util.spec_from_file_location("gen", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def unit_precisions(kind: str, k: int, d: int) -> np.ndarray:
+    return {
+        "full": np.repeat(np.eye(d)[None], k, axis=0),
+        "tied": np.eye(d),
+        "diag": np.ones((k, d)),
+        "spherical": np.ones(k),
+    }[kind]
+
+
+def peer_iteration(kind: str, x: np.ndarray, means: np.ndarray, iterations: int) -> tuple[float, list[float]]:
+    """Seconds of an iteration, from runs of two lengths so that start and end do not count, and log-likelihoods."""
+    k, d = means.shape
+    seconds = []
+    peer = None
+    for n in (1, 1 + iterations):
+        peer = Peer(
+            k, covariance_type=kind, tol=0, max_iter=n, means_init=means, weights_init=np.full(k, 1 / k),
+            precisions_init=unit_precisions(kind, k, d),
+        )  # fmt: skip
+        started = time.perf_counter()
+        peer.fit(x)
+        seconds.append(time.perf_counter() - started)
+    assert peer is not None
+    return (seconds[1] - seconds[0]) / iterations, peer.lower_bounds_
+
+
+def our_iteration(
+    kind: Any, shards: list[MixtureShard], means: np.ndarray, iterations: int, n_threads: int
+) -> tuple[float, list[float]]:
+    """Median seconds of an iteration and log-likelihoods per row."""
+    k, d = means.shape
+    model = MixtureModel(kind)
+    start = from_precisions(kind, np.full(k, 1 / k), means, unit_precisions(kind, k, d))
+    executor = Threads(n_threads) if n_threads > 1 else Serial()
+    stopping = Stopping(1 + iterations, 0.0)
+    history = run_em(model, MixtureEStep(model), shards, start, stopping=stopping, executor=executor).history
+    n = sum(len(shard.x) for shard in shards)
+    return statistics.median(record.seconds for record in history), [record.objective / n for record in history]
+
+
+def report(data: Any, kinds: list[str], threads: list[int], iterations: int, rounds: int) -> str:
+    x, means = data["X"], data["init_means"]
+    shards = build_shards(x)
+    headers = [f"{n} thread{'s' if n > 1 else ''}, s" for n in threads]
+    columns = ["covariance", *headers, "scikit-learn, 1 thread, s", "log-likelihoods differ by at most"]
+    lines = [
+        f"{platform.machine()}, {os.cpu_count()} processors, Python {platform.python_version()}, "
+        f"{time.strftime('%Y-%m-%d')}; {len(x):,} rows, {x.shape[1]} features, {len(means)} components.",
+        "",
+        f"| {' | '.join(columns)} |",
+        f"|---|{'--:|' * (len(columns) - 1)}",
+    ]
+    for kind in kinds:
+        ours: dict[int, list[float]] = {n: [] for n in threads}
+        theirs, worst = [], 0.0
+        for _ in range(rounds):
+            seconds, wanted = peer_iteration(kind, x, means, iterations)
+            theirs.append(seconds)
+            for n in threads:
+                seconds, found = our_iteration(kind, shards, means, iterations, n)
+                ours[n].append(seconds)
+                worst = max(worst, float(np.max(np.abs(np.array(found) / np.array(wanted) - 1))))
+        cells = [kind, *(f"{min(ours[n]):.3f}" for n in threads), f"{min(theirs):.3f}", f"{worst:.0e}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    beside = HERE.parent.parent / "shared"
+    parser.add_argument("--generator", type=Path, default=beside / "bench", help="folder of gen.py")
+    parser.add_argument("--kinds", default="full,tied,diag,spherical")
+    parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--iterations", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3, help="of which the fastest is shown, for both libraries")
+    parser.add_argument("--no-readme", action="store_true", help="print only")
+    options = parser.parse_args()
+    data = load_generator(options.generator).gmm_data(n=options.rows)
+    threads = [int(n) for n in options.threads.split(",")]
+    with warnings.catch_warnings(), threadpool_limits(1):
+        warnings.simplefilter("ignore")
+        content = report(data, options.kinds.split(","), threads, options.iterations, options.rounds)
+    print(content)
+    text = README.read_text(encoding="utf-8")
+    if not options.no_readme and BEGIN in text:
+        before, rest = text.split(BEGIN)
+        README.write_text(f"{before}{BEGIN}\n{content}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,332 @@
+"""GaussianMixture: clustering and density estimation by mixtures of Gaussians, under constraints if wanted."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.exceptions import NotFittedError as SklearnNotFittedError
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
+
+from spectrem._validate import as_weights
+from spectrem.constraints.constraint import AnyConstraint
+from spectrem.estimators.mixture_settings import as_columns, as_labels, check_settings
+from spectrem.estimators.mixture_start import start_parameters
+from spectrem.estimators.mixture_training import posteriors, train
+from spectrem.exceptions import InvalidInputError, NotFittedError
+from spectrem.execution import Executor, Serial, Threads
+from spectrem.kernels import responsibilities
+from spectrem.learning import Schedule
+from spectrem.models.mixture import CovarianceType, MixtureModel, MixtureParameters, build_shards, log_joint
+
+
+class MixtureNotFittedError(NotFittedError, SklearnNotFittedError):
+    """A mixture was asked for predictions before ``fit``; both libraries' handlers catch it."""
+
+
+class GaussianMixture(DensityMixin, BaseEstimator):
+    """Mixture of Gaussians by EM, with parameters and results as scikit-learn's.
+
+    Beyond those: posteriors hardened or annealed by gamma ([Samdani2012], [SmithEisner2004]), weights of rows, rows
+    with known components, and linear constraints on expectations ([Graca2007], [Ganchev2010]). For the same seed
+    and settings, starts and iterations are those of scikit-learn (but for tied covariances that start from a row per
+    component: here these rows alone count).
+
+    Use when rows of numbers form groups that a mean and a covariance describe.
+
+    Parameters
+    ----------
+    n_components : int
+    covariance_type : {"full", "tied", "diag", "spherical"}
+    tol : float
+        Change of the objective per row, nats, below which EM stops at each gamma.
+    reg_covar : float
+        Added to variances, in squared units of the data.
+    max_iter : int
+        For every gamma. 0 keeps the start.
+    n_init : int
+        Starts, of which the one with the largest objective at the end is kept.
+    init_params : {"kmeans", "k-means++", "random", "random_from_data"}
+    weights_init, means_init, precisions_init : array-like, optional
+        Where to start, in place of what ``init_params`` finds.
+    random_state : int, RandomState or None
+    warm_start : bool
+        Go on from the last `fit`.
+    verbose, verbose_interval : int
+        Print every ``verbose_interval`` iterations, with times above 1.
+    gamma : float
+        0 or greater, or -inf: 1 is EM, 0 hard EM, between them unified EM, above 1 smoother posteriors.
+    schedule : Schedule, optional
+        Several gammas in turn, as `spectrem.learning.Anneal` or `Quench`.
+    constraints : sequence of constraints
+        In the language of `spectrem.E` over the columns label (the component), row (number of the row in X; also named
+        instance) and those given to `fit`. Rows of weight w count w times in constraints across rows.
+    infeasible : {"raise", "skip"}
+        What to do about rows that cannot meet a constraint of their own.
+    partial_labels : bool
+        Whether ``y`` holds known components. By default it is ignored, as in scikit-learn, so that a mixture may stand
+        in a pipeline that has targets.
+    n_threads : int, optional
+        By default one per processor. Results do not depend on it.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (n_components,)
+    means_ : ndarray of shape (n_components, n_features)
+    covariances_, precisions_, precisions_cholesky_ : ndarray
+        Of shape (n_components, n_features, n_features), (n_features, n_features), (n_components, n_features) or
+        (n_components,) for "full", "tied", "diag" and "spherical".
+    converged_ : bool
+    n_iter_ : int
+    lower_bound_, lower_bounds_ : float, list of float
+        Objective per row, nats, last and at every iteration: at gamma = 1 without constraints the log-likelihood.
+    history_ : list of Record
+    labels_ : ndarray of shape (n_rows,)
+        Most probable components of the training rows, under constraints and labels.
+    posteriors_ : ndarray of shape (n_rows, n_components)
+        With constraints only: of the training rows, under them.
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> X = np.array([[1, 2], [1, 4], [1, 0], [10, 2], [10, 4], [10, 0]])
+    >>> mixture = GaussianMixture(n_components=2, random_state=0, n_threads=1).fit(X)
+    >>> mixture.means_[mixture.predict([[0, 0], [12, 3]])].round(6).tolist()
+    [[1.0, 2.0], [10.0, 2.0]]
+    """
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        *,
+        covariance_type: CovarianceType = "full",
+        tol: float = 1e-3,
+        reg_covar: float = 1e-6,
+        max_iter: int = 100,
+        n_init: int = 1,
+        init_params: Literal["kmeans", "k-means++", "random", "random_from_data"] = "kmeans",
+        weights_init: ArrayLike | None = None,
+        means_init: ArrayLike | None = None,
+        precisions_init: ArrayLike | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        verbose_interval: int = 10,
+        gamma: float = 1.0,
+        schedule: Schedule | None = None,
+        constraints: Sequence[AnyConstraint] = (),
+        infeasible: Literal["raise", "skip"] = "raise",
+        partial_labels: bool = False,
+        n_threads: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.covariance_type = covariance_type
+        self.tol = tol
+        self.reg_covar = reg_covar
+        self.max_iter = max_iter
+        self.n_init = n_init
+        self.init_params = init_params
+        self.weights_init = weights_init
+        self.means_init = means_init
+        self.precisions_init = precisions_init
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.verbose_interval = verbose_interval
+        self.gamma = gamma
+        self.schedule = schedule
+        self.constraints = constraints
+        self.infeasible = infeasible
+        self.partial_labels = partial_labels
+        self.n_threads = n_threads
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None, columns: Any = None
+    ) -> GaussianMixture:
+        """Learn the parameters.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,), optional
+            With ``partial_labels``: the component of each row, -1 where unknown.
+        sample_weight : array-like of shape (n_rows,), optional
+            At least 0; a row of weight w counts as w rows.
+        columns : mapping of name -> array-like of shape (n_rows,), or a frame, optional
+            For constraints.
+
+        Returns
+        -------
+        GaussianMixture
+            Itself.
+
+        Raises
+        ------
+        InvalidInputError
+            If a parameter or the input breaks its rule, or a covariance is singular.
+        InfeasibleConstraintError
+            If the constraints cannot be met.
+        """
+        check_settings(self)
+        x = validate_data(self, X, dtype=np.float64, order="C", ensure_min_samples=2)
+        labels = self._known(y, len(x))
+        weights = None if sample_weight is None else as_sample_weights(sample_weight, len(x))
+        rows = len(x) if weights is None else int((weights > 0).sum())
+        if rows < self.n_components:
+            raise InvalidInputError(
+                f"X must have at least n_components = {self.n_components} rows of positive weight, got "
+                f"n_samples = {rows}; lower n_components"
+            )
+        model, shards = self._model(), build_shards(x, weights, labels, as_columns(columns))
+        executor = self._executor(len(shards))
+        rng = check_random_state(self.random_state)
+        if self.warm_start and "weights_" in vars(self):
+            starts = [self._last(x.shape[1])]
+        else:
+            starts = [start_parameters(self, model, shards, x, weights, labels, rng) for _ in range(self.n_init)]
+        trained = train(self, model, shards, starts, executor)
+        self._take(trained.params)
+        self.converged_, self.n_iter_ = trained.converged, len(trained.history)
+        self.history_, self.lower_bounds_ = list(trained.history), trained.lower_bounds
+        self.lower_bound_ = self.lower_bounds_[-1] if self.lower_bounds_ else -np.inf
+        if self.constraints:
+            last = self.history_[-1].gamma if self.history_ else self.gamma
+            self.posteriors_ = posteriors(trained, shards, last, executor)
+            self.labels_ = self.posteriors_.argmax(axis=1)
+        else:
+            self.labels_ = self.predict(x)
+            if labels is not None:
+                self.labels_ = np.where(labels >= 0, labels, self.labels_)
+        return self
+
+    def fit_predict(
+        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None, columns: Any = None
+    ) -> NDArray[np.int64]:
+        """Learn the parameters and return ``labels_``; arguments as of `fit`."""
+        return self.fit(X, y, sample_weight, columns).labels_
+
+    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
+        """Most probable component of every row, shape (n_rows,); constraints have no part in it."""
+        return self._joint(X).argmax(axis=1)
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Posterior probabilities of components, shape (n_rows, n_components)."""
+        return self._posteriors(X)[0]
+
+    def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Log-density of every row, shape (n_rows,), nats."""
+        return self._posteriors(X)[1]
+
+    def score(self, X: ArrayLike, y: None = None) -> float:
+        """Mean log-density of the rows, nats."""
+        return float(self.score_samples(X).mean())
+
+    def aic(self, X: ArrayLike) -> float:
+        """Akaike's criterion of the mixture on X; lower is better."""
+        return -2 * float(self.score_samples(X).sum()) + 2 * self._n_parameters()
+
+    def bic(self, X: ArrayLike) -> float:
+        """Bayesian information criterion of the mixture on X; lower is better."""
+        values = self.score_samples(X)
+        return -2 * float(values.sum()) + self._n_parameters() * float(np.log(len(values)))
+
+    def sample(self, n_samples: int = 1) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Draw rows and their components, ordered by component; the same for the same seed as scikit-learn's.
+
+        Raises
+        ------
+        InvalidInputError
+            If ``n_samples`` is below 1.
+        """
+        self._check_fitted()
+        if n_samples < 1:
+            raise InvalidInputError(f"n_samples must be at least 1, got {n_samples}")
+        rng = check_random_state(self.random_state)
+        counts = rng.multinomial(n_samples, self.weights_)
+        drawn = []
+        for k, count in enumerate(counts.tolist()):
+            if self.covariance_type in ("full", "tied"):
+                covariance = self.covariances_[k] if self.covariance_type == "full" else self.covariances_
+                drawn.append(rng.multivariate_normal(self.means_[k], covariance, count))
+            else:
+                noise = rng.standard_normal(size=(count, self.n_features_in_))
+                drawn.append(self.means_[k] + noise * np.sqrt(self.covariances_[k]))
+        return np.vstack(drawn), np.repeat(np.arange(self.n_components), counts)
+
+    def _known(self, y: ArrayLike | None, n_rows: int) -> NDArray[np.int64] | None:
+        if y is None:
+            return None
+        if self.partial_labels:
+            return as_labels(y, n_rows, self.n_components)
+        given = np.asarray(y)
+        if given.dtype.kind == "i" and given.size and given.min() == -1 and 0 <= given.max() < self.n_components:
+            warnings.warn("y looks like known components and is ignored: set partial_labels=True", stacklevel=3)
+        return None
+
+    def _model(self) -> MixtureModel:
+        return MixtureModel(self.covariance_type, self.reg_covar)
+
+    def _params(self) -> MixtureParameters:
+        return MixtureParameters(
+            self.covariance_type, self.weights_, self.means_, self.covariances_, self.precisions_cholesky_
+        )
+
+    def _last(self, n_features: int) -> MixtureParameters:
+        """Parameters to go on from."""
+        k, d = self.n_components, n_features
+        shape = {"full": (k, d, d), "tied": (d, d), "diag": (k, d), "spherical": (k,)}[self.covariance_type]
+        if self.means_.shape != (k, d) or self.covariances_.shape != shape:
+            raise InvalidInputError(
+                f"warm_start must go on with means of shape {(k, d)} and covariances of shape {shape}, got "
+                f"{self.means_.shape} and {self.covariances_.shape} from the last fit; set warm_start=False"
+            )
+        return self._params()
+
+    def _take(self, params: MixtureParameters) -> None:
+        self.weights_, self.means_, self.covariances_ = params.weights, params.means, params.covariances
+        self.precisions_, self.precisions_cholesky_ = params.precisions, params.precisions_cholesky
+
+    def _joint(self, X: ArrayLike) -> NDArray[np.float64]:
+        self._check_fitted()
+        x = validate_data(self, X, dtype=np.float64, order="C", reset=False)
+        return log_joint(self._params(), np.require(x, requirements=["C", "W"]))
+
+    def _posteriors(self, X: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        joint = self._joint(X)
+        values = np.empty(len(joint))
+        responsibilities.soft_pass(joint, 1.0, np.ones(len(joint)), values)
+        return joint, values
+
+    def _n_parameters(self) -> int:
+        k, d = self.means_.shape
+        pairs = d * (d + 1) // 2
+        free = {"full": k * pairs, "tied": pairs, "diag": k * d, "spherical": k}[self.covariance_type]
+        return free + k * d + k - 1
+
+    def _check_fitted(self) -> None:
+        if "weights_" not in vars(self):
+            raise MixtureNotFittedError("this GaussianMixture is not fitted yet; call fit")
+
+    def _executor(self, n_shards: int) -> Executor:
+        n_threads = self.n_threads or os.cpu_count() or 1
+        return Threads(n_threads) if n_threads > 1 and n_shards > 1 else Serial()
+
+
+def as_sample_weights(weights: ArrayLike, n_rows: int) -> NDArray[np.float64]:
+    """Weights of rows, some of them positive.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is not one for each row, finite and at least 0, or all are 0.
+    """
+    array = as_weights(weights, n_rows)
+    if not array.sum() > 0:
+        raise InvalidInputError("sample_weight must be positive for some row, got zeros only")
+    return array

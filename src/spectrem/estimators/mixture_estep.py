@@ -1,0 +1,122 @@
+"""The E-step of a mixture under constraints: all rows are one batch, so that those not tied together are solved apart.
+
+Rows of data are cheap to hold at once, unlike sentences, and constraints on pairs and groups of them tie few together:
+`project` then solves each such set with a step size of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem.constraints.clusters import Links
+from spectrem.constraints.compile import flatten
+from spectrem.constraints.rows import Rows
+from spectrem.estimators.mixture_chunks import Chunks, compile_chunks, make_chunks
+from spectrem.exceptions import InvalidInputError
+from spectrem.execution import Executor
+from spectrem.inference import Infeasible, Projection, project
+from spectrem.inference.oracle import split_problems
+from spectrem.learning.corpus import count_skipped
+from spectrem.models.estep import EStepResult, EStepTask, Start
+from spectrem.models.mixture import MixtureModel, MixtureParameters, MixtureShard, MixtureStats
+from spectrem.structures import Categorical, Parts
+
+# Of constraints, relative to the size of a row: while parameters still move, and at the end.
+ROUGH, FINE = 1e-4, 1e-6
+
+
+class ConstrainedEStep:
+    """Posteriors of all rows projected onto constraints; multipliers start from those of the iteration before.
+
+    Use when there are constraints.
+
+    Parameters
+    ----------
+    model : MixtureModel
+    constraints : sequence of constraints
+    infeasible : {"raise", "skip"}
+        What to do about rows that cannot meet a constraint of their own.
+    """
+
+    def __init__(self, model: MixtureModel, constraints: Any, infeasible: Infeasible = "raise") -> None:
+        self.model, self.infeasible = model, infeasible
+        self.constraints = tuple(flatten(constraints))
+        self.multipliers: NDArray[np.float64] | None = None
+        self._posed: _Posed | None = None
+
+    def prepare(
+        self, params: MixtureParameters, gamma: float, shards: Sequence[MixtureShard], executor: Executor
+    ) -> EStepTask[MixtureShard, MixtureStats]:
+        """Project the posteriors of all shards; the task of a shard gathers its part."""
+        posteriors, projection, objective = self.project(params, gamma, shards, executor, ROUGH)
+        run = partial(self._run, params, gamma, posteriors, projection)
+        return EStepTask(run, objective, projection.violation)
+
+    def project(
+        self, params: MixtureParameters, gamma: float, shards: Sequence[MixtureShard], executor: Executor, tol: float
+    ) -> tuple[NDArray[np.float64], Projection, float]:
+        """Posteriors, shape (n_rows, n_components), the projection they come from and its dual value, nats."""
+        scores = np.concatenate(list(executor.map(lambda shard: self.model.scores(params, shard)[1].unary, shards)))
+        k = len(params.weights)
+        if self._posed is None:
+            self._posed = self._pose(shards, k)
+        chunks, structure, rows, apart = self._posed
+        means = chunks.mean @ scores.reshape(-1, k)
+        if np.isneginf(means).all(axis=1).any():
+            chunk = int(np.argmax(np.isneginf(means).all(axis=1)))
+            tied = np.flatnonzero(chunks.chunk == chunk).tolist()
+            raise InvalidInputError(
+                f"must_link must not tie rows of different known components, got the rows {tied}; drop a link or a "
+                "label"
+            )
+        projection = project(
+            structure, Parts(means.ravel()), rows, gamma,
+            start=self.multipliers, weights=chunks.weights, tol=tol, infeasible=self.infeasible,
+        )  # fmt: skip
+        self.multipliers = projection.multipliers
+        posteriors = projection.marginals.unary.reshape(-1, k)[chunks.chunk]
+        if (rows.row_instance >= 0).all():
+            return posteriors, projection, float(chunks.weights @ projection.objectives)
+        # What no row touches counted once instead of by its weight.
+        added = float((chunks.weights - 1)[apart] @ projection.values[apart])
+        return posteriors, projection, projection.dual_value + added
+
+    def _pose(self, shards: Sequence[MixtureShard], k: int) -> _Posed:
+        columns = [self.model.columns(shard) for shard in shards]
+        whole = {name: np.concatenate([own[name] for own in columns]) for name in columns[0]}
+        weights = np.concatenate([shard.weights for shard in shards])
+        links = [constraint for constraint in self.constraints if isinstance(constraint, Links)]
+        chunks = make_chunks(links, weights)
+        structure, rows = compile_chunks(self.constraints, chunks, k, whole)
+        return _Posed(chunks, structure, rows, split_problems(structure, rows)[0] < 0)
+
+    def _run(
+        self,
+        params: MixtureParameters,
+        gamma: float,
+        posteriors: NDArray[np.float64],
+        projection: Projection,
+        index: int,
+        shard: MixtureShard,
+        start: Start = None,
+    ) -> EStepResult[MixtureStats]:
+        structure, scores = self.model.scores(params, shard)
+        free = float(shard.weights @ structure.smoothed_max(scores, max(gamma, 0.0))[0])
+        stats = self.model.gather(params, shard, Parts(posteriors[shard.rows].ravel()))
+        posed = self._posed if index == 0 else None
+        skipped = {} if posed is None else count_skipped(posed.rows, projection.skipped)
+        return EStepResult(stats, 0.0, free, 0.0, None, skipped)
+
+
+class _Posed(NamedTuple):
+    """What does not change between iterations; ``apart`` tells which chunks no row of the constraints touches."""
+
+    chunks: Chunks
+    structure: Categorical
+    rows: Rows
+    apart: NDArray[np.bool_]

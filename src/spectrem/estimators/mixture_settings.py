@@ -1,0 +1,155 @@
+"""The rules that the parameters of GaussianMixture and its input obey."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spectrem.exceptions import InvalidInputError
+from spectrem.learning.schedule import check_gamma
+
+COVARIANCES = ("full", "tied", "diag", "spherical")
+STARTS = ("kmeans", "k-means++", "random", "random_from_data")
+_AT_LEAST = {"n_components": 1, "max_iter": 0, "n_init": 1, "verbose": 0, "verbose_interval": 1}
+
+
+def check_settings(mixture: Any) -> None:
+    """Raise `InvalidInputError` for the first parameter of a GaussianMixture that breaks its rule."""
+    for name, least in _AT_LEAST.items():
+        _check_count(name, getattr(mixture, name), least)
+    if mixture.n_threads is not None:
+        _check_count("n_threads", mixture.n_threads, 1)
+    _check_choice("covariance_type", mixture.covariance_type, COVARIANCES)
+    _check_choice("init_params", mixture.init_params, STARTS)
+    _check_choice("infeasible", mixture.infeasible, ("raise", "skip"))
+    for name in ("tol", "reg_covar"):
+        value = _number(name, getattr(mixture, name))
+        if not 0 <= value < np.inf:
+            raise InvalidInputError(f"{name} must be finite and at least 0, got {value}")
+    check_gamma(_number("gamma", mixture.gamma))
+    _check_schedule(mixture)
+    if isinstance(mixture.constraints, str):
+        raise InvalidInputError(f"constraints must be made with E or shortcuts, got the text {mixture.constraints!r}")
+
+
+def check_start(
+    mixture: Any, n_features: int
+) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None, NDArray[np.float64] | None]:
+    """``weights_init``, ``means_init`` and ``precisions_init`` as arrays, or None.
+
+    Raises
+    ------
+    InvalidInputError
+        If one has another shape than the mixture, or is not what it stands for.
+    """
+    k, d = mixture.n_components, n_features
+    precisions = {"full": (k, d, d), "tied": (d, d), "diag": (k, d), "spherical": (k,)}[mixture.covariance_type]
+    weights = _array("weights_init", mixture.weights_init, (k,))
+    means = _array("means_init", mixture.means_init, (k, d))
+    precision = _array("precisions_init", mixture.precisions_init, precisions)
+    if weights is not None and not ((weights >= 0).all() and abs(weights.sum() - 1) <= 1e-6):
+        raise InvalidInputError(
+            f"weights_init must be proportions that sum to 1, got {weights.tolist()}; divide them by their sum"
+        )
+    if precision is not None:
+        _check_precisions(precision, mixture.covariance_type)
+    return weights, means, precision
+
+
+def as_labels(y: ArrayLike, n_rows: int, n_components: int) -> NDArray[np.int64]:
+    """Known components of rows, shape (n_rows,), -1 where unknown.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is not one whole number from -1 to ``n_components - 1`` for every row.
+    """
+    labels = np.asarray(y)
+    if labels.shape != (n_rows,):
+        raise InvalidInputError(f"y must have shape ({n_rows},), a component or -1 per row of X; got {labels.shape}")
+    if labels.dtype.kind not in "iu":
+        raise InvalidInputError(
+            f"y must hold integers with partial_labels=True, got dtype {labels.dtype}; number the components from 0"
+        )
+    wrong = (labels < -1) | (labels >= n_components)
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise InvalidInputError(
+            f"y must hold components from 0 to {n_components - 1}, or -1 for unknown; got {labels[at]} at row {at}; "
+            "raise n_components or leave y out"
+        )
+    return labels.astype(np.int64)
+
+
+def as_columns(columns: Any) -> dict[str, NDArray]:
+    """Columns of a mapping or a frame (anything whose keys are names), as arrays."""
+    if columns is None:
+        return {}
+    names = getattr(columns, "columns", None)
+    if names is None and not isinstance(columns, Mapping):
+        raise InvalidInputError(
+            f"columns must map names to arrays, or be a frame, got {type(columns).__name__}; write {{'group': values}}"
+        )
+    return {str(name): np.asarray(columns[name]) for name in (columns if names is None else names)}
+
+
+def _check_count(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) and name == "verbose":
+        return
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise InvalidInputError(f"{name} must be an integer, got {value!r}")
+    if value < least:
+        raise InvalidInputError(f"{name} must be at least {least}, got {value}")
+
+
+def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    if not isinstance(value, str) or value not in choices:
+        raise InvalidInputError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InvalidInputError(f"{name} must be a number, got {value!r}")
+    return float(value)
+
+
+def _check_schedule(mixture: Any) -> None:
+    if mixture.schedule is None:
+        return
+    if not hasattr(mixture.schedule, "gammas"):
+        raise InvalidInputError(
+            f"schedule must yield gammas, such as Anneal(beta_min=0.1), got {mixture.schedule!r}; for one, give gamma"
+        )
+    if mixture.gamma != 1.0:
+        raise InvalidInputError(
+            f"gamma and schedule must not both be given, got gamma {mixture.gamma}; put it into the schedule, as in "
+            "Anneal(beta_min, 1 / gamma)"
+        )
+
+
+def _array(name: str, value: Any, shape: tuple[int, ...]) -> NDArray[np.float64] | None:
+    if value is None:
+        return None
+    array = np.asarray(value, np.float64)
+    if array.shape != shape:
+        raise InvalidInputError(f"{name} must have shape {shape}, got {array.shape}; it depends on covariance_type")
+    if not np.isfinite(array).all():
+        raise InvalidInputError(f"{name} must hold finite numbers, got {array[~np.isfinite(array)][0]}")
+    return array
+
+
+def _check_precisions(precisions: NDArray[np.float64], covariance_type: str) -> None:
+    if covariance_type in ("diag", "spherical"):
+        if not (precisions > 0).all():
+            raise InvalidInputError(f"precisions_init must be positive, got {precisions.min()}")
+        return
+    for matrix in precisions if precisions.ndim == 3 else precisions[None]:
+        if not np.allclose(matrix, matrix.T) or not (lowest := np.linalg.eigvalsh(matrix)[0]) > 0:
+            found = (
+                "a matrix that is not symmetric" if not np.allclose(matrix, matrix.T) else f"eigenvalue {lowest:.3g}"
+            )
+            raise InvalidInputError(f"precisions_init must be symmetric and positive definite, got {found}")

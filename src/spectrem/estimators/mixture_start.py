@@ -1,0 +1,118 @@
+"""Where the EM of GaussianMixture starts: the same draws as scikit-learn's for the same seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans, kmeans_plusplus
+
+from spectrem.estimators.mixture_settings import check_start
+from spectrem.models.mixture import (
+    MixtureModel,
+    MixtureParameters,
+    MixtureShard,
+    from_covariances,
+    from_posteriors,
+    from_precisions,
+)
+
+
+def start_parameters(
+    mixture: Any,
+    model: MixtureModel,
+    shards: Sequence[MixtureShard],
+    x: NDArray[np.float64],
+    weights: NDArray[np.float64] | None,
+    labels: NDArray[np.int64] | None,
+    rng: np.random.RandomState,
+) -> MixtureParameters:
+    """Parameters from ``init_params``, with those given in their places.
+
+    Parameters
+    ----------
+    mixture : GaussianMixture
+        Its settings.
+    model, shards
+        As for `run_em`.
+    x : ndarray of shape (n_rows, n_features)
+    weights : ndarray of shape (n_rows,), optional
+    labels : ndarray of shape (n_rows,), optional
+        Known components, -1 where unknown.
+    rng : RandomState
+
+    Raises
+    ------
+    InvalidInputError
+        If given parameters do not fit the data, or a covariance is not positive definite.
+    """
+    given_weights, given_means, precisions = check_start(mixture, x.shape[1])
+    if given_weights is not None and given_means is not None and precisions is not None:
+        return from_precisions(model.covariance_type, given_weights, given_means, precisions)
+    found = from_posteriors(model, shards, start_posteriors(mixture, x, weights, labels, rng))
+    proportions = found.weights if given_weights is None else given_weights
+    means = found.means if given_means is None else given_means
+    if precisions is not None:
+        return from_precisions(model.covariance_type, proportions, means, precisions)
+    return from_covariances(model.covariance_type, proportions, means, found.covariances)
+
+
+def start_posteriors(
+    mixture: Any,
+    x: NDArray[np.float64],
+    weights: NDArray[np.float64] | None,
+    labels: NDArray[np.int64] | None,
+    rng: np.random.RandomState,
+) -> NDArray[np.float64]:
+    """Posteriors by ``init_params``, shape (n_rows, n_components); rows with known components are theirs."""
+    n, k = len(x), mixture.n_components
+    posteriors = np.zeros((n, k))
+    if mixture.init_params == "kmeans":
+        posteriors[np.arange(n), _by_kmeans(x, k, weights, labels, rng)] = 1.0
+    elif mixture.init_params == "random":
+        posteriors = rng.uniform(size=(n, k))
+        posteriors /= posteriors.sum(axis=1, keepdims=True)
+    elif mixture.init_params == "random_from_data":
+        share = None if weights is None else weights / weights.sum()
+        posteriors[rng.choice(n, size=k, replace=False, p=share), np.arange(k)] = 1.0
+    else:
+        _, rows = kmeans_plusplus(x, k, sample_weight=weights, random_state=rng)
+        posteriors[rows, np.arange(k)] = 1.0
+    if labels is not None:
+        known = np.flatnonzero(labels >= 0)
+        posteriors[known] = 0.0
+        posteriors[known, labels[known]] = 1.0
+    return posteriors
+
+
+def _by_kmeans(
+    x: NDArray[np.float64],
+    k: int,
+    weights: NDArray[np.float64] | None,
+    labels: NDArray[np.int64] | None,
+    rng: np.random.RandomState,
+) -> NDArray[np.int64]:
+    """Clusters of k-means; those of components with labelled rows start from the means of these."""
+    start: str | NDArray[np.float64] = "k-means++"
+    if labels is not None and (labels >= 0).any():
+        start = _seeded_centres(x, k, labels, rng)
+    return KMeans(k, init=start, n_init=1, random_state=rng).fit(x, sample_weight=weights).labels_
+
+
+def _seeded_centres(
+    x: NDArray[np.float64], k: int, labels: NDArray[np.int64], rng: np.random.RandomState
+) -> NDArray[np.float64]:
+    """Means of labelled rows; for components without any, rows drawn by squared distance from all before."""
+    seen = np.unique(labels[labels >= 0])
+    centres = np.zeros((k, x.shape[1]))
+    for component in seen:
+        centres[component] = x[labels == component].mean(axis=0)
+    nearest = np.min([((x - centres[component]) ** 2).sum(axis=1) for component in seen], axis=0)
+    for component in np.setdiff1d(np.arange(k), seen):
+        total = nearest.sum()
+        row = rng.choice(len(x), p=nearest / total if total > 0 else None)
+        centres[component] = x[row]
+        nearest = np.minimum(nearest, ((x - x[row]) ** 2).sum(axis=1))
+    return centres

@@ -1,0 +1,251 @@
+"""SelfTrainer: any scikit-learn classifier, trained on few labels and on what is known about the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.utils import indexable
+
+from spectrem.constraints import check_values
+from spectrem.constraints.constraint import AnyConstraint
+from spectrem.estimators.self_trainer_input import (
+    read_columns,
+    read_labels,
+    read_weights,
+    split_columns,
+)
+from spectrem.estimators.self_trainer_model import ClassifierModel, Sample, TableEStep
+from spectrem.estimators.self_trainer_settings import check_settings, not_fitted, takes_weights
+from spectrem.exceptions import InvalidInputError
+from spectrem.learning import Constant, Record, Schedule, Stopping, run_em
+
+
+class SelfTrainer(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """Train a classifier on labelled and unlabelled rows under constraints on the labels of the latter.
+
+    By turns, the classifier's predictions for unlabelled rows are projected onto the constraints, and the classifier is
+    fitted again to the labels and these soft labels: discriminative unified EM ([Samdani2012] algorithm 1 D), at
+    gamma = 1 posterior regularisation ([Ganchev2010] eqs 29-30), at 0 and -inf constraint-driven learning
+    ([Chang2007]). The classifier starts from the labelled rows alone.
+
+    Use when labels are few and something is known about the others together: proportions, counts, at most one per
+    document.
+
+    Parameters
+    ----------
+    estimator : classifier
+        With ``predict_proba``, and ``sample_weight`` in ``fit``. It is cloned for every fit; one with
+        ``warm_start=True`` goes on from the fit before, which pays where fits take long. Put other steps before the
+        trainer, as in ``make_pipeline(StandardScaler(), SelfTrainer(LogisticRegression()))``.
+    constraints : sequence of constraints
+        In the language of `spectrem.E` over the columns row, label (as in ``y``), labelled (a truth value) and those of
+        ``columns``. Constraints ``.per("row", ...)`` leave labelled rows alone; in all others these count as given. A
+        condition ``~part("labelled")`` leaves them out. Rows count by their ``sample_weight``, not by ``weight``.
+    gamma : float
+        0 or greater, or -inf: 1 is EM, 0 hard labels (the linear relaxation), -inf hard labels (an integer program),
+        between them unified EM, above 1 smoother labels. Without constraints gamma = 1 changes nothing: the
+        classifier is fitted to what it says already.
+    schedule : Schedule, optional
+        Several gammas in turn, as `spectrem.learning.Anneal` or `Quench`.
+    weight : float
+        Of unlabelled rows beside labelled ones when the classifier is fitted; at least 0. c2 of [Samdani2012] eq. 5.
+    columns : sequence of names, or mapping of name -> name or position, optional
+        Columns of X (a frame, or an array with positions, such as ``{"document": 0}``) that constraints read and the
+        estimator is not shown, in `predict` as in `fit`. They stay with their rows in cross-validation.
+    soft_targets : bool
+        Whether ``estimator.fit`` takes an array of shape (n_rows, n_classes) of probabilities as y, the classes in
+        increasing order; ``sample_weight`` is then needed only where weights differ. Classifiers of scikit-learn do
+        not: for these every unlabelled row is repeated, once per label, weighted by its probability (those below
+        1e-6 are left out).
+    infeasible : {"raise", "skip"}
+        What to do about constraints inside a row that cannot hold. To relax others give them slack.
+    max_iter, tol : int, float
+        For every gamma: iterations at most, relative change of the objective at which to stop (0 runs all iterations).
+        Near gamma = 1 the objective comes close to 0 and asks for a larger ``tol``.
+    on_iteration : callable, optional
+        Called with the `spectrem.learning.Record` of every iteration.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        The last one fitted.
+    classes_ : ndarray of shape (n_classes,)
+        Labels that occur in y.
+    label_distributions_ : ndarray of shape (n_rows, n_classes)
+        Labels of the training rows at the last iteration; they meet the constraints.
+    transduction_ : ndarray of shape (n_rows,)
+        The most probable of them.
+    history_ : list of Record
+        Per iteration ``objective``, nats: the log-likelihood of the labelled rows plus ``weight`` times, over the
+        unlabelled rows, ``E_q[log p(label | x)] + gamma H(q)`` less the cost of slack; at gamma = 1 this is
+        ``L - weight KL(q || p)``, [Samdani2012] eq. 5 without the regulariser. ``free_objective``: the same without
+        constraints. What the estimator itself regularises by is not in it, so that it can fall. Probabilities below
+        1e-10 count as that. ``violation``: constraints are solved to 1e-6 of their size.
+    status_ : FitStatus
+    n_iter_ : int
+    gamma_ : float
+        The last one.
+    n_features_in_, feature_names_in_
+        As in scikit-learn, where the estimator tells.
+
+    Examples
+    --------
+    One labelled row per class, and a third of all rows are known to be of class 1:
+
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from spectrem import E, part
+    >>> X = np.array([[0.0], [1.0], [2.0], [5.0], [6.0], [9.0]])
+    >>> y = [0, -1, -1, -1, -1, 1]
+    >>> third = E[part("label") == 1] == E.count(..., each="row") / 3
+    >>> trainer = SelfTrainer(LogisticRegression(), [third.named("a third")]).fit(X, y)
+    >>> trainer.predict(X).tolist(), round(float(trainer.label_distributions_[:, 1].sum()), 3)
+    ([0, 0, 0, 0, 1, 1], 2.0)
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        constraints: Sequence[AnyConstraint] = (),
+        *,
+        gamma: float = 1.0,
+        schedule: Schedule | None = None,
+        weight: float = 1.0,
+        columns: Sequence[Any] | Mapping[str, Any] | None = None,
+        soft_targets: bool = False,
+        infeasible: Literal["raise", "skip"] = "raise",
+        max_iter: int = 50,
+        tol: float = 1e-3,
+        on_iteration: Callable[[Record], None] | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.constraints = constraints
+        self.gamma = gamma
+        self.schedule = schedule
+        self.weight = weight
+        self.columns = columns
+        self.soft_targets = soft_targets
+        self.infeasible = infeasible
+        self.max_iter = max_iter
+        self.tol = tol
+        self.on_iteration = on_iteration
+
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None, columns: Any = None) -> SelfTrainer:
+        """Train on rows of which some have a label.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_rows, n_features)
+            Or whatever the estimator takes, row by row.
+        y : array-like of shape (n_rows,)
+            Labels; -1 for none. Beside text labels -1 may be written as such, None or "-1" (what NumPy makes of -1 in
+            an array of text). A label -1, as in {-1, 1}, is not possible.
+        sample_weight : array-like of shape (n_rows,), optional
+            At least 0; of labelled and unlabelled rows.
+        columns : mapping of name -> array-like of shape (n_rows,), or frame, optional
+            What constraints name beside the columns that there are anyway. Those of ``SelfTrainer(columns=...)`` are
+            added.
+
+        Returns
+        -------
+        SelfTrainer
+            Itself.
+
+        Raises
+        ------
+        InvalidInputError
+            If a parameter or the input breaks its rule, or the estimator lacks what training needs.
+        InfeasibleConstraintError
+            If the constraints cannot hold.
+        """
+        check_settings(self)
+        classes, codes = read_labels(y)
+        features, inside = split_columns(X, self.columns)
+        features, _ = indexable(features, codes)
+        given = {**read_columns(columns, len(codes)), **read_columns(inside, len(codes))}
+        check_values(self.constraints, "label", classes.tolist())
+        sample = Sample(features, codes, classes, read_weights(sample_weight, len(codes)), given)
+        model = ClassifierModel(self.estimator, self.weight, self.soft_targets, takes_weights(self.estimator))
+        learns = self.weight > 0 and not sample.known.all()
+        result = run_em(
+            model,
+            TableEStep(model, self.constraints, self.infeasible),
+            [sample],
+            model.start(sample),
+            schedule=self.schedule or Constant(self.gamma),
+            stopping=Stopping(self.max_iter, self.tol) if learns else Stopping(1, 0.0),
+            on_iteration=self.on_iteration,
+        )
+        posteriors = result.params.posteriors
+        assert posteriors is not None
+        self.estimator_, self.classes_ = result.params.classifier, classes
+        self.label_distributions_ = posteriors
+        self.transduction_ = classes[posteriors.argmax(axis=1)]
+        self.history_, self.status_, self.n_iter_ = list(result.history), result.status, len(result.history)
+        self.gamma_ = result.history[-1].gamma
+        self._take_features(X, len(inside))
+        return self
+
+    def predict(self, X: Any) -> NDArray:
+        """Labels of rows by the classifier, shape (n_rows,); constraints have no part in it.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
+        if self.soft_targets:
+            return self.classes_[self.predict_proba(X).argmax(axis=1)]  # its own predict may give probabilities
+        return self._classifier().predict(split_columns(X, self.columns)[0])
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probabilities of the labels by the classifier, shape (n_rows, n_classes), in the order of ``classes_``.
+
+        `spectrem.project` puts constraints on them.
+        """
+        return self._classifier().predict_proba(split_columns(X, self.columns)[0])
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Accuracy on the rows of X that have a label in y; the others are left out.
+
+        Raises
+        ------
+        InvalidInputError
+            If no row has a label.
+        """
+        classes, codes = read_labels(y)
+        weights = read_weights(sample_weight, len(codes)) * (codes >= 0)
+        if not weights.sum() > 0:
+            raise InvalidInputError("sample_weight must be above 0 for some labelled row to be scored, got none")
+        predicted = self.predict(X)
+        if len(codes) != len(predicted):
+            raise InvalidInputError(f"y must have one value per row of X, got {len(codes)} for {len(predicted)} rows")
+        return float(np.average(predicted == classes[codes], weights=weights))
+
+    def _classifier(self) -> Any:
+        if "estimator_" not in vars(self):
+            raise not_fitted(self)
+        return self.estimator_
+
+    def _take_features(self, X: Any, n_inside: int) -> None:
+        for name in ("n_features_in_", "feature_names_in_"):
+            if name in vars(self):
+                delattr(self, name)
+        if (n_features := getattr(self.estimator_, "n_features_in_", None)) is not None:
+            self.n_features_in_ = n_features + n_inside
+        if (names := getattr(self.estimator_, "feature_names_in_", None)) is not None:
+            self.feature_names_in_ = np.asarray(X.columns, object) if n_inside else names
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import get_tags
+
+        tags, own = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.input_tags, tags.no_validation = own.input_tags, own.no_validation
+        tags.non_deterministic, tags.array_api_support = own.non_deterministic, False
+        tags.classifier_tags.poor_score = getattr(own.classifier_tags, "poor_score", False)
+        tags.classifier_tags.multi_class = getattr(own.classifier_tags, "multi_class", True)
+        return tags

@@ -1,0 +1,182 @@
+"""What SelfTrainer reads: labels some of which are missing, columns for constraints, weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import assert_all_finite
+
+from spectrem.constraints.table import as_column
+from spectrem.exceptions import InvalidInputError
+
+UNLABELLED = -1
+OWN_COLUMNS = ("row", "label", "labelled")
+
+
+def read_labels(y: Any) -> tuple[NDArray, NDArray[np.int64]]:
+    """Distinct labels in increasing order, and the number of each row's label, -1 where it has none.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_rows,)
+        Numbers, truth values or text. Rows are unlabelled where it is -1; in arrays of objects also where it is None;
+        in arrays of text where it is "-1", which is what NumPy makes of -1 beside text.
+
+    Returns
+    -------
+    classes : ndarray of shape (n_classes,)
+    codes : ndarray of shape (n_rows,), int64
+
+    Raises
+    ------
+    InvalidInputError
+        If no row is labelled, or labels are text and numbers mixed.
+
+    Examples
+    --------
+    >>> classes, codes = read_labels(["spam", -1, "ham"])
+    >>> classes.tolist(), codes.tolist()
+    (['ham', 'spam'], [1, -1, 0])
+    """
+    values, unlabelled = _missing_labels(y)
+    if unlabelled.all():
+        raise InvalidInputError(
+            f"y must hold a label for some rows, got {len(values)} rows and none with a label; -1 marks those without"
+        )
+    labelled = values[~unlabelled]
+    if labelled.dtype.kind == "O":
+        texts = sum(isinstance(value, str) for value in labelled.tolist())
+        if 0 < texts < len(labelled):
+            raise InvalidInputError(
+                f"y must hold labels of one kind, got {texts} that are text and {len(labelled) - texts} that are not; "
+                "write None or -1 for no label and convert the others to text"
+            )
+        labelled = np.array(labelled.tolist())
+    check_classification_targets(labelled)
+    classes, found = np.unique(labelled, return_inverse=True)
+    codes = np.full(len(values), UNLABELLED)
+    codes[~unlabelled] = found
+    return classes, codes
+
+
+def _missing_labels(y: Any) -> tuple[NDArray, NDArray[np.bool_]]:
+    if y is None:
+        raise InvalidInputError(
+            "SelfTrainer requires y to be passed, but the target y is None; -1 marks missing labels"
+        )
+    values = column_or_1d(y, warn=True)
+    if values.dtype.kind == "O":
+        return values, np.array([_marks_missing(value) for value in values.tolist()], np.bool_)
+    if values.dtype.kind in "UT":
+        return values.astype(np.str_), values == str(UNLABELLED)
+    assert_all_finite(values, input_name="y")
+    return values, np.zeros(len(values), np.bool_) if values.dtype.kind in "bu" else values == UNLABELLED
+
+
+def _marks_missing(value: Any) -> bool:
+    return value is None or (value == str(UNLABELLED) if isinstance(value, str) else bool(value == UNLABELLED))
+
+
+def read_columns(columns: Any, n_rows: int) -> dict[str, NDArray]:
+    """A mapping of arrays or a frame (anything with ``columns`` and ``[name]``) as arrays of shape (n_rows,).
+
+    Raises
+    ------
+    InvalidInputError
+        If it is neither, a column has another length, or its name is one of the trainer's own.
+
+    Examples
+    --------
+    >>> read_columns({"document": ["a", "a", "b"]}, 3)
+    {'document': array(['a', 'a', 'b'], dtype='<U1')}
+    """
+    if columns is None:
+        return {}
+    if not isinstance(columns, Mapping) and not hasattr(columns, "columns"):
+        raise InvalidInputError(
+            f"columns must be a frame or map names to arrays, got {type(columns).__name__}; "
+            'write {"document": documents}'
+        )
+    names = list(columns) if isinstance(columns, Mapping) else list(columns.columns)
+    found = {}
+    for name in names:
+        if name in OWN_COLUMNS:
+            raise InvalidInputError(
+                f"columns must not be called {', '.join(map(repr, OWN_COLUMNS))}, which are there already, got "
+                f"{name!r}; rename it"
+            )
+        values = as_column(name, np.asarray(columns[name]))
+        if len(values) != n_rows:
+            raise InvalidInputError(
+                f"columns must have one value per row of X, got {len(values)} in {name!r} for {n_rows} rows; where "
+                "rows are chosen by cross-validation, put the columns into X and name them in SelfTrainer(columns=...)"
+            )
+        found[name] = values
+    return found
+
+
+def split_columns(X: Any, columns: Any) -> tuple[Any, dict[str, Any]]:
+    """X without the columns that only constraints read, and those columns.
+
+    Parameters
+    ----------
+    X : frame, array or sparse matrix
+    columns : sequence of names, or mapping of name -> name or position in X, or None
+
+    Raises
+    ------
+    InvalidInputError
+        If X has no such column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> split_columns(np.array([[7.0, 1.0], [8.0, 2.0]]), {"document": 0})
+    (array([[1.],
+           [2.]]), {'document': array([7., 8.])})
+    """
+    if columns is None:
+        return X, {}
+    places = dict(columns) if isinstance(columns, Mapping) else {name: name for name in columns}
+    is_frame = hasattr(X, "columns")
+    table: Any = X if is_frame or sp.issparse(X) else np.asarray(X)
+    known = list(X.columns) if is_frame else list(range(table.shape[1] if table.ndim == 2 else 0))
+    for name, place in places.items():
+        if place not in known:
+            listed = ", ".join(map(repr, known[:20])) + (", ..." if len(known) > 20 else "")
+            raise InvalidInputError(
+                f"columns must be in X, got {place!r} for {name!r}, and X has {listed}; for an array map names to "
+                'positions, as in {"document": 0}'
+            )
+    rest = [place for place in known if place not in set(places.values())]
+    if is_frame:
+        return table[rest], {name: np.asarray(table[place]) for name, place in places.items()}
+    if sp.issparse(X):
+        columnwise: Any = table.tocsc()
+        chosen = {name: columnwise[:, [place]].toarray().ravel() for name, place in places.items()}
+        return columnwise[:, rest].tocsr(), chosen
+    return table[:, rest], {name: table[:, place] for name, place in places.items()}
+
+
+def read_weights(sample_weight: ArrayLike | None, n_rows: int) -> NDArray[np.float64]:
+    """Weights of rows, shape (n_rows,), finite and at least 0; None means ones."""
+    if sample_weight is None:
+        return np.ones(n_rows)
+    weights = np.asarray(sample_weight, np.float64)
+    if weights.shape != (n_rows,):
+        raise InvalidInputError(
+            f"sample_weight must have shape ({n_rows},), one per row of X, got {weights.shape}; leave it out for ones"
+        )
+    bad = ~((weights >= 0) & (weights < np.inf))
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise InvalidInputError(
+            f"sample_weight must be finite and at least 0, got {weights[at]} in row {at}; 0 leaves a row out"
+        )
+    return weights

@@ -1,0 +1,246 @@
+"""The model and the E-step behind SelfTrainer: a table of labels, scored by a classifier."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils import _safe_indexing
+
+from spectrem.constraints import compile_shards
+from spectrem.constraints.compile import Constraints
+from spectrem.constraints.draft import spread_rows
+from spectrem.constraints.rows import Rows
+from spectrem.exceptions import InvalidInputError
+from spectrem.execution import Executor
+from spectrem.inference import Infeasible, project
+from spectrem.inference.corpus import pick_rows
+from spectrem.inference.oracle import split_problems
+from spectrem.learning.corpus import count_skipped
+from spectrem.models.estep import EStepResult, EStepTask, Start
+from spectrem.structures import Categorical, Parts
+from spectrem.tables.structure import Table
+
+# Classifiers say 0 where they mean rare; such a label stays possible, at a price of 23 nats.
+LEAST_PROBABILITY = 1e-10
+# Relative to the size of a row of the constraints; sharper ones cost time that the next fit makes nothing of.
+PROJECTION_TOLERANCE = 1e-6
+# Repeated rows with less weight than this, of a row's 1, change nothing that can be seen and are left out.
+LEAST_SHARE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows to train on, of which some have a label.
+
+    Attributes
+    ----------
+    X
+        What the classifier takes.
+    codes : ndarray of shape (n_rows,)
+        Number of the label, -1 where there is none.
+    classes : ndarray of shape (n_classes,)
+    weights : ndarray of shape (n_rows,)
+    columns : mapping of name -> ndarray of shape (n_rows,)
+        For constraints.
+    """
+
+    X: Any
+    codes: NDArray[np.int64]
+    classes: NDArray
+    weights: NDArray[np.float64]
+    columns: Mapping[str, NDArray]
+
+    @cached_property
+    def known(self) -> NDArray[np.bool_]:
+        """Rows with a label."""
+        return self.codes >= 0
+
+    @cached_property
+    def structure(self) -> Table:
+        """The labels that rows may have."""
+        return Table(Categorical(np.full(len(self.codes), len(self.classes))))
+
+    @property
+    def all_columns(self) -> dict[str, NDArray]:
+        """Those for constraints, with ``"label"`` (as in ``classes``) and ``"labelled"``."""
+        return {**self.columns, "label": np.tile(self.classes, len(self.codes)), "labelled": self.known}
+
+
+class Fitted(NamedTuple):
+    """A classifier and the posteriors, shape (n_rows, n_classes), that it was trained on (None at the start)."""
+
+    classifier: Any
+    posteriors: NDArray[np.float64] | None
+
+
+@dataclass
+class Targets:
+    """What an M-step needs: the sample, and for every row a distribution over labels."""
+
+    sample: Sample
+    posteriors: NDArray[np.float64]
+
+    def __iadd__(self, other: Targets) -> Targets:
+        self.posteriors += other.posteriors
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class ClassifierModel:
+    """log p(label | x) of a scikit-learn classifier, trained on soft labels.
+
+    Attributes
+    ----------
+    estimator
+        Cloned before every fit; with ``warm_start=True`` a copy of the last one fitted goes on.
+    weight : float
+        Of unlabelled rows in the M-step.
+    soft_targets : bool
+        Whether ``fit`` takes distributions; otherwise rows are repeated, once per label, with weights.
+    takes_weights : bool
+        Whether ``fit`` takes ``sample_weight``.
+    """
+
+    estimator: Any
+    weight: float
+    soft_targets: bool
+    takes_weights: bool
+
+    def start(self, sample: Sample) -> Fitted:
+        """The classifier of the labelled rows alone."""
+        own = np.flatnonzero(sample.known)
+        codes = sample.codes[own]
+        y = np.eye(len(sample.classes))[codes] if self.soft_targets else sample.classes[codes]
+        return Fitted(self._fit(clone(self.estimator), _safe_indexing(sample.X, own), y, sample.weights[own]), None)
+
+    def scores(self, params: Fitted, sample: Sample) -> tuple[Table, Parts]:
+        """Nats; at labelled rows the other labels are impossible."""
+        return sample.structure, Parts(self._log_table(params, sample).ravel())
+
+    def zero_stats(self, params: Fitted, samples: Sequence[Sample]) -> Targets:
+        (sample,) = samples
+        return Targets(sample, np.zeros((len(sample.codes), len(sample.classes))))
+
+    def gather(self, params: Fitted, sample: Sample, marginals: Parts) -> Targets:
+        return Targets(sample, marginals.unary.reshape(-1, len(sample.classes)))
+
+    def m_step(self, params: Fitted, stats: Targets) -> Fitted:
+        """Fit a clone to the labels and the posteriors; without unlabelled rows nothing changes."""
+        sample, posteriors = stats.sample, stats.posteriors
+        if sample.known.all() or self.weight == 0:
+            return Fitted(params.classifier, posteriors)
+        weights = np.where(sample.known, 1.0, self.weight) * sample.weights
+        goes_on = getattr(self.estimator, "warm_start", False)
+        classifier = copy.deepcopy(params.classifier) if goes_on else clone(self.estimator)
+        if self.soft_targets:
+            return Fitted(self._fit(classifier, sample.X, posteriors, weights), posteriors)
+        counted = sample.known | (weights > 0)
+        row, label = np.nonzero((posteriors > LEAST_SHARE) & counted[:, None])
+        weights = weights[row] * posteriors[row, label]
+        X, y = _safe_indexing(sample.X, row), sample.classes[label]
+        return Fitted(self._fit(classifier, X, y, weights), posteriors)
+
+    def _fit(self, classifier: Any, X: Any, y: NDArray, weights: NDArray[np.float64]) -> Any:
+        if self.takes_weights and not (weights == 1.0).all():
+            return classifier.fit(X, y, sample_weight=weights)
+        return classifier.fit(X, y)
+
+    def _log_table(self, params: Fitted, sample: Sample) -> NDArray[np.float64]:
+        table = log_probabilities(params.classifier, sample.X, len(sample.classes))
+        table[sample.known[:, None] & (np.arange(len(sample.classes)) != sample.codes[:, None])] = -np.inf
+        return table
+
+
+def log_probabilities(classifier: Any, X: Any, n_classes: int) -> NDArray[np.float64]:
+    """log p(label | x), shape (n_rows, n_classes), nats; probabilities below 1e-10 count as that.
+
+    Raises
+    ------
+    InvalidInputError
+        If ``predict_proba`` gives another shape, or numbers that are no probabilities.
+    """
+    table = np.asarray(classifier.predict_proba(X), np.float64)
+    if table.ndim != 2 or table.shape[1] != n_classes or not ((table >= 0) & (table <= 1 + 1e-6)).all():
+        raise InvalidInputError(
+            f"estimator.predict_proba must give probabilities of the {n_classes} classes, got shape {table.shape} "
+            f"with values from {table.min(initial=np.inf):g} to {table.max(initial=-np.inf):g}; try another classifier"
+        )
+    return np.log(np.maximum(table, LEAST_PROBABILITY))
+
+
+def compile_weighted(constraints: Constraints, sample: Sample) -> Rows:
+    """Rows over the sample, whose rows count by their weights in ``E.count`` over several rows."""
+    compiled = compile_shards(constraints, [sample.structure], [sample.all_columns], [sample.weights])
+    ((inside, across, present),) = ((shard.inside, shard.matrix, shard.present) for shard in compiled.shards)
+    n_inside = len(inside.bounds)
+    moved = (replace(block, start=block.start + n_inside, stop=block.stop + n_inside) for block in compiled.blocks)
+    return Rows(
+        sp.csr_array(sp.vstack([inside.matrix, spread_rows(across, present, len(compiled.bounds))], "csr")),
+        np.concatenate([inside.bounds, compiled.bounds]),
+        np.concatenate([inside.row_instance, np.full(len(compiled.bounds), -1)]),
+        (*inside.blocks, *moved),
+    )
+
+
+@dataclass(eq=False)
+class TableEStep:
+    """Project the labels of unlabelled rows onto the constraints ([Samdani2012] eq. 8, [Ganchev2010] eq. 29).
+
+    Labelled rows count in constraints over several rows; constraints inside rows leave them alone.
+    """
+
+    model: ClassifierModel
+    constraints: Constraints
+    infeasible: Infeasible
+    _rows: Rows | None = None
+
+    def prepare(
+        self, params: Fitted, gamma: float, samples: Sequence[Sample], executor: Executor
+    ) -> EStepTask[Sample, Targets]:
+        (sample,) = samples
+        if self._rows is None and not sample.known.all():
+            rows = compile_weighted(self.constraints, sample)
+            inside = rows.row_instance >= 0
+            self._rows = pick_rows(rows, ~inside | ~sample.known[np.where(inside, rows.row_instance, 0)])
+        return EStepTask(partial(self._run, params, gamma))
+
+    def _run(self, params: Fitted, gamma: float, index: int, sample: Sample, start: Start) -> EStepResult[Targets]:
+        structure, scores = self.model.scores(params, sample)
+        weights, rows, share = sample.weights, self._rows, self.model.weight
+        found = project(
+            structure, scores, rows, gamma,
+            start=start, weights=weights, tol=PROJECTION_TOLERANCE, infeasible=self.infeasible,
+        )  # fmt: skip
+        free_values, _ = structure.smoothed_max(scores, max(gamma, 0.0))
+        free = float(weights @ free_values)
+        if rows is None or not len(rows.bounds):
+            total = free
+        elif (rows.row_instance < 0).any():
+            solved = rows if not len(found.skipped) else pick_rows(rows, _others(len(rows.bounds), found.skipped))
+            untied = split_problems(structure, solved)[0] < 0  # whose values are summed without weights
+            total = found.dual_value + float((weights - 1.0)[untied] @ found.values[untied])
+        else:
+            total = float(weights @ found.objectives)
+        labelled = float(weights[sample.known] @ free_values[sample.known])
+        return EStepResult(
+            self.model.gather(params, sample, found.marginals),
+            labelled + share * (total - labelled),
+            labelled + share * (free - labelled),
+            found.violation,
+            found.multipliers if len(found.multipliers) else None,
+            {} if rows is None else count_skipped(rows, found.skipped),
+        )
+
+
+def _others(size: int, left_out: NDArray[np.int64]) -> NDArray[np.bool_]:
+    kept = np.ones(size, np.bool_)
+    kept[left_out] = False
+    return kept

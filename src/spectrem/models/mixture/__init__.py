@@ -1,0 +1,22 @@
+"""Mixtures of Gaussians."""
+
+from spectrem.models.mixture.compiled import MixtureEStep
+from spectrem.models.mixture.model import MixtureModel, log_joint
+from spectrem.models.mixture.parameters import CovarianceType, MixtureParameters, from_covariances, from_precisions
+from spectrem.models.mixture.shards import MixtureShard, build_shards
+from spectrem.models.mixture.start import from_posteriors
+from spectrem.models.mixture.statistics import MixtureStats
+
+__all__ = [
+    "CovarianceType",
+    "MixtureEStep",
+    "MixtureModel",
+    "MixtureParameters",
+    "MixtureShard",
+    "MixtureStats",
+    "build_shards",
+    "from_covariances",
+    "from_posteriors",
+    "from_precisions",
+    "log_joint",
+]

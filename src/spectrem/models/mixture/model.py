@@ -1,0 +1,158 @@
+"""Mixtures of Gaussians: scores of components and their M-step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem.kernels import gaussian, gaussian_moments
+from spectrem.models.mixture.parameters import CovarianceType, MixtureParameters, from_covariances
+from spectrem.models.mixture.shards import UNKNOWN, MixtureShard
+from spectrem.models.mixture.statistics import MixtureStats
+from spectrem.structures import Categorical, Parts
+
+# Expected counts up to this are rounding errors: the component has no rows.
+NOTHING = 10 * float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class MixtureModel:
+    """Rows drawn from one of several Gaussians.
+
+    Use when rows of numbers fall into groups that a mean and a covariance describe.
+
+    Parameters
+    ----------
+    covariance_type : {"full", "tied", "diag", "spherical"}
+        A covariance for each component, one for all, variances of features for each, one variance for each.
+    reg_covar : float
+        Added to variances by the M-step; at least 0, in squared units of the data.
+
+    Examples
+    --------
+    >>> from spectrem.models.mixture import build_shards, from_covariances
+    >>> params = from_covariances("spherical", np.array([0.5, 0.5]), np.array([[0.0], [4.0]]), np.ones(2))
+    >>> model, shard = MixtureModel("spherical"), build_shards(np.array([[1.0], [3.0]]))[0]
+    >>> structure, scores = model.scores(params, shard)
+    >>> structure.smoothed_max(scores, 1.0)[1].unary.round(3).tolist()
+    [0.982, 0.018, 0.018, 0.982]
+    """
+
+    covariance_type: CovarianceType = "full"
+    reg_covar: float = 1e-6
+
+    def scores(self, params: MixtureParameters, shard: MixtureShard) -> tuple[Categorical, Parts]:
+        """Log joint densities (nats) of rows and components; -inf for components other than a known one."""
+        joint = log_joint(params, shard.x)
+        if shard.labels is not None:
+            impose(shard.labels, joint)
+        return Categorical(np.full(len(joint), joint.shape[1])), Parts(joint.ravel())
+
+    def gather(self, params: MixtureParameters, shard: MixtureShard, marginals: Parts) -> MixtureStats:
+        """Expected moments of a shard about the means of ``params``, times the weights of the rows."""
+        posteriors = marginals.unary.reshape(len(shard.x), len(params.weights))
+        return self.moments(params, shard, posteriors * shard.weights[:, None])
+
+    def moments(self, params: MixtureParameters, shard: MixtureShard, shares: NDArray[np.float64]) -> MixtureStats:
+        """Moments of a shard whose rows belong to components by ``shares``, posteriors times weights."""
+        stats = self.zero_stats(params, ())
+        if self.covariance_type == "full":
+            gaussian_moments.full_moments(shard.x, shares, params.means, stats.counts, stats.first, stats.second)
+            return stats
+        squares = stats.second if self.covariance_type != "tied" else np.zeros_like(params.means)
+        gaussian_moments.diagonal_moments(shard.x, shares, params.means, stats.counts, stats.first, squares)
+        if self.covariance_type == "tied":
+            rows, whole = shares.sum(axis=1, keepdims=True), stats.second[None]
+            centre, count, first = params.centre[None], np.zeros(1), np.zeros((1, len(params.centre)))
+            gaussian_moments.full_moments(shard.x, rows, centre, count, first, whole)
+        return stats
+
+    def columns(self, shard: MixtureShard) -> Mapping[str, NDArray]:
+        """Columns for constraints: ``instance`` and ``row``, the row's number, and those given with the data."""
+        return {"instance": shard.rows, "row": shard.rows, **shard.columns}
+
+    def weights(self, shard: MixtureShard) -> NDArray[np.float64]:
+        """Weight of every row, shape (n,)."""
+        return shard.weights
+
+    def is_known(self, shard: MixtureShard) -> bool:
+        """False: rows with known components count in constraints like any others."""
+        return False
+
+    def zero_stats(self, params: MixtureParameters, shards: Sequence[MixtureShard]) -> MixtureStats:
+        """Empty sums, to add those of shards to."""
+        k, d = params.means.shape
+        second = {"full": (k, d, d), "tied": (d, d)}.get(self.covariance_type, (k, d))
+        return MixtureStats(np.zeros(k), np.zeros((k, d)), np.zeros(second))
+
+    def m_step(self, params: MixtureParameters, stats: MixtureStats) -> MixtureParameters:
+        """Parameters that maximise the expected log-likelihood, but for ``reg_covar``.
+
+        A component without any rows keeps its mean and covariance; its proportion becomes 0.
+
+        Raises
+        ------
+        InvalidInputError
+            If a covariance is not positive definite.
+        """
+        counts = stats.counts + NOTHING
+        moved = stats.first / counts[:, None]
+        means = params.means + moved
+        covariances = self._covariances(params, stats, counts, moved, means)
+        empty = stats.counts <= NOTHING
+        if empty.any() and self.covariance_type != "tied":
+            covariances[empty] = params.covariances[empty]
+        return from_covariances(self.covariance_type, counts / counts.sum(), means, covariances)
+
+    def _covariances(
+        self,
+        params: MixtureParameters,
+        stats: MixtureStats,
+        counts: NDArray[np.float64],
+        moved: NDArray[np.float64],
+        means: NDArray[np.float64],
+    ) -> NDArray[np.float64]:
+        if self.covariance_type == "full":
+            lower = stats.second / counts[:, None, None] - moved[:, :, None] * moved[:, None, :]
+            return _symmetric(lower) + self.reg_covar * np.eye(means.shape[1])
+        if self.covariance_type == "tied":
+            apart = means - params.centre
+            between = (counts[:, None] * apart).T @ apart
+            return _symmetric((stats.second - between) / counts.sum()) + self.reg_covar * np.eye(means.shape[1])
+        variances = stats.second / counts[:, None] - moved**2 + self.reg_covar
+        return variances if self.covariance_type == "diag" else variances.mean(axis=1)
+
+
+def log_joint(params: MixtureParameters, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``log p(x, component)``, shape (n, n_components), nats.
+
+    Parameters
+    ----------
+    params : MixtureParameters
+    x : ndarray of shape (n, n_features), C-contiguous float64
+    """
+    out = np.empty((len(x), len(params.weights)))
+    if params.covariance_type == "full":
+        gaussian.full_scores(x, params.means, params.lower, params.constants, out)
+    elif params.covariance_type == "tied":
+        centres = (params.means - params.centre) @ params.lower.T
+        gaussian.tied_scores(x, params.centre, params.lower, centres, params.constants, out)
+    else:
+        gaussian.diagonal_scores(x, params.means, params.lower, params.constants, out)
+    return out
+
+
+def impose(labels: NDArray[np.int64], joint: NDArray[np.float64]) -> None:
+    """Make components other than the known ones impossible, in place."""
+    known = np.flatnonzero(labels != UNKNOWN)
+    own = joint[known, labels[known]]
+    joint[known] = -np.inf
+    joint[known, labels[known]] = own
+
+
+def _symmetric(lower: NDArray[np.float64]) -> NDArray[np.float64]:
+    below = np.tril(lower, -1)
+    return np.tril(lower) + np.swapaxes(below, -1, -2)

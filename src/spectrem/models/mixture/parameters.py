@@ -1,0 +1,137 @@
+"""Proportions, means and covariances of a mixture of Gaussians."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, solve_triangular
+
+from spectrem.exceptions import InvalidInputError
+
+CovarianceType = Literal["full", "tied", "diag", "spherical"]
+
+
+@dataclass(frozen=True, eq=False)
+class MixtureParameters:
+    """A mixture of Gaussians, with the Cholesky factors of its precisions.
+
+    Attributes
+    ----------
+    covariance_type : {"full", "tied", "diag", "spherical"}
+    weights : ndarray of shape (n_components,)
+        Proportions, which sum to 1.
+    means : ndarray of shape (n_components, n_features)
+    covariances : ndarray
+        Of shape (n_components, n_features, n_features) if "full", (n_features, n_features) if "tied", (n_components,
+        n_features) if "diag", (n_components,) if "spherical".
+    precisions_cholesky : ndarray
+        As covariances: upper triangular U with ``U @ U.T`` the precision, or square roots of precisions.
+
+    Examples
+    --------
+    >>> params = from_covariances("diag", np.array([1.0]), np.zeros((1, 2)), np.array([[4.0, 1.0]]))
+    >>> params.precisions.tolist()
+    [[0.25, 1.0]]
+    """
+
+    covariance_type: CovarianceType
+    weights: NDArray[np.float64]
+    means: NDArray[np.float64]
+    covariances: NDArray[np.float64]
+    precisions_cholesky: NDArray[np.float64]
+
+    @property
+    def precisions(self) -> NDArray[np.float64]:
+        """Inverses of the covariances, of the same shape."""
+        upper = self.precisions_cholesky
+        return upper @ np.swapaxes(upper, -1, -2) if self.covariance_type in ("full", "tied") else upper**2
+
+    @cached_property
+    def lower(self) -> NDArray[np.float64]:
+        """F with ``|F (x - mean)|`` the Mahalanobis distance: lower triangular, or scales for every feature."""
+        factor = self.precisions_cholesky
+        if self.covariance_type in ("full", "tied"):
+            return np.ascontiguousarray(np.swapaxes(factor, -1, -2))
+        return factor if factor.ndim == 2 else np.repeat(factor[:, None], self.means.shape[1], axis=1)
+
+    @cached_property
+    def constants(self) -> NDArray[np.float64]:
+        """Log of the joint density of each component at its mean, shape (n_components,), nats."""
+        lower = self.lower
+        scales = lower if self.covariance_type in ("diag", "spherical") else np.diagonal(lower, axis1=-2, axis2=-1)
+        n_features = self.means.shape[1]
+        with np.errstate(divide="ignore"):
+            return np.log(self.weights) + np.log(scales).sum(axis=-1) - 0.5 * n_features * math.log(2 * math.pi)
+
+    @cached_property
+    def centre(self) -> NDArray[np.float64]:
+        """Mean of the mixture, shape (n_features,), about which sums of squares of tied covariances are taken."""
+        return self.weights @ self.means
+
+
+def from_covariances(
+    covariance_type: CovarianceType,
+    weights: NDArray[np.float64],
+    means: NDArray[np.float64],
+    covariances: NDArray[np.float64],
+) -> MixtureParameters:
+    """A mixture with the precisions that belong to its covariances.
+
+    Raises
+    ------
+    InvalidInputError
+        If a covariance is not positive definite.
+    """
+    if covariance_type in ("diag", "spherical"):
+        if not (covariances > 0).all():
+            component = int(np.argwhere(~(covariances > 0))[0, 0])
+            raise _singular(component, f"got a variance of {covariances[~(covariances > 0)][0]:.3g}")
+        return MixtureParameters(covariance_type, weights, means, covariances, 1.0 / np.sqrt(covariances))
+    factors = [_inverse_factor(k, own) for k, own in enumerate(_stack(covariances))]
+    return MixtureParameters(covariance_type, weights, means, covariances, np.stack(factors).reshape(covariances.shape))
+
+
+def from_precisions(
+    covariance_type: CovarianceType,
+    weights: NDArray[np.float64],
+    means: NDArray[np.float64],
+    precisions: NDArray[np.float64],
+) -> MixtureParameters:
+    """A mixture with given precisions, which must be positive (definite).
+
+    Examples
+    --------
+    >>> from_precisions("spherical", np.array([1.0]), np.zeros((1, 2)), np.array([4.0])).covariances.tolist()
+    [0.25]
+    """
+    if covariance_type in ("diag", "spherical"):
+        return MixtureParameters(covariance_type, weights, means, 1.0 / precisions, np.sqrt(precisions))
+    upper = np.linalg.cholesky(precisions[..., ::-1, ::-1])[..., ::-1, ::-1]
+    covariances = np.asarray(np.linalg.inv(precisions), np.float64)
+    return MixtureParameters(covariance_type, weights, means, covariances, np.ascontiguousarray(upper, np.float64))
+
+
+def _stack(matrices: NDArray[np.float64]) -> NDArray[np.float64]:
+    return matrices if matrices.ndim == 3 else matrices[None]
+
+
+def _inverse_factor(component: int, covariance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Upper triangular U with ``U @ U.T`` the inverse."""
+    try:
+        lower = np.linalg.cholesky(covariance)
+    except LinAlgError:
+        lowest = float(np.linalg.eigvalsh(covariance)[0]) if np.isfinite(covariance).all() else math.nan
+        raise _singular(component, f"got a lowest eigenvalue of {lowest:.3g}") from None
+    return solve_triangular(lower, np.eye(len(lower)), lower=True).T
+
+
+def _singular(component: int, found: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"the covariance of component {component} must be positive definite, {found}; raise reg_covar, scale the data "
+        "or ask for fewer components"
+    )

@@ -1,0 +1,60 @@
+"""Parameters from given posteriors, to start from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem.models.mixture.model import NOTHING, MixtureModel
+from spectrem.models.mixture.parameters import CovarianceType, MixtureParameters
+from spectrem.models.mixture.shards import MixtureShard
+
+
+def from_posteriors(
+    model: MixtureModel, shards: Sequence[MixtureShard], posteriors: NDArray[np.float64]
+) -> MixtureParameters:
+    """The M-step's parameters for posteriors of all rows.
+
+    Means come first, by a pass of their own, so that squares are taken about them.
+
+    Parameters
+    ----------
+    model : MixtureModel
+    shards : sequence of MixtureShard
+    posteriors : ndarray of shape (n_rows, n_components)
+        At least 0; need not sum to 1.
+
+    Raises
+    ------
+    InvalidInputError
+        If a covariance is not positive definite.
+
+    Examples
+    --------
+    >>> from spectrem.models.mixture import build_shards
+    >>> from_posteriors(MixtureModel("diag"), build_shards(np.array([[1.0], [3.0]])), np.ones((2, 1))).means.tolist()
+    [[2.0]]
+    """
+    shares = [posteriors[shard.rows] * shard.weights[:, None] for shard in shards]
+    counts = sum((own.sum(axis=0) for own in shares), start=np.full(posteriors.shape[1], NOTHING))
+    total = sum(own.T @ shard.x for own, shard in zip(shares, shards, strict=True))
+    means = total / counts[:, None]
+    about = _placeholder(model.covariance_type, counts / counts.sum(), means)
+    stats = model.zero_stats(about, shards)
+    for own, shard in zip(shares, shards, strict=True):
+        stats += model.moments(about, shard, own)
+    return model.m_step(about, stats)
+
+
+def _placeholder(kind: CovarianceType, weights: NDArray[np.float64], means: NDArray[np.float64]) -> MixtureParameters:
+    """Means with unit covariances, which are what a component without rows is left with."""
+    k, d = means.shape
+    unit = {
+        "full": np.broadcast_to(np.eye(d), (k, d, d)),
+        "tied": np.eye(d),
+        "diag": np.ones((k, d)),
+        "spherical": np.ones(k),
+    }[kind]
+    return MixtureParameters(kind, weights, means, unit, unit)

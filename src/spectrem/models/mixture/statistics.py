@@ -1,0 +1,34 @@
+"""Expected sums that the M-step of a mixture needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(eq=False)
+class MixtureStats:
+    """Moments about the means of the parameters that the posteriors were computed with.
+
+    Attributes
+    ----------
+    counts : ndarray of shape (n_components,)
+        Sums of posteriors times weights.
+    first : ndarray of shape (n_components, n_features)
+        Of ``x - mean``.
+    second : ndarray
+        Of ``(x - mean)(x - mean)^T``, lower triangles, if "full"; of all rows about the centre of the mixture, shape
+        (n_features, n_features), if "tied"; of squares, shape (n_components, n_features), else.
+    """
+
+    counts: NDArray[np.float64]
+    first: NDArray[np.float64]
+    second: NDArray[np.float64]
+
+    def __iadd__(self, other: MixtureStats) -> MixtureStats:
+        self.counts += other.counts
+        self.first += other.first
+        self.second += other.second
+        return self

@@ -1,0 +1,106 @@
+"""GaussianMixture under links: rows that must-links tie together are one row, exactly."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+from spectrem import E, GaussianMixture, part
+from spectrem.constraints import compile_constraints
+from spectrem.constraints.clusters import cannot_link, cluster_size, must_link
+from spectrem.estimators.mixture_chunks import compile_chunks, make_chunks
+from spectrem.estimators.mixture_estep import FINE, ConstrainedEStep
+from spectrem.exceptions import InvalidInputError
+from spectrem.execution import Serial
+from spectrem.inference import project
+from spectrem.models.mixture import MixtureModel, build_shards, from_covariances, log_joint
+from spectrem.structures import Categorical, Parts
+
+
+def make_problem(seed, n=12, k=3):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 2))
+    params = from_covariances("spherical", rng.dirichlet(np.full(k, 5.0)), rng.normal(size=(k, 2)), np.ones(k))
+    return x, params
+
+
+def error_of(call):
+    with pytest.raises(InvalidInputError) as error:
+        call()
+    return str(error.value)
+
+
+@pytest.mark.parametrize("gamma", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_chunks_are_the_projection_onto_the_links(gamma, seed):
+    x, params = make_problem(seed)
+    constraints = [
+        must_link([[0, 1], [1, 2], [5, 6]]),
+        cannot_link([[0, 3], [6, 7], [2, 8]]),
+        cluster_size(2, 5),
+        E[part("label") == 1].per("row") <= 0.9,
+    ]
+    structure = Categorical(np.full(12, 3))
+    rows = compile_constraints(constraints, structure, {"row": np.arange(12)})
+    wanted = project(structure, Parts(log_joint(params, x).ravel()), rows, gamma, tol=1e-10)
+    estep = ConstrainedEStep(MixtureModel("spherical"), constraints)
+    found, _, value = estep.project(params, gamma, build_shards(x, rows=5), Serial(), 1e-10)
+    np.testing.assert_allclose(found.ravel(), wanted.marginals.unary, atol=1e-6)
+    np.testing.assert_allclose(value, wanted.dual_value, rtol=1e-8)
+
+
+def test_rows_weigh_in_sizes_but_not_in_links():
+    x, params = make_problem(2)
+    constraints = [must_link([[0, 1]]), cannot_link([[0, 3]]), cluster_size(max=6)]
+    weights = np.where(np.arange(12) < 6, 2.0, 1.0)
+    estep = ConstrainedEStep(MixtureModel("spherical"), constraints)
+    found, _, value = estep.project(params, 1.0, build_shards(x, weights), Serial(), 1e-10)
+    twice = np.concatenate([np.arange(12), np.arange(6)])
+    copies = [*constraints, must_link([[j, 12 + j] for j in range(6)])]
+    repeated = ConstrainedEStep(MixtureModel("spherical"), copies)
+    wanted, _, same = repeated.project(params, 1.0, build_shards(x[twice]), Serial(), 1e-10)
+    np.testing.assert_allclose(found, wanted[:12], atol=1e-6)
+    np.testing.assert_allclose(value, same, rtol=1e-8)
+    assert (found[0] + found[3]).max() <= 1 + FINE
+
+
+def test_rows_without_weight_follow_the_others():
+    chunks = make_chunks([must_link([[0, 1], [2, 3]])], np.array([1.0, 0.0, 0.0, 0.0]))
+    assert chunks.chunk.tolist() == [0, 0, 1, 1]
+    assert chunks.weights.tolist() == [1.0, 0.0]
+    assert chunks.mean.toarray().tolist() == [[1, 0, 0, 0], [0, 0, 0.5, 0.5]]
+    structure, rows = compile_chunks([], chunks, 2, {})
+    assert (structure.n_unary, len(rows.bounds)) == (4, 0)
+
+
+def test_links_find_the_clusters():
+    rng = np.random.default_rng(0)
+    z = rng.integers(3, size=150)
+    x = 1.2 * rng.normal(size=(3, 2))[z] + rng.normal(size=(150, 2))
+    pairs = rng.integers(150, size=(250, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    same = z[pairs[:, 0]] == z[pairs[:, 1]]
+    links = [must_link(pairs[same]), cannot_link(pairs[~same])]
+    linked = GaussianMixture(3, covariance_type="tied", random_state=0, constraints=links, n_threads=1).fit(x)
+    free = GaussianMixture(3, covariance_type="tied", random_state=0, n_threads=1).fit(x)
+    ours = adjusted_rand_score(z, linked.labels_)
+    assert ours > adjusted_rand_score(z, free.labels_) + 0.2
+    together, apart = linked.posteriors_[pairs[same]], linked.posteriors_[pairs[~same]]
+    np.testing.assert_array_equal(together[:, 0], together[:, 1])
+    assert apart.sum(axis=1).max() < 1 + 1e-5
+
+
+def test_links_that_contradict():
+    x, _ = make_problem(0)
+    links = [must_link([[0, 1], [1, 2]]), cannot_link([[4, 5], [0, 2]])]
+    assert error_of(lambda: GaussianMixture(2, constraints=links).fit(x)) == (
+        "cannot_link must not contradict must_link, got the pair (0, 2) of rows that must-links tie together; drop "
+        "one of these links"
+    )
+    y = np.where(np.arange(12) < 2, np.arange(12), -1)
+    labelled = GaussianMixture(2, constraints=[must_link([[0, 1]])], partial_labels=True)
+    assert error_of(lambda: labelled.fit(x, y)) == (
+        "must_link must not tie rows of different known components, got the rows [0, 1]; drop a link or a label"
+    )
+    assert error_of(lambda: GaussianMixture(2, constraints=[must_link([[0, 99]])]).fit(x)) == (
+        "must link: pairs must name rows from 0 to 11, got 99; count rows of X from 0"
+    )

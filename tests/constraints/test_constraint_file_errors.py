@@ -104,6 +104,15 @@ def test_errors_of_json(text, line, message):
     assert caught.value.line == line
 
 
+def test_aliases_do_not_fill_the_memory():
+    layers = [f"- &a{n} [{', '.join([f'*a{n - 1}' if n else 'x'] * 10)}]" for n in range(40)]
+    with pytest.raises(
+        ConstraintFileError, match=r"aliases \(\*name\) repeat its 51 values until they are 1\d{40}; write"
+    ):
+        read("\n".join(layers))
+    assert len(read("- &one {expect: all, at_most: 3}\n- *one")) == 2
+
+
 def test_columns_that_do_not_exist_are_refused_where_they_stand():
     known = ["sentence", "tag", "word"]
     text = "- expect: {tag: VERB}\n  at_least: 1\n  per: sentense"

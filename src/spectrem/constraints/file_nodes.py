@@ -16,6 +16,8 @@ from spectrem.constraints.columns import Scalar, quote
 from spectrem.exceptions import InvalidInputError
 
 _DEEPEST = 100
+# Values of a file whose aliases are written out.
+_MOST_NODES = 1_000_000
 _YAML = "tag:yaml.org,2002:"
 # YAML 1.2 rather than 1.1: the tags NO and ON are text, and 1e-3 is a number.
 _PLAIN_SCALARS = {
@@ -171,6 +173,8 @@ def parse_yaml(text: str, source: str) -> Node:
         ) from None
     try:
         composed = yaml.compose(text, _loader())
+        sizes: dict[int, int] = {}
+        size = 0 if composed is None else _size(composed, sizes)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise ConstraintFileError(
@@ -183,7 +187,22 @@ def parse_yaml(text: str, source: str) -> Node:
         raise ConstraintFileError(source, 1, "", f"lists are nested more than {_DEEPEST} deep") from None
     if composed is None:
         raise ConstraintFileError(source, 1, "", "the file is empty; write [] for no constraints")
+    if size > max(_MOST_NODES, 2 * len(sizes)):
+        raise ConstraintFileError(
+            source, 1, "", f"aliases (*name) repeat its {len(sizes)} values until they are {size}; write them out"
+        )
     return _from_yaml(composed, None, "", source, 0)
+
+
+def _size(node: Any, sizes: dict[int, int]) -> int:
+    """Values below a YAML node with aliases written out; one inside itself counts as nothing there."""
+    if id(node) in sizes:
+        return sizes[id(node)]
+    sizes[id(node)] = 0
+    children = node.value if isinstance(node.value, list) else []
+    flat = (part for child in children for part in (child if isinstance(child, tuple) else (child,)))
+    sizes[id(node)] = 1 + sum(_size(child, sizes) for child in flat)
+    return sizes[id(node)]
 
 
 @cache

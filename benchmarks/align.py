@@ -22,11 +22,11 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from common import write_readme
+
 if TYPE_CHECKING:
     from spectrem.data import Symmetrization
 
-README = Path(__file__).resolve().with_name("README.md")
-BEGIN, END = "<!-- align: begin -->", "<!-- align: end -->"
 MERGES: tuple[Symmetrization, ...] = ("intersection", "union", "grow-diag-final-and")
 SETTINGS: dict[str, list[str]] = {
     "spectrem": [],
@@ -206,12 +206,6 @@ def table(outcomes: list[Outcome], threads: int) -> str:
     return "\n".join(lines)
 
 
-def write_readme(content: str) -> None:
-    text = README.read_text(encoding="utf-8")
-    before, rest = text.split(BEGIN)
-    README.write_text(f"{before}{BEGIN}\n{content}\n{END}{rest.split(END)[1]}", encoding="utf-8")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     beside = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -249,7 +243,7 @@ def main() -> None:
         content = table(outcomes, options.threads)
     print(content)
     if not options.no_readme:
-        write_readme(content)
+        write_readme("align", content)
 
 
 def report(outcome: Outcome) -> None:

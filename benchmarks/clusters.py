@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from mixture import load_generator
+from common import load_module
 from sklearn.metrics import adjusted_rand_score
 
 from spectrem import GaussianMixture
@@ -68,7 +68,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000, help="of the data with bounds on sizes")
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
-    generator = load_generator(options.generator)
+    generator = load_module(options.generator, "gen")
     run_sizes(generator.cc_data(options.rows, k=20)[0], 20, options.threads)
     x, z = generator.cc_data(2000)
     together, apart = (np.asarray(pairs) for pairs in generator.cc_links(z, 1000))

@@ -7,7 +7,6 @@ runs in a process of its own, so that memory is its own.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import platform
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from common import load_module, write_readme
 from numba import njit
 
 from spectrem.execution import Serial, Threads
@@ -27,8 +27,6 @@ from spectrem.models.tagging import CompiledEStep, HMMModel, HMMParameters, Lexi
 from spectrem.structures import TiedChain
 
 HERE = Path(__file__).resolve().parent
-README = HERE / "README.md"
-BEGIN, END = "<!-- hmm: begin -->", "<!-- hmm: end -->"
 N_WORDS = 10_000
 # Log-likelihoods before the first three M-steps and processor seconds per iteration, hmmlearn 0.3.3, "scaling".
 HMMLEARN: dict[int, tuple[tuple[float, float, float], float]] = {
@@ -75,18 +73,6 @@ def forget_peak() -> None:
     """Let VmHWM start from now."""
     if sys.platform == "linux":
         Path("/proc/self/clear_refs").write_text("5")
-
-
-def load_generator(folder: Path) -> Any:
-    path = folder / "gen.py"
-    if not path.is_file():
-        sys.exit(f"--generator must be the folder of gen.py, the workload generators; got {folder}; nothing was run")
-    spec = importlib.util.spec_from_file_location("gen", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def run_states(generator: Any, n_states: int, iterations: int, threads: list[int]) -> dict[str, Any]:
@@ -219,7 +205,7 @@ def main() -> None:
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     threads = [int(n) for n in options.threads.split(",")]
-    generator = load_generator(options.generator)
+    generator = load_module(options.generator, "gen")
     if options.child is not None:
         print(json.dumps(run_states(generator, options.child, options.iterations, threads)))
         return
@@ -231,10 +217,8 @@ def main() -> None:
         results.append(json.loads(run.stdout))
     content = report(results, run_dictionary(Path(options.data), 20), threads)
     print(content)
-    text = README.read_text(encoding="utf-8")
-    if not options.no_readme and BEGIN in text:
-        before, rest = text.split(BEGIN)
-        README.write_text(f"{before}{BEGIN}\n{content}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+    if not options.no_readme:
+        write_readme("hmm", content)
 
 
 if __name__ == "__main__":

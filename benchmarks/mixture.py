@@ -7,7 +7,6 @@ numbers of the last column say how far their log-likelihoods differ.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 import platform
 import statistics
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from common import load_module, write_readme
 from sklearn.mixture import GaussianMixture as Peer
 from threadpoolctl import threadpool_limits
 
@@ -25,20 +25,6 @@ from spectrem.learning import Stopping, run_em
 from spectrem.models.mixture import MixtureEStep, MixtureModel, MixtureShard, build_shards, from_precisions
 
 HERE = Path(__file__).resolve().parent
-README = HERE / "README.md"
-BEGIN, END = "<!-- mixture: begin -->", "<!-- mixture: end -->"
-
-
-def load_generator(folder: Path) -> Any:
-    path = folder / "gen.py"
-    if not path.is_file():
-        raise SystemExit(f"needs {path}, the generator of the data; give its folder by --generator")
-    spec = importlib.util.spec_from_file_location("gen", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def unit_precisions(kind: str, k: int, d: int) -> np.ndarray:
@@ -119,16 +105,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="of which the fastest is shown, for both libraries")
     parser.add_argument("--no-readme", action="store_true", help="print only")
     options = parser.parse_args()
-    data = load_generator(options.generator).gmm_data(n=options.rows)
+    data = load_module(options.generator, "gen").gmm_data(n=options.rows)
     threads = [int(n) for n in options.threads.split(",")]
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")
         content = report(data, options.kinds.split(","), threads, options.iterations, options.rounds)
     print(content)
-    text = README.read_text(encoding="utf-8")
-    if not options.no_readme and BEGIN in text:
-        before, rest = text.split(BEGIN)
-        README.write_text(f"{before}{BEGIN}\n{content}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+    if not options.no_readme:
+        write_readme("mixture", content)
 
 
 if __name__ == "__main__":

@@ -6,35 +6,22 @@ The tables are drawn by a generator that lies outside the project, together with
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 import platform
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from common import load_module, write_readme
 
 from spectrem import linear, project
 
 HERE = Path(__file__).resolve().parent
-README = HERE / "README.md"
-BEGIN, END = "<!-- projection: begin -->", "<!-- projection: end -->"
 # KL in nats found by two other solvers to all digits shown, and seconds aimed at.
 KNOWN = {"corpus, 20 rows": 236.832959, "corpus, 2,000 rows": 1585.18516, "10,000 instances, 3 rows each": 895.161564}
-
-
-def load(folder: Path, name: str) -> Any:
-    """A module of the folder by its path."""
-    spec = importlib.util.spec_from_file_location(name, folder / f"{name}.py")
-    if spec is None or spec.loader is None or not (folder / f"{name}.py").is_file():
-        sys.exit(f"{folder} has no {name}.py; give the folder of the generators by --generator")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def timed(run: Callable[[], Any], repeats: int) -> tuple[float, float, Any]:
@@ -56,7 +43,7 @@ def main() -> None:
     parser.add_argument("--no-peer", action="store_true", help="leave the plain L-BFGS-B out")
     parser.add_argument("--write", action="store_true", help="put the table into benchmarks/README.md")
     options = parser.parse_args()
-    gen, reference = load(options.generator, "gen"), load(options.generator, "klref")
+    gen, reference = load_module(options.generator, "gen"), load_module(options.generator, "klref")
     works = dict(zip(KNOWN, (gen.kl_corpus(m=20), gen.kl_corpus(m=2000), gen.kl_instance()), strict=True))
     lines = [
         f"{platform.machine()}, {os.cpu_count()} processors, Python {platform.python_version()}, "
@@ -90,9 +77,7 @@ def main() -> None:
         assert abs(table.kl - KNOWN[name]) <= 1e-5 * KNOWN[name]
         assert np.abs(table.proba.sum(axis=1) - 1).max() <= 1e-12
     if options.write:
-        text = README.read_text(encoding="utf-8")
-        head, tail = text.split(BEGIN)[0], text.split(END)[1]
-        README.write_text(f"{head}{BEGIN}\n" + "\n".join(lines) + f"\n{END}{tail}", encoding="utf-8")
+        write_readme("projection", "\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from common import write_readme
 
 from spectrem.data import read_tag_dictionary, read_tagged
 from spectrem.execution import Threads
 from spectrem.learning import Record, Stopping, run_em
 from spectrem.models.tagging import CompiledEStep, HMMModel, Lexicon, TagShard, build_shards, uniform
 
-README = Path(__file__).resolve().with_name("README.md")
-BEGIN, END = "<!-- trigram: begin -->", "<!-- trigram: end -->"
 CORPUS = "wsj_sample.pos.gz"
 DICTIONARIES = ("tagdict_sample_conll2000_ewt3.tsv.gz", "tagdict_sample.tsv.gz")
 
@@ -117,13 +116,6 @@ def table(rows: list[tuple[Task, int, Cost]], iterations: int) -> str:
     return "\n".join(lines)
 
 
-def write_readme(content: str) -> None:
-    text = README.read_text(encoding="utf-8")
-    if BEGIN in text:
-        before, rest = text.split(BEGIN)
-        README.write_text(f"{before}{BEGIN}\n{content}\n{END}{rest.split(END)[1]}", encoding="utf-8")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     beside = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -142,7 +134,7 @@ def main() -> None:
     content = table(rows, options.iterations)
     print(content)
     if not options.no_readme:
-        write_readme(content)
+        write_readme("trigram", content)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -10,7 +9,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
@@ -19,15 +17,12 @@ from spectrem.constraints.constraint import AnyConstraint
 from spectrem.estimators.mixture_settings import as_columns, as_labels, check_settings
 from spectrem.estimators.mixture_start import start_parameters
 from spectrem.estimators.mixture_training import posteriors, train
-from spectrem.exceptions import InvalidInputError, NotFittedError
-from spectrem.execution import Executor, Serial, Threads
+from spectrem.estimators.settings_checks import not_fitted
+from spectrem.exceptions import InvalidInputError
+from spectrem.execution import executor_for
 from spectrem.kernels import responsibilities
 from spectrem.learning import Schedule
 from spectrem.models.mixture import CovarianceType, MixtureModel, MixtureParameters, build_shards, log_joint
-
-
-class MixtureNotFittedError(NotFittedError, SklearnNotFittedError):
-    """A mixture was asked for predictions before ``fit``; both libraries' handlers catch it."""
 
 
 class GaussianMixture(DensityMixin, BaseEstimator):
@@ -184,7 +179,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
                 f"n_samples = {rows}; lower n_components"
             )
         model, shards = self._model(), build_shards(x, weights, labels, as_columns(columns))
-        executor = self._executor(len(shards))
+        executor = executor_for(self.n_threads if len(shards) > 1 else 1)
         rng = check_random_state(self.random_state)
         if self.warm_start and "weights_" in vars(self):
             starts = [self._last(x.shape[1])]
@@ -311,11 +306,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
 
     def _check_fitted(self) -> None:
         if "weights_" not in vars(self):
-            raise MixtureNotFittedError("this GaussianMixture is not fitted yet; call fit")
-
-    def _executor(self, n_shards: int) -> Executor:
-        n_threads = self.n_threads or os.cpu_count() or 1
-        return Threads(n_threads) if n_threads > 1 and n_shards > 1 else Serial()
+            raise not_fitted(self)
 
 
 def as_sample_weights(weights: ArrayLike, n_rows: int) -> NDArray[np.float64]:

@@ -19,7 +19,7 @@ from spectrem.estimators.tagger_input import LabelledText, Labels, Sentences, Ta
 from spectrem.estimators.tagger_settings import check_settings
 from spectrem.estimators.tagger_training import train
 from spectrem.exceptions import InvalidInputError, NotFittedError
-from spectrem.execution import Executor, Serial, Threads
+from spectrem.execution import executor_for
 from spectrem.learning import Record, Schedule
 from spectrem.models.priors import Prior
 from spectrem.models.tagging import HMMModel, HMMParameters, TagShard, build_shards, in_corpus_order, sample_sentences
@@ -253,7 +253,7 @@ class HMMTagger(BaseEstimator):
         check_settings(self)
         text = read_text(sentences, y)
         weights = as_weights(sample_weight, len(text.lengths))
-        trained = train(self, text, weights, self._executor())
+        trained = train(self, text, weights, executor_for(self.n_threads))
         history = trained.result.history
         self._take(trained.coding, trained.result.params, history[-1].gamma)
         self.history_, self.status_, self.n_iter_ = list(history), trained.result.status, len(history)
@@ -271,7 +271,7 @@ class HMMTagger(BaseEstimator):
             Before `fit`.
         """
         model, shards, lengths = self._encoded(read_text(sentences))
-        found = best_states(self, model, shards, self._executor())
+        found = best_states(self, model, shards, executor_for(self.n_threads))
         names = np.empty(len(self.tags_), object)
         names[:] = self.tags_
         tags = names[in_corpus_order(shards, list(found))].tolist()
@@ -280,7 +280,7 @@ class HMMTagger(BaseEstimator):
     def predict_proba(self, sentences: Sentences) -> list[NDArray[np.float64]]:
         """Posterior probabilities of tags (in the order of ``tags_``), an array of shape (tokens, n_states) each."""
         model, shards, lengths = self._encoded(read_text(sentences))
-        found = marginals_of(self, model, shards, self._executor())
+        found = marginals_of(self, model, shards, executor_for(self.n_threads))
         table = in_corpus_order(shards, [marginals.dense(len(self.tags_)) for marginals in found])
         return [table[end - size : end] for size, end in _spans(lengths)]
 
@@ -379,7 +379,7 @@ class HMMTagger(BaseEstimator):
     def _log_likelihoods(self, text: LabelledText) -> NDArray[np.float64]:
         model, shards, lengths = self._encoded(text)
         values = np.zeros(len(lengths))
-        found = log_likelihoods(model, self.params_, shards, self._executor())
+        found = log_likelihoods(model, self.params_, shards, executor_for(self.n_threads))
         for shard, own in zip(shards, found, strict=True):
             values[shard.sentences] = own
         return values
@@ -389,10 +389,6 @@ class HMMTagger(BaseEstimator):
         self.coding_, self.params_, self.gamma_ = coding, params, gamma
         self.tags_, self.vocabulary_, self.lexicon_ = coding.tags, coding.vocabulary, coding.lexicon
         self.initial_, self.transition_ = params.initial, params.transition
-
-    def _executor(self) -> Executor:
-        n_threads = self.n_threads or os.cpu_count() or 1
-        return Threads(n_threads) if n_threads > 1 else Serial()
 
 
 def _spans(lengths: NDArray[np.int64]) -> Iterator[tuple[int, int]]:

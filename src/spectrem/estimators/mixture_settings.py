@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem.estimators.settings_checks import check_amount, check_number, check_schedule
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning.schedule import check_gamma
 
@@ -27,11 +28,12 @@ def check_settings(mixture: Any) -> None:
     _check_choice("init_params", mixture.init_params, STARTS)
     _check_choice("infeasible", mixture.infeasible, ("raise", "skip"))
     for name in ("tol", "reg_covar"):
-        value = _number(name, getattr(mixture, name))
-        if not 0 <= value < np.inf:
-            raise InvalidInputError(f"{name} must be finite and at least 0, got {value}")
-    check_gamma(_number("gamma", mixture.gamma))
-    _check_schedule(mixture)
+        value = getattr(mixture, name)
+        check_number(name, value)
+        check_amount(name, float(value))
+    check_number("gamma", mixture.gamma)
+    check_gamma(mixture.gamma)
+    check_schedule(mixture.schedule, mixture.gamma)
     if isinstance(mixture.constraints, str):
         raise InvalidInputError(f"constraints must be made with E or shortcuts, got the text {mixture.constraints!r}")
 
@@ -109,26 +111,6 @@ def _check_count(name: str, value: Any, least: int) -> None:
 def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
     if not isinstance(value, str) or value not in choices:
         raise InvalidInputError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
-
-
-def _number(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise InvalidInputError(f"{name} must be a number, got {value!r}")
-    return float(value)
-
-
-def _check_schedule(mixture: Any) -> None:
-    if mixture.schedule is None:
-        return
-    if not hasattr(mixture.schedule, "gammas"):
-        raise InvalidInputError(
-            f"schedule must yield gammas, such as Anneal(beta_min=0.1), got {mixture.schedule!r}; for one, give gamma"
-        )
-    if mixture.gamma != 1.0:
-        raise InvalidInputError(
-            f"gamma and schedule must not both be given, got gamma {mixture.gamma}; put it into the schedule, as in "
-            "Anneal(beta_min, 1 / gamma)"
-        )
 
 
 def _array(name: str, value: Any, shape: tuple[int, ...]) -> NDArray[np.float64] | None:

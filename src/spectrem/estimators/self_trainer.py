@@ -19,7 +19,8 @@ from spectrem.estimators.self_trainer_input import (
     split_columns,
 )
 from spectrem.estimators.self_trainer_model import ClassifierModel, Sample, TableEStep
-from spectrem.estimators.self_trainer_settings import check_settings, not_fitted, takes_weights
+from spectrem.estimators.self_trainer_settings import check_settings, takes_weights
+from spectrem.estimators.settings_checks import not_fitted
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Constant, Record, Schedule, Stopping, run_em
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
-import numpy as np
-from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 from sklearn.utils.validation import has_fit_parameter
 
 from spectrem.constraints.compile import flatten
 from spectrem.constraints.constraint import Constraint, LinearConstraint, MaxOver
-from spectrem.exceptions import InvalidInputError, NotFittedError
+from spectrem.estimators.settings_checks import check_amount, check_number, check_schedule
+from spectrem.exceptions import InvalidInputError
 from spectrem.inference.project import check_infeasible
 from spectrem.learning.schedule import check_gamma
 
@@ -25,14 +24,11 @@ def check_settings(trainer: Any) -> None:
     for constraint in flatten(trainer.constraints):
         if not hasattr(constraint, "rows") and not isinstance(constraint, Constraint | LinearConstraint | MaxOver):
             raise InvalidInputError(f"constraints must be made with E, got {constraint!r}; see spectrem.constraints")
-    _check_number("gamma", trainer.gamma)
+    check_number("gamma", trainer.gamma)
     check_gamma(trainer.gamma)
-    _check_schedule(trainer.schedule, trainer.gamma)
+    check_schedule(trainer.schedule, trainer.gamma)
     for name in ("weight", "tol"):
-        value = getattr(trainer, name)
-        _check_number(name, value)
-        if not 0 <= value < np.inf:
-            raise InvalidInputError(f"{name} must be finite and at least 0, got {value}")
+        check_amount(name, getattr(trainer, name))
     if isinstance(trainer.max_iter, bool) or not isinstance(trainer.max_iter, Integral) or trainer.max_iter < 1:
         raise InvalidInputError(f"max_iter must be an integer of at least 1, got {trainer.max_iter!r}")
     if trainer.columns is not None and (
@@ -48,15 +44,6 @@ def check_settings(trainer: Any) -> None:
 def takes_weights(estimator: Any) -> bool:
     """Whether ``fit`` has a parameter ``sample_weight``."""
     return has_fit_parameter(estimator, "sample_weight")
-
-
-def not_fitted(estimator: Any) -> Exception:
-    """An error that is caught both as Spectrem's and as scikit-learn's NotFittedError."""
-    return _NotFittedError(f"this {type(estimator).__name__} is not fitted yet; call fit")
-
-
-class _NotFittedError(NotFittedError, SklearnNotFittedError):
-    pass
 
 
 def _check_estimator(estimator: Any, soft_targets: bool) -> None:
@@ -79,26 +66,3 @@ def _check_estimator(estimator: Any, soft_targets: bool) -> None:
         raise InvalidInputError(
             f"estimator must take sample_weight in fit, got {name}, which does not; choose another, {hint}"
         )
-
-
-def _check_number(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise InvalidInputError(f"{name} must be a number, got {value!r}")
-
-
-def _check_schedule(schedule: Any, gamma: float) -> None:
-    if schedule is None:
-        return
-    if not hasattr(schedule, "gammas"):
-        raise InvalidInputError(
-            f"schedule must yield gammas, such as Anneal(beta_min=0.1), got {schedule!r}; for one, give gamma"
-        )
-    if gamma != 1.0:
-        raise InvalidInputError(
-            f"gamma and schedule must not both be given, got gamma {gamma}; put it into the schedule"
-        )
-    gammas = list(schedule.gammas())
-    if not gammas:
-        raise InvalidInputError("schedule must yield at least one gamma, got none")
-    for value in gammas:
-        check_gamma(value)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
-
-import numpy as np
 
 from spectrem.constraints.compile import flatten
 from spectrem.constraints.constraint import Constraint, LinearConstraint, MaxOver
+from spectrem.estimators.settings_checks import check_amount, check_number, check_schedule
 from spectrem.estimators.tagger_tables import TABLES, table_priors
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning.schedule import check_gamma
@@ -27,16 +26,16 @@ def check_settings(tagger: Any) -> None:
         raise InvalidInputError(f"order must be 1 or 2, got {tagger.order!r}; 1 is a bigram tagger, 2 a trigram tagger")
     for name, least in (_AT_LEAST | _OR_NONE).items():
         _check_count(name, getattr(tagger, name), least, optional=name in _OR_NONE)
-    _check_number("gamma", tagger.gamma)
+    check_number("gamma", tagger.gamma)
     check_gamma(tagger.gamma)
-    _check_schedule(tagger)
-    _check_amount("tol", tagger.tol)
+    check_schedule(tagger.schedule, tagger.gamma)
+    check_amount("tol", tagger.tol)
     _check_amounts("smoothing", tagger.smoothing)
     if tagger.init_smoothing is not None:
         _check_amounts("init_smoothing", tagger.init_smoothing)
         _check_positive("init_smoothing", tagger.init_smoothing)
     if tagger.perturbation is not None:
-        _check_amount("perturbation", tagger.perturbation)
+        check_amount("perturbation", tagger.perturbation)
     _check_prior(tagger.prior)
     table_priors(tagger.prior, tagger.smoothing)
     _check_collections(tagger)
@@ -62,25 +61,14 @@ def _check_count(name: str, value: Any, least: int, *, optional: bool) -> None:
         raise InvalidInputError(f"{name} must be at least {least}, got {value}")
 
 
-def _check_number(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise InvalidInputError(f"{name} must be a number, got {value!r}")
-
-
-def _check_amount(name: str, value: Any) -> None:
-    _check_number(name, value)
-    if not 0 <= value < np.inf:
-        raise InvalidInputError(f"{name} must be finite and at least 0, got {value}")
-
-
 def _check_amounts(name: str, value: Any) -> None:
     if not isinstance(value, Mapping):
-        _check_amount(name, value)
+        check_amount(name, value)
         return
     for table, amount in value.items():
         if table not in TABLES:
             raise InvalidInputError(f"{name} must name tables among {', '.join(TABLES)}, got {table!r}")
-        _check_amount(f"{name}[{table!r}]", amount)
+        check_amount(f"{name}[{table!r}]", amount)
 
 
 def _check_positive(name: str, value: Any) -> None:
@@ -89,25 +77,6 @@ def _check_positive(name: str, value: Any) -> None:
         raise InvalidInputError(
             f"{name} must be positive for every table, got {value!r}; what the counts lack would be impossible"
         )
-
-
-def _check_schedule(tagger: Any) -> None:
-    if tagger.schedule is None:
-        return
-    if not hasattr(tagger.schedule, "gammas"):
-        raise InvalidInputError(
-            f"schedule must yield gammas, such as Anneal(beta_min=0.1), got {tagger.schedule!r}; for one, give gamma"
-        )
-    if tagger.gamma != 1.0:
-        raise InvalidInputError(
-            f"gamma and schedule must not both be given, got gamma {tagger.gamma}; put it into the schedule, as in "
-            "Anneal(beta_min, 1 / gamma)"
-        )
-    gammas = list(tagger.schedule.gammas())
-    if not gammas:
-        raise InvalidInputError("schedule must yield at least one gamma, got none")
-    for gamma in gammas:
-        check_gamma(gamma)
 
 
 def _check_prior(prior: Any) -> None:

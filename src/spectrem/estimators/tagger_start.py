@@ -77,8 +77,7 @@ class Start:
                 return uniform(self.model, perturbation=noise, rng=rng)
             if init == "random":
                 return random_counts(self.model, rng, spread=noise)
-            start = posterior_uniform(self.model, self.shards, executor=executor)
-            return self._perturbed(start, noise, rng) if noise > 0 else start
+            return posterior_uniform(self.model, self.shards, perturbation=noise, rng=rng, executor=executor)
         smoothing = table_smoothing(_ADDED[init] if self.smoothing is None else self.smoothing)
         if init == "unambiguous":
             return unambiguous(self.model, self.shards, smoothing=smoothing)
@@ -100,14 +99,6 @@ class Start:
     def _continues(self, tagger: Any) -> bool:
         restricted = any(getattr(self.model.restrictions, name) is not None for name in FIXABLE)
         return not restricted and tagger.coding_.vocabulary.words == self.coding.vocabulary.words
-
-    def _perturbed(self, params: HMMParameters, spread: float, rng: np.random.Generator) -> HMMParameters:
-        def noise(table: NDArray[np.float64]) -> NDArray[np.float64]:
-            return table * (1.0 + spread * rng.random(table.shape))
-
-        second = None if params.second is None else noise(params.second)
-        noisy = HMMParameters(noise(params.initial), noise(params.transition), second, noise(params.emission))
-        return self.model.restrict(noisy)
 
 
 def given_parameters(params: HMMParameters, coding: Coding) -> HMMParameters:

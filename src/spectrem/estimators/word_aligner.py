@@ -19,7 +19,7 @@ from spectrem.estimators.aligner_input import Known, Lines, as_bitext, as_weight
 from spectrem.estimators.aligner_settings import check_settings
 from spectrem.estimators.decode import Decode, LinkPosteriors, concatenate_links, links_above, viterbi_links
 from spectrem.exceptions import NotFittedError
-from spectrem.execution import Executor, Serial, Threads
+from spectrem.execution import executor_for
 from spectrem.inference import FixedStep, project
 from spectrem.learning import Anneal, Constant, ProjectedEStep, Record, Schedule, Stopping, run_em
 from spectrem.metrics import alignment_scores
@@ -232,7 +232,7 @@ class WordAligner(BaseEstimator):
     def iter_predict(self, source: Bitext | Lines, target: Lines | None = None) -> Iterator[Links]:
         """The links of `predict`, some hundreds of sentence pairs at a time and in order."""
         shards = self._shards(source, target)
-        return self._executor().map(self._decode, shards)
+        return executor_for(self.n_threads).map(self._decode, shards)
 
     def predict_proba(self, source: Bitext | Lines, target: Lines | None = None) -> LinkPosteriors:
         """Posterior probabilities of all links, projected onto the constraints if ``project``."""
@@ -247,7 +247,7 @@ class WordAligner(BaseEstimator):
     def iter_predict_proba(self, source: Bitext | Lines, target: Lines | None = None) -> Iterator[LinkPosteriors]:
         """The posteriors of `predict_proba`, some hundreds of sentence pairs at a time and in order."""
         shards = self._shards(source, target)
-        return self._executor().map(partial(self._matrices, self.gamma_), shards)
+        return executor_for(self.n_threads).map(partial(self._matrices, self.gamma_), shards)
 
     def score(self, source: Bitext | Lines, target: Lines | None, gold: Links) -> float:
         """1 - alignment error rate ([OchNey2003]) against gold links."""
@@ -334,7 +334,7 @@ class WordAligner(BaseEstimator):
             params,
             schedule=schedule,
             stopping=Stopping(iterations),
-            executor=self._executor(),
+            executor=executor_for(self.n_threads),
             on_iteration=self.on_iteration,
         )
         self.history_ += result.history
@@ -392,7 +392,3 @@ class WordAligner(BaseEstimator):
             for mass in self._posteriors(shard, gamma)
         )
         return LinkPosteriors(sources, targets, forward, backward)
-
-    def _executor(self) -> Executor:
-        n_threads = self.n_threads or os.cpu_count() or 1
-        return Threads(n_threads) if n_threads > 1 else Serial()

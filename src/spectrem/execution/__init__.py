@@ -2,6 +2,6 @@
 
 from spectrem.execution.executor import Executor
 from spectrem.execution.serial import Serial
-from spectrem.execution.threads import Threads
+from spectrem.execution.threads import Threads, executor_for
 
-__all__ = ["Executor", "Serial", "Threads"]
+__all__ = ["Executor", "Serial", "Threads", "executor_for"]

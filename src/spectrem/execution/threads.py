@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -9,6 +10,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from spectrem.exceptions import InvalidInputError
+from spectrem.execution.executor import Executor
+from spectrem.execution.serial import Serial
 
 Shard = TypeVar("Shard")
 Result = TypeVar("Result")
@@ -57,3 +60,9 @@ class Threads:
             finally:
                 for future in waiting:
                     future.cancel()
+
+
+def executor_for(n_threads: int | None) -> Executor:
+    """Threads, or a serial run where one is enough; None is one thread per processor."""
+    n = n_threads or os.cpu_count() or 1
+    return Threads(n) if n > 1 else Serial()

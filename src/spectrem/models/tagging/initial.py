@@ -48,12 +48,7 @@ def uniform(model: HMMModel, *, perturbation: float = 0.0, rng: np.random.Genera
     >>> uniform(model).emission.tolist()  # state 0 emits both words, state 1 word 1 alone
     [0.5, 0.5, 1.0]
     """
-    if not 0 <= perturbation < np.inf:
-        raise InvalidInputError(f"perturbation must be finite and at least 0, got {perturbation}; 0 is exactly uniform")
-    if perturbation > 0 and rng is None:
-        raise InvalidInputError(
-            f"rng must be a generator where perturbation is {perturbation}; pass np.random.default_rng(seed)"
-        )
+    _check_perturbation(perturbation, rng)
     counts = _ones(model)
     return model.normalise(counts if rng is None else _noisy(counts, perturbation, rng), DirichletPrior(0.0))
 
@@ -93,7 +88,12 @@ def random_counts(model: HMMModel, rng: np.random.Generator, *, spread: float = 
 
 
 def posterior_uniform(
-    model: HMMModel, shards: Sequence[TagShard], *, executor: Executor | None = None
+    model: HMMModel,
+    shards: Sequence[TagShard],
+    *,
+    perturbation: float = 0.0,
+    rng: np.random.Generator | None = None,
+    executor: Executor | None = None,
 ) -> HMMParameters:
     """The M-step of posteriors that are uniform over every token's states, independently of its neighbours.
 
@@ -104,12 +104,19 @@ def posterior_uniform(
     ----------
     model : HMMModel
     shards : sequence of TagShard
+    perturbation, rng
+        As in `uniform`.
     executor : Executor, optional
         By default serial.
 
     Returns
     -------
     HMMParameters
+
+    Raises
+    ------
+    InvalidInputError
+        As `uniform`.
 
     Examples
     --------
@@ -119,8 +126,10 @@ def posterior_uniform(
     >>> start.transition.tolist(), start.emission.round(3).tolist()
     ([[0.5, 0.5], [0.5, 0.5]], [0.667, 0.333, 1.0])
     """
+    _check_perturbation(perturbation, rng)
     # Where all scores are 0 the posterior is uniform over sequences, a product over the tokens.
-    return model.normalise(_expected(model, _ones(model), shards, executor or Serial()))
+    start = model.normalise(_expected(model, _ones(model), shards, executor or Serial()))
+    return start if rng is None or perturbation == 0 else model.restrict(_noisy(start, perturbation, rng))
 
 
 def unambiguous(
@@ -207,6 +216,15 @@ def supervised(
             "another start"
         )
     return _smoothed(model, _expected(model, _ones(model), known, Serial()), smoothing)
+
+
+def _check_perturbation(perturbation: float, rng: np.random.Generator | None) -> None:
+    if not 0 <= perturbation < np.inf:
+        raise InvalidInputError(f"perturbation must be finite and at least 0, got {perturbation}; 0 is exactly uniform")
+    if perturbation > 0 and rng is None:
+        raise InvalidInputError(
+            f"rng must be a generator where perturbation is {perturbation}; pass np.random.default_rng(seed)"
+        )
 
 
 def _smoothed(model: HMMModel, counts: HMMCounts, smoothing: float | Mapping[str, float]) -> HMMParameters:

@@ -1,0 +1,54 @@
+"""Rules that parameters of several estimators obey, and the error of those that are not fitted."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import NotFittedError as SklearnNotFittedError
+
+from spectrem.exceptions import InvalidInputError, NotFittedError
+from spectrem.learning.schedule import check_gamma
+
+
+def check_number(name: str, value: Any) -> None:
+    """A number, and no truth value."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InvalidInputError(f"{name} must be a number, got {value!r}")
+
+
+def check_amount(name: str, value: Any) -> None:
+    """A finite number of at least 0."""
+    check_number(name, value)
+    if not 0 <= value < np.inf:
+        raise InvalidInputError(f"{name} must be finite and at least 0, got {value}")
+
+
+def check_schedule(schedule: Any, gamma: float) -> None:
+    """None, or something that yields gammas, and then no other ``gamma`` beside it."""
+    if schedule is None:
+        return
+    if not hasattr(schedule, "gammas"):
+        raise InvalidInputError(
+            f"schedule must yield gammas, such as Anneal(beta_min=0.1), got {schedule!r}; for one, give gamma"
+        )
+    if gamma != 1.0:
+        raise InvalidInputError(
+            f"gamma and schedule must not both be given, got gamma {gamma}; put it into the schedule, as in "
+            "Anneal(beta_min, 1 / gamma)"
+        )
+    gammas = list(schedule.gammas())
+    if not gammas:
+        raise InvalidInputError("schedule must yield at least one gamma, got none")
+    for value in gammas:
+        check_gamma(value)
+
+
+def not_fitted(estimator: Any) -> Exception:
+    """An error that is caught both as Spectrem's and as scikit-learn's NotFittedError."""
+    return _NotFittedError(f"this {type(estimator).__name__} is not fitted yet; call fit")
+
+
+class _NotFittedError(NotFittedError, SklearnNotFittedError):
+    pass

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from spectrem.constraints import E, agreement, fertility, linear, max_over, part
     from spectrem.estimators import GaussianMixture, HMMTagger, SelfTrainer, WordAligner
     from spectrem.learning import run_em
-    from spectrem.tables import project
+    from spectrem.tables import Lattice, project
 
 __version__ = "0.1.0"
 
@@ -22,6 +22,7 @@ _HOMES = {
     "E": "constraints",
     "GaussianMixture": "estimators",
     "HMMTagger": "estimators",
+    "Lattice": "tables",
     "SelfTrainer": "estimators",
     "WordAligner": "estimators",
     "agreement": "constraints",
@@ -37,6 +38,7 @@ __all__ = [
     "E",
     "GaussianMixture",
     "HMMTagger",
+    "Lattice",
     "SelfTrainer",
     "WordAligner",
     "agreement",

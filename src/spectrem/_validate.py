@@ -127,6 +127,27 @@ def as_weights(weights: ArrayLike | None, n_instances: int) -> NDArray[np.float6
     return array
 
 
+def as_sample_weight(weights: ArrayLike | None, n_rows: int, unit: str) -> NDArray[np.float64] | None:
+    """A user's weights, shape (n_rows,), one per ``unit`` ("row of X"), finite and >= 0; None stays None."""
+    if weights is None:
+        return None
+    try:
+        array = np.asarray(weights, np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInputError(f"sample_weight must hold numbers, one per {unit}; leave it out for ones") from None
+    if array.shape != (n_rows,):
+        raise InvalidInputError(
+            f"sample_weight must have shape ({n_rows},), one per {unit}, got {array.shape}; leave it out for ones"
+        )
+    bad = ~((array >= 0) & (array < np.inf))
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise InvalidInputError(
+            f"sample_weight must be finite and at least 0, got {array[at]} in row {at}; 0 leaves a row out"
+        )
+    return array
+
+
 def as_names(names: Sequence[str], name: str) -> tuple[str, str]:
     """Two different, non-empty strings."""
     both = tuple(names) if not isinstance(names, str) else (names,)

@@ -64,5 +64,6 @@ def test_pairs_that_are_none():
         "must link: pairs must name rows from 0 to 1, got 5; count rows of X from 0"
     )
     assert error_of(lambda: cannot_link([[0, 1]]).rows(Categorical([2, 3]))) == (
-        "cannot link must be used on rows with the same labels each, got Categorical; use it with GaussianMixture"
+        "cannot link must be used on rows with the same labels each, got rows of different length or "
+        "sequences; use it with GaussianMixture or on a table of shape (n_rows, n_labels)"
     )

@@ -329,6 +329,17 @@ def test_counts_over_the_corpus_take_instances_by_weight(make_tagging):
     assert [rows.inside.bounds.tolist() for rows in compiled.shards] == [[-3], []]
 
 
+def test_weights_count_instances_as_if_repeated(make_tagging):
+    batch, repeated = make_tagging((3, 2)), make_tagging((3, 3, 2))
+    constraints = [E[VERB] >= 0.1 * E.count(..., each="occurrence"), (E[VERB] >= E.count(VERB)).per("sentence")]
+    weighted = compile_constraints(constraints, batch, weights=np.array([2.0, 1.0]))
+    copies = compile_constraints(constraints, repeated)
+    assert weighted.bounds[[0, 1, 1]].tolist() == pytest.approx(copies.bounds.tolist())
+    plain = compile_constraints(constraints, batch)
+    np.testing.assert_array_equal(weighted.matrix.toarray(), plain.matrix.toarray())
+    assert plain.bounds[0] != weighted.bounds[0]
+
+
 def test_lists_inside_lists(sentences):
     nested = [[E[VERB] <= 1, (E[...] <= 9).per("sentence")], (E[VERB] >= 0.5,)]
     assert len(compile_constraints(nested, sentences).blocks) == 3

@@ -22,7 +22,8 @@ ERRORS = [
     ("- expect: {tag: VERB}\n  at_lest: 1", 2, "[0].at_lest", "an entry with 'expect' has no field 'at_lest'; "
      "did you mean 'at_least'? its fields are expect, at_least, at_most, equals, between, of, per, slack, name"),
     ("- agreement\n- {}", 2, "[1]", "an entry starts with one of expect, tags, tag_proportions, sparsity, "
-     "dictionary_in_expectation, fertility, agreement; found a mapping with no fields"),
+     "dictionary_in_expectation, fertility, agreement, label_proportions, cluster_size, at_least_one_per, must_link, "
+     "cannot_link; found a mapping with no fields"),
     ("- expect: {tag: VERB}", 1, "[0]", "give one of at_least, at_most, equals, between, or at_least and at_most "
      "together; found none"),
     ("- expect: {tag: VERB}\n  at_least: many", 2, "[0].at_least", "expected a number, a percentage such as 30% with "
@@ -49,6 +50,22 @@ ERRORS = [
     ("- {tags: VERB, at_least: 0}", 1, "[0]", "at_least: n must be positive, got 0; at_least(0, ...) holds anyway"),
     ("\n- tag_proportions: {VERB: [0.2, 0.1]}", 2, "[0].tag_proportions", "tag_proportions: the share of 'VERB' must "
      "be in [0, 1], or a pair low <= high in it; got (0.2, 0.1)"),
+    ("- label_proportions: {0: 0.5, 1: [0.6, 1]}", 1, "[0].label_proportions", "label_proportions: the lowest shares "
+     "add up to 1.1, more than 1; lower some"),
+    ("- label_proportions: [50%, 40%]", 1, "[0].label_proportions", "label_proportions: the shares of all labels "
+     "add up to 0.9, less than 1; raise some, or write {label: share} for a few labels only"),
+    ("- label_proportions: {0: [0.1]}", 1, "[0].label_proportions.0", "expected a share or [low, high], found a list "
+     "of 1"),
+    ("- agreement\n- cluster_size: {min: 3, max: 2}", 2, "[1]", "cluster_size needs 0 <= min <= max, got min=3 and "
+     "max=2; change either"),
+    ("- cluster_size: 3", 1, "[0].cluster_size", None),
+    ("- {cluster_size: {minimum: 3}}", 1, "[0].cluster_size.minimum", "cluster_size has no field 'minimum'; did "
+     "you mean 'min'? its fields are min, max"),
+    ("- {at_least_one_per: bag, label: [0]}", 1, "[0].label", None),
+    ("- must_link: [[0, 1], [2]]", 1, "[0].must_link[1]", "expected a pair of rows, as in [0, 3], found [2]"),
+    ("- must_link: [[0, 1.5]]", 1, "[0].must_link[0]", "expected a pair of rows, as in [0, 3], found [0, 1.5]"),
+    ("- cannot_link: [[4, 4]]", 1, "[0]", "cannot_link: pairs must link two rows, got row 4 with itself; drop it"),
+    ("- {cannot_link: [[4, 5]], slack: {penalty: 1}}", 1, "[0].slack", None),
     ("- dictionary_in_expectation: {run: [VERB]}", 1, "[0]", "the field strength is missing"),
     ("- expect: {any: [{tag: A}], tag: B}\n  at_most: 1", 1, "[0].expect.any", "'any' stands alone in its braces, "
      "found a mapping with any, tag; join conditions by all: [...], and write a column of that name as {column: any}"),

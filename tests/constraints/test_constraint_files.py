@@ -13,11 +13,16 @@ from spectrem.constraints import (
     E,
     agreement,
     at_least,
+    at_least_one_per,
     at_most,
+    cannot_link,
+    cluster_size,
     compile_constraints,
     dictionary_in_expectation,
     fertility,
+    label_proportions,
     max_over,
+    must_link,
     part,
     sparsity,
     tag_proportions,
@@ -181,6 +186,25 @@ SHORTCUTS = [
         "- {tag_proportions: {DET: 0.1}, slack: {bound: 5, norm: l1}}",
         [c.slack(bound=5, norm="l1") for c in tag_proportions({"DET": 0.1})],
     ),
+    (
+        "- label_proportions: {spam: [10%, 0.2], ham: 0.7}",
+        label_proportions({"spam": (0.1, 0.2), "ham": 0.7}),
+    ),
+    ("- label_proportions: {0: 0.5, 2: 10%}", label_proportions({0: 0.5, 2: 0.1})),
+    ("- label_proportions: [[0, 0.5], [1, 0.5]]", label_proportions({0: 0.5, 1: 0.5})),
+    ("- label_proportions: [20%, 30%, 50%]", label_proportions([0.2, 0.3, 0.5])),
+    (
+        "- {label_proportions: {VERB: 0.1}, of: occurrence, slack: {penalty: 5, norm: l1}}",
+        [c.slack(penalty=5, norm="l1") for c in label_proportions({"VERB": 0.1}, of="occurrence")],
+    ),
+    ("- cluster_size: {min: 3, max: 5}", [cluster_size(3, 5)]),
+    (
+        "- {cluster_size: {max: 5}, name: few, slack: {bound: 1}}",
+        [cluster_size(max=5).slack(bound=1, norm="l2").named("few")],
+    ),
+    ("- {at_least_one_per: bag, label: 0}", [at_least_one_per("bag", 0)]),
+    ("- at_least_one_per: image", [at_least_one_per("image")]),
+    ("- {at_least_one_per: document, label: title, name: t}", [at_least_one_per("document", "title").named("t")]),
     ("- sparsity: 32", [sparsity(32)]),
     ("- {sparsity: 32, min_count: 1}", [sparsity(32, min_count=1)]),
     (
@@ -200,6 +224,16 @@ def test_shortcuts_are_those_of_the_library(text, made):
     assert read(text) == list(made)
     for format in FORMATS:
         assert read(written(made, format), format) == list(made)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_links(format):
+    links = [must_link([[0, 3], [1, 2]]), cannot_link([[4, 5]]), must_link([])]
+    again = read(written(links, format), format)
+    assert [own.pairs.tolist() for own in again] == [own.pairs.tolist() for own in links]
+    assert [own.together for own in again] == [True, False, True]
+    if format == "yaml":
+        assert written(links[:2], format) == "- must_link: [[0, 3], [1, 2]]\n- cannot_link: [[4, 5]]\n"
 
 
 GENERAL = [
@@ -339,10 +373,12 @@ def test_the_document_says_what_each_example_means():
     rows = re.findall(r"^\| `(\{.*\}|- .*|agreement|fertility)` \| `(.*)` \|$", DOCUMENT.read_text("utf-8"), re.M)
     assert len(rows) >= 15
     names = {n: globals()[n] for n in ("E", "part", "max_over", "at_least", "at_most", "tag_proportions", "sparsity",
-             "dictionary_in_expectation", "fertility", "agreement")}  # fmt: skip
+             "dictionary_in_expectation", "fertility", "agreement", "label_proportions", "cluster_size", "must_link",
+             "at_least_one_per", "cannot_link")}  # fmt: skip
     for entry, python in rows:
         made = eval(python.replace("\\|", "|"), names)
-        assert read("- " + entry.replace("\\|", "|")) == (list(made) if isinstance(made, tuple) else [made]), entry
+        wanted = list(made) if isinstance(made, tuple) else [made]
+        assert list(map(repr, read("- " + entry.replace("\\|", "|")))) == list(map(repr, wanted)), entry
 
 
 def test_json_and_yaml_of_the_document_are_the_same():

@@ -59,7 +59,7 @@ def test_rows_that_conflict_are_both_named(gamma, scope):
     if gamma != -np.inf:
         assert project(structure, scores, feasible, gamma).violation < 1e-6
     rows = rows_of([[0, 0, 0, 1, 1, 0], [0, 0, 0, -1, -1, 0]], [0.3, -0.8], instance, *rows.blocks)
-    with pytest.raises(InfeasibleConstraintError, match=r"'few': no feasible q in .*conflicts with 'many' in"):
+    with pytest.raises(InfeasibleConstraintError, match=r"'few': no feasible q .*conflicts with 'many' "):
         project(structure, scores, rows, gamma)
 
 
@@ -71,7 +71,9 @@ def test_barely_infeasible_is_proven_and_barely_feasible_is_solved(solver):
         return rows_of([[1, 1, 0], [-1, -1, 0]], [0.4, -low], [0, 0], block("a", 0, 1), block("b", 1, 2))
 
     assert project(structure, scores, rows(0.4), solver=solver).violation < 1e-6
-    with pytest.raises(InfeasibleConstraintError, match="'a': no feasible q in instance 0; it conflicts with 'b'"):
+    with pytest.raises(
+        InfeasibleConstraintError, match=r"'a': no feasible q in instance 0 \(.*\); it conflicts with 'b'"
+    ):
         project(structure, scores, rows(0.401), solver=solver)
 
 

@@ -194,3 +194,18 @@ def test_the_whole_pass_equals_the_structures_own():
     values, marginals = dual.smoothed_max(x)
     np.testing.assert_allclose(value, dual.per_problem(values, x))
     np.testing.assert_allclose(gradient, rows.bounds - rows.matrix @ marginals.unary, atol=1e-12)
+
+
+def test_bounds_of_many_labels_take_few_passes():
+    rng = np.random.default_rng(0)
+    n, k = 400, 20
+    joint = rng.normal(size=(n, k)) * 3 + np.linspace(0, 2, k)
+    structure, counts = Categorical(np.full(n, k)), np.tile(np.eye(k), n)
+    matrix, bounds = np.concatenate([counts, -counts]), np.repeat([n / k * 1.5, -n / k / 1.5], k)
+    block = Block("sizes", 0, 2 * k, False, "corpus", None, np.zeros(2 * k, int), {})
+    rows = Rows(sp.csr_array(matrix), bounds, np.full(2 * k, -1), (block,))
+    result = project(structure, Parts(joint.ravel()), rows, solver=Newton(tol=1e-10))
+    assert result.violation <= 1e-7
+    assert 3 < (result.multipliers > 0).sum() < 15
+    assert result.primal_value == pytest.approx(result.dual_value, abs=1e-6)
+    assert result.n_evaluations <= 20

@@ -86,7 +86,7 @@ def test_gamma_minus_infinity_is_the_best_feasible_choice(slack, scope, equality
         return
     best = best_integer(structure, scores, rows)
     if best == -np.inf:
-        with pytest.raises(InfeasibleConstraintError, match="'test rows': no feasible q in"):
+        with pytest.raises(InfeasibleConstraintError, match="'test rows': no feasible q"):
             project(structure, scores, rows, -np.inf)
         return
     result = project(structure, scores, rows, -np.inf)
@@ -196,7 +196,7 @@ def test_weights_multiply_factor_counts(gamma):
     together = project(structure, scores, rows, gamma, weights=weights)
     expected = sum(w * p.marginals.factors[0] for w, p in zip(weights, parts, strict=True))
     np.testing.assert_allclose(together.marginals.factors[0], expected, atol=1e-7)
-    assert together.dual_value == pytest.approx(parts[0].dual_value)
+    assert together.dual_value == pytest.approx(3 * parts[1].dual_value + parts[2].dual_value)
 
 
 @every_slack

@@ -5,7 +5,7 @@ import pytest
 from toy_models import Tagger, join, random_params, random_shards
 
 from spectrem.constraints import E, compile_constraints, part
-from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
+from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
 from spectrem.execution import Serial, Threads
 from spectrem.inference import FixedStep, project
 from spectrem.learning import Constant, ProjectedEStep, Stopping, run_em
@@ -201,11 +201,33 @@ def test_corpus_rows_that_cannot_hold_are_an_error():
         run(params, shards, [ONE >= bounds[1]], iterations=1)  # noqa: SIM300
 
 
-def test_corpus_rows_that_clash_with_instance_rows_are_not_passed_over():
+@pytest.mark.parametrize("gamma", [0.3, 1.0])
+@pytest.mark.parametrize("n_shards", [1, 3])
+@pytest.mark.filterwarnings("ignore::spectrem.exceptions.ConvergenceWarning")
+def test_corpus_rows_that_clash_with_instance_rows_are_found(n_shards, gamma):
+    params, shards = problem(1, n_shards=n_shards)
+    n = float(sum(shard.weights.sum() for shard in shards))
+    low, high = 0.7 * n, 0.9 * n
+    most, least = (E[part("tag") == 1] <= low).named("most"), (ONE >= 0.8).per("sentence").named("least")
+    with pytest.raises(
+        InfeasibleConstraintError, match=r"'most': no feasible q over the corpus; the price of row 0 gr"
+    ):
+        run(params, shards, [least, most], gamma=gamma, iterations=1)
+    # what slack allows is no conflict
+    run(params, shards, [least.slack(bound=0.2), most], gamma=gamma, iterations=1)
+    result, _ = run(params, shards, [least, (E[part("tag") == 1] <= high).named("most")], gamma=gamma, iterations=1)
+    assert result.history[0].violation < 1e-6
+
+
+@pytest.mark.parametrize("names", [("few", "many"), ("many", "few")])
+def test_corpus_rows_that_clash_are_named(names):
     params, shards = problem(1)
-    with pytest.warns(ConvergenceWarning) as caught:
-        run(params, shards, [(ONE >= 0.8).per("sentence"), ONE <= 4.0], iterations=1)
-    assert any("constraints over the corpus are not solved" in str(warning.message) for warning in caught)
+    rules = {"few": ONE <= 3, "many": ONE >= 3.5}
+    idle = (E[part("tag") == 0] <= 1000).named("idle")
+    with pytest.raises(
+        InfeasibleConstraintError, match=r"'(few|many)': .* corpus; it conflicts with '(few|many)'; the"
+    ):
+        run(params, shards, [idle, *(rules[name].named(name) for name in names)], iterations=1)
 
 
 def test_gamma_zero_and_minus_infinity_use_best_structures():

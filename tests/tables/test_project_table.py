@@ -410,3 +410,8 @@ def test_running_out_of_iterations_warns():
         table = project(p, (E[...] <= 0.1).per("label").slack(penalty=40, norm="l2"), max_iter=2)
     assert [w.category for w in caught] == [ConvergenceWarning]
     assert table.status == Status.MAX_ITERATIONS
+
+
+def test_constraints_may_come_from_a_generator():
+    table = project([[0.9, 0.1], [0.8, 0.2]], (rule for rule in [E[part("label") == 1] >= 1]))
+    assert table.proba[:, 1].sum() == pytest.approx(1)

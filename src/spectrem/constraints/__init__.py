@@ -7,9 +7,10 @@ from spectrem.constraints.constraint import Constraint, CustomConstraint, Linear
 from spectrem.constraints.expectation import E, Expectation
 from spectrem.constraints.file_nodes import ConstraintFileError
 from spectrem.constraints.files import read_constraints, write_constraints
+from spectrem.constraints.proportions import label_proportions, tag_proportions
 from spectrem.constraints.rows import Block, CorpusRows, Norm, Rows, ShardRows, Slack
 from spectrem.constraints.shortcuts import agreement, fertility
-from spectrem.constraints.tags import at_least, at_most, dictionary_in_expectation, sparsity, tag_proportions
+from spectrem.constraints.tags import at_least, at_most, dictionary_in_expectation, sparsity
 from spectrem.constraints.text import row_text
 from spectrem.constraints.values import check_values
 
@@ -40,6 +41,7 @@ __all__ = [
     "compile_shards",
     "dictionary_in_expectation",
     "fertility",
+    "label_proportions",
     "linear",
     "max_over",
     "must_link",

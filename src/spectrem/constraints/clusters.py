@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem.constraints.columns import part
+from spectrem.constraints.columns import Scalar, part
 from spectrem.constraints.constraint import Constraint, LinearConstraint, linear
 from spectrem.constraints.expectation import E
 from spectrem.exceptions import InvalidInputError
-from spectrem.structures.categorical import Categorical
 from spectrem.structures.structure import Structure
 
 
@@ -42,21 +41,23 @@ class Links:
         InvalidInputError
             If the structure is no Categorical with the same labels everywhere, or has fewer rows than the pairs name.
         """
-        if not isinstance(structure, Categorical) or len(np.unique(structure.sizes)) > 1:
+        n = structure.n_instances
+        k = structure.n_unary // max(n, 1)
+        if not np.array_equal(structure.instance, np.repeat(np.arange(n), k)) or "token" in structure.columns:
             raise InvalidInputError(
-                f"{self.name} must be used on rows with the same labels each, got {type(structure).__name__}; use it "
-                "with GaussianMixture"
+                f"{self.name} must be used on rows with the same labels each, got rows of different length or "
+                "sequences; use it with GaussianMixture or on a table of shape (n_rows, n_labels)"
             )
-        k = int(structure.sizes[0]) if structure.n_instances else 0
-        self.check(structure.n_instances)
+        self.check(n)
         parts = self.pairs[:, :, None] * k + np.arange(k)  # (pair, side, label)
         columns = np.swapaxes(parts, 1, 2).ravel()
         values = np.tile([1.0, -1.0 if self.together else 1.0], len(columns) // 2)
         starts = np.arange(0, len(columns) + 1, 2)
         matrix = sp.csr_array((values, columns, starts), shape=(len(columns) // 2, structure.n_unary))
-        if self.together:
-            return linear(matrix, 0.0, "==", name=self.name)
-        return linear(matrix, 1.0, "<=", name=self.name)
+        rule = linear(matrix, 0.0, "==", name=self.name) if self.together else linear(matrix, 1.0, name=self.name)
+        first, second = np.repeat(self.pairs, k, axis=0).T
+        label = np.tile(np.asarray(structure.columns["label"])[:k], len(self.pairs))
+        return replace(rule, keys={"row": first, "other row": second, "label": label}, weighted=False)
 
     def check(self, n_rows: int) -> None:
         """Raise `InvalidInputError` if a pair names a row that there is not."""
@@ -91,7 +92,11 @@ def must_link(pairs: ArrayLike) -> Links:
 
 
 def cannot_link(pairs: ArrayLike) -> Links:
-    """Rows of each pair expect no cluster together more than once, ``E[z_ij + z_i'j] <= 1``.
+    """Rows of each pair expect no cluster together more than once, ``E[z_ij + z_i'j] <= 1`` ([Graca2007] §3).
+
+    That holds in expectation, and is weaker than rows that are apart: posteriors of a half for the same two clusters
+    meet it. So do more rows than there are clusters, all of them apart from each other: three rows and two clusters at
+    a half each. Rows of which the model is certain are apart.
 
     Use when it is known of some rows that they belong apart.
 
@@ -146,23 +151,27 @@ def cluster_size(min: float = 0, max: float | None = None) -> Constraint:
     return bounded.per("label").named("cluster size")
 
 
-def at_least_one_per(group: str, label: int) -> Constraint:
-    """In every group, at least one row is expected to belong to the cluster.
+def at_least_one_per(group: str, label: Scalar | None = None) -> Constraint:
+    """In every group, at least one row is expected to belong to the cluster, or to each ([Graca2007] §3).
 
-    Use when groups (documents, bags of instances) are known to hold such a row.
+    Use when groups (documents, images, bags of instances) are known to hold such rows.
 
     Parameters
     ----------
     group : str
-        A column given to `fit`.
-    label : int
-        The cluster, from 0.
+        A column given with the data.
+    label : int, or a label of a table, optional
+        Clusters count from 0. Without it, all clusters.
 
     Examples
     --------
     >>> at_least_one_per("bag", 0)
     (E[part("label") == 0] >= 1).per("bag").named("at least one 0 per bag")
+    >>> at_least_one_per("image")
+    (E[...] >= 1).per("image", "label").named("at least one of each per image")
     """
+    if label is None:
+        return (E[...] >= 1).per(group, "label").named(f"at least one of each per {group}")
     return (E[part("label") == label] >= 1).per(group).named(f"at least one {label} per {group}")
 
 

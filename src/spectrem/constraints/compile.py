@@ -33,6 +33,7 @@ def compile_constraints(
     constraints: Constraints,
     structure: Structure,
     extra_columns: ExtraColumns | None = None,
+    weights: NDArray[np.float64] | None = None,
 ) -> Rows:
     """Compile constraints over one batch.
 
@@ -44,6 +45,9 @@ def compile_constraints(
     extra_columns : mapping of name -> array, optional
         A user's columns: one value per part, per instance or per occurrence (token). One with the name of a column of
         the structure takes its place.
+    weights : ndarray of shape (n_instances,), optional
+        How often an instance counts in ``E.count`` over several instances. What they count in expectations over several
+        instances is up to `spectrem.inference.project`, given the same weights.
 
     Returns
     -------
@@ -68,13 +72,15 @@ def compile_constraints(
     >>> rows.bounds
     array([-0.5, -0.5])
     """
-    return compile_corpus(constraints, [structure], None if extra_columns is None else [extra_columns])[0]
+    extras = None if extra_columns is None else [extra_columns]
+    return compile_corpus(constraints, [structure], extras, None if weights is None else [weights])[0]
 
 
 def compile_corpus(
     constraints: Constraints,
     structures: Sequence[Structure],
     extra_columns: Sequence[ExtraColumns | None] | None = None,
+    weights: Sequence[NDArray[np.float64]] | None = None,
 ) -> list[Rows]:
     """Compile constraints over a corpus cut into shards.
 
@@ -90,6 +96,8 @@ def compile_corpus(
         One per shard, at least one.
     extra_columns : sequence of mappings, optional
         One per shard.
+    weights : sequence of ndarrays of shape (n_instances,), optional
+        One per shard: how often an instance counts in ``E.count`` over the corpus.
 
     Returns
     -------
@@ -110,7 +118,7 @@ def compile_corpus(
     >>> [rows.matrix.shape for rows in shards]
     [(1, 4), (1, 3)]
     """
-    blocks = _compile(constraints, structures, extra_columns, None)
+    blocks = _compile(constraints, structures, extra_columns, weights)
     stacked = []
     for shard, structure in enumerate(structures):
         own, matrices = [], []
@@ -260,6 +268,7 @@ def _blocks(blocks: Sequence[BlockRows]) -> tuple[Block, ...]:
             block.slack,
             block.slack_group,
             block.keys,
+            block.weighted,
         )
         for block, stop in zip(blocks, stops, strict=True)
     )

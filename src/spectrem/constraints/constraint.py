@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
@@ -210,7 +211,11 @@ def max_over(column: str, expression: Expectation) -> MaxOver:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LinearConstraint:
-    """Rows given as a sparse matrix over the parts of one batch; see :func:`linear`."""
+    """Rows given as a sparse matrix over the parts of one batch; see :func:`linear`.
+
+    A constraint of one's own may also tell what its rows are called in errors and reports (``keys``, a value per row
+    under each name), and that instances count once in them whatever they weigh (``weighted=False``).
+    """
 
     matrix: sp.csr_array
     bounds: NDArray[np.float64]
@@ -218,6 +223,8 @@ class LinearConstraint:
     label: str
     scope: Literal["instance", "corpus"]
     allowance: Slack | None = field(default=None)
+    keys: Mapping[str, NDArray] = field(default_factory=dict)
+    weighted: bool = True
 
     @property
     def name(self) -> str:

@@ -42,6 +42,7 @@ class Draft:
     row_instance: NDArray[np.int64]
     side: NDArray[np.int64]
     keys: dict[str, Key]
+    weighted: bool = True
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class BlockRows:
     keys: KeyColumns
     matrices: tuple[sp.csr_array, ...]
     present: tuple[NDArray[np.int64], ...]
+    weighted: bool
 
 
 def draft_constraint(constraint: Constraint, table: PartTable) -> Draft:
@@ -127,7 +129,8 @@ def draft_linear(constraint: LinearConstraint, table: PartTable) -> Draft:
             _row_instances(constraint, table) if constraint.scope == "instance" else np.full(n_rows, -1, dtype=np.int64)
         ),
         side=np.zeros(n_rows, dtype=np.int64),
-        keys={"row": np.arange(n_rows)},
+        keys={name: as_key(values) for name, values in (constraint.keys or {"row": np.arange(n_rows)}).items()},
+        weighted=constraint.weighted,
     )
 
 
@@ -187,6 +190,7 @@ def finish(drafts: Sequence[Draft]) -> BlockRows:
         keys=KeyColumns(keys),
         matrices=tuple(matrix for matrix, _ in shards),
         present=tuple(rows for _, rows in shards),
+        weighted=head.weighted,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from spectrem.constraints.clusters import Links, at_least_one_per, cannot_link, cluster_size, must_link
 from spectrem.constraints.columns import Scalar
 from spectrem.constraints.constraint import Constraint
 from spectrem.constraints.file_columns import Names, read_dictionary, read_pairs, read_values
@@ -17,11 +18,12 @@ from spectrem.constraints.file_entries import (
     required,
 )
 from spectrem.constraints.file_nodes import Node
+from spectrem.constraints.proportions import Share, label_proportions, tag_proportions
 from spectrem.constraints.shortcuts import agreement, fertility
-from spectrem.constraints.tags import at_least, at_most, dictionary_in_expectation, sparsity, tag_proportions
+from spectrem.constraints.tags import at_least, at_most, dictionary_in_expectation, sparsity
 
 
-def read_entry(node: Node, names: Names) -> Iterable[Constraint]:
+def read_entry(node: Node, names: Names) -> Iterable[Constraint | Links]:
     """The constraints of one entry."""
     if isinstance(node.value, str):
         if node.value not in ("agreement", "fertility"):
@@ -35,7 +37,7 @@ def read_entry(node: Node, names: Names) -> Iterable[Constraint]:
     return node.fail(f"an entry starts with one of {', '.join(_READERS)}; found {node.found}")
 
 
-def _tags(node: Node, names: Names) -> list[Constraint]:
+def _tags(node: Node, names: Names) -> list[Constraint | Links]:
     fields = node.only(("tags", "at_least", "at_most", "per", "slack", "name"), "an entry with 'tags'")
     given = [key for key in ("at_least", "at_most") if key in fields]
     if len(given) != 1:
@@ -47,23 +49,74 @@ def _tags(node: Node, names: Names) -> list[Constraint]:
     return [finish_entry(made, {key: fields[key] for key in ("slack", "name") if key in fields}, names)]
 
 
-def _tag_proportions(node: Node, names: Names) -> list[Constraint]:
+def _tag_proportions(node: Node, names: Names) -> list[Constraint | Links]:
     fields = node.only(("tag_proportions", "slack"), "an entry with 'tag_proportions'")
-    shares: dict[Scalar, float | tuple[float, float]] = {}
-    for tag, share in read_pairs(fields["tag_proportions"], "a mapping such as {VERB: [0.1, 0.2], DET: 10%}"):
-        if isinstance(share.value, list):
-            ends = [read_share(end) for end in share.value]
-            if len(ends) != 2:
-                share.fail(f"expected a share or [low, high], found {share.found}")
-            shares[tag] = (ends[0], ends[1])
-        else:
-            shares[tag] = read_share(share)
+    shares = _read_shares(fields["tag_proportions"], "a mapping such as {VERB: [0.1, 0.2], DET: 10%}")
     with located(fields["tag_proportions"]):
         made = tag_proportions(shares)
     return [read_slack(one, fields["slack"]) for one in made] if "slack" in fields else list(made)
 
 
-def _sparsity(node: Node, names: Names) -> list[Constraint]:
+def _label_proportions(node: Node, names: Names) -> list[Constraint | Links]:
+    fields = node.only(("label_proportions", "of", "slack"), "an entry with 'label_proportions'")
+    given = fields["label_proportions"]
+    of = names.column(fields["of"]) if "of" in fields else "row"
+    if isinstance(given.value, list) and not any(isinstance(member.value, list) for member in given.value):
+        shares: Mapping[Scalar, Share] | list[Share] = [read_share(member) for member in given.value]
+    else:
+        shares = _read_shares(given, "a mapping such as {spam: [0.1, 0.2], ham: 70%}, or a list of all shares")
+    with located(given):
+        made = label_proportions(shares, of)
+    return [read_slack(one, fields["slack"]) for one in made] if "slack" in fields else list(made)
+
+
+def _read_shares(node: Node, wanted: str) -> dict[Scalar, Share]:
+    shares: dict[Scalar, Share] = {}
+    for value, share in read_pairs(node, wanted):
+        if isinstance(share.value, list):
+            ends = [read_share(end) for end in share.value]
+            if len(ends) != 2:
+                share.fail(f"expected a share or [low, high], found {share.found}")
+            shares[value] = (ends[0], ends[1])
+        else:
+            shares[value] = read_share(share)
+    return shares
+
+
+def _must_link(node: Node, names: Names) -> list[Constraint | Links]:
+    return [must_link(_read_pairs_of_rows(node, "must_link"))]
+
+
+def _cannot_link(node: Node, names: Names) -> list[Constraint | Links]:
+    return [cannot_link(_read_pairs_of_rows(node, "cannot_link"))]
+
+
+def _read_pairs_of_rows(node: Node, head: str) -> list[list[int]]:
+    pairs, given = [], node.only((head,), f"an entry with {head!r}")[head]
+    for member in given.items("a list of pairs of rows, as in [[0, 3], [1, 2]]"):
+        rows = [row.number("the number of a row, from 0") for row in member.items("a pair of rows, as in [0, 3]")]
+        if len(rows) != 2 or rows != [int(row) for row in rows]:
+            member.fail(f"expected a pair of rows, as in [0, 3], found {rows}")
+        pairs.append([int(row) for row in rows])
+    return pairs
+
+
+def _cluster_size(node: Node, names: Names) -> list[Constraint | Links]:
+    fields = node.only(("cluster_size", "slack", "name"), "an entry with 'cluster_size'")
+    ends = fields["cluster_size"].only(("min", "max"), "cluster_size")
+    least, most = (ends[key].number() if key in ends else none for key, none in (("min", 0), ("max", None)))
+    return [finish_entry(cluster_size(least or 0, most), _without(fields, "cluster_size"), names)]
+
+
+def _at_least_one_per(node: Node, names: Names) -> list[Constraint | Links]:
+    head = "at_least_one_per"
+    fields = node.only((head, "label", "slack", "name"), f"an entry with {head!r}")
+    label = fields["label"].scalar("a label, or the number of a cluster") if "label" in fields else None
+    made = at_least_one_per(names.column(fields[head]), label)
+    return [finish_entry(made, _without(fields, head, "label"), names)]
+
+
+def _sparsity(node: Node, names: Names) -> list[Constraint | Links]:
     fields = node.only(("sparsity", "min_count", "name"), "an entry with 'sparsity'")
     strength = fields["sparsity"].number("a positive number")
     count = fields["min_count"].number("a whole number of at least 1") if "min_count" in fields else 10
@@ -72,7 +125,7 @@ def _sparsity(node: Node, names: Names) -> list[Constraint]:
     return [finish_entry(sparsity(strength, int(count)), _without(fields, "sparsity", "min_count"), names)]
 
 
-def _dictionary(node: Node, names: Names) -> list[Constraint]:
+def _dictionary(node: Node, names: Names) -> list[Constraint | Links]:
     head = "dictionary_in_expectation"
     fields = node.only((head, "strength", "share", "name"), f"an entry with {head!r}")
     strength = required(fields, "strength", node).number("a positive number")
@@ -81,7 +134,7 @@ def _dictionary(node: Node, names: Names) -> list[Constraint]:
     return [finish_entry(made, _without(fields, head, "strength", "share"), names)]
 
 
-def _fertility(node: Node, names: Names) -> list[Constraint]:
+def _fertility(node: Node, names: Names) -> list[Constraint | Links]:
     fields = node.only(("fertility", "slack", "name"), "an entry with 'fertility'")
     limits = fields["fertility"]
     if not isinstance(limits.value, dict):
@@ -94,7 +147,7 @@ def _fertility(node: Node, names: Names) -> list[Constraint]:
     return [finish_entry(made, _without(fields, "fertility"), names)]
 
 
-def _agreement(node: Node, names: Names) -> list[Constraint]:
+def _agreement(node: Node, names: Names) -> list[Constraint | Links]:
     fields = node.only(("agreement", "per", "slack", "name"), "an entry with 'agreement'")
     both = fields["agreement"].items("the two names, as in [forward, backward]")
     if len(both) != 2:
@@ -104,7 +157,7 @@ def _agreement(node: Node, names: Names) -> list[Constraint]:
     return [finish_entry(made, _without(fields, "agreement", "per"), names)]
 
 
-def _expectation(node: Node, names: Names) -> list[Constraint]:
+def _expectation(node: Node, names: Names) -> list[Constraint | Links]:
     return [read_expectation_entry(node, names)]
 
 
@@ -112,7 +165,7 @@ def _without(fields: Mapping[Scalar, Node], *keys: str) -> dict[Scalar, Node]:
     return {key: value for key, value in fields.items() if key not in keys}
 
 
-_READERS: dict[str, Callable[[Node, Names], list[Constraint]]] = {
+_READERS: dict[str, Callable[[Node, Names], list[Constraint | Links]]] = {
     "expect": _expectation,
     "tags": _tags,
     "tag_proportions": _tag_proportions,
@@ -120,4 +173,9 @@ _READERS: dict[str, Callable[[Node, Names], list[Constraint]]] = {
     "dictionary_in_expectation": _dictionary,
     "fertility": _fertility,
     "agreement": _agreement,
+    "label_proportions": _label_proportions,
+    "cluster_size": _cluster_size,
+    "at_least_one_per": _at_least_one_per,
+    "must_link": _must_link,
+    "cannot_link": _cannot_link,
 }

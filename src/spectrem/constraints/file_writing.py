@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from types import EllipsisType
 from typing import Any
 
+from spectrem.constraints.clusters import Links
 from spectrem.constraints.columns import Column, Scalar
 from spectrem.constraints.constraint import Constraint, LinearConstraint, MaxOver
 from spectrem.constraints.expectation import Expectation, Term
@@ -21,7 +22,7 @@ def entry_data(constraint: object, number: int) -> dict[str, Any]:
 
     Parameters
     ----------
-    constraint : Constraint
+    constraint : Constraint, or links of rows
     number : int
         Its place in the list, for errors.
 
@@ -36,6 +37,8 @@ def entry_data(constraint: object, number: int) -> dict[str, Any]:
     >>> entry_data(at_least(1, "VERB"), 0)  # doctest: +NORMALIZE_WHITESPACE
     {'expect': {'tag': 'VERB'}, 'at_least': 1, 'per': 'sentence', 'name': 'at least 1 VERB per sentence'}
     """
+    if isinstance(constraint, Links):
+        return {"must_link" if constraint.together else "cannot_link": constraint.pairs.tolist()}
     if not isinstance(constraint, Constraint):
         raise InvalidInputError(f"write_constraints: constraint {number} cannot be written: {_why_not(constraint)}")
     entry: dict[str, Any] = {"expect": _side(constraint.expression, plain_text=True)}

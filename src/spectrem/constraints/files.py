@@ -7,6 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TextIO
 
+from spectrem.constraints.clusters import Links
 from spectrem.constraints.compile import Constraints, flatten
 from spectrem.constraints.constraint import Constraint
 from spectrem.constraints.file_columns import Names
@@ -22,7 +23,7 @@ _SUFFIXES = ", ".join(_FORMATS)
 
 def read_constraints(
     source: str | os.PathLike[str] | TextIO, *, format: str | None = None, columns: Collection[str] | None = None
-) -> list[Constraint]:
+) -> list[Constraint | Links]:
     """Read constraints from a file in YAML or JSON; ``docs/constraints.md`` describes the fields.
 
     Parameters
@@ -36,7 +37,7 @@ def read_constraints(
 
     Returns
     -------
-    list of Constraint
+    list of Constraint, or of links of rows
         In the order of the file.
 
     Raises

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -53,6 +54,8 @@ class Block:
         Rows with the same number share one norm; numbers are 0, 1, ... without gaps.
     keys : mapping of name -> ndarray of shape (stop - start,)
         The columns the constraint was grouped by, one value per row.
+    weighted : bool
+        Whether instances count by their weights in rows of corpus scope; those of a link do not.
     """
 
     name: str
@@ -63,6 +66,7 @@ class Block:
     slack: Slack | None
     slack_group: NDArray[np.int64]
     keys: Mapping[str, NDArray]
+    weighted: bool = True
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,11 @@ class Rows:
     bounds: NDArray[np.float64]
     row_instance: NDArray[np.int64]
     blocks: tuple[Block, ...]
+
+    @cached_property
+    def transpose(self) -> sp.csr_array:
+        """``matrix`` the other way round, a row per unary part; made once, as solves that follow each other need it."""
+        return sp.csr_array(self.matrix.astype(np.float64, copy=False).T)
 
 
 @dataclass(frozen=True)

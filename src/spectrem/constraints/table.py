@@ -106,7 +106,7 @@ class PartTable:
             counts = self.count(counted) if self.frequencies is None else self.frequencies[counted]
             found, code = distinct(self.column(counted))
             return np.array([counts[value] for value in found.tolist()], np.int64)[code]
-        known = ", ".join(repr(n) for n in [*self.own, *self.extra_columns])
+        known = ", ".join(repr(n) for n in dict.fromkeys([*self.own, *self.extra_columns]))
         raise InvalidInputError(f"there is no column {name!r}; the columns are {known}")
 
     def count(self, name: str) -> Counter[object]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from spectrem.constraints.columns import Column, Scalar, part
 from spectrem.constraints.constraint import Constraint, max_over
-from spectrem.constraints.expectation import E, Expectation
+from spectrem.constraints.expectation import E
 from spectrem.exceptions import InvalidInputError
 
 Tags = Scalar | Iterable[Scalar]
@@ -70,56 +70,6 @@ def at_most(n: float, tags: Tags, per: str = "sentence") -> Constraint:
         raise InvalidInputError(f"at_most: n must be at least 0, got {n!r}; expected numbers of words are never below")
     chosen, text = _tagged(tags, "at_most")
     return (E[chosen] <= n).per(per).named(f"at most {n:g} {text} per {per}")
-
-
-def tag_proportions(proportions: Mapping[Scalar, float | tuple[float, float]]) -> tuple[Constraint, ...]:
-    """Shares of the tokens of the corpus that have each tag, in expectation ([MannMcCallum2007], label regularisation).
-
-    Sentences count by their weight. Use when rough frequencies of tags are known from a grammar or another corpus.
-
-    Parameters
-    ----------
-    proportions : mapping of tag -> share, or (lowest share, highest share)
-        In [0, 1]; a single number is met exactly. Tags that are not named are free.
-
-    Returns
-    -------
-    tuple of Constraint
-        One per tag; give slack to each with :meth:`Constraint.slack`.
-
-    Raises
-    ------
-    InvalidInputError
-        If a share lies outside [0, 1], low exceeds high, or the lowest shares add up to more than 1.
-
-    Examples
-    --------
-    >>> for constraint in tag_proportions({"VERB": (0.1, 0.2), "DET": 0.1}):
-    ...     print(constraint)  # doctest: +NORMALIZE_WHITESPACE
-    E[part("tag") == "VERB"].between(0.1 * E.count(..., each="occurrence"),
-    0.2 * E.count(..., each="occurrence")).named("proportion of VERB")
-    (E[part("tag") == "DET"] == 0.1 * E.count(..., each="occurrence")).named("proportion of DET")
-    """
-    tokens = E.count(..., each="occurrence")
-    made, least = [], 0.0
-    for tag, share in proportions.items():
-        low, high = share if isinstance(share, tuple) else (share, share)
-        if not 0 <= low <= high <= 1:
-            raise InvalidInputError(
-                f"tag_proportions: the share of {tag!r} must be in [0, 1], or a pair low <= high in it; got {share!r}"
-            )
-        least += low
-        one: Expectation = E[part("tag") == tag]
-        if low == high:
-            constraint = one == low * tokens
-        elif low == 0:
-            constraint = one <= high * tokens
-        else:
-            constraint = one.between(low * tokens, high * tokens) if high < 1 else one >= low * tokens
-        made.append(constraint.named(f"proportion of {tag}"))
-    if least > 1 + 1e-9:
-        raise InvalidInputError(f"tag_proportions: the lowest shares add up to {least:g}, more than 1; lower some")
-    return tuple(made)
 
 
 def dictionary_in_expectation(

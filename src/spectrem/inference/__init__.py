@@ -1,8 +1,9 @@
 """Projections onto expectation constraints: ``project`` and the solvers behind it."""
 
+from spectrem.inference.checks import Infeasible, check_infeasible
 from spectrem.inference.corpus import CorpusSolution, solve_corpus_dual, split_scopes
 from spectrem.inference.oracle import shift_scores
-from spectrem.inference.project import Infeasible, check_infeasible, project
+from spectrem.inference.project import project
 from spectrem.inference.result import Projection, Status
 from spectrem.inference.solvers.accelerated import Accelerated
 from spectrem.inference.solvers.bracket import Bracket

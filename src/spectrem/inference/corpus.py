@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem.constraints.groups import KeyColumns
 from spectrem.constraints.rows import Block, Rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
+from spectrem.inference.conflict_text import place_of
 from spectrem.inference.oracle import Evaluation
 from spectrem.inference.result import Status
 from spectrem.inference.slack import SlackTerms, compile_slack
@@ -168,12 +169,7 @@ def solve_corpus_dual(
     solution = solver.solve(dual, dual.terms.project(first))
     status = Status(int(solution.status[0]))
     if status == Status.INFEASIBLE:
-        worst = int(np.abs(solution.multipliers).argmax())
-        name = next(b.name for b in blocks if b.start <= worst < b.stop)
-        raise InfeasibleConstraintError(
-            f"{name!r}: no feasible q over the corpus; the price of row {worst} grows without end; "
-            "relax the bound or give the constraint slack (a penalty or a bound)"
-        )
+        raise InfeasibleConstraintError(_tell_divergence(dual, blocks, solution.multipliers))
     value = dual.evaluate(solution.multipliers, np.ones(1, bool)).value + dual.terms.value(solution.multipliers)
     return CorpusSolution(
         solution.multipliers,
@@ -183,6 +179,26 @@ def solve_corpus_dual(
         dual.n_evaluations,
         solution.n_iter,
         None if solution.length is None else float(solution.length[0]),
+    )
+
+
+def _tell_divergence(dual: _CorpusDual, blocks: tuple[Block, ...], multipliers: NDArray[np.float64]) -> str:
+    """The constraints whose prices prove, without those of the others, that they cannot hold."""
+    direction, proven = dual.terms.recession(multipliers), np.ones(1, np.bool_)
+    for block in sorted(blocks, key=lambda b: float(np.abs(direction[b.start : b.stop]).max(initial=0.0))):
+        trial = direction.copy()
+        trial[block.start : block.stop] = 0.0
+        if dual.infeasible(trial, proven)[0]:
+            direction = trial
+    worst = int(np.abs(direction).argmax())
+    names = [block.name for block in blocks if direction[block.start : block.stop].any()]
+    head = next(block for block in blocks if block.start <= worst < block.stop)
+    others = " and with ".join(repr(name) for name in names if name != head.name)
+    place = place_of(head, worst - head.start, -1)
+    return (
+        f"{head.name!r}: no feasible q over the corpus{'; it conflicts with ' if others else ''}{others}; the price of "
+        f"row {worst}{'' if place == 'over the corpus' else f', {place},'} grows without end, perhaps because of "
+        "constraints inside instances; relax the bound or give the constraint slack (a penalty or a bound)"
     )
 
 

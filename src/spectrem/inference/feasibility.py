@@ -5,15 +5,18 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem.constraints.rows import Block, Rows
+from spectrem.constraints.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError
+from spectrem.inference.conflict import find_conflict, unproven
+from spectrem.inference.conflict_text import place_of, tell_conflict
 from spectrem.inference.oracle import BatchDual
 from spectrem.inference.result import Status
 from spectrem.inference.segments import max_by, sum_by
 from spectrem.inference.solvers.solver import Solution
 from spectrem.structures.parts import Parts
+from spectrem.structures.structure import Structure
 
-_SHOWN = 3
+_MOST_PROBLEMS = 100
 
 
 def refuse_unreachable(scores: Parts, rows: Rows) -> None:
@@ -37,7 +40,7 @@ def refuse_unreachable(scores: Parts, rows: Rows) -> None:
         sign = "==" if block.equality else ">=" if flipped else "<="
         more = f" (and {n_bad - 1} more rows)" if n_bad > 1 else ""
         error = InfeasibleConstraintError(
-            f"{block.name!r}: no feasible q in {_place(block, k, int(rows.row_instance[row]))}: its possible parts "
+            f"{block.name!r}: no feasible q {place_of(block, k, int(rows.row_instance[row]))}: its possible parts "
             f"reach {low + 0.0:g} to {high + 0.0:g}, and the row demands {sign} {bound:g}{more}; {_ADVICE}"
         )
         error.rows = tuple((block.start + np.flatnonzero(bad[span])).tolist())
@@ -65,6 +68,8 @@ def drop_rows(rows: Rows, bad: ArrayLike) -> NDArray[np.bool_]:
 def _reach(scores: Parts, rows: Rows) -> tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.float64]]:
     """Rows out of reach, and the least and the most that each can be with its possible parts free in [0, 1]."""
     n = len(rows.bounds)
+    if (rows.row_instance < 0).all():
+        return np.zeros(n, np.bool_), np.zeros(n), np.zeros(n)
     data = np.where(np.isneginf(scores.unary[rows.matrix.indices]), 0.0, rows.matrix.data)
     row = np.repeat(np.arange(n), np.diff(rows.matrix.indptr))
     least = sum_by(row, np.minimum(data, 0.0), n)
@@ -90,32 +95,63 @@ _ADVICE = (
 )
 
 
-def explain_infeasible(dual: BatchDual, solution: Solution) -> InfeasibleConstraintError:
-    """The error for a solution with infeasible problems: the rows that conflict, by constraint."""
+def explain_infeasible(dual: BatchDual, solution: Solution, *, whole: bool = False) -> InfeasibleConstraintError:
+    """The error for a solution with infeasible problems: the rows of the first one that conflict, by constraint."""
     bad = solution.status == Status.INFEASIBLE
     direction = _simplify(dual, dual.terms.recession(solution.multipliers), bad)
     problems = np.flatnonzero(bad)
-    first = problems[0]
-    rows = np.flatnonzero((dual.row_problem == first) & (direction != 0))
-    if not len(rows):
-        rows = np.flatnonzero((dual.row_problem == first) & ~dual.terms.penalised)
-    sentences = []
-    for block in dual.rows.blocks:
-        inside = rows[(rows >= block.start) & (rows < block.stop)]
-        if len(inside):
-            inside = inside[np.argsort(-np.abs(direction[inside]), kind="stable")]
-            places = [_place(block, int(r) - block.start, int(dual.rows.row_instance[r])) for r in inside[:_SHOWN]]
-            more = f" and {len(inside) - _SHOWN} more rows" if len(inside) > _SHOWN else ""
-            sentences.append(f"{block.name!r} in {', '.join(places)}{more}")
-    head = sentences[0].split(" in ", 1)
-    text = f"{head[0]}: no feasible q in {head[1]}"
-    if len(sentences) > 1:
-        text += f"; it conflicts with {'; '.join(sentences[1:])}"
-    if len(problems) > 1:
-        text += f" ({len(problems)} separate problems are infeasible)"
-    error = InfeasibleConstraintError(f"{text}; {_ADVICE}")
-    error.rows = tuple(np.flatnonzero(bad[dual.row_problem] & _involved(dual, direction)).tolist())
+    involved = bad[dual.row_problem] & _involved(dual, direction)
+    first = dual.row_problem == problems[0]
+    conflict = find_conflict(dual, int(problems[0]), solution.multipliers, whole=whole)
+    if conflict is None:
+        conflict = unproven(np.flatnonzero(involved & first))
+    involved[first] = False
+    involved[conflict.rows] = True
+    error = InfeasibleConstraintError(tell_conflict(conflict, dual.rows, len(problems)))
+    error.rows = tuple(np.flatnonzero(involved).tolist())
     return error
+
+
+def explain_conflict(
+    structure: Structure,
+    scores: Parts,
+    rows: Rows,
+    *,
+    weights: NDArray[np.float64] | None = None,
+    whole: bool = False,
+) -> InfeasibleConstraintError | None:
+    """The error for rows that someone else found infeasible, or None if no conflict is found within some seconds.
+
+    Parameters
+    ----------
+    structure : Structure
+    scores : Parts
+        Only where they are ``-inf`` matters.
+    rows : Rows
+        With the bounds that were to be met.
+    weights : ndarray of shape (n_instances,) or None
+    whole : bool
+        Whether whole structures had to meet the rows; with False, expectations.
+
+    Examples
+    --------
+    >>> from spectrem.constraints import E, part
+    >>> from spectrem.constraints.compile import compile_constraints
+    >>> from spectrem.structures import Categorical
+    >>> half = (E[part("label") == 1] == 1.5).named("half")
+    >>> labels = Categorical([2, 2])
+    >>> print(explain_conflict(labels, Parts(np.zeros(4)), compile_constraints(half, labels), whole=True))
+    ... # doctest: +ELLIPSIS
+    'half': no feasible q over the corpus (== 1.5); expectations could meet it, whole structures cannot; relax ...
+    """
+    dual = BatchDual(structure, scores, rows, 0.0, weights)
+    for problem in range(min(dual.n_problems, _MOST_PROBLEMS)):
+        conflict = find_conflict(dual, problem, whole=whole)
+        if conflict is not None:
+            error = InfeasibleConstraintError(tell_conflict(conflict, rows))
+            error.rows = tuple(conflict.rows.tolist())
+            return error
+    return None
 
 
 def _involved(dual: BatchDual, direction: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -133,10 +169,3 @@ def _simplify(dual: BatchDual, direction: NDArray[np.float64], bad: NDArray[np.b
         if dual.infeasible(trial, bad)[bad].all():
             return trial
     return direction
-
-
-def _place(block: Block, k: int, instance: int) -> str:
-    keys = ", ".join(f"{name} {values[k]}" for name, values in block.keys.items())
-    if keys:
-        return keys
-    return f"instance {instance}" if instance >= 0 else f"row {k} over the corpus"

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, milp
+from scipy.optimize import Bounds, LinearConstraint, OptimizeResult
 
 from spectrem.exceptions import InvalidInputError
+from spectrem.inference.integer_program import run_milp
 from spectrem.inference.oracle import BatchDual
 from spectrem.inference.program import ProblemPrograms, Program, read_structures
 from spectrem.inference.result import Status
@@ -68,21 +69,22 @@ def solve_integer(dual: BatchDual, weights: NDArray[np.float64] | None) -> Integ
     price = (dual.transpose @ solution.multipliers) * marginals.unary
     values = values + sum_by(dual.structure.instance, price, dual.structure.n_instances)
     parts = Parts(marginals.unary.copy(), tuple(f.copy() for f in marginals.factors))
-    primal = float((values * dual.instance_weight)[easy].sum())
-    primal -= float(dual.terms.cost(dual.matrix @ parts.unary - dual.rows.bounds)[certified].sum())
-    bound = primal
+    inside = dual.instance_problem >= 0
+    scored = sum_by(dual.instance_problem[inside], (dual.instance_weight * values)[inside], dual.n_problems)
+    primal = scored - dual.terms.cost(dual.matrix @ parts.unary - dual.rows.bounds)
+    bound = primal.copy()
     hard = np.flatnonzero(~certified)
     for p in hard:
         program = programs.write(int(p))
         result = _solve(program)
         if result.x is None:
+            primal[p] = bound[p] = 0.0
             status[p] = Status.INFEASIBLE if result.status == 2 else Status.MAX_ITERATIONS
             continue
         status[p] = Status.CERTIFIED if result.status == 0 else Status.MAX_ITERATIONS
-        primal -= result.fun
-        bound -= result.mip_dual_bound
+        primal[p], bound[p] = -result.fun, -result.mip_dual_bound
         values[program.instances] = read_structures(program, np.rint(result.x), weights, parts)
-    return IntegerSolution(parts, values, bound, primal, status, len(hard))
+    return IntegerSolution(parts, values, dual.total(bound, values), dual.total(primal, values), status, len(hard))
 
 
 def _solve(program: Program) -> OptimizeResult:
@@ -91,10 +93,4 @@ def _solve(program: Program) -> OptimizeResult:
     constraints = [LinearConstraint(program.equal, program.equal_to, program.equal_to)]
     if program.below.shape[0]:
         constraints.append(LinearConstraint(program.below, -np.inf, program.limit))
-    return milp(
-        program.cost,
-        integrality=whole,
-        bounds=Bounds(0.0, program.upper),
-        constraints=constraints,
-        options={"mip_rel_gap": 0.0},
-    )
+    return run_milp(program.cost, whole, Bounds(0.0, program.upper), constraints, mip_rel_gap=0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -85,8 +86,9 @@ class BatchDual:
     """The dual of one batch: scores, rows and temperature over a structure.
 
     Problems are the connected components of instances and rows (one per instance when every row stays inside its
-    instance), so that each is solved with its own step size. With corpus rows, instance i counts ``weights[i]`` times
-    in the objective and in corpus expectations.
+    instance), so that each is solved with its own step size. Instance i counts ``weights[i]`` times in the objective
+    and in corpus expectations. A problem is solved over the mean weight of its instances, which changes neither prices
+    nor marginals, so that tolerances mean the same whatever the unit of the weights.
 
     Parameters
     ----------
@@ -96,6 +98,16 @@ class BatchDual:
     rows : Rows
     gamma : float, >= 0
     weights : ndarray of shape (n_instances,) or None
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n_instances,)
+    instance_weight : ndarray of shape (n_instances,)
+        What an instance counts inside its problem: its weight over their mean there.
+    problem_weight : ndarray of shape (n_problems,)
+        What a problem counts in sums over the batch: that mean.
+    free_value : float or None
+        The sum over problems at multipliers of 0, once that was evaluated.
     """
 
     def __init__(
@@ -107,23 +119,27 @@ class BatchDual:
         weights: NDArray[np.float64] | None = None,
     ) -> None:
         self.structure, self.scores, self.rows, self.gamma = structure, scores, rows, gamma
-        self.instance_problem, self.row_problem, self.n_problems = split_problems(structure, rows)
-        corpus = rows.row_instance < 0
-        self.instance_weight = np.ones(structure.n_instances)
-        self.row_weight = np.ones(len(rows.bounds))
-        self.matrix = sp.csr_array(rows.matrix.astype(np.float64))
-        self.transpose = sp.csr_array(self.matrix.T)
-        if weights is not None and corpus.any():
-            self.instance_weight = np.where(self.instance_problem >= 0, weights, 1.0)
-            self.row_weight = np.where(corpus, 1.0, self.instance_weight[rows.row_instance])
-            self.matrix = self.matrix.copy()
-            entry_row = np.repeat(np.arange(len(corpus)), np.diff(self.matrix.indptr))
-            entry_weight = self.instance_weight[structure.instance[self.matrix.indices]]
-            self.matrix.data = self.matrix.data * np.where(corpus[entry_row], entry_weight, 1.0)
+        n = structure.n_instances
+        self.weights = np.ones(n) if weights is None else weights
+        weighed = weigh_rows(structure, rows, weights)
+        self.matrix = sp.csr_array(weighed.matrix.astype(np.float64, copy=False))
+        self.transpose = rows.transpose
+        self.instance_problem, self.row_problem, self.n_problems = split_problems(structure, weighed)
+        inside, own = self.instance_problem >= 0, rows.row_instance >= 0
+        problem = self.instance_problem[inside]
+        count = np.bincount(problem, minlength=self.n_problems)
+        mean = sum_by(problem, self.weights[inside], self.n_problems) / np.maximum(count, 1)
+        self.problem_weight = np.where(count > 0, mean, 1.0)
+        unit = np.where(self.problem_weight > 0, self.problem_weight, 1.0)
+        self.instance_weight = np.ones(n)
+        self.instance_weight[inside] = np.where(mean[problem] > 0, self.weights[inside] / unit[problem], 1.0)
+        self.row_weight = np.where(own, self.instance_weight[rows.row_instance], 1.0 / unit[self.row_problem])
         self.terms = compile_slack(rows.blocks, self.row_problem, self.n_problems, self.row_weight)
-        squares = np.asarray(self.matrix.multiply(self.matrix).sum(axis=1)).ravel() * self.row_weight
+        squared = sp.csr_array((rows.matrix.data**2, rows.matrix.indices, rows.matrix.indptr), shape=rows.matrix.shape)
+        squares = np.asarray(squared @ self.instance_weight[structure.instance], np.float64)
         self.scale = self.terms.level(1.0 / np.where(squares > 0, squares, 1.0))
-        self.size = np.maximum.reduce([np.ones(len(squares)), np.abs(rows.bounds), np.sqrt(squares)]) * np.where(
+        least = np.where(own, 1.0, unit[self.row_problem])
+        self.size = np.maximum.reduce([least, np.abs(rows.bounds), least * np.sqrt(squares)]) * np.where(
             self.row_weight > 0, self.row_weight, 1.0
         )
         self._part_instance = structure.instance
@@ -133,7 +149,7 @@ class BatchDual:
     def evaluate(self, multipliers: NDArray[np.float64], active: NDArray[np.bool_]) -> Evaluation:
         if isinstance(self.structure, Categorical) and self.gamma > 0 and active.all():
             values, marginals = self._whole_pass(self.structure, multipliers)
-            expected = self.matrix @ marginals.unary
+            expected: NDArray[np.float64] = self.matrix @ marginals.unary
         else:
             values, marginals = self.smoothed_max(multipliers, self.instances_of(active))
             expected = np.zeros(len(self.row_problem))
@@ -141,7 +157,7 @@ class BatchDual:
         total = self.per_problem(values, multipliers)
         gradient = self.row_weight * (self.rows.bounds - expected)
         if self.free_value is None and active.all() and not multipliers.any():
-            self.free_value = float(total.sum())
+            self.free_value = float(self.problem_weight @ total)
         return Evaluation(total, gradient)
 
     def smoothed_max(
@@ -154,7 +170,7 @@ class BatchDual:
         self.n_evaluations += 1
         shifted = self._shifted(self.scores, multipliers, active)
         values, marginals = self.structure.smoothed_max(shifted, self.gamma, active=active, weights=weights)
-        _refuse_impossible(values)
+        refuse_impossible(values)
         return values, marginals
 
     def _whole_pass(
@@ -169,7 +185,7 @@ class BatchDual:
         with np.errstate(under="ignore"):
             np.exp(shifted, out=shifted)
         normalise_rows(offsets, gamma, tops, shifted)
-        _refuse_impossible(tops)
+        refuse_impossible(tops)
         return tops, Parts(shifted)
 
     def _shifted(self, scores: Parts, multipliers: NDArray[np.float64], active: NDArray[np.bool_] | None) -> Parts:
@@ -186,6 +202,11 @@ class BatchDual:
         inside = self.instance_problem >= 0
         weighted = (self.instance_weight * values)[inside]
         return total + sum_by(self.instance_problem[inside], weighted, self.n_problems)
+
+    def total(self, per_problem: NDArray[np.float64], values: NDArray[np.float64]) -> float:
+        """Sum over the batch of what each problem has and of the values of the instances that no row touches."""
+        outside = self.instance_problem < 0
+        return float(self.problem_weight @ per_problem + self.weights[outside] @ values[outside])
 
     def instances_of(self, problems: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Instances that belong to the given problems, shape (n_instances,)."""
@@ -210,7 +231,7 @@ class BatchDual:
         return active & (slope < -1e-9 * unit)
 
 
-def _refuse_impossible(values: NDArray[np.float64]) -> None:
+def refuse_impossible(values: NDArray[np.float64]) -> None:
     if not np.isfinite(values).all():
         bad = np.flatnonzero(~np.isfinite(values))
         raise InvalidInputError(
@@ -235,6 +256,58 @@ def shift_scores(scores: Parts, transpose: sp.csr_array, multipliers: NDArray[np
     return Parts(scores.unary - transpose @ multipliers, scores.factors)
 
 
+def weigh_rows(structure: Structure, rows: Rows, weights: NDArray[np.float64] | None) -> Rows:
+    """Rows in which an instance counts as often as its weight says.
+
+    Entries of rows of corpus scope are multiplied by the weights of their instances, and left out where those are 0;
+    rows inside an instance, and those in which instances count once, stay as they are.
+    """
+    counted = (rows.row_instance < 0) & ~_counted_once(rows)
+    if weights is None or (weights == 1).all() or not counted.any():
+        return rows
+    matrix = sp.csr_array(rows.matrix.astype(np.float64))
+    across = np.repeat(counted, np.diff(matrix.indptr))
+    factor = np.where(across, weights[structure.instance[matrix.indices]], 1.0)
+    matrix.data = matrix.data * factor
+    if (factor == 0).any():
+        matrix = matrix.copy()  # until here the pattern may be shared with the rows
+        matrix.eliminate_zeros()
+    return replace(rows, matrix=matrix)
+
+
+def per_copy(structure: Structure, rows: Rows, weights: NDArray[np.float64] | None) -> Rows:
+    """Rows in which instances count once, written so that they do when multiplied by the weights.
+
+    Instances of weight 0 bind nobody in them.
+
+    Raises
+    ------
+    InvalidInputError
+        If an equality ties instances to one of weight 0.
+    """
+    once = _counted_once(rows)
+    if weights is None or (weights == 1).all() or not once.any():
+        return rows
+    matrix = sp.csr_array(rows.matrix.astype(np.float64))
+    for block in rows.blocks:
+        tied = structure.instance[matrix[block.start : block.stop].indices]
+        if block.equality and not block.weighted and not weights[tied].all():
+            raise InvalidInputError(
+                f"{block.name!r} must tie instances of positive weight, got weight 0 in instance "
+                f"{tied[weights[tied] == 0][0]}; leave out what ties it, or give it a small weight"
+            )
+    share = 1.0 / np.where(weights > 0, weights, 1.0)
+    matrix.data *= np.where(np.repeat(once, np.diff(matrix.indptr)), share[structure.instance[matrix.indices]], 1.0)
+    return replace(rows, matrix=matrix, blocks=tuple(replace(block, weighted=True) for block in rows.blocks))
+
+
+def _counted_once(rows: Rows) -> NDArray[np.bool_]:
+    once = np.zeros(len(rows.bounds), np.bool_)
+    for block in rows.blocks:
+        once[block.start : block.stop] = not block.weighted
+    return once
+
+
 def split_problems(structure: Structure, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
     """Independent problems: the components of instances tied by rows, and rows tied by slack groups.
 
@@ -251,6 +324,8 @@ def split_problems(structure: Structure, rows: Rows) -> tuple[NDArray[np.int64],
         instance_problem = np.full(n_instances, -1)
         instance_problem[used] = np.arange(len(used))
         return instance_problem, row_problem.astype(np.int64), len(used)
+    if _one_problem(structure, rows):
+        return np.zeros(n_instances, np.int64), np.zeros(n_rows, np.int64), 1
     entry_row = np.repeat(np.arange(n_rows), np.diff(rows.matrix.indptr))
     entry_instance = structure.instance[rows.matrix.indices]
     ends = [(n_instances + entry_row, entry_instance)]
@@ -269,3 +344,14 @@ def split_problems(structure: Structure, rows: Rows) -> tuple[NDArray[np.int64],
     place = np.searchsorted(used, label[:n_instances])
     known = used[np.minimum(place, len(used) - 1)] == label[:n_instances]
     return np.where(known, place, -1), row_problem.astype(np.int64), len(used)
+
+
+def _one_problem(structure: Structure, rows: Rows) -> bool:
+    """Whether one row touches all instances, and every row some: cheap to see, and common for counts of labels."""
+    entries = np.diff(rows.matrix.indptr)
+    if not len(entries) or entries.min() == 0 or entries.max() < structure.n_instances:
+        return False
+    widest = int(entries.argmax())
+    touched = np.zeros(structure.n_instances, np.bool_)
+    touched[structure.instance[rows.matrix.indices[rows.matrix.indptr[widest] : rows.matrix.indptr[widest + 1]]]] = True
+    return bool(touched.all())

@@ -9,9 +9,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spectrem.inference.oracle import BatchDual
+from spectrem.inference.segments import sum_by
 from spectrem.inference.slack_variables import SlackVariables, compile_slack_variables
+from spectrem.structures.categorical import Categorical
 from spectrem.structures.parts import Parts
-from spectrem.structures.structure import Polytope
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,8 @@ class Program:
     rows_below, rows_equal : ndarray of int64
         The rows of the constraints at the head of ``below`` and of ``equal``.
     instances : ndarray of int64
-    polytopes : tuple of Polytope
-        Of ``instances``, whose variables come first and in order.
+    shapes : Shapes
+        Of ``instances``, whose variables come first.
     slack : ndarray of int64
         Slack variables (of the batch) that follow them.
     """
@@ -38,8 +39,34 @@ class Program:
     rows_below: NDArray[np.int64]
     rows_equal: NDArray[np.int64]
     instances: NDArray[np.int64]
-    polytopes: tuple[Polytope, ...]
+    shapes: Shapes
     slack: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """The polytopes of some instances side by side.
+
+    Attributes
+    ----------
+    equalities : csr_array of shape (n_equalities, n_variables)
+    right_hand_side : ndarray of shape (n_equalities,)
+    objective : ndarray of shape (n_variables,)
+        Nats, ``-inf`` for what is impossible.
+    owner : ndarray of shape (n_variables,), int64
+        Which of the instances a variable belongs to.
+    unary_index : ndarray of shape (n_parts,), int64
+    unary : csr_array of shape (n_parts, n_variables)
+    factors : tuple of csr_array of shape (factor.size, n_variables)
+    """
+
+    equalities: sp.csr_array
+    right_hand_side: NDArray[np.float64]
+    objective: NDArray[np.float64]
+    owner: NDArray[np.int64]
+    unary_index: NDArray[np.int64]
+    unary: sp.csr_array
+    factors: tuple[sp.csr_array, ...]
 
 
 class ProblemPrograms:
@@ -57,31 +84,29 @@ class ProblemPrograms:
     def write(self, p: int) -> Program:
         """The program of problem ``p``."""
         dual, rows, instances, slack = self.dual, self._rows[p], self._instances[p], self._slack[p]
-        polytopes = tuple(dual.structure.polytope(dual.scores, int(i)) for i in instances)
-        scores = np.concatenate(
-            [dual.instance_weight[i] * q.objective for i, q in zip(instances, polytopes, strict=True)]
-        )
-        possible = ~np.isneginf(scores)
-        matrix = dual.matrix[rows]
+        shapes = _write_shapes(dual, instances)
+        possible = ~np.isneginf(shapes.objective)
+        scores = dual.instance_weight[instances][shapes.owner] * np.where(possible, shapes.objective, 0.0)
         body = _beside(
-            sp.hstack([matrix[:, q.unary_index] @ q.unary for q in polytopes], format="csr"),
+            sp.csr_array(dual.matrix[rows][:, shapes.unary_index] @ shapes.unary),
             self.variables.matrix[rows][:, slack],
         )
         both = dual.terms.equality[rows]
         ties = self.variables.ties[self._ties[p]][:, slack]
-        shapes = sp.block_diag([q.equalities for q in polytopes], format="csr")
         bounds = dual.rows.bounds[rows]
         return Program(
-            cost=np.concatenate([-np.where(possible, scores, 0.0), self.variables.cost[slack]]),
+            cost=np.concatenate([-scores, self.variables.cost[slack]]),
             upper=np.concatenate([np.where(possible, 1.0, 0.0), self.variables.upper[slack]]),
-            equal=_above(body[both], _beside(shapes, sp.csr_array((shapes.shape[0], len(slack))))),
-            equal_to=np.concatenate([bounds[both], *[q.right_hand_side for q in polytopes]]),
+            equal=_above(
+                body[both], _beside(shapes.equalities, sp.csr_array((len(shapes.right_hand_side), len(slack))))
+            ),
+            equal_to=np.concatenate([bounds[both], shapes.right_hand_side]),
             below=_above(body[~both], _beside(sp.csr_array((ties.shape[0], len(scores))), ties)),
             limit=np.concatenate([bounds[~both], np.zeros(ties.shape[0])]),
             rows_below=rows[~both],
             rows_equal=rows[both],
             instances=instances,
-            polytopes=polytopes,
+            shapes=shapes,
             slack=slack,
         )
 
@@ -90,16 +115,43 @@ def read_structures(
     program: Program, x: NDArray[np.float64], weights: NDArray[np.float64] | None, parts: Parts
 ) -> NDArray[np.float64]:
     """Write the parts of a solution into ``parts`` (factor counts times the weights); the score of each instance."""
-    scores, start = [], 0
-    for i, polytope in zip(program.instances, program.polytopes, strict=True):
-        own = x[start : start + len(polytope.objective)]
-        start += len(own)
-        chosen = own > 0
-        scores.append(polytope.objective[chosen] @ own[chosen])
-        parts.unary[polytope.unary_index] = polytope.unary @ own
-        for factor, counts in zip(parts.factors, polytope.factors, strict=True):
-            factor += (1.0 if weights is None else weights[i]) * (counts @ own).reshape(factor.shape)
-    return np.array(scores)
+    shapes = program.shapes
+    own = x[: len(shapes.objective)]
+    chosen = own > 0
+    earned = np.where(chosen, shapes.objective, 0.0) * own
+    parts.unary[shapes.unary_index] = shapes.unary @ own
+    counted = own if weights is None else own * weights[program.instances][shapes.owner]
+    for factor, counts in zip(parts.factors, shapes.factors, strict=True):
+        factor += (counts @ counted).reshape(factor.shape)
+    return sum_by(shapes.owner, earned, len(program.instances))
+
+
+def _write_shapes(dual: BatchDual, instances: NDArray[np.int64]) -> Shapes:
+    structure = dual.structure
+    if isinstance(structure, Categorical):
+        wanted = np.zeros(structure.n_instances, np.bool_)
+        wanted[instances] = True
+        index = np.flatnonzero(wanted[structure.instance])
+        n = len(index)
+        owner = np.searchsorted(instances, structure.instance[index])
+        starts = np.concatenate([[0], np.cumsum(structure.sizes[instances])])
+        simplexes = sp.csr_array((np.ones(n), np.arange(n), starts), shape=(len(instances), n))
+        every = sp.csr_array(sp.eye_array(n, format="csr"))
+        return Shapes(simplexes, np.ones(len(instances)), dual.scores.unary[index], owner, index, every, ())
+    polytopes = [structure.polytope(dual.scores, int(i)) for i in instances]
+    sizes = [len(q.objective) for q in polytopes]
+    return Shapes(
+        sp.csr_array(sp.block_diag([q.equalities for q in polytopes], format="csr")),
+        np.concatenate([q.right_hand_side for q in polytopes]),
+        np.concatenate([q.objective for q in polytopes]),
+        np.repeat(np.arange(len(instances)), sizes),
+        np.concatenate([q.unary_index for q in polytopes]),
+        sp.csr_array(sp.block_diag([q.unary for q in polytopes], format="csr")),
+        tuple(
+            sp.csr_array(sp.hstack(counts, format="csr"))
+            for counts in zip(*(q.factors for q in polytopes), strict=True)
+        ),
+    )
 
 
 def _members(label: NDArray[np.int64], n: int) -> list[NDArray[np.int64]]:

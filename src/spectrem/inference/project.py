@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
-from typing import Literal, get_args
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem.constraints.rows import Rows
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
+from spectrem.inference.checks import Infeasible, check_infeasible, check_problem
 from spectrem.inference.corpus import pick_rows
 from spectrem.inference.feasibility import drop_rows, drop_unreachable, explain_infeasible, refuse_unreachable
 from spectrem.inference.ilp import solve_integer
-from spectrem.inference.oracle import BatchDual
+from spectrem.inference.oracle import BatchDual, per_copy, shift_scores
 from spectrem.inference.result import Projection, Status
 from spectrem.inference.segments import sum_by
 from spectrem.inference.solvers.accelerated import Accelerated
@@ -24,10 +24,9 @@ from spectrem.inference.solvers.newton import Newton, suits_newton
 from spectrem.inference.solvers.quasi_newton import QuasiNewton
 from spectrem.inference.solvers.solver import Solution, Solver
 from spectrem.inference.solvers.subgradient import Subgradient
+from spectrem.inference.transportation import Transports, find_transports
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Structure
-
-Infeasible = Literal["raise", "skip"]
 
 _MOST_ROWS_OF_A_PROGRAM = 5_000
 
@@ -64,11 +63,15 @@ def project(
     solver : Solver or None
         None chooses by shape: for gamma > 0 ``Bracket`` (one row per problem), ``Newton`` (a categorical structure
         and few rows per problem) or ``QuasiNewton`` (slack on each row alone or none), ``Accelerated`` (slack norms
-        that tie rows); for gamma = 0 ``LinearProgram``, or ``Subgradient`` above 5,000 rows.
+        that tie rows); for gamma = 0 ``LinearProgram``, or ``Subgradient`` above 5,000 rows. Problems of a categorical
+        structure whose rows only count labels, up to whole numbers of instances of one weight, need none at gamma = 0
+        and -inf: they are transportations, solved exactly by shortest paths.
     start : array-like of shape (n_rows,) or None
         Multipliers to start from, for example those of the last EM iteration.
     weights : array-like of shape (n_instances,) or None
-        Nonnegative; multiply the factor counts, and the share of an instance in rows of corpus scope.
+        How often an instance counts, >= 0: in rows of corpus scope, in the sums over the batch that are handed back and
+        in the factor counts. The result is that of instances repeated so many times; those of weight 0 are projected
+        at the prices that the others make.
     tol : float
         Largest residual relative to the size of a row, for the solver chosen by shape.
     max_iter : int or None
@@ -110,63 +113,132 @@ def project(
     'solved to the tolerance asked for'
     """
     check_infeasible(infeasible)
-    rows, first, weight = _check(structure, scores, rows, gamma, start, weights, tol)
+    rows, first, weight = check_problem(structure, scores, rows, gamma, start, weights, tol)
     if rows is None:
         return _unconstrained(structure, scores, gamma, weight)
+    rows = per_copy(structure, rows, weight)
+    task = _Task(structure, gamma, solver, weight, tol, max_iter)
     if infeasible == "raise":
         refuse_unreachable(scores, rows)
-        return _solve(structure, scores, rows, gamma, solver, first, weight, tol, max_iter)
+        return task.solve(scores, rows, first)
     kept = drop_unreachable(scores, rows)
-    while True:
-        some = rows if kept.all() else pick_rows(rows, kept)
-        if not len(some.bounds):
-            return _with_skipped(_unconstrained(structure, scores, gamma, weight), kept)
+    while kept.any():
         try:
-            solved = _solve(structure, scores, some, gamma, solver, first[kept], weight, tol, max_iter)
+            return task.solve_some(scores, rows, first, kept)
         except InfeasibleConstraintError as error:
-            left = drop_rows(some, error.rows)
+            left = drop_rows(rows, error.rows)
             if left.all():
                 raise
-            kept[np.flatnonzero(kept)[~left]] = False
-        else:
-            return _with_skipped(solved, kept)
+            kept &= left
+    nothing = _unconstrained(structure, scores, gamma, weight)
+    return replace(nothing, multipliers=np.zeros(len(kept)), skipped=np.arange(len(kept)))
 
 
-def _with_skipped(projection: Projection, kept: NDArray[np.bool_]) -> Projection:
-    multipliers = np.zeros(len(kept))
-    multipliers[kept] = projection.multipliers
-    return replace(projection, multipliers=multipliers, skipped=np.flatnonzero(~kept))
+@dataclass(frozen=True)
+class _Task:
+    """How to solve, whatever rows."""
 
+    structure: Structure
+    gamma: float
+    solver: Solver | None
+    weights: NDArray[np.float64] | None
+    tol: float
+    max_iter: int | None
 
-def _solve(
-    structure: Structure,
-    scores: Parts,
-    rows: Rows,
-    gamma: float,
-    solver: Solver | None,
-    first: NDArray[np.float64],
-    weight: NDArray[np.float64] | None,
-    tol: float,
-    max_iter: int | None,
-) -> Projection:
-    if gamma == -np.inf:
-        return _integer(structure, scores, rows, weight)
-    dual = BatchDual(structure, scores, rows, gamma, weight)
-    chosen = choose_solver(dual, tol, max_iter) if solver is None else solver
-    solution = chosen.solve(dual, dual.terms.project(first))
-    if (solution.status == Status.INFEASIBLE).any():
-        raise explain_infeasible(dual, solution)
-    if (solution.status == Status.MAX_ITERATIONS).any():
-        open_ones = solution.residual[solution.status == Status.MAX_ITERATIONS]
-        _warn(len(open_ones), dual.n_problems, f"largest residual {open_ones.max():.2g}")
-    return _finish(dual, solution, weight)
+    def solve(self, scores: Parts, rows: Rows, first: NDArray[np.float64]) -> Projection:
+        idle = self._idle(rows)
+        if idle.any():
+            return self._solve_idle(scores, rows, first, idle)
+        if self.gamma == -np.inf or (self.gamma == 0 and self.solver is None):
+            transports = find_transports(self.structure, rows, self.gamma, self.weights)
+            if transports is not None:
+                return self._solve_transports(scores, rows, first, transports)
+        if self.gamma == -np.inf:
+            return _integer(self.structure, scores, rows, self.weights)
+        dual = BatchDual(self.structure, scores, rows, self.gamma, self.weights)
+        chosen = choose_solver(dual, self.tol, self.max_iter) if self.solver is None else self.solver
+        solution = chosen.solve(dual, dual.terms.project(first))
+        if (solution.status == Status.INFEASIBLE).any():
+            raise explain_infeasible(dual, solution)
+        if (solution.status == Status.MAX_ITERATIONS).any():
+            open_ones = solution.residual[solution.status == Status.MAX_ITERATIONS]
+            _warn(len(open_ones), dual.n_problems, f"largest residual {open_ones.max():.2g}")
+        return _finish(dual, solution, self.weights)
 
+    def solve_some(
+        self, scores: Parts, rows: Rows, first: NDArray[np.float64], wanted: NDArray[np.bool_]
+    ) -> Projection:
+        """Leave out the other rows; multipliers, and the rows that an error names, are numbered as in ``rows``."""
+        if wanted.all():
+            return self.solve(scores, rows, first)
+        try:
+            solved = self.solve(scores, pick_rows(rows, wanted), first[wanted])
+        except InfeasibleConstraintError as error:
+            error.rows = tuple(np.flatnonzero(wanted)[list(error.rows)].tolist())
+            raise
+        multipliers = np.zeros(len(wanted))
+        multipliers[wanted] = solved.multipliers
+        return replace(solved, multipliers=multipliers, skipped=np.flatnonzero(~wanted))
 
-def check_infeasible(infeasible: str) -> None:
-    """Raise unless the option is one of the two there are."""
-    if infeasible not in get_args(Infeasible):
-        raise InvalidInputError(
-            f'infeasible must be "raise" or "skip", got {infeasible!r}; "raise" names the constraint'
+    def _idle(self, rows: Rows) -> NDArray[np.bool_]:
+        """Rows of instances that weigh nothing, where others are tied together by rows of corpus scope."""
+        inside = rows.row_instance >= 0
+        if self.weights is None or inside.all():
+            return np.zeros(len(inside), np.bool_)
+        return inside & (self.weights[rows.row_instance] == 0)
+
+    def _solve_idle(self, scores: Parts, rows: Rows, first: NDArray[np.float64], idle: NDArray[np.bool_]) -> Projection:
+        """Instances that weigh nothing have no say in the prices of the others, and are solved at those prices."""
+        busy = self.solve_some(scores, rows, first, ~idle)
+        prices = shift_scores(scores, rows.transpose, busy.multipliers)
+        own = self.solve_some(prices, rows, first, idle)
+        at = np.zeros(self.structure.n_instances, np.bool_)
+        at[rows.row_instance[idle]] = True
+        part = at[self.structure.instance]
+        return replace(
+            busy,
+            marginals=Parts(np.where(part, own.marginals.unary, busy.marginals.unary), busy.marginals.factors),
+            multipliers=busy.multipliers + own.multipliers,
+            values=np.where(at, own.values, busy.values),
+            objectives=np.where(at, own.objectives, busy.objectives),
+            violation=max(busy.violation, own.violation),
+            status=max(busy.status, own.status),
+            n_evaluations=busy.n_evaluations + own.n_evaluations,
+            n_iter=busy.n_iter + own.n_iter,
+            residual=max(busy.residual, own.residual),
+            instance_status=np.where(at, own.instance_status, busy.instance_status),
+            instance_violation=np.where(at, own.instance_violation, busy.instance_violation),
+            skipped=np.zeros(0, np.int64),
+        )
+
+    def _solve_transports(
+        self, scores: Parts, rows: Rows, first: NDArray[np.float64], transports: Transports
+    ) -> Projection:
+        """Problems whose rows only count labels; then the others, if there are any."""
+        found = transports.solve(scores)
+        at, other = transports.own_instances, ~transports.own_rows
+        if not other.any():
+            return found
+        rest = self.solve_some(scores, rows, first, other)
+        weight = np.ones(len(at)) if self.weights is None else self.weights
+        free = float(weight @ np.where(at, rest.values, found.values))
+        return replace(
+            rest,
+            marginals=Parts(np.where(at[self.structure.instance], found.marginals.unary, rest.marginals.unary)),
+            multipliers=found.multipliers + rest.multipliers,
+            values=np.where(at, found.values, rest.values),
+            objectives=np.where(at, found.objectives, rest.objectives),
+            dual_value=found.dual_value + rest.dual_value - free,
+            primal_value=found.primal_value + rest.primal_value - free,
+            violation=max(found.violation, rest.violation),
+            kl=None if found.kl is None or rest.kl is None else found.kl + rest.kl,
+            status=max(found.status, rest.status),
+            n_evaluations=found.n_evaluations + rest.n_evaluations,
+            n_iter=found.n_iter + rest.n_iter,
+            residual=max(found.residual, rest.residual),
+            instance_status=np.where(at, found.instance_status, rest.instance_status),
+            instance_violation=np.where(at, found.instance_violation, rest.instance_violation),
+            skipped=np.zeros(0, np.int64),
         )
 
 
@@ -209,19 +281,19 @@ def _finish(dual: BatchDual, solution: Solution, weights: NDArray[np.float64] | 
     primal = score - terms.cost(excess)
     worst = terms.worst_violation(excess)
     outside = dual.instance_problem < 0
-    alone = float(values[outside].sum())
     place = np.maximum(dual.instance_problem, 0)
     plain = Status.CERTIFIED if dual.gamma == 0 else Status.SOLVED
-    dual_value = float(dual_total.sum()) + alone
+    dual_value = dual.total(dual_total, values)
+    free_value = None if dual.free_value is None else dual.free_value + dual.total(np.zeros(dual.n_problems), values)
     return Projection(
         marginals=marginals,
         multipliers=multipliers,
         values=values,
         objectives=_objectives(dual, values, dual_total),
         dual_value=dual_value,
-        primal_value=float(primal.sum()) + alone,
+        primal_value=dual.total(primal, values),
         violation=float(worst.max(initial=0.0)),
-        kl=None if dual.free_value is None else dual.free_value + alone - dual_value,
+        kl=None if free_value is None else free_value - dual_value,
         status=Status(int(solution.status.max())),
         n_evaluations=dual.n_evaluations,
         n_iter=solution.n_iter,
@@ -232,12 +304,13 @@ def _finish(dual: BatchDual, solution: Solution, weights: NDArray[np.float64] | 
 
 
 def _objectives(dual: BatchDual, values: NDArray[np.float64], totals: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Dual value of every instance; instances that rows tie together share what the rows add equally."""
+    """Dual value of every instance; instances that rows tie together share what the rows add in equal measure."""
     inside = dual.instance_problem >= 0
-    size = np.bincount(dual.instance_problem[inside], minlength=dual.n_problems)
-    added = (totals - sum_by(dual.instance_problem[inside], values[inside], dual.n_problems)) / np.maximum(size, 1)
+    problem, weight = dual.instance_problem[inside], dual.instance_weight[inside]
+    added = totals - sum_by(problem, weight * values[inside], dual.n_problems)
+    size = sum_by(problem, weight, dual.n_problems)
     objectives = values.copy()
-    objectives[inside] += added[dual.instance_problem[inside]]
+    objectives[inside] += (added / np.where(size > 0, size, 1.0))[problem]
     return objectives
 
 
@@ -251,7 +324,7 @@ def _unconstrained(
             f"scores of instance {bad} must leave at least one structure possible; every structure there scores -inf; "
             "allow more parts there or drop the instance"
         )
-    total = float(values.sum())
+    total = float(values.sum() if weights is None else weights @ values)
     status = Status.SOLVED if gamma > 0 else Status.CERTIFIED
     n = structure.n_instances
     return Projection(
@@ -278,7 +351,7 @@ def _integer(structure: Structure, scores: Parts, rows: Rows, weights: NDArray[n
     multipliers = np.zeros(len(rows.bounds))
     if (solution.status == Status.INFEASIBLE).any():
         nothing = np.zeros(dual.n_problems)
-        raise explain_infeasible(dual, Solution(multipliers, solution.status, nothing, solution.n_iter))
+        raise explain_infeasible(dual, Solution(multipliers, solution.status, nothing, solution.n_iter), whole=True)
     unsolved = int((solution.status == Status.MAX_ITERATIONS).sum())
     if unsolved:
         _warn(unsolved, dual.n_problems, "HiGHS gave up on the integer program")
@@ -310,72 +383,3 @@ def _warn(unsolved: int, n_problems: int, detail: str) -> None:
         ConvergenceWarning,
         stacklevel=3,
     )
-
-
-def _check(
-    structure: Structure,
-    scores: Parts,
-    rows: Rows | None,
-    gamma: float,
-    start: ArrayLike | None,
-    weights: ArrayLike | None,
-    tol: float,
-) -> tuple[Rows | None, NDArray[np.float64], NDArray[np.float64] | None]:
-    """Coerce and refuse what cannot be meant; returns rows, the starting multipliers and the weights."""
-    constrained = rows is not None and len(rows.bounds) > 0
-    if np.isnan(gamma) or gamma == np.inf or (gamma < 0 and gamma != -np.inf and constrained):
-        reason = (
-            "between -inf and 0 the constrained problem is not convex; use gamma = 0 for its linear relaxation or "
-            "gamma = -inf for the integer program"
-            if gamma < 0
-            else "use gamma = 1 for posterior regularisation, 0 for hard assignments, or any finite number between"
-        )
-        raise InvalidInputError(f"gamma must be -inf or a finite number >= 0; got {gamma}; {reason}")
-    if not tol > 0:
-        raise InvalidInputError(f"tol must be positive; got {tol}; the default is 1e-8")
-    shapes = ((structure.n_unary,), *structure.factor_shapes)
-    for name, array, shape in zip(
-        ["scores.unary", *(f"scores.factors[{k}]" for k in range(len(shapes) - 1))],
-        [scores.unary, *scores.factors],
-        shapes,
-        strict=False,
-    ):
-        if array.shape != shape:
-            raise InvalidInputError(f"{name} must have shape {shape}; got {array.shape}; build it with this structure")
-        bad = np.isnan(array) | np.isposinf(array)
-        if bad.any():
-            where = int(np.flatnonzero(bad)[0])
-            raise InvalidInputError(
-                f"{name} must be finite or -inf; got {array.ravel()[where]} at position {where}; "
-                "look for log of a negative number or 0 / 0 in the model's parameters"
-            )
-    if len(scores.factors) != len(structure.factor_shapes):
-        raise InvalidInputError(
-            f"scores.factors must hold {len(structure.factor_shapes)} arrays; got {len(scores.factors)}; "
-            "build the scores with this structure"
-        )
-    weight = None if weights is None else np.asarray(weights, np.float64)
-    if weight is not None and (weight.shape != (structure.n_instances,) or not (weight >= 0).all()):
-        raise InvalidInputError(
-            f"weights must be {structure.n_instances} nonnegative numbers, one per instance; got shape {weight.shape}"
-            f" with minimum {weight.min(initial=np.inf):g}; leave None for equal weights"
-        )
-    if not constrained:
-        return None, np.zeros(0), weight
-    assert rows is not None
-    if rows.matrix.shape != (len(rows.bounds), structure.n_unary):
-        raise InvalidInputError(
-            f"rows.matrix must have shape {(len(rows.bounds), structure.n_unary)}, one column per unary part; "
-            f"got {rows.matrix.shape}; compile the constraint for this structure"
-        )
-    if not (np.isfinite(rows.bounds).all() and np.isfinite(rows.matrix.data).all()):
-        raise InvalidInputError(
-            "rows must have finite bounds and coefficients; got NaN or inf; drop rows without bound"
-        )
-    first = np.zeros(len(rows.bounds)) if start is None else np.asarray(start, np.float64)
-    if first.shape != rows.bounds.shape or not np.isfinite(first).all():
-        raise InvalidInputError(
-            f"start must be {len(rows.bounds)} finite multipliers, one per row; got shape {first.shape}; "
-            "pass the multipliers of an earlier projection of the same rows, or None"
-        )
-    return rows, first, weight

@@ -52,19 +52,22 @@ class Projection:
     marginals : Parts
         Unary: probability of each part under q, in [0, 1]. Factors: expected counts, times the instance weights.
     multipliers : ndarray of shape (n_rows,)
-        Price of each row in nats per unit of its bound; >= 0 for ``<=`` rows. All zero for an integer program.
+        Price of each row in nats per unit of its bound (of a row inside an instance, for one copy of it); >= 0 for
+        ``<=`` rows. All zero for an integer program.
     values : ndarray of shape (n_instances,)
         Each instance's ``smax_gamma(s - U^T multipliers)`` in nats; the score of its structure for an integer program.
     objectives : ndarray of shape (n_instances,)
-        Each instance's share of ``dual_value``, in nats: ``values`` and what its rows and their slack add; the score of
+        Of one copy of each instance, in nats: ``values`` and what its rows and their slack add (instances that rows of
+        corpus scope tie together share it equally), so that ``weights @ objectives`` is ``dual_value``; the score of
         its structure for an integer program.
     dual_value, primal_value : float
-        Nats; an upper and (as far as ``violation`` is 0) a lower bound of the optimum. Instances count by their
-        weight when corpus rows tie them together, and once each otherwise.
+        Sums over the batch in nats, in which an instance counts as often as its weight says: an upper and (as far as
+        ``violation`` is 0) a lower bound of the optimum.
     violation : float
         Worst violation of any row or slack group, after the slack it is allowed, in units of the row.
     kl : float or None
-        ``smax_gamma(s) - dual_value`` in nats, KL(q || p) at gamma = 1; None after a warm start or an integer program.
+        What the rows cost, ``smax_gamma(s) - dual_value`` in nats and summed alike: KL(q || p) at gamma = 1 without
+        slack. None after a warm start (but for counts of labels at gamma = 0) or an integer program.
     status : Status
         The largest of ``instance_status``.
     n_evaluations, n_iter : int

@@ -19,6 +19,23 @@ def _turn(x, start, n, out):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def invert_lower(lower, out):
+    """Inverse of a lower triangular matrix into ``out``, which holds zeros.
+
+    Small solves by LAPACK wait for threads of BLAS, which takes long where processors are busy.
+    """
+    for i in range(len(lower)):
+        for j in range(i):
+            factor = lower[i, j]
+            for c in range(j + 1):
+                out[i, c] -= factor * out[j, c]
+        scale = 1.0 / lower[i, i]
+        for c in range(i):
+            out[i, c] *= scale
+        out[i, i] = scale
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _subtract(rows, mean, out):
     for j in range(len(mean)):
         shift = mean[j]

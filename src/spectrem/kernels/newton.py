@@ -10,15 +10,18 @@ import math
 import numpy as np
 from numba import njit
 
+_FEW = 8
+
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def evaluate(
-    instances, offsets, unary, indptr, indices, data, place, weight, gamma, x, shifted, mean, touched, mass, slope, bend
-):
+    instances, offsets, unary, indptr, indices, data, place, weight, gamma, x, wanted, shifted, mean, touched, mass,
+    slope, bend,
+):  # fmt: skip
     """Weighted sum of smoothed maxima at ``x``; fills expectations, those of absolute values, and covariances.
 
-    ``slope[a] = E[U_a h]``, ``mass[a] = E[|U_a| h]``, ``bend`` (lower triangle) the covariances over gamma. ``mean`` is
-    zero before and after.
+    ``slope[a] = E[U_a h]``, ``mass[a] = E[|U_a| h]``, ``bend`` (lower triangle) the covariances over gamma of the rows
+    that are ``wanted``. ``mean`` is zero before and after.
     """
     m = x.shape[0]
     slope[:] = 0.0
@@ -53,14 +56,19 @@ def evaluate(
             for e in range(indptr[k], indptr[k + 1]):
                 a = place[indices[e]]
                 c = data[e] * q
+                slope[a] += c
+                mass[a] += abs(c)
+                if not wanted[a]:
+                    continue
                 if mean[a] == 0.0:
                     touched[n_touched] = a
                     n_touched += 1
                     mean[a] = 1e-300  # so that a sum of zero is not taken for a row not met yet
                 mean[a] += c
-                mass[a] += abs(c)
                 for f in range(indptr[k], e + 1):
                     b = place[indices[f]]
+                    if not wanted[b]:
+                        continue
                     if a >= b:
                         bend[a, b] += c * data[f] / gamma
                     else:
@@ -68,14 +76,12 @@ def evaluate(
         divisor = gamma * weight[i]
         if 2 * n_touched > m:
             for a in range(m):
-                slope[a] += mean[a]
                 c = mean[a] / divisor
                 for b in range(a + 1):
                     bend[a, b] -= c * mean[b]
         else:
             for u in range(n_touched):
                 a = touched[u]
-                slope[a] += mean[a]
                 c = mean[a] / divisor
                 for v in range(n_touched):
                     if touched[v] <= a:
@@ -182,18 +188,19 @@ def newton_duals(
     mass_all, slope_all, slope_trial_all = np.empty(most), np.empty(most), np.empty(most)
     bend, bend_trial, chol = np.empty((most, most)), np.empty((most, most)), np.empty((most, most))
     at_all, trial_all, d_all = np.empty(most), np.empty(most), np.empty(most)
-    free_all = np.empty(most, np.bool_)
+    free_all, wanted_all = np.empty(most, np.bool_), np.empty(most, np.bool_)
     for p in range(row_offsets.shape[0] - 1):
         own = rows[row_offsets[p] : row_offsets[p + 1]]
         m = own.shape[0]
         mine = instances[instance_offsets[p] : instance_offsets[p + 1]]
-        at, trial, d, free = at_all[:m], trial_all[:m], d_all[:m], free_all[:m]
+        at, trial, d, free, wanted = at_all[:m], trial_all[:m], d_all[:m], free_all[:m], wanted_all[:m]
         mass, slope, slope_trial = mass_all[:m], slope_all[:m], slope_trial_all[:m]
         for a in range(m):
             at[a] = x[own[a]]
+            wanted[a] = m <= _FEW or lower[own[a]] < at[a] < upper[own[a]]
         value = evaluate(
-            mine, offsets, unary, indptr, indices, data, place, weight, gamma, at, shifted, mean, touched, mass, slope,
-            bend,
+            mine, offsets, unary, indptr, indices, data, place, weight, gamma, at, wanted, shifted, mean, touched, mass,
+            slope, bend,
         )  # fmt: skip
         for a in range(m):
             value += bounds[own[a]] * at[a]
@@ -219,11 +226,22 @@ def newton_duals(
                 if finest <= tol or polish > 6:
                     break
             near = min(1e-3, worst)
+            missing = False
             for a in range(m):
                 r = own[a]
                 low = at[a] - lower[r] <= near and slope[a] > 0.0
                 high = upper[r] - at[a] <= near and slope[a] < 0.0
                 free[a] = not (low or high)
+                missing |= free[a] and not wanted[a]
+            if missing:
+                # Of rows that rest at a bound the curvature is not computed until they leave it.
+                for a in range(m):
+                    wanted[a] |= free[a]
+                evaluate(
+                    mine, offsets, unary, indptr, indices, data, place, weight, gamma, at, wanted, shifted, mean,
+                    touched, mass, slope_trial, bend,
+                )  # fmt: skip
+                count += 1
             for a in range(m):
                 trial[a] = 1e-13 * mass[a] / gamma
             newton_step(bend, slope, trial, free, chol, d)
@@ -250,8 +268,8 @@ def newton_duals(
                 if not expected < 0.0:
                     break
                 value_trial = evaluate(
-                    mine, offsets, unary, indptr, indices, data, place, weight, gamma, trial, shifted, mean, touched,
-                    mass, slope_trial, bend_trial,
+                    mine, offsets, unary, indptr, indices, data, place, weight, gamma, trial, wanted, shifted, mean,
+                    touched, mass, slope_trial, bend_trial,
                 )  # fmt: skip
                 count += 1
                 along = 0.0

@@ -14,6 +14,7 @@ from spectrem.constraints.rows import CorpusRows, Rows
 from spectrem.exceptions import InvalidInputError
 from spectrem.execution import Executor
 from spectrem.inference import Infeasible, project
+from spectrem.inference.slack import compile_slack
 from spectrem.kernels.sparse import less_prices, scatter_add
 from spectrem.structures import Parts, Structure
 
@@ -28,9 +29,9 @@ class PosedShard(NamedTuple):
 
 
 class ShardPosterior(NamedTuple):
-    """Posteriors of a shard at some prices of the corpus rows."""
+    """Posteriors of a shard at some prices of the corpus rows; ``value`` is their dual's, nats."""
 
-    objectives: NDArray[np.float64]
+    value: float
     marginals: Parts
     violation: float
     multipliers: NDArray[np.float64] | None
@@ -91,7 +92,7 @@ class CorpusPass:
             return posterior, self._expectation(index, posterior.marginals.unary)
 
         for index, (posterior, expected) in enumerate(self.executor.map(one, range(len(self.posed)))):
-            value += float(self.posed[index].weights @ posterior.objectives)
+            value += posterior.value
             scatter_add(expected, self.rows.shards[index].present, expectation)
             self.starts[index] = posterior.multipliers
             posteriors.append(posterior)
@@ -99,14 +100,23 @@ class CorpusPass:
         return self.total
 
     def support(self, direction: NDArray[np.float64]) -> float:
-        """``sum over instances of max over structures of -direction . U h``, for proofs that rows cannot hold."""
+        """``sum over instances of max over structures of -direction . U h``, for proofs that rows cannot hold.
+
+        Rows inside shards take part by their latest multipliers, which bound the maximum that they leave from above.
+        """
+        largest = 0.0 if self.multipliers is None else np.abs(self.multipliers[direction != 0]).max(initial=0.0)
 
         def one(index: int) -> float:
-            structure, scores, weights, _ = self.posed[index]
-            possible = (np.where(np.isneginf(array), -np.inf, 0.0) for array in (scores.unary, *scores.factors))
-            unary, *factors = possible
-            shifted = Parts(self._priced(index, unary, direction), tuple(factors))
-            return float(weights @ structure.smoothed_max(shifted, 0.0)[0])
+            structure, scores, weights, inside = self.posed[index]
+            unary, *factors = (np.where(np.isneginf(array), -np.inf, 0.0) for array in (scores.unary, *scores.factors))
+            unary, start = self._priced(index, unary, direction), self.starts[index]
+            added = 0.0
+            if inside is not None and start is not None and largest > 0:
+                terms = compile_slack(inside.blocks, inside.row_instance, structure.n_instances)
+                own = terms.recession(start) / largest
+                unary = unary - inside.matrix.T @ own
+                added = float(weights @ terms.value(own) + (weights[inside.row_instance] * inside.bounds) @ own)
+            return float(weights @ structure.smoothed_max(Parts(unary, tuple(factors)), 0.0)[0] + added)
 
         return sum(self.executor.map(one, range(len(self.posed))))
 
@@ -140,13 +150,13 @@ class CorpusPass:
                     f"scores of instance {int(np.argmin(np.isfinite(values)))} of shard {index} must leave at least "
                     "one structure possible; allow more parts there or drop the instance"
                 )
-            return ShardPosterior(values, marginals, 0.0, None, {})
+            return ShardPosterior(float(weights @ values), marginals, 0.0, None, {})
         projection = project(
             structure, shifted, inside, self.gamma,
             start=self.starts[index], weights=weights, tol=self.tol, infeasible=self.infeasible,
         )  # fmt: skip
         return ShardPosterior(
-            projection.objectives,
+            projection.dual_value,
             projection.marginals,
             projection.violation,
             projection.multipliers,

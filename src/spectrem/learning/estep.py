@@ -264,7 +264,7 @@ class ProjectedEStep(Generic[Params, Stats, Shard]):
             raise InfeasibleConstraintError(f"{error} (instances are counted from 0 in shard {index})") from error
         skipped = {} if rows is None else count_skipped(rows, projection.skipped)
         posterior = ShardPosterior(
-            projection.objectives, projection.marginals, projection.violation, projection.multipliers, skipped
+            projection.dual_value, projection.marginals, projection.violation, projection.multipliers, skipped
         )
         return self._gather(params, shard, gamma, structure, scores, posterior, free=rows is None)
 
@@ -286,13 +286,14 @@ class ProjectedEStep(Generic[Params, Stats, Shard]):
         free: bool,
     ) -> EStepResult[Stats]:
         """Statistics of a posterior; ``free`` tells that no constraint took part in it."""
-        weights, marginals, free_values = self.model.weights(shard), posterior.marginals, posterior.objectives
+        marginals, free_objective = posterior.marginals, posterior.value
         if not free:
+            weights = self.model.weights(shard)
             free_values, free_marginals = structure.smoothed_max(scores, max(gamma, 0.0), weights=weights)
+            free_objective = float(weights @ free_values)
             if self.alpha < 1:
                 marginals = _mix(free_marginals, marginals, self.alpha)
-        free_objective = float(weights @ free_values)
-        objective = (1 - self.alpha) * free_objective + self.alpha * float(weights @ posterior.objectives)
+        objective = (1 - self.alpha) * free_objective + self.alpha * posterior.value
         return EStepResult(
             self.model.gather(params, shard, marginals),
             objective,

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spectrem.exceptions import InvalidInputError
-from spectrem.plotting.curves import COLOURS
+from spectrem.plotting.curves import COLOURS, make_figure
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -94,17 +93,9 @@ def draw_bars(
     >>> len(draw_bars([BarPanel("accuracy", "%", ["English"], bars)]).axes)
     1
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InvalidInputError(
-            "figures need matplotlib, which is not installed; install the extra `plot`: pip install 'spectrem[plot]'"
-        ) from None
     n_columns = min(n_columns, len(panels))
     n_rows = -(-len(panels) // n_columns)
-    figure = Figure(figsize=(width * n_columns, height * n_rows + 0.9), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = make_figure(width * n_columns, height * n_rows + 0.9)
     entries: dict[str, Artist] = {}
     places = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
     for axes in places[len(panels) :]:

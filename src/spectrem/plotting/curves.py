@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +13,7 @@ from spectrem.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # Told apart by readers with any colour vision ([Okabe2008]).
@@ -83,6 +84,50 @@ def draw_panels(panels: Sequence[Panel], *, title: str = "", width: float = 4.2,
     >>> len(figure.axes)
     1
     """
+    figure = make_figure(width * len(panels), height + 0.9)
+    entries: dict[str, Artist] = {}
+    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        for label, drawn in draw_lines(axes, panel).items():
+            entries.setdefault(label, drawn)
+    figure.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=3)
+    if title:
+        figure.suptitle(title)
+    return figure
+
+
+def draw_lines(axes: Axes, panel: Panel) -> dict[str, Artist]:
+    """Draw one panel into axes; of every label the first line, for a legend."""
+    entries: dict[str, Artist] = {}
+    for line in panel.lines:
+        (drawn,) = axes.plot(
+            np.asarray(line.x),
+            np.asarray(line.y),
+            color=COLOURS[line.colour % len(COLOURS)],
+            linestyle=_STYLES[line.style % len(_STYLES)],
+            marker=_MARKERS[line.style % len(_MARKERS)] if line.marked else "",
+            markersize=4,
+            linewidth=1.5,
+            label=line.label,
+        )
+        entries.setdefault(line.label, drawn)
+    axes.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
+    axes.grid(alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+    if panel.x_limits is not None:
+        axes.set_xlim(*panel.x_limits)
+    if panel.y_limits is not None:
+        axes.set_ylim(*panel.y_limits)
+    return entries
+
+
+def make_figure(width: float, height: float) -> Figure:
+    """An empty figure, tied to the Agg canvas and to no window; inches.
+
+    Raises
+    ------
+    InvalidInputError
+        If matplotlib is not installed.
+    """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -90,30 +135,14 @@ def draw_panels(panels: Sequence[Panel], *, title: str = "", width: float = 4.2,
         raise InvalidInputError(
             "figures need matplotlib, which is not installed; install the extra `plot`: pip install 'spectrem[plot]'"
         ) from None
-    figure = Figure(figsize=(width * len(panels), height + 0.9), layout="constrained")
+    figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
-    entries: dict[str, Artist] = {}
-    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-        for line in panel.lines:
-            (drawn,) = axes.plot(
-                np.asarray(line.x),
-                np.asarray(line.y),
-                color=COLOURS[line.colour % len(COLOURS)],
-                linestyle=_STYLES[line.style % len(_STYLES)],
-                marker=_MARKERS[line.style % len(_MARKERS)] if line.marked else "",
-                markersize=4,
-                linewidth=1.5,
-                label=line.label,
-            )
-            entries.setdefault(line.label, drawn)
-        axes.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
-        axes.grid(alpha=0.3)
-        axes.spines[["top", "right"]].set_visible(False)
-        if panel.x_limits is not None:
-            axes.set_xlim(*panel.x_limits)
-        if panel.y_limits is not None:
-            axes.set_ylim(*panel.y_limits)
-    figure.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=3)
-    if title:
-        figure.suptitle(title)
     return figure
+
+
+def axes_of(axes: Axes | None, width: float, height: float) -> tuple[Figure, Axes]:
+    """The axes given and their figure, or those of a new one."""
+    if axes is None:
+        figure = make_figure(width, height)
+        return figure, figure.add_subplot()
+    return cast("Figure", axes.get_figure(root=True)), axes

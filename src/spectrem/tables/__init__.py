@@ -1,9 +1,10 @@
 """Constraints on the predictions of any model: tables of probabilities, projected and decided."""
 
+from spectrem.reports import ConstraintReport
 from spectrem.tables.decision import Decision
 from spectrem.tables.lattice import Lattice
 from spectrem.tables.project import project
-from spectrem.tables.result import ConstraintReport, ProjectedTable
+from spectrem.tables.result import ProjectedTable
 from spectrem.tables.structure import Table
 
 __all__ = ["ConstraintReport", "Decision", "Lattice", "ProjectedTable", "Table", "project"]

@@ -16,7 +16,8 @@ class Lattice:
     """Scores of the labels of tokens and of neighbouring labels, in nats: what a CRF, an HMM or a tagger's logits give.
 
     Pass it to `spectrem.project` in place of a table; its rows are the sequences, and constraints may name the columns
-    ``"row"``, ``"token"`` (position in the row), ``"occurrence"`` (token of the lattice) and ``"label"``.
+    ``"row"``, ``"token"`` (position in the row), ``"occurrence"`` (token of the lattice) and ``"label"``. Weights of
+    rows (`sample_weight`) are weights of whole sequences.
 
     Parameters
     ----------
@@ -33,7 +34,7 @@ class Lattice:
     Examples
     --------
     >>> import numpy as np
-    >>> from spectrem import E, part, project
+    >>> from spectrem import E, Lattice, part, project
     >>> words = Lattice([np.log([[0.7, 0.3], [0.6, 0.4]])], np.log([[0.9, 0.1], [0.5, 0.5]]))
     >>> table = project(words, (E[part("label") == "VERB"] >= 1).per("row"), labels=["NOUN", "VERB"])
     >>> table.proba[0].round(2).tolist()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._validate import as_sample_weight
 from spectrem.constraints.groups import distinct
+from spectrem.constraints.user_columns import read_user_columns
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures.categorical import Categorical
 from spectrem.structures.chain import Chain
@@ -36,12 +39,15 @@ class Cells:
         Probabilities before the projection; every row sums to 1.
     labels : ndarray or None
         The label of every cell, where the user named them.
+    weights : ndarray of shape (n_rows,) or None
+        How often every row counts, where the user said so.
     """
 
     table: Table
     scores: Parts
     proba: NDArray[np.float64]
     labels: NDArray | None
+    weights: NDArray[np.float64] | None = None
 
     @property
     def known_labels(self) -> list[Any]:
@@ -114,64 +120,32 @@ def read_table(proba: Any, labels: Any, scores: str) -> Cells:
     return Cells(table, Parts(logs), values, _labels(labels, table))
 
 
-@dataclass(frozen=True)
-class UserColumns(Mapping[str, NDArray]):
-    """Columns of a mapping or a data frame, turned into arrays when a constraint asks for them.
+def read_weights(sample_weight: ArrayLike | None, table: Table) -> NDArray[np.float64] | None:
+    """A user's weights of the rows.
 
     Raises
     ------
     InvalidInputError
-        If a column has neither one value per row (or token of a lattice) nor one per cell, or has a name of the
-        table's own.
+        If there is not one for every row, or one is negative or not finite, or all are 0.
     """
-
-    source: Any
-    names: tuple[str, ...]
-    table: Table
-    labels: NDArray | None
-
-    def __getitem__(self, name: str) -> NDArray:
-        if name == "label" and self.labels is not None:
-            return self.labels
-        if name not in self.names:
-            raise KeyError(name)
-        column = np.asarray(self.source[name])
-        table = self.table
-        tokens = {len(table.offsets) - 1: "tokens"} if isinstance(table.inner, Chain) else {}
-        lengths = {table.n_unary: "cells"} | tokens | {table.n_instances: "rows"}
-        if column.ndim != 1 or len(column) not in lengths:
-            sizes = ", ".join(f"{size} {unit}" for size, unit in reversed(lengths.items()))
-            raise InvalidInputError(
-                f"columns: {name!r} has shape {column.shape}, and the table has {sizes}; "
-                "give one value for each of one of these, best for each row"
-            )
-        return column
-
-    def __iter__(self) -> Iterator[str]:
-        yield from self.names
-        if self.labels is not None:
-            yield "label"
-
-    def __len__(self) -> int:
-        return len(self.names) + (self.labels is not None)
+    unit = "sequence of the lattice" if isinstance(table.inner, Chain) else "row of proba"
+    weights = as_sample_weight(sample_weight, table.n_instances, unit)
+    if weights is not None and len(weights) and not weights.any():
+        raise InvalidInputError("sample_weight must be above 0 for some row, got zeros only; leave it out for ones")
+    return weights
 
 
-def read_columns(columns: Any, cells: Cells) -> UserColumns:
-    """A user's columns under their names."""
-    if columns is None:
-        columns = {}
-    names = columns.columns if hasattr(columns, "columns") else columns
-    if not hasattr(columns, "columns") and not isinstance(columns, Mapping):
-        raise InvalidInputError(
-            f"columns must be a data frame or a mapping from names to arrays, got {type(columns).__name__}; "
-            'write columns={"document": [...]}'
-        )
-    taken = [name for name in cells.table.columns if name in names]
-    if taken:
-        raise InvalidInputError(
-            f"columns: the name {taken[0]!r} belongs to the table; rename the column, and name labels by labels=[...]"
-        )
-    return UserColumns(columns, tuple(str(name) for name in names), cells.table, cells.labels)
+def read_columns(columns: Any, cells: Cells) -> Mapping[str, NDArray]:
+    """A user's columns under their names, with values per row, per token of a lattice or per cell, and the labels."""
+    table = cells.table
+    tokens = {"tokens": len(table.offsets) - 1} if isinstance(table.inner, Chain) else {}
+    lengths = {"rows": table.n_instances} | tokens | {"cells": table.n_unary}
+    hint = "give one value for each of one of these, best for each row"
+    found = read_user_columns(columns, lengths, taken=table.columns, hint=hint)
+    if cells.labels is None:
+        return found
+    labels: dict[str, NDArray] = {"label": cells.labels}
+    return ChainMap(labels, cast(Any, found))  # nobody writes to it
 
 
 def _read_lattice(lattice: Lattice, labels: Any) -> Cells:

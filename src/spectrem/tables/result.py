@@ -2,50 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.constraints.rows import Block, Rows
+from spectrem.constraints.rows import Rows
 from spectrem.inference.result import Status
+from spectrem.reports.constraints import ConstraintReport, prices_by_name, row_name
+from spectrem.reports.html import constraint_tables, facts, page
 from spectrem.tables.decision import Decision, decide
 from spectrem.tables.reading import Cells
-
-
-@dataclass(frozen=True, eq=False)
-class ConstraintReport:
-    """One constraint before and after, one entry per row that it compiled to.
-
-    Numbers are told as the user wrote the constraint: the bound of a ``>=`` is a lower one.
-
-    Attributes
-    ----------
-    name : str
-    sense : ndarray of shape (n_rows,), str
-        ``"<="``, ``">="`` or ``"=="``.
-    keys : mapping of name -> ndarray of shape (n_rows,)
-        The group of each row, by the columns of ``.per``.
-    bound : ndarray of shape (n_rows,)
-    price : ndarray of shape (n_rows,)
-        Nats of the objective gained per unit by which the bound is relaxed (raised for ``<=``, lowered for ``>=``),
-        0 where the row does not bind; for ``==``, of either sign, per unit by which it is raised.
-    before, after : ndarray of shape (n_rows,)
-        Expected values.
-    violation_before, violation_after : ndarray of shape (n_rows,)
-        By how much the expected value breaks the bound, >= 0.
-    """
-
-    name: str
-    sense: NDArray[np.str_]
-    keys: Mapping[str, NDArray]
-    bound: NDArray[np.float64]
-    price: NDArray[np.float64]
-    before: NDArray[np.float64]
-    after: NDArray[np.float64]
-    violation_before: NDArray[np.float64]
-    violation_after: NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +31,7 @@ class ProjectedTable:
         What the constraints cost the objective in nats: KL(projected || given) at gamma = 1 without slack; None for
         an integer program.
     objective : float
-        ``<scores, q> + gamma H(q) - slack`` in nats.
+        ``<scores, q> + gamma H(q) - slack`` in nats. In it and in `kl`, rows count as often as their weights say.
     violation_before, violation_after : float
         The worst of any row of any constraint, in the row's own unit.
     multipliers : ndarray of shape (n_constraint_rows,)
@@ -88,21 +55,16 @@ class ProjectedTable:
     @property
     def prices(self) -> dict[str, NDArray[np.float64]]:
         """``price`` of every constraint by its name; a second one of the same name is called ``"name (2)"``."""
-        out: dict[str, NDArray[np.float64]] = {}
-        for report in self.constraints:
-            name, again = report.name, 1
-            while name in out:
-                again += 1
-                name = f"{report.name} ({again})"
-            out[name] = report.price
-        return out
+        return prices_by_name(self.constraints)
 
     def decide(self, *, time_limit: float | None = None) -> Decision:
         """The best single label for every row such that the constraints hold exactly.
 
         Maximises the sum of the scores of the labels chosen (the log of the probabilities that the table had before the
-        projection), less the penalties of slack: the argmax of [Chang2007], by a linear program where that is integral
-        and an integer program (HiGHS) where not.
+        projection), less the penalties of slack: the argmax of [Chang2007]. Constraints that only count the labels of
+        rows which they tie together are met along shortest paths; all others by a linear program where that is integral
+        and an integer program (HiGHS) where not. A row of weight w (`sample_weight`) counts w times, in its score as in
+        constraints over rows, but has one label: it is not split as w rows might be.
 
         Parameters
         ----------
@@ -128,7 +90,7 @@ class ProjectedTable:
         >>> table.decide().labels
         array([0, 0, 1])
         """
-        return decide(self._cells, self._rows, time_limit)
+        return decide(self._cells, self._rows, time_limit, self._cells.weights)
 
     def summary(self) -> str:
         """One line per row of every constraint: expected value before and after, bound, price.
@@ -143,48 +105,17 @@ class ProjectedTable:
         lines = []
         for report in self.constraints:
             for row in range(len(report.bound)):
-                keys = ", ".join(f"{name} {values[row]}" for name, values in report.keys.items())
+                group = row_name(report, row) if report.keys else ""
                 lines.append(
-                    f"{report.name}{f' in {keys}' if keys else ''}: {report.before[row]:.4g} -> "
+                    f"{report.name}{f' in {group}' if group else ''}: {report.before[row]:.4g} -> "
                     f"{report.after[row]:.4g} {report.sense[row]} {report.bound[row]:.4g}, "
                     f"price {report.price[row]:.3g}"
                 )
         return "\n".join(lines)
 
-
-def report_constraints(
-    rows: Rows, multipliers: NDArray[np.float64], before: NDArray[np.float64], after: NDArray[np.float64]
-) -> tuple[ConstraintReport, ...]:
-    """Reports of all constraints from the probabilities of the cells before and after."""
-    first, then = rows.matrix @ before, rows.matrix @ after
-    most = np.asarray(rows.matrix.max(axis=1).todense()).ravel() if rows.matrix.nnz else np.zeros(len(rows.bounds))
-    return tuple(_report(block, rows.bounds, multipliers, first, then, most <= 0) for block in rows.blocks)
-
-
-def _report(
-    block: Block,
-    bounds: NDArray[np.float64],
-    multipliers: NDArray[np.float64],
-    before: NDArray[np.float64],
-    after: NDArray[np.float64],
-    turned: NDArray[np.bool_],
-) -> ConstraintReport:
-    span = slice(block.start, block.stop)
-    lower = turned[span] & (not block.equality)  # compiled from ">=" by the factor -1
-    sign = np.where(lower, -1.0, 1.0)
-
-    def violation(values: NDArray[np.float64]) -> NDArray[np.float64]:
-        excess = values[span] - bounds[span]
-        return np.abs(excess) if block.equality else np.maximum(excess, 0.0)
-
-    return ConstraintReport(
-        name=block.name,
-        sense=np.where(lower, ">=", "==" if block.equality else "<="),
-        keys=block.keys,
-        bound=sign * bounds[span],
-        price=multipliers[span],
-        before=sign * before[span],
-        after=sign * after[span],
-        violation_before=violation(before),
-        violation_after=violation(after),
-    )
+    def _repr_html_(self) -> str:
+        told: dict[str, object] = {"status": self.status.message, "objective": f"{self.objective:.6g} nats"}
+        if self.kl is not None:
+            told["cost of the constraints"] = f"{self.kl:.6g} nats"
+        told["largest violation"] = f"{self.violation_before:.3g} → {self.violation_after:.3g}"
+        return page(f"Projected table of {len(self.proba)} rows", facts(told), constraint_tables(self.constraints))

@@ -16,9 +16,13 @@ from spectrem.inference.oracle import BatchDual, DualFunction
 from spectrem.inference.program import ProblemPrograms, Program, read_structures
 from spectrem.inference.result import Status
 from spectrem.inference.slack_variables import SlackVariables
+from spectrem.inference.solvers.columns import NEAR, follow_temperatures, solve_by_columns
 from spectrem.inference.solvers.solver import Solution
 from spectrem.inference.solvers.subgradient import Subgradient
+from spectrem.structures.categorical import Categorical
 from spectrem.structures.parts import Parts
+
+_LARGE = 2_000  # variables above which most labels are left out of a program
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,8 @@ class LinearProgram:
 
     The program's prices are put back into the dual: where the structure's polytope is integral (chains, alignments,
     labels) the duality gap closes, which proves the solution; elsewhere the subgradient's average is kept. An l2
-    slack is approximated by tangents, added until they fit.
+    slack is approximated by tangents, added until they fit. Of large tables of labels, only those near the best at the
+    prices of a low temperature are in the program at first (`solve_by_columns`).
 
     Use when gamma = 0 and the answer must be exact; above some thousands of rows ``Subgradient`` is cheaper.
 
@@ -58,14 +63,37 @@ class LinearProgram:
         multipliers, status, residual = first.multipliers.copy(), first.status.copy(), first.residual.copy()
         prices, primal = multipliers.copy(), np.zeros(dual.n_problems)
         solved: list[tuple[Program, NDArray[np.float64]]] = []
+        warm: tuple[Solution, float] | None = None
         for p in hard:
             program = programs.write(int(p))
+            below, equal = program.rows_below, program.rows_equal
+            weight = np.where(dual.row_weight > 0, dual.row_weight, 1.0)
+            if _is_large(dual, program, programs.variables):
+                warm = follow_temperatures(dual) if warm is None else warm
+                if warm[0].status[p] == Status.INFEASIBLE:
+                    status[p] = Status.INFEASIBLE
+                    own = dual.row_problem == p
+                    multipliers[own] = warm[0].multipliers[own]
+                    continue
+                begin = warm[0].multipliers * weight
+                found = solve_by_columns(program, begin[below], begin[equal], NEAR * warm[1], self.tol)
+                if found is not None and found.cost == np.inf:
+                    proof = np.zeros(len(prices))
+                    proof[below], proof[equal] = found.below / weight[below], found.equal / weight[equal]
+                    wanted = np.arange(dual.n_problems) == p
+                    if dual.infeasible(proof, wanted)[p]:
+                        status[p] = Status.INFEASIBLE
+                        multipliers = np.where(dual.row_problem == p, proof, multipliers)
+                        continue
+                elif found is not None:
+                    prices[below], prices[equal] = found.below / weight[below], found.equal / weight[equal]
+                    primal[p] = -found.cost
+                    solved.append((program, found.x))
+                    continue
             result = self._solve(program, programs.variables)
             if result.x is None:
                 status[p] = Status.INFEASIBLE if result.status == 2 else status[p]
                 continue
-            weight = np.where(dual.row_weight > 0, dual.row_weight, 1.0)
-            below, equal = program.rows_below, program.rows_equal
             prices[below] = -result.ineqlin.marginals[: len(below)] / weight[below]
             prices[equal] = -result.eqlin.marginals[: len(equal)] / weight[equal]
             primal[p] = -result.fun
@@ -98,6 +126,11 @@ class LinearProgram:
             below = sp.csr_array(sp.vstack([below, cuts], format="csr"))
             limit = np.concatenate([limit, np.zeros(cuts.shape[0])])
         return result
+
+
+def _is_large(dual: BatchDual, program: Program, variables: SlackVariables) -> bool:
+    """Whether column generation pays."""
+    return isinstance(dual.structure, Categorical) and not variables.curved and len(program.cost) > _LARGE
 
 
 def _run(program: Program, below: sp.csr_array, limit: NDArray[np.float64]) -> Any:

@@ -83,7 +83,7 @@ class Newton:
         passes = int(evaluations.max(initial=0))
         dual.n_evaluations += passes
         if dual.free_value is None and not start.any() and np.isfinite(value).all():
-            dual.free_value = float(value.sum())
+            dual.free_value = float(dual.problem_weight @ value)
         status = np.where(residual <= self.tol, Status.SOLVED, Status.MAX_ITERATIONS).astype(np.int8)
         unsolved = status == Status.MAX_ITERATIONS
         if not unsolved.any():

@@ -1,0 +1,195 @@
+"""One label per instance such that the constraints hold exactly: the constrained argmax over whole numbers."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from spectrem.constraints.rows import Rows
+from spectrem.exceptions import ConvergenceWarning
+from spectrem.inference.assignment_counts import assign_counts, find_counts, no_assignment, tidy_rows
+from spectrem.inference.assignment_program import solve_program
+from spectrem.inference.corpus import pick_rows
+from spectrem.inference.result import Status
+from spectrem.inference.slack import compile_slack
+from spectrem.kernels.categorical import max_pass
+
+
+class Choices(Protocol):
+    """A `Categorical`, or what has its shape."""
+
+    @property
+    def n_instances(self) -> int: ...
+    @property
+    def n_unary(self) -> int: ...
+    @property
+    def offsets(self) -> NDArray[np.int64]: ...
+    @property
+    def instance(self) -> NDArray[np.int64]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Assignment:
+    """The best labels that meet the constraints, and how much better fractions could be.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n_instances,), int64
+        Which of its labels each instance has.
+    score : float
+        Sum of the scores of the labels chosen less penalties, nats.
+    relaxation : float
+        An upper bound of the score of any labels, nats: that of the best fractions, up to tolerances.
+    gap : float
+        ``relaxation - score`` in nats; 0 proves that no other labels are better.
+    violation : float
+        Worst violation of any row after the slack it is allowed.
+    status : Status
+        ``CERTIFIED``, or ``MAX_ITERATIONS`` where the time limit came first.
+    """
+
+    labels: NDArray[np.int64]
+    score: float
+    relaxation: float
+    gap: float
+    violation: float
+    status: Status
+
+
+def assign(
+    structure: Choices,
+    scores: NDArray[np.float64],
+    rows: Rows,
+    *,
+    weights: NDArray[np.float64] | None = None,
+    time_limit: float | None = None,
+) -> Assignment:
+    """Maximise the scores of one label per instance under constraints ([Chang2007]; [Samdani2012] eq. 10).
+
+    Instances that rows tie together are a problem. Where all its rows count a label over all its instances (sizes of
+    clusters, proportions, each label at most once per document) it is a transportation, solved by shortest paths; all
+    other problems are one integer program (HiGHS). Instances that no row touches take their best label.
+
+    Use when decisions, not probabilities, must meet the constraints.
+
+    Parameters
+    ----------
+    structure : Categorical
+    scores : ndarray of shape (n_unary,)
+        Nats, -inf where impossible; every instance has a label that is possible.
+    rows : Rows
+    weights : ndarray of shape (n_instances,), optional
+        How often an instance counts, in the scores and in rows of corpus scope. Those of weight 0 take the labels that
+        suit them best among those that the others leave.
+    time_limit : float, optional
+        Seconds for the integer program.
+
+    Raises
+    ------
+    InfeasibleConstraintError
+        If no labels meet the constraints.
+    InvalidInputError
+        If a slack has an l2 norm, or nothing was found within the time limit.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the labels were not proven best within the time limit.
+
+    Examples
+    --------
+    >>> from spectrem.constraints import E, compile_constraints, part
+    >>> from spectrem.structures import Categorical
+    >>> structure = Categorical([2, 2, 2])
+    >>> rows = compile_constraints(E[part("label") == 1] == 1, structure)
+    >>> assign(structure, np.log([0.9, 0.1, 0.8, 0.2, 0.6, 0.4]), rows).labels
+    array([0, 0, 1])
+    """
+    rows = tidy_rows(_counted(structure, rows, weights))
+    if weights is None:
+        return _assign(structure, scores, scores, rows, time_limit)
+    weight = np.repeat(weights, np.diff(structure.offsets))
+    possible = ~np.isneginf(scores)
+    weighted = np.where(possible, np.where(possible, scores, 0.0) * weight, -np.inf)
+    found = _assign(structure, weighted, scores, rows, time_limit)
+    touched = np.zeros(structure.n_unary, np.bool_)
+    touched[rows.matrix.indices] = True
+    if not (touched & (weight == 0)).any():
+        return found
+    chosen = np.zeros(structure.n_unary, np.bool_)
+    chosen[structure.offsets[:-1] + found.labels] = True
+    rest = np.where(weight == 0, scores, np.where(chosen, 0.0, -np.inf))
+    again = _assign(structure, rest, rest, rows, time_limit)
+    return Assignment(again.labels, found.score, found.relaxation, found.gap, again.violation, found.status)
+
+
+def _assign(
+    structure: Choices,
+    scores: NDArray[np.float64],
+    alone: NDArray[np.float64],
+    rows: Rows,
+    time_limit: float | None,
+) -> Assignment:
+    """By ``scores``; instances that no row touches by ``alone``."""
+    n, offsets = structure.n_instances, structure.offsets
+    labels = np.full(n, -1)
+    max_pass(np.arange(n + 1), offsets, alone, np.ones(n, np.bool_), np.zeros(n), labels)
+    counts = find_counts(structure, rows)
+    assign_counts(counts, structure, scores, rows, labels)
+    hard = np.flatnonzero(counts.instance_problem >= 0)
+    hard = hard[~counts.counted[counts.instance_problem[hard]]]
+    gap, status = 0.0, Status.CERTIFIED
+    wanted = ~counts.counted[counts.row_problem]
+    if wanted.any():
+        own = np.zeros(n, np.bool_)
+        own[hard] = True
+        cells = np.flatnonzero(np.repeat(own, np.diff(offsets)))
+        some = pick_rows(rows, wanted)
+        some = Rows(sp.csr_array(some.matrix[:, cells]), some.bounds, some.row_instance, some.blocks)
+        sizes = np.diff(offsets)[hard]
+        solved = solve_program(scores[cells], sizes, some, time_limit)
+        if solved is None:
+            raise no_assignment(
+                block.name for block in some.blocks if block.slack is None or block.slack.kind == "bound"
+            )
+        labels[hard] = cells[solved.cells] - offsets[hard]
+        gap, status = solved.gap, solved.status
+        if status != Status.CERTIFIED:
+            warnings.warn(
+                f"the labels were not proven best within time_limit={time_limit!r} seconds; raise it, or look at the "
+                f"gap ({gap:.3g} nats)",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+    cell = offsets[:-1] + labels
+    chosen = np.zeros(structure.n_unary)
+    chosen[cell] = 1.0
+    excess = rows.matrix @ chosen - rows.bounds
+    terms = compile_slack(rows.blocks, np.zeros(len(rows.bounds), np.int64), 1)
+    score = float(scores[cell].sum() - terms.cost(excess)[0])
+    gap = gap if gap > 1e-9 * max(1.0, abs(score)) else 0.0
+    violation = float(terms.worst_violation(excess)[0]) if len(excess) else 0.0
+    return Assignment(labels, score, score + gap, gap, violation, status)
+
+
+def _counted(structure: Choices, rows: Rows, weights: NDArray[np.float64] | None) -> Rows:
+    """Rows over whole instances: in those of corpus scope one of weight w counts w times, and a penalty is paid so."""
+    if weights is None or (weights == 1.0).all():
+        return rows
+    counted, paid = np.zeros((2, len(rows.bounds)), np.bool_)
+    for block in rows.blocks:
+        own = slice(block.start, block.stop)
+        counted[own] = block.scope == "corpus" and block.weighted
+        paid[own] = block.scope == "instance" and block.slack is not None and block.slack.kind == "penalty"
+    matrix = rows.matrix.copy()
+    entry = np.repeat(counted | paid, np.diff(matrix.indptr))
+    data = matrix.data * np.where(entry, weights[structure.instance[matrix.indices]], 1.0)
+    whole = np.rint(data)  # weights of chunks times shares of them
+    matrix.data = np.where(np.abs(data - whole) <= 1e-12 * np.abs(data), whole, data)
+    bounds = np.where(paid, weights[rows.row_instance] * rows.bounds, rows.bounds)
+    return Rows(matrix, bounds, rows.row_instance, rows.blocks)

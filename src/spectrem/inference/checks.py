@@ -1,0 +1,95 @@
+"""What `project` refuses."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spectrem.constraints.rows import Rows
+from spectrem.exceptions import InvalidInputError
+from spectrem.structures.parts import Parts
+from spectrem.structures.structure import Structure
+
+Infeasible = Literal["raise", "skip"]
+
+
+def check_infeasible(infeasible: str) -> None:
+    """Raise unless the option is one of the two there are."""
+    if infeasible not in get_args(Infeasible):
+        raise InvalidInputError(
+            f'infeasible must be "raise" or "skip", got {infeasible!r}; "raise" names the constraint'
+        )
+
+
+def check_problem(
+    structure: Structure,
+    scores: Parts,
+    rows: Rows | None,
+    gamma: float,
+    start: ArrayLike | None,
+    weights: ArrayLike | None,
+    tol: float,
+) -> tuple[Rows | None, NDArray[np.float64], NDArray[np.float64] | None]:
+    """Coerce and refuse what cannot be meant; returns rows, the starting multipliers and the weights."""
+    constrained = rows is not None and len(rows.bounds) > 0
+    if np.isnan(gamma) or gamma == np.inf or (gamma < 0 and gamma != -np.inf and constrained):
+        reason = (
+            "between -inf and 0 the constrained problem is not convex; use gamma = 0 for its linear relaxation or "
+            "gamma = -inf for the integer program"
+            if gamma < 0
+            else "use gamma = 1 for posterior regularisation, 0 for hard assignments, or any finite number between"
+        )
+        raise InvalidInputError(f"gamma must be -inf or a finite number >= 0; got {gamma}; {reason}")
+    if not tol > 0:
+        raise InvalidInputError(f"tol must be positive; got {tol}; the default is 1e-8")
+    shapes = ((structure.n_unary,), *structure.factor_shapes)
+    for name, array, shape in zip(
+        ["scores.unary", *(f"scores.factors[{k}]" for k in range(len(shapes) - 1))],
+        [scores.unary, *scores.factors],
+        shapes,
+        strict=False,
+    ):
+        if array.shape != shape:
+            raise InvalidInputError(f"{name} must have shape {shape}; got {array.shape}; build it with this structure")
+        bad = np.isnan(array) | np.isposinf(array)
+        if bad.any():
+            where = int(np.flatnonzero(bad)[0])
+            raise InvalidInputError(
+                f"{name} must be finite or -inf; got {array.ravel()[where]} at position {where}; "
+                "look for log of a negative number or 0 / 0 in the model's parameters"
+            )
+    if len(scores.factors) != len(structure.factor_shapes):
+        raise InvalidInputError(
+            f"scores.factors must hold {len(structure.factor_shapes)} arrays; got {len(scores.factors)}; "
+            "build the scores with this structure"
+        )
+    weight = None if weights is None else np.asarray(weights, np.float64)
+    if weight is not None and (
+        weight.shape != (structure.n_instances,) or not ((weight >= 0) & (weight < np.inf)).all()
+    ):
+        raise InvalidInputError(
+            f"weights must be {structure.n_instances} nonnegative numbers, one per instance; got shape {weight.shape}"
+            f" with minimum {weight.min(initial=np.inf):g} and maximum {weight.max(initial=-np.inf):g}; "
+            "leave None for equal weights"
+        )
+    if not constrained:
+        return None, np.zeros(0), weight
+    assert rows is not None
+    if rows.matrix.shape != (len(rows.bounds), structure.n_unary):
+        raise InvalidInputError(
+            f"rows.matrix must have shape {(len(rows.bounds), structure.n_unary)}, one column per unary part; "
+            f"got {rows.matrix.shape}; compile the constraint for this structure"
+        )
+    if not (np.isfinite(rows.bounds).all() and np.isfinite(rows.matrix.data).all()):
+        raise InvalidInputError(
+            "rows must have finite bounds and coefficients; got NaN or inf; drop rows without bound"
+        )
+    first = np.zeros(len(rows.bounds)) if start is None else np.asarray(start, np.float64)
+    if first.shape != rows.bounds.shape or not np.isfinite(first).all():
+        raise InvalidInputError(
+            f"start must be {len(rows.bounds)} finite multipliers, one per row; got shape {first.shape}; "
+            "pass the multipliers of an earlier projection of the same rows, or None"
+        )
+    return rows, first, weight

@@ -1,0 +1,347 @@
+"""Which rows of an infeasible problem conflict: as few of them as can be found in a short time."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem.inference.conflict_system import ConflictSystem, write_system
+from spectrem.inference.oracle import BatchDual
+from spectrem.inference.segments import sum_by
+from spectrem.structures.categorical import Categorical
+
+_MOST_VARIABLES = 200_000
+_MOST_ROWS = 400
+_MOST_SETS = 400
+_EASY = 20  # rows that are soon gone through
+# Violations relative to the size of a row: above the first, rows cannot hold together; below the second, they can.
+_CONFLICT, _HOLDS = 1e-8, 1e-9
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Rows that cannot hold together.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_conflicting,), int64
+        Increasing; numbers of the batch.
+    irreducible : bool
+        Whether all these rows but any one can hold together.
+    smallest : bool
+        Whether it is proven that no fewer rows of the problem conflict.
+    multipliers : ndarray of shape (n_conflicting,)
+        A proof by Farkas' lemma: prices along which the dual falls for ever; zeros if whole structures are to blame or
+        the rows have too many parts.
+    allowed : ndarray of shape (n_conflicting,)
+        The least (for ``==`` under a negative multiplier: the greatest) value of the left side of each row while the
+        others hold; NaN where it was not looked for.
+    total : float
+        Of rows that count alike in the proof: the least that ``sum of sign(multiplier) * left side`` can be at all,
+        whatever the bounds; else NaN.
+    whole : bool
+        Whether expectations could meet the rows, and only whole structures cannot.
+    """
+
+    rows: NDArray[np.int64]
+    irreducible: bool
+    smallest: bool
+    multipliers: NDArray[np.float64]
+    allowed: NDArray[np.float64]
+    total: float
+    whole: bool
+
+
+def find_conflict(
+    dual: BatchDual,
+    problem: int,
+    direction: NDArray[np.float64] | None = None,
+    *,
+    whole: bool = False,
+    seconds: float = 3.0,
+) -> Conflict | None:
+    """Rows of a problem that cannot hold together, such that any fewer of them can.
+
+    A proof of infeasibility names rows to begin with; then one row after the other is left out for good if those that
+    remain still conflict (the deletion filter: Chinneck & Dravnieks 1991). Each question is a linear program in which
+    instances that are alike to the rows count as one.
+
+    Use when a solver found a problem infeasible and someone has to mend it; it takes up to ``seconds``.
+
+    Parameters
+    ----------
+    dual : BatchDual
+    problem : int
+        Which of the problems of ``dual``.
+    direction : ndarray of shape (n_rows,) or None
+        Prices of all rows that may prove the conflict and shorten the search.
+    whole : bool
+        Ask for whole structures (gamma = -inf) in place of expectations.
+    seconds : float
+
+    Returns
+    -------
+    Conflict or None
+        None if nothing is proven: the rows may hold after all, or the problem is too large.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> from spectrem.constraints.rows import Block, Rows
+    >>> from spectrem.structures import Parts
+    >>> most, least, idle = (Block(name, k, k + 1, False, "instance", None, np.zeros(1, int), {}) for k, name in
+    ...                      enumerate(["most", "least", "idle"]))
+    >>> matrix = sp.csr_array([[1.0, 0, 0], [-1.0, 0, 0], [0, 1.0, 0]])
+    >>> rows = Rows(matrix, np.array([0.3, -0.5, 0.9]), np.zeros(3, int), (most, least, idle))
+    >>> conflict = find_conflict(BatchDual(Categorical([3]), Parts(np.zeros(3)), rows, 1.0), 0)
+    >>> conflict.rows.tolist(), conflict.smallest
+    ([0, 1], True)
+    """
+    search = _Search(dual, problem, time.perf_counter() + seconds)
+    if len(search.candidates) == 0:
+        return None
+    alone = search.rows_alone()
+    if len(alone):
+        return search.finish(alone[:1], irreducible=True, smallest=True)
+    start = search.candidates if direction is None else search.shorten(direction)
+    if len(start) > _EASY:
+        start = search.one_block(start)
+    found = search.filtered(start)
+    if found is None and whole:
+        return search.filtered_whole()
+    if found is None:
+        if direction is None or not search.proves(direction):
+            return None
+        return unproven(start)
+    rows, irreducible = found
+    fewer = search.fewer(len(rows)) if irreducible else None
+    if fewer is None:
+        return search.finish(rows, irreducible, smallest=irreducible and len(rows) <= search.least_size)
+    return search.finish(fewer, irreducible=True, smallest=True)
+
+
+def unproven(rows: NDArray[np.int64]) -> Conflict:
+    """A conflict that lies among the rows, of which many may be idle."""
+    nothing = np.zeros(len(rows))
+    return Conflict(rows, False, False, nothing, nothing + np.nan, np.nan, False)
+
+
+class _Search:
+    """The rows of one problem that may conflict, and what is asked of them."""
+
+    def __init__(self, dual: BatchDual, problem: int, end: float) -> None:
+        self.dual, self.problem, self.end = dual, problem, end
+        usable = (dual.row_problem == problem) & ~dual.terms.penalised & (dual.row_weight > 0)
+        self.candidates = np.flatnonzero(usable)
+        self.least_size = 2  # no fewer rows conflict
+        self._active = np.zeros(dual.n_problems, np.bool_)
+        self._active[problem] = True
+
+    @property
+    def left(self) -> float:
+        """Seconds that remain."""
+        return self.end - time.perf_counter()
+
+    def proves(self, direction: NDArray[np.float64]) -> bool:
+        """Whether a direction proves that the rows in it cannot hold together."""
+        return bool(self.dual.infeasible(direction, self._active)[self.problem])
+
+    def rows_alone(self) -> NDArray[np.int64]:
+        """Rows that cannot hold even without any other."""
+        if not isinstance(self.dual.structure, Categorical):
+            return self._alone_by_proof()
+        rows, dual = self.candidates, self.dual
+        least, most = _range(dual, rows)
+        give = np.zeros(len(dual.row_problem))
+        for group in dual.terms.groups:
+            give[group.rows] = group.slack.strength
+        bounds = dual.rows.bounds[rows]
+        room = give[rows] + _CONFLICT * np.maximum(np.abs(bounds), np.maximum(np.abs(least), np.abs(most)))
+        bad = (least > bounds + room) | (dual.terms.equality[rows] & (most < bounds - room))
+        return rows[bad]
+
+    def _alone_by_proof(self) -> NDArray[np.int64]:
+        if len(self.candidates) > 40:
+            self.least_size = 1
+            return self.candidates[:0]
+        direction = np.zeros(len(self.dual.row_problem))
+        bad = []
+        for row in self.candidates:
+            for sign in (1.0, -1.0)[: 2 if self.dual.terms.equality[row] else 1]:
+                direction[row] = sign
+                if self.proves(direction):
+                    bad.append(row)
+            direction[row] = 0.0
+        return np.array(bad, np.int64)
+
+    def shorten(self, direction: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The rows with the largest entries of a proof, as few as still prove it; all rows if it proves nothing."""
+        own = np.zeros(len(direction), np.bool_)
+        own[self.candidates] = True
+        direction = np.where(own, self.dual.terms.recession(direction), 0.0)
+        used = np.flatnonzero(direction)
+        if not len(used) or not self.proves(direction):
+            return self.candidates
+        order = used[np.argsort(-np.abs(direction[used]), kind="stable")]
+
+        def enough(k: int) -> bool:
+            trial = np.zeros(len(direction))
+            trial[order[:k]] = direction[order[:k]]
+            return self.proves(trial)
+
+        k = 1
+        while k < len(order) and not enough(k):
+            k *= 2
+        low, high = k // 2, min(k, len(order))
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if enough(middle) else (middle, high)
+        return np.sort(order[:high])
+
+    def one_block(self, start: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rows of one constraint, or of two, that conflict without any others; else ``start``."""
+        own = self.candidates
+        blocks = [own[(own >= block.start) & (own < block.stop)] for block in self.dual.rows.blocks]
+        few = sorted((rows for rows in blocks if 0 < len(rows) <= _MOST_ROWS), key=len)[:5]
+        for rows in [*few, *(np.sort(np.concatenate(pair)) for pair in combinations(few, 2))]:
+            system = write_system(self.dual, self.problem, rows, _MOST_VARIABLES // 20)
+            if system is None or self.left <= 0:
+                continue
+            if system.excess(np.ones(len(rows), np.bool_), 0.3 * self.left).least > _CONFLICT:
+                return rows
+        return start
+
+    def filtered(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], bool] | None:
+        """Rows out of these that conflict, and whether none of them can be left out; None if no conflict is proven."""
+        system = write_system(self.dual, self.problem, rows, _MOST_VARIABLES)
+        if system is None:
+            return None
+        active = np.ones(len(rows), np.bool_)
+        first = system.excess(active, self.left)
+        if not first.least > _CONFLICT:
+            return None
+        if (first.multipliers != 0).sum() < 0.7 * len(rows):
+            rows = rows[first.multipliers != 0]
+            system = write_system(self.dual, self.problem, rows, _MOST_VARIABLES)
+            assert system is not None
+            active = np.ones(len(rows), np.bool_)
+            first = system.excess(active, self.left)
+            if not first.least > _CONFLICT:
+                return None
+        multipliers = first.multipliers
+        needed = np.zeros(len(rows), np.bool_)
+        sure = system.exact and len(rows) <= _MOST_ROWS
+        active = multipliers != 0
+        while len(rows) <= _MOST_ROWS and self.left > 0:
+            open_ones = np.flatnonzero(active & ~needed)
+            if not len(open_ones):
+                break
+            row = open_ones[np.argmin(np.abs(multipliers[open_ones]) * system.size[open_ones])]
+            trial = active.copy()
+            trial[row] = False
+            answer = system.excess(trial, self.left)
+            if answer.least > _CONFLICT:
+                multipliers = answer.multipliers
+                active = multipliers != 0
+            else:
+                needed[row] = True
+                sure &= answer.least <= _HOLDS
+        return rows[active], bool(sure and needed[active].all())
+
+    def fewer(self, size: int) -> NDArray[np.int64] | None:
+        """A smaller set of conflicting rows, if all smaller sets can be tried; raises ``least_size`` with each size."""
+        if size <= self.least_size:
+            return None
+        system = write_system(self.dual, self.problem, self.candidates, _MOST_VARIABLES // 100)
+        if system is None or not system.exact:
+            return None
+        for smaller in range(self.least_size, size):
+            if comb(len(self.candidates), smaller) > _MOST_SETS:
+                return None
+            for chosen in combinations(range(len(self.candidates)), smaller):
+                active = np.zeros(len(self.candidates), np.bool_)
+                active[list(chosen)] = True
+                least = system.excess(active, self.left).least
+                if least > _CONFLICT:
+                    return self.candidates[active]
+                if not least <= _HOLDS:
+                    return None
+            self.least_size = smaller + 1
+        return None
+
+    def filtered_whole(self) -> Conflict | None:
+        """As `filtered`, of whole structures, by integer programs."""
+        if len(self.candidates) > _MOST_ROWS:
+            return None
+        system = write_system(self.dual, self.problem, self.candidates, _MOST_VARIABLES // 100)
+        active = np.ones(len(self.candidates), np.bool_)
+        if system is None or system.holds_whole(active, self.left) is not False:
+            return None
+        sure = system.exact
+        for row in range(len(self.candidates)):
+            active[row] = False
+            holds = system.holds_whole(active, self.left) if self.left > 0 else None
+            if holds is not False:
+                active[row] = True
+                sure &= holds is True
+        rows = self.candidates[active]
+        nothing = np.zeros(len(rows))
+        return Conflict(rows, sure, sure and len(rows) == 1, nothing, nothing + np.nan, np.nan, True)
+
+    def finish(self, rows: NDArray[np.int64], irreducible: bool, smallest: bool) -> Conflict:
+        """What the rows demand of each other."""
+        system = write_system(self.dual, self.problem, rows, _MOST_VARIABLES)
+        allowed = np.full(len(rows), np.nan)
+        if system is None:
+            return Conflict(rows, irreducible, smallest, np.zeros(len(rows)), allowed, np.nan, False)
+        all_rows = np.ones(len(rows), np.bool_)
+        multipliers = system.excess(all_rows).multipliers
+        for row in range(len(rows)):
+            if len(rows) > 12 or self.left <= 0:
+                break
+            others = all_rows.copy()
+            others[row] = False
+            allowed[row] = system.extreme(row, 1.0 if multipliers[row] >= 0 else -1.0, others, self.left)
+        return Conflict(rows, irreducible, smallest, multipliers, allowed, _total(system, multipliers), False)
+
+
+def _total(system: ConflictSystem, multipliers: NDArray[np.float64]) -> float:
+    """The least sum of the left sides, each with the sign of its multiplier, if these are all of one size."""
+    size = np.abs(multipliers)
+    if not (len(size) > 1 and size.min() > 0.999999 * size.max() > 0 and not system.slack.shape[1]):
+        return np.nan
+    summed = np.sign(multipliers) @ system.matrix
+    if (system.equal.sum(axis=0) != 1).any():  # paths and the like, whose parts do not exclude each other
+        return np.nan
+    kind = system.equal.tocsc().indices
+    least = np.full(system.equal.shape[0], np.inf)
+    np.minimum.at(least, kind, summed)
+    return float(least @ system.equal_to)
+
+
+def _range(dual: BatchDual, rows: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The least and the most of the left side of each row over categorical instances."""
+    structure, matrix = dual.structure, dual.matrix[rows]
+    possible = ~np.isneginf(dual.scores.unary)
+    n_possible = np.bincount(structure.instance[possible], minlength=structure.n_instances)
+    row = np.repeat(np.arange(len(rows)), np.diff(matrix.indptr))
+    inside = possible[matrix.indices]
+    row, value, instance = row[inside], matrix.data[inside], structure.instance[matrix.indices[inside]]
+    key = row * structure.n_instances + instance
+    order = np.argsort(key, kind="stable")
+    key, value = key[order], value[order]
+    if not len(key):
+        return np.zeros(len(rows)), np.zeros(len(rows))
+    starts = np.flatnonzero(np.concatenate([[True], np.diff(key) > 0]))
+    count = np.diff(np.append(starts, len(key)))
+    partly = count < n_possible[key[starts] % structure.n_instances]  # some label has no entry, that is 0
+    ends = []
+    for ufunc in (np.minimum, np.maximum):
+        best = ufunc.reduceat(value, starts)
+        ends.append(sum_by(key[starts] // structure.n_instances, np.where(partly, ufunc(best, 0.0), best), len(rows)))
+    return ends[0], ends[1]

@@ -1,0 +1,135 @@
+"""What conflicting rows are called, as the user wrote them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spectrem.constraints.rows import Block, Rows
+from spectrem.inference.conflict import Conflict
+
+_SHOWN = 3
+
+
+def tell_conflict(conflict: Conflict, rows: Rows, n_problems: int = 1) -> str:
+    """The message of an `InfeasibleConstraintError`: constraints, groups, bounds, how sure it is, and what to try.
+
+    Parameters
+    ----------
+    conflict : Conflict
+    rows : Rows
+        Of the batch.
+    n_problems : int
+        How many separate problems are infeasible; the conflict is of one of them.
+
+    Returns
+    -------
+    str
+    """
+    total = _sum(conflict, rows)
+    sentences = []
+    for block in rows.blocks:
+        inside = np.flatnonzero((conflict.rows >= block.start) & (conflict.rows < block.stop))
+        if not len(inside):
+            continue
+        shown = [_row(conflict, rows, block, int(k), bool(total)) for k in inside[:_SHOWN]]
+        text = shown[0] + "".join(f", {place.removeprefix('in ')}" for place in shown[1:])
+        n_more = len(inside) - len(shown)
+        sentences.append((block.name, text + (f" and {n_more} more row{'s' * (n_more > 1)}" if n_more else "")))
+    text = f"{sentences[0][0]!r}: no feasible q {sentences[0][1]}"
+    if len(sentences) > 1:
+        text += "; it conflicts with " + " and with ".join(f"{name!r} {where}" for name, where in sentences[1:])
+    text += total
+    if conflict.whole:
+        it = "it" if len(conflict.rows) == 1 else "them"
+        text += f"; expectations could meet {it}, whole structures cannot"
+    if len(conflict.rows) > 1:
+        if conflict.smallest:
+            text += "; this is the smallest set of rows that conflict"
+        elif conflict.irreducible:
+            text += "; no subset of these rows conflicts"
+        else:
+            text += "; the conflict is among these rows, of which some may have no part in it"
+    if n_problems > 1:
+        text += f" ({n_problems} separate problems are infeasible)"
+    return f"{text}; {_advice(conflict, rows)}"
+
+
+def place_of(block: Block, k: int, instance: int) -> str:
+    """Where the row ``k`` of a block is."""
+    keys = ", ".join(f"{name} {values[k]}" for name, values in block.keys.items())
+    if list(block.keys) == ["row"] and block.scope == "corpus":
+        return f"in {keys} of its matrix" if block.stop - block.start > 1 else "over the corpus"
+    if keys:
+        return f"in {keys}"
+    return f"in instance {instance}" if instance >= 0 else "over the corpus"
+
+
+def _row(conflict: Conflict, rows: Rows, block: Block, k: int, summed: bool) -> str:
+    """Place, bound and what the others allow, of the k-th row of the conflict."""
+    row = int(conflict.rows[k])
+    place = place_of(block, row - block.start, int(rows.row_instance[row]))
+    sense, sign = _sense(rows, block, row)
+    if sense is None:
+        return place
+    bound, allowed = sign * rows.bounds[row], sign * conflict.allowed[k]
+    digits = _digits(bound, allowed)
+    demand = f"{sense} {_number(bound, digits)}"
+    if block.slack is not None:
+        demand += f" with slack {_number(block.slack.strength)}"
+    if summed or np.isnan(allowed):
+        return f"{place} ({demand})"
+    least = (conflict.multipliers[k] >= 0) == (sign > 0)
+    who = "the others leave" if len(conflict.rows) > 1 else "it can be"
+    return f"{place} ({demand}, and {who} {_number(allowed, digits)} at {'least' if least else 'most'})"
+
+
+def _sense(rows: Rows, block: Block, row: int) -> tuple[str | None, float]:
+    """Comparison as the user wrote it, and the sign that turns the compiled row into it; None if that is not known."""
+    if block.equality:
+        return "==", 1.0
+    entries = rows.matrix.data[rows.matrix.indptr[row] : rows.matrix.indptr[row + 1]]
+    if not len(entries) or entries.min() >= 0:
+        return "<=", 1.0
+    return (">=", -1.0) if entries.max() <= 0 else (None, 1.0)
+
+
+def _sum(conflict: Conflict, rows: Rows) -> str:
+    """For rows that all pull one way, like the least sizes of clusters: what they demand in sum."""
+    if np.isnan(conflict.total):
+        return ""
+    pulls, demanded = set(), 0.0
+    for row, multiplier in zip(conflict.rows, conflict.multipliers, strict=True):
+        block = next(b for b in rows.blocks if b.start <= row < b.stop)
+        sense, sign = _sense(rows, block, int(row))
+        pulls.add(None if sense is None else float(np.sign(multiplier)) * sign)
+        demanded += np.sign(multiplier) * rows.bounds[row]
+    if len(pulls) > 1 or None in pulls:
+        return ""
+    sign = 1.0 if pulls == {1.0} else -1.0
+    digits = _digits(demanded, conflict.total)
+    reach = ("reach", "most") if sign < 0 else ("come to", "least")
+    return (
+        f"; the bounds of these {len(conflict.rows)} rows sum to {_number(sign * demanded, digits)}, and together they "
+        f"can {reach[0]} {_number(sign * conflict.total, digits)} at {reach[1]}"
+    )
+
+
+def _digits(left: float, right: float) -> int:
+    """Enough to tell two numbers apart."""
+    return 7 if _number(left) != _number(right) else 12
+
+
+def _number(value: float, digits: int = 7) -> str:
+    return f"{value + 0.0:.{digits}g}"
+
+
+def _advice(conflict: Conflict, rows: Rows) -> str:
+    one = len(conflict.rows) == 1
+    text = (
+        "relax the bound, give the constraint slack (a penalty or a bound)"
+        if one
+        else "relax one of the bounds, give one of the constraints slack (a penalty or a bound)"
+    )
+    if (rows.row_instance[conflict.rows] < 0).all():
+        return f"{text}, or leave {'it' if one else 'one of them'} out"
+    return f'{text}, drop the instance, or leave constraints out there with infeasible="skip"'

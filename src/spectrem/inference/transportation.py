@@ -1,0 +1,228 @@
+"""Projections at gamma = 0 and -inf where rows only count labels: there the linear relaxation has whole optima.
+
+The rows of such problems are those of a transportation, whose matrix is totally unimodular: with whole bounds fractions
+gain nothing, and the prices that its solution comes with are the multipliers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem.constraints.rows import Rows
+from spectrem.inference.assignment_counts import Counts, find_counts, tidy_rows, transport_labels
+from spectrem.inference.feasibility import explain_infeasible
+from spectrem.inference.oracle import BatchDual, refuse_impossible, weigh_rows
+from spectrem.inference.result import Projection, Status
+from spectrem.inference.segments import max_by, sum_by
+from spectrem.inference.solvers.solver import Solution
+from spectrem.kernels.categorical import max_pass, shift_rows
+from spectrem.structures.categorical import Categorical
+from spectrem.structures.parts import Parts
+from spectrem.structures.structure import Structure
+
+_ROUNDING = 1e-9  # of bounds that are whole numbers times a factor
+
+
+@dataclass(frozen=True, eq=False)
+class Transports:
+    """The problems of a batch that are transportations, at a gamma of 0 or -inf.
+
+    Attributes
+    ----------
+    structure : Categorical
+    rows : Rows
+    gamma : float
+    weights : ndarray of shape (n_instances,) or None
+    counts : Counts
+    chosen : ndarray of shape (n_problems,), bool
+    """
+
+    structure: Categorical
+    rows: Rows
+    gamma: float
+    weights: NDArray[np.float64] | None
+    counts: Counts
+    chosen: NDArray[np.bool_]
+
+    @property
+    def own_rows(self) -> NDArray[np.bool_]:
+        """Rows of these problems, shape (n_rows,)."""
+        return self.chosen[self.counts.row_problem]
+
+    @property
+    def own_instances(self) -> NDArray[np.bool_]:
+        """Instances of these problems, shape (n_instances,)."""
+        problem = self.counts.instance_problem
+        return (problem >= 0) & self.chosen[np.maximum(problem, 0)]
+
+    def solve(self, scores: Parts) -> Projection:
+        """The best labels in these problems, and of all other instances the best ones by themselves.
+
+        Raises
+        ------
+        InfeasibleConstraintError
+            As other solvers.
+        InvalidInputError
+            If all labels of an instance are impossible.
+        """
+        structure, unary, n = self.structure, scores.unary, self.structure.n_instances
+        free, labels = np.zeros(n), np.full(n, -1)
+        max_pass(np.arange(n + 1), structure.offsets, unary, np.ones(n, np.bool_), free, labels)
+        refuse_impossible(free)
+        prices, infeasible = transport_labels(self.counts, self.chosen, structure, unary, labels)
+        if infeasible.any():
+            raise self._explain(scores, infeasible)
+        multipliers = self._multipliers(prices)
+        weight, tops = np.ones(n) if self.weights is None else self.weights, free
+        if self.gamma == 0 or (weight == 0).any():
+            tops, shifted = self._shifted(unary, multipliers)
+            # Instances that weigh nothing are in no problem, and take what is best at the prices of the others.
+            max_pass(np.arange(n + 1), structure.offsets, shifted, weight == 0, np.zeros(n), labels)
+        cell = structure.offsets[:-1] + labels
+        marginals = np.zeros(structure.n_unary)
+        marginals[cell] = 1.0
+        values = objectives = unary[cell]
+        primal_value = dual_value = float(weight @ values)
+        if self.gamma == 0:
+            values, objectives = tops, tops + self._shares(multipliers)
+            dual_value = float(weight @ objectives)
+        else:
+            multipliers = np.zeros(len(multipliers))
+        violation = self._violation(labels)
+        return Projection(
+            marginals=Parts(marginals),
+            multipliers=multipliers,
+            values=values,
+            objectives=objectives,
+            dual_value=dual_value,
+            primal_value=primal_value,
+            violation=float(violation.max(initial=0.0)),
+            kl=float(weight @ free) - dual_value if self.gamma == 0 else None,
+            status=Status.CERTIFIED,
+            n_evaluations=1,
+            n_iter=int(self.chosen.sum()),
+            residual=abs(dual_value - primal_value) / max(1.0, abs(dual_value)),
+            instance_status=np.full(n, Status.CERTIFIED, np.int8),
+            instance_violation=self._per_instance(violation),
+        )
+
+    def _multipliers(self, prices: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Prices of labels, given to the first row that demands the bound met; shape (n_rows,).
+
+        A price without such a row belongs to a label that all instances have, or none: it may as well be 0.
+        """
+        counts, rows = self.counts, self.rows
+        own = np.flatnonzero(self.own_rows)
+        place = counts.row_problem[own], counts.label[own]
+        price, bound = prices[place], rows.bounds[own] / counts.factor[own]
+        above = counts.equality[own] | (counts.factor[own] < 0)
+        below = counts.equality[own] | (counts.factor[own] > 0)
+        meets = (price > 0) & below & (np.abs(bound - counts.high[place]) <= _room(bound))
+        meets |= (price < 0) & above & (np.abs(bound - counts.low[place]) <= _room(bound))
+        own, price = own[meets], price[meets]
+        first = np.unique(place[0][meets] * prices.shape[1] + place[1][meets], return_index=True)[1]
+        own, price = own[first], price[first]
+        multipliers = np.zeros(len(rows.bounds))
+        # A coefficient before it is multiplied by the weight: multipliers are prices of one copy.
+        multipliers[own] = price / rows.matrix.data[rows.matrix.indptr[own]]
+        return multipliers
+
+    def _shifted(
+        self, unary: NDArray[np.float64], multipliers: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The largest of ``s - U^T multipliers`` of each instance, and all of them less that."""
+        matrix, offsets = self.rows.matrix, self.structure.offsets
+        tops, shifted = np.empty(len(offsets) - 1), np.empty(len(unary))
+        data = matrix.data.astype(np.float64, copy=False)
+        shift_rows(offsets, unary, matrix.indptr, matrix.indices, data, multipliers, 1.0, shifted, tops)
+        return tops, shifted
+
+    def _shares(self, multipliers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What bounds add to the dual, shared equally by the copies of the instances of a problem."""
+        counts, rows, n = self.counts, self.rows, len(self.chosen)
+        inside = counts.instance_problem >= 0
+        problem = counts.instance_problem[inside]
+        weight = np.ones(len(problem)) if self.weights is None else self.weights[inside]
+        once = rows.row_instance >= 0  # of a row inside an instance, the multiplier is that of one copy
+        copies = np.ones(len(once))
+        if self.weights is not None:
+            copies = np.where(once, self.weights[rows.row_instance], 1.0)
+        total = sum_by(counts.row_problem, copies * rows.bounds * multipliers, n)
+        size = sum_by(problem, weight, n)
+        shares = np.zeros(self.structure.n_instances)
+        shares[inside] = (total / np.where(size > 0, size, 1.0))[problem]
+        return shares
+
+    def _violation(self, labels: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The worst of each problem, shape (n_problems,)."""
+        counts, rows = self.counts, self.rows
+        inside = np.flatnonzero(self.own_instances)
+        found = np.zeros(counts.low.shape)
+        np.add.at(found, (counts.instance_problem[inside], labels[inside]), 1.0)
+        own = self.own_rows
+        excess = counts.factor * found[counts.row_problem, np.where(own, counts.label, 0)] - rows.bounds
+        worst = np.where(counts.equality, np.abs(excess), np.maximum(excess, 0.0))
+        return max_by(counts.row_problem, np.where(own, worst, 0.0), len(self.chosen))
+
+    def _per_instance(self, problems: NDArray[np.float64]) -> NDArray[np.float64]:
+        place = self.counts.instance_problem
+        return np.where(place >= 0, problems[np.maximum(place, 0)], 0.0)
+
+    def _explain(self, scores: Parts, infeasible: NDArray[np.bool_]) -> Exception:
+        dual = BatchDual(self.structure, scores, self.rows, 0.0, self.weights)
+        status = np.where(infeasible, Status.INFEASIBLE, Status.CERTIFIED).astype(np.int8)
+        nothing = Solution(np.zeros(len(self.rows.bounds)), status, np.zeros(len(status)), 0)
+        return explain_infeasible(dual, nothing, whole=self.gamma == -np.inf)
+
+
+def find_transports(
+    structure: Structure, rows: Rows, gamma: float, weights: NDArray[np.float64] | None
+) -> Transports | None:
+    """The problems at gamma = 0 or -inf whose rows count labels and whose instances weigh the same; None if none.
+
+    At gamma = 0 bounds must be whole numbers of instances, or never met: others have fractional optima.
+
+    Examples
+    --------
+    >>> from spectrem.constraints import E, compile_constraints
+    >>> labels = Categorical([2, 2, 2])
+    >>> rows = compile_constraints((E[...] <= 2).per("label"), labels)
+    >>> find_transports(labels, rows, 0.0, None).solve(Parts(np.array([3.0, 0.0, 2.0, 0.0, 1.0, 0.0]))).multipliers
+    array([1., 0.])
+    """
+    if not isinstance(structure, Categorical):
+        return None
+    rows = tidy_rows(rows)
+    weighed = weigh_rows(structure, rows, weights)
+    counts = find_counts(structure, weighed)
+    chosen = counts.counted.copy()
+    if gamma == 0 and chosen.any():
+        chosen &= ~_has_fractions(rows, counts)
+    if weights is not None and chosen.any():
+        inside = counts.instance_problem >= 0
+        problem, weight = counts.instance_problem[inside], weights[inside]
+        most, least = np.zeros(len(chosen)), np.full(len(chosen), np.inf)
+        np.maximum.at(most, problem, weight)
+        np.minimum.at(least, problem, weight)
+        chosen &= (least == most) & (most > 0)
+        if (weights == 0).any() and not chosen.all():
+            return None  # these instances wait for the prices of all problems
+    return Transports(structure, rows, gamma, weights, counts, chosen) if chosen.any() else None
+
+
+def _has_fractions(rows: Rows, counts: Counts) -> NDArray[np.bool_]:
+    """Problems with a bound that is not whole and may be met, shape (n_problems,)."""
+    own = np.flatnonzero(counts.counted[counts.row_problem])
+    n_problems = len(counts.counted)
+    size = np.bincount(counts.instance_problem[counts.instance_problem >= 0], minlength=n_problems)
+    bound, problem = rows.bounds[own] / counts.factor[own], counts.row_problem[own]
+    idle = np.where(counts.factor[own] > 0, bound >= size[problem], bound <= 0) & ~counts.equality[own]
+    broken = ~idle & (np.abs(bound - np.rint(bound)) > _room(bound))
+    return np.bincount(problem, broken, n_problems) > 0
+
+
+def _room(bound: NDArray[np.float64]) -> NDArray[np.float64]:
+    return _ROUNDING * np.maximum(1.0, np.abs(bound))

@@ -1,0 +1,156 @@
+"""Clusterings of points in the plane, with the ellipses of their Gaussians and the links between points."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spectrem.constraints.clusters import Links
+from spectrem.exceptions import InvalidInputError
+from spectrem.plotting.curves import COLOURS, axes_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_MARKERS = ("o", "s", "^", "D", "v", "P")
+_LEGEND = 14  # clusters that a legend names at most
+
+
+def plot_clusters(
+    X: ArrayLike,
+    labels: ArrayLike,
+    mixture: Any = None,
+    *,
+    links: Iterable[Any] = (),
+    title: str = "",
+    axes: Axes | None = None,
+) -> Figure:
+    """Points by label, ellipses of 1 and 2 standard deviations, links between points.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_points, 2)
+    labels : array-like of shape (n_points,), int
+        Of clusters, from 0; -1 where unknown. Such as ``mixture.labels_`` or ``mixture.predict(X)``.
+    mixture : GaussianMixture or None
+        Fitted; whose ellipses to draw.
+    links : iterable of constraints
+        Those made by `must_link` are drawn solid, those by `cannot_link` dashed; others are passed over, so that it
+        may be ``mixture.constraints``.
+    title : str
+    axes : matplotlib Axes, optional
+        Where to draw; by default in a new figure.
+
+    Returns
+    -------
+    matplotlib Figure
+        That of the axes; a new one belongs to no window, `save_figure` writes it.
+
+    Raises
+    ------
+    InvalidInputError
+        If points do not lie in the plane, labels do not fit them, a link names a point that there is not, or
+        matplotlib is not installed.
+
+    Examples
+    --------
+    >>> from spectrem import GaussianMixture
+    >>> X = np.array([[1, 2], [1, 4], [1, 0], [10, 2], [10, 4], [10, 0]])
+    >>> mixture = GaussianMixture(2, random_state=0, n_threads=1).fit(X)
+    >>> figure = plot_clusters(X, mixture.labels_, mixture)
+    >>> len(figure.axes[0].patches)
+    4
+    """
+    points, codes = _read(X, labels)
+    own = [link for link in links if isinstance(link, Links)]
+    for link in own:
+        link.check(len(points))
+    figure, axes = axes_of(axes, 5.6, 4.6)
+    found = np.unique(codes)
+    for label in found.tolist():
+        chosen = points[codes == label]
+        axes.scatter(
+            chosen[:, 0],
+            chosen[:, 1],
+            s=16,
+            color=_colour(label),
+            marker=_MARKERS[max(label, 0) // len(COLOURS) % len(_MARKERS)],
+            alpha=0.8,
+            linewidths=0,
+            label=("unknown" if label < 0 else str(label)) if len(found) <= _LEGEND else None,
+            zorder=2,
+        )
+    for link in own:
+        _draw_links(axes, points, link)
+    if mixture is not None:
+        _draw_ellipses(axes, mixture)
+    axes.set(title=title)
+    axes.set_aspect("equal", "box")
+    axes.grid(alpha=0.3)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=8)
+    return figure
+
+
+def _read(X: ArrayLike, labels: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    points, codes = np.asarray(X, np.float64), np.asarray(labels)
+    if points.ndim != 2 or points.shape[1] != 2:
+        raise InvalidInputError(
+            f"X must have shape (n_points, 2), got {points.shape}; choose two columns, or project it by PCA"
+        )
+    if codes.shape != points.shape[:1] or codes.dtype.kind not in "iu":
+        raise InvalidInputError(
+            f"labels must be integers of shape ({len(points)},), one per point, got {codes.dtype} of shape "
+            f"{codes.shape}; try mixture.predict(X)"
+        )
+    return points, codes.astype(np.int64)
+
+
+def _draw_ellipses(axes: Axes, mixture: Any) -> None:
+    from matplotlib.patches import Ellipse
+
+    means = mixture.means_
+    if means.shape[1] != 2:
+        raise InvalidInputError(
+            f"mixture must be of 2 features to be drawn, got {means.shape[1]}; fit it to the two columns drawn"
+        )
+    for k, (mean, covariance) in enumerate(zip(means, _matrices(mixture), strict=True)):
+        variances, directions = np.linalg.eigh(covariance)
+        angle = float(np.degrees(np.arctan2(directions[1, 1], directions[0, 1])))
+        for deviations, width in ((1, 1.6), (2, 0.9)):
+            short, long = 2 * deviations * np.sqrt(np.maximum(variances, 0.0))
+            axes.add_patch(
+                Ellipse(mean, long, short, angle=angle, fill=False, edgecolor=_colour(k), linewidth=width, zorder=3)
+            )
+    axes.autoscale_view()
+
+
+def _matrices(mixture: Any) -> NDArray[np.float64]:
+    """Covariances of all four types as matrices, shape (n_components, 2, 2)."""
+    covariances, k = np.asarray(mixture.covariances_), len(mixture.means_)
+    if mixture.covariance_type == "full":
+        return covariances
+    if mixture.covariance_type == "tied":
+        return np.broadcast_to(covariances, (k, 2, 2))
+    variances = covariances if mixture.covariance_type == "diag" else covariances[:, None]
+    return np.eye(2) * variances[:, :, None]
+
+
+def _draw_links(axes: Axes, points: NDArray[np.float64], links: Links) -> None:
+    from matplotlib.collections import LineCollection
+
+    segments = points[links.pairs]
+    style = {"linestyles": "solid", "colors": "0.35"} if links.together else {"linestyles": "dashed", "colors": "0.1"}
+    axes.add_collection(
+        LineCollection(list(segments), linewidths=0.8, alpha=0.7, label=links.name, zorder=1, **style), autolim=False
+    )
+
+
+def _colour(label: int) -> str:
+    return "0.6" if label < 0 else COLOURS[label % len(COLOURS)]

@@ -1,0 +1,24 @@
+"""What a fit or a projection tells of itself: objective, violations and prices, as text and as HTML."""
+
+from spectrem.reports.constraints import (
+    ConstraintReport,
+    largest_rows,
+    prices_by_name,
+    report_constraints,
+    report_weighted,
+    row_name,
+)
+from spectrem.reports.fit import FitReport, gamma_course
+from spectrem.reports.notebook import add_report
+
+__all__ = [
+    "ConstraintReport",
+    "FitReport",
+    "add_report",
+    "gamma_course",
+    "largest_rows",
+    "prices_by_name",
+    "report_constraints",
+    "report_weighted",
+    "row_name",
+]

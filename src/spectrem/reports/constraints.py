@@ -1,0 +1,181 @@
+"""What constraints demanded, what they changed and what they cost, row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem.constraints.rows import Block, Rows
+from spectrem.inference.oracle import weigh_rows
+from spectrem.inference.segments import sum_by
+from spectrem.structures.structure import Structure
+
+# Violations below this, relative to the bound, are left over by the solver and are not told first.
+_SOLVED = 1e-5
+
+
+@dataclass(frozen=True, eq=False)
+class ConstraintReport:
+    """One constraint before and after, one entry per row that it compiled to.
+
+    Numbers are told as the user wrote the constraint: the bound of a ``>=`` is a lower one.
+
+    Attributes
+    ----------
+    name : str
+    sense : ndarray of shape (n_rows,), str
+        ``"<="``, ``">="`` or ``"=="``.
+    keys : mapping of name -> ndarray of shape (n_rows,)
+        The group of each row, by the columns of ``.per``.
+    bound : ndarray of shape (n_rows,)
+    price : ndarray of shape (n_rows,)
+        Nats of the objective gained per unit by which the bound is relaxed (raised for ``<=``, lowered for ``>=``),
+        0 where the row does not bind; for ``==``, of either sign, per unit by which it is raised.
+    before, after : ndarray of shape (n_rows,)
+        Expected values.
+    violation_before, violation_after : ndarray of shape (n_rows,)
+        By how much the expected value breaks the bound, >= 0.
+    """
+
+    name: str
+    sense: NDArray[np.str_]
+    keys: Mapping[str, NDArray]
+    bound: NDArray[np.float64]
+    price: NDArray[np.float64]
+    before: NDArray[np.float64]
+    after: NDArray[np.float64]
+    violation_before: NDArray[np.float64]
+    violation_after: NDArray[np.float64]
+
+    @property
+    def cost(self) -> NDArray[np.float64]:
+        """About what each row cost the objective, ``|price (after - before)|`` in nats, shape (n_rows,)."""
+        return np.abs(self.price * (self.after - self.before))
+
+    @property
+    def worst_before(self) -> float:
+        """Largest of ``violation_before``, 0 without rows."""
+        return float(self.violation_before.max(initial=0.0))
+
+    @property
+    def worst_after(self) -> float:
+        """Largest of ``violation_after``, 0 without rows."""
+        return float(self.violation_after.max(initial=0.0))
+
+
+def report_constraints(
+    rows: Rows, multipliers: NDArray[np.float64], before: NDArray[np.float64], after: NDArray[np.float64]
+) -> tuple[ConstraintReport, ...]:
+    """Reports of all constraints from the probabilities of the cells before and after.
+
+    Where cells count with weights, in rows over several instances, ``rows.matrix`` holds them already.
+    """
+    first, then = rows.matrix @ before, rows.matrix @ after
+    turned = _turned(rows)
+    return tuple(_report(block, rows.bounds, multipliers, first, then, turned) for block in rows.blocks)
+
+
+def report_weighted(
+    rows: Rows,
+    structure: Structure,
+    weights: NDArray[np.float64],
+    multipliers: NDArray[np.float64],
+    before: NDArray[np.float64],
+    after: NDArray[np.float64],
+) -> tuple[ConstraintReport, ...]:
+    """Reports as of `report_constraints` where instances count with weights in rows of corpus scope.
+
+    The bound of a row inside an instance of weight w holds for w copies of it: so many times is its price gained.
+
+    Parameters
+    ----------
+    rows : Rows
+    structure : Structure
+    weights : ndarray of shape (n_instances,)
+    multipliers : ndarray of shape (n_rows,)
+        Of `spectrem.inference.project` with these weights.
+    before, after : ndarray of shape (n_unary,)
+    """
+    weighted = weigh_rows(structure, rows, weights)
+    copies = np.where(rows.row_instance >= 0, weights[rows.row_instance], 1.0)
+    return report_constraints(weighted, copies * multipliers, before, after)
+
+
+def prices_by_name(constraints: Sequence[ConstraintReport]) -> dict[str, NDArray[np.float64]]:
+    """``price`` of every constraint by its name; a second one of the same name is called ``"name (2)"``."""
+    out: dict[str, NDArray[np.float64]] = {}
+    for report in constraints:
+        name, again = report.name, 1
+        while name in out:
+            again += 1
+            name = f"{report.name} ({again})"
+        out[name] = report.price
+    return out
+
+
+def row_name(report: ConstraintReport, row: int) -> str:
+    """The group of a row, as ``"document 3, label spam"``; without groups its number, or nothing for a single row."""
+    if report.keys:
+        return ", ".join(f"{name} {values[row]}" for name, values in report.keys.items())
+    return f"row {row}" if len(report.bound) > 1 else ""
+
+
+def largest_rows(report: ConstraintReport, limit: int | None = None) -> NDArray[np.int64]:
+    """Rows to be told first, at most ``limit``: those violated, by how much; then by what they cost, then by price.
+
+    The cost is about ``|price (after - before)|`` nats. By price alone, rows would come first that bind only in the
+    ninth digit.
+
+    Examples
+    --------
+    >>> free, bound = np.zeros(3), np.ones(3)
+    >>> violation, price = np.array([0.0, 0.5, 0.0]), np.array([1.0, 0.0, 2.0])
+    >>> report = ConstraintReport("size", np.full(3, "<="), {}, bound, price, free, free, free, violation)
+    >>> largest_rows(report, 2)
+    array([1, 2])
+    """
+    violation = report.violation_after
+    broken = violation > _SOLVED * np.maximum(1.0, np.abs(report.bound))
+    order = np.lexsort((-np.abs(report.price), -report.cost, -np.where(broken, violation, 0.0)))
+    return order[:limit].astype(np.int64)
+
+
+def _turned(rows: Rows) -> NDArray[np.bool_]:
+    """Rows compiled from ``>=`` by the factor -1; one without entries is told by its bound."""
+    n = len(rows.bounds)
+    entry_row = np.repeat(np.arange(n), np.diff(rows.matrix.indptr))
+    below = sum_by(entry_row, np.minimum(rows.matrix.data, 0.0), n)
+    above = sum_by(entry_row, np.maximum(rows.matrix.data, 0.0), n)
+    return (above == 0) & ((below < 0) | (rows.bounds < 0))
+
+
+def _report(
+    block: Block,
+    bounds: NDArray[np.float64],
+    multipliers: NDArray[np.float64],
+    before: NDArray[np.float64],
+    after: NDArray[np.float64],
+    turned: NDArray[np.bool_],
+) -> ConstraintReport:
+    span = slice(block.start, block.stop)
+    lower = turned[span] & (not block.equality)
+    sign = np.where(lower, -1.0, 1.0)
+
+    def violation(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        excess = values[span] - bounds[span]
+        return np.abs(excess) if block.equality else np.maximum(excess, 0.0)
+
+    return ConstraintReport(
+        name=block.name,
+        sense=np.where(lower, ">=", "==" if block.equality else "<="),
+        keys=dict(block.keys.items()),
+        bound=sign * bounds[span],
+        price=multipliers[span],
+        before=sign * before[span],
+        after=sign * after[span],
+        violation_before=violation(before),
+        violation_after=violation(after),
+    )

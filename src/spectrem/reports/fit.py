@@ -1,0 +1,115 @@
+"""How training went: its course, and what the constraints had to do with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem.learning.history import Record
+from spectrem.reports.constraints import ConstraintReport, prices_by_name
+from spectrem.reports.html import constraint_tables, curves, facts, page, paragraphs
+from spectrem.reports.svg import find_stages, gamma_text
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FitReport:
+    """The course of a fit and its constraints at the end; shown as HTML in notebooks.
+
+    Attributes
+    ----------
+    title : str
+    n_rows : int
+        Of the training data.
+    history : tuple of Record
+    status : str
+        How it ended, in words.
+    settings : mapping of name -> value
+        Those worth telling.
+    constraints : tuple of ConstraintReport
+        At the parameters learned: ``before`` are the expected values of the model alone, ``after`` those under the
+        constraints, in the units of the constraints (rows of data count with their weights where they do in training).
+    notes : tuple of str
+        What no table tells.
+
+    Examples
+    --------
+    >>> records = [Record(1.0, objective, objective, 0.0, 0.1) for objective in (-9.0, -7.5, -7.25)]
+    >>> report = FitReport("GaussianMixture", 4, tuple(records), "converged", {"gamma": 1.0})
+    >>> print(report.summary())
+    GaussianMixture on 4 rows: converged
+    gamma 1
+    objective -9 -> -7.25 nats in 3 iterations, 0.30 s
+    """
+
+    title: str
+    n_rows: int
+    history: tuple[Record, ...]
+    status: str
+    settings: Mapping[str, object] = field(default_factory=dict)
+    constraints: tuple[ConstraintReport, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def prices(self) -> dict[str, NDArray[np.float64]]:
+        """``price`` of every constraint by its name; a second one of the same name is called ``"name (2)"``."""
+        return prices_by_name(self.constraints)
+
+    def summary(self) -> str:
+        """A few lines of text: how it ended, the objective, a line per constraint."""
+        lines = [f"{self.title} on {self.n_rows} rows: {self.status}"]
+        if self.settings:
+            lines.append(", ".join(f"{name} {_text(value)}" for name, value in self.settings.items()))
+        if self.history:
+            first, last = self.history[0], self.history[-1]
+            seconds = sum(record.seconds for record in self.history)
+            lines.append(
+                f"objective {first.objective:.6g} -> {last.objective:.6g} nats in {len(self.history)} iterations, "
+                f"{seconds:.2f} s"
+            )
+        for report in self.constraints:
+            n = len(report.bound)
+            largest = float(np.abs(report.price).max(initial=0.0))
+            lines.append(
+                f"{report.name}: {n} row{'' if n == 1 else 's'}, violation {report.worst_before:.3g} -> "
+                f"{report.worst_after:.3g}, largest price {largest:.3g}"
+            )
+        return "\n".join([*lines, *self.notes])
+
+    def __repr__(self) -> str:
+        return f"<FitReport of {self.title}: {len(self.history)} iterations, {len(self.constraints)} constraints>"
+
+    def _repr_html_(self) -> str:
+        told: dict[str, object] = {"rows": self.n_rows, "iterations": len(self.history)}
+        if self.history:
+            told["seconds"] = f"{sum(record.seconds for record in self.history):.2f}"
+            told["objective"] = f"{self.history[-1].objective:.6g} nats"
+        settings = {name: _text(value) for name, value in self.settings.items()}
+        return page(
+            f"{self.title}: {self.status}",
+            facts({**told, **settings}),
+            curves(self.history),
+            constraint_tables(self.constraints),
+            paragraphs(self.notes),
+        )
+
+
+def gamma_course(history: Sequence[Record], gamma: float) -> str | float:
+    """Gamma as a setting to tell: the one of all iterations, or the first and last of several.
+
+    Examples
+    --------
+    >>> gamma_course([Record(gamma, 0.0, 0.0, 0.0, 0.0) for gamma in (4.0, 2.0, 1.0)], 1.0)
+    '4 to 1 in 3 stages'
+    """
+    stages = find_stages([record.gamma for record in history])
+    if not stages:
+        return gamma
+    first, last = history[0].gamma, history[-1].gamma
+    return first if len(stages) == 1 else f"{gamma_text(first)} to {gamma_text(last)} in {len(stages)} stages"
+
+
+def _text(value: object) -> str:
+    return gamma_text(value) if isinstance(value, float) else str(value)

@@ -1,0 +1,102 @@
+"""Large linear relaxations by column generation: the same optimum as the whole program's, with its certificate."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from spectrem.constraints import E, linear, part
+from spectrem.constraints.compile import compile_constraints
+from spectrem.exceptions import InfeasibleConstraintError
+from spectrem.inference import Status, project
+from spectrem.inference.oracle import BatchDual
+from spectrem.inference.program import ProblemPrograms
+from spectrem.inference.solvers import linear_program
+from spectrem.inference.solvers.columns import follow_temperatures, solve_by_columns
+from spectrem.structures import Categorical, Parts
+
+LABEL = part("label")
+N, K = 400, 8
+
+
+def table(seed, impossible=0.1):
+    rng = np.random.default_rng(seed)
+    scores = np.log(np.maximum(rng.dirichlet(np.full(K, 0.3), N), 1e-8))
+    scores[(rng.random((N, K)) < impossible) & (np.arange(K) != scores.argmax(axis=1)[:, None])] = -np.inf
+    return Categorical(np.full(N, K)), Parts(scores.ravel())
+
+
+def features(seed, scores, share=0.6, n_rows=60):
+    rng = np.random.default_rng(seed)
+    matrix = sp.random_array((n_rows, N * K), density=0.01, rng=rng, format="csr")
+    matrix.data = np.rint(1 + 2 * matrix.data)
+    return linear(matrix, share * (matrix @ np.exp(scores.unary)), name="features")
+
+
+RULES = {
+    "at most": [(E[...] <= 52).per("label")],
+    "equal": [E[LABEL == 0] == 61.5, E[LABEL == 3] == 40, (E[...] >= 38).per("label")],
+    "penalty": [(E[...] <= 45).per("label").slack(penalty=0.7, norm="l1"), E[LABEL == 1] >= 50],
+    "largest": [(E[...] == 50).per("label").slack(penalty=2, norm="linf")],
+    "bound": [(E[...] <= 48).per("label").slack(bound=20, norm="l1"), (E[...] >= 46).per("label")],
+    "inside": [(E[LABEL <= 1] <= 0.4).per("instance"), E[LABEL == 2] >= 90.25],
+}
+
+
+def both_ways(monkeypatch, *arguments, **options):
+    fast = project(*arguments, 0.0, **options)
+    monkeypatch.setattr(linear_program, "_LARGE", 10**9)
+    whole = project(*arguments, 0.0, **options)
+    monkeypatch.undo()
+    return fast, whole
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["alike", "weighted"])
+@pytest.mark.parametrize("rules", RULES)
+def test_the_optimum_is_that_of_the_whole_program(rules, weighted, monkeypatch):
+    structure, scores = table(0)
+    rows = compile_constraints([*RULES[rules], features(1, scores)], structure)
+    weights = np.random.default_rng(2).choice([0.0, 0.5, 1.0, 2.0], N) if weighted else None
+    if weighted and rules not in ("penalty", "largest"):
+        rows = compile_constraints([features(1, scores), (E[LABEL == 2] >= 70).slack(penalty=3)], structure)
+    fast, whole = both_ways(monkeypatch, structure, scores, rows, weights=weights)
+    assert fast.status == whole.status == Status.SOLVED
+    assert fast.primal_value == pytest.approx(whole.primal_value, rel=1e-9)
+    assert fast.dual_value == pytest.approx(fast.primal_value, rel=1e-8)
+    assert fast.violation < 1e-8
+    np.testing.assert_allclose(fast.marginals.unary.reshape(N, K).sum(axis=1), 1.0, atol=1e-9)
+    assert (fast.marginals.unary[np.isneginf(scores.unary)] == 0).all()
+
+
+def test_few_labels_are_looked_at():
+    structure, scores = table(0, impossible=0.0)
+    dual = BatchDual(structure, scores, compile_constraints(RULES["equal"], structure), 0.0)
+    program = ProblemPrograms(dual).write(0)
+    warm, gamma = follow_temperatures(dual)
+    prices = warm.multipliers[program.rows_below], warm.multipliers[program.rows_equal]
+    found = solve_by_columns(program, *prices, 6 * gamma, 1e-8)
+    bound = dual.evaluate(np.concatenate([found.equal, found.below]), np.ones(1, bool)).value[0]
+    assert -found.cost == pytest.approx(bound, rel=1e-9)
+    # far from the optimum, too, it comes to the same end
+    lost = solve_by_columns(program, *(np.zeros_like(p) for p in prices), 0.0, 1e-8)
+    assert lost.cost == pytest.approx(found.cost, rel=1e-9)
+
+
+def test_rows_that_conflict_are_found_on_the_way():
+    structure, scores = table(0)
+    rows = compile_constraints([features(1, scores), (E[...] >= 51).per("label").named("sizes")], structure)
+    with pytest.raises(InfeasibleConstraintError, match=r"'sizes': .* sum to 408, and together they can reach 400"):
+        project(structure, scores, rows, 0.0)
+    dual = BatchDual(structure, scores, rows, 0.0)
+    program = ProblemPrograms(dual).write(0)
+    nothing = np.zeros(len(program.rows_below)), np.zeros(0)
+    proof = solve_by_columns(program, *nothing, 1.0, 1e-8)
+    assert proof.cost == np.inf
+    assert dual.infeasible(proof.below, np.ones(1, bool))[0]
+
+
+def test_many_rows(monkeypatch):
+    structure, scores = table(3)
+    rows = compile_constraints(features(4, scores, n_rows=230), structure)
+    fast, whole = both_ways(monkeypatch, structure, scores, rows)
+    assert fast.primal_value == pytest.approx(whole.primal_value, rel=1e-9)
+    assert fast.status == Status.SOLVED

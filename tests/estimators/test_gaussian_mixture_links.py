@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 
 from spectrem import E, GaussianMixture, part
@@ -9,6 +10,7 @@ from spectrem.constraints import compile_constraints
 from spectrem.constraints.clusters import cannot_link, cluster_size, must_link
 from spectrem.estimators.mixture_chunks import compile_chunks, make_chunks
 from spectrem.estimators.mixture_estep import FINE, ConstrainedEStep
+from spectrem.estimators.mixture_start import start_posteriors
 from spectrem.exceptions import InvalidInputError
 from spectrem.execution import Serial
 from spectrem.inference import project
@@ -50,7 +52,8 @@ def test_chunks_are_the_projection_onto_the_links(gamma, seed):
 
 def test_rows_weigh_in_sizes_but_not_in_links():
     x, params = make_problem(2)
-    constraints = [must_link([[0, 1]]), cannot_link([[0, 3]]), cluster_size(max=6)]
+    share = E[part("label") == 2] >= 0.4 * E.count(part("label") == 2)
+    constraints = [must_link([[0, 1]]), cannot_link([[0, 3]]), cluster_size(max=7.5), share]
     weights = np.where(np.arange(12) < 6, 2.0, 1.0)
     estep = ConstrainedEStep(MixtureModel("spherical"), constraints)
     found, _, value = estep.project(params, 1.0, build_shards(x, weights), Serial(), 1e-10)
@@ -68,7 +71,7 @@ def test_rows_without_weight_follow_the_others():
     assert chunks.chunk.tolist() == [0, 0, 1, 1]
     assert chunks.weights.tolist() == [1.0, 0.0]
     assert chunks.mean.toarray().tolist() == [[1, 0, 0, 0], [0, 0, 0.5, 0.5]]
-    structure, rows = compile_chunks([], chunks, 2, {})
+    structure, rows = compile_chunks([], chunks, 2, {}, np.array([1.0, 0.0, 0.0, 0.0]))
     assert (structure.n_unary, len(rows.bounds)) == (4, 0)
 
 
@@ -87,6 +90,42 @@ def test_links_find_the_clusters():
     together, apart = linked.posteriors_[pairs[same]], linked.posteriors_[pairs[~same]]
     np.testing.assert_array_equal(together[:, 0], together[:, 1])
     assert apart.sum(axis=1).max() < 1 + 1e-5
+
+
+def make_uneven(seed, n=500, d=5):
+    """Eight clusters, three of them small, and links drawn over all true pairs."""
+    rng = np.random.default_rng(seed)
+    z = rng.choice(8, n, p=[0.3, 0.25, 0.2, 0.1, 0.06, 0.05, 0.02, 0.02])
+    x = rng.normal(0, 3, (8, d))[z] + 1.2 * rng.normal(size=(n, d))
+    pairs = rng.integers(n, size=(1500, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    same = z[pairs[:, 0]] == z[pairs[:, 1]]
+    return x, z, pairs[same], pairs[~same]
+
+
+def test_starts_keep_tied_rows_together():
+    x, _, together, apart = make_uneven(0)
+    chunks = make_chunks([must_link(together), cannot_link(apart)], np.ones(len(x)))
+    mixture, rng = GaussianMixture(8), np.random.RandomState(0)
+    linked = start_posteriors(mixture, x, None, None, rng, chunks).argmax(axis=1)
+    free = start_posteriors(mixture, x, None, None, rng).argmax(axis=1)
+    assert (linked[together[:, 0]] == linked[together[:, 1]]).all()
+    assert (free[together[:, 0]] != free[together[:, 1]]).any()
+    # As k-means on rows, of the clusters that keep tied rows together it finds ones near the best.
+    spread = sum(((x[linked == k] - x[linked == k].mean(axis=0)) ** 2).sum() for k in range(8))
+    means = chunks.mean @ x
+    inertia = KMeans(8, n_init=20, random_state=1).fit(means, sample_weight=chunks.weights).inertia_
+    inside = ((x - means[chunks.chunk]) ** 2).sum()
+    np.testing.assert_allclose(spread, inertia + inside, rtol=0.02)
+    few = make_chunks([must_link([[j, j + 1] for j in range(len(x) - 5)])], np.ones(len(x)))  # fewer than clusters
+    assert start_posteriors(mixture, x, None, None, rng, few).sum() == len(x)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_links_find_small_clusters(seed):
+    x, z, together, _ = make_uneven(seed)
+    mixture = GaussianMixture(8, reg_covar=0.01, random_state=seed, constraints=[must_link(together)], n_threads=1)
+    assert adjusted_rand_score(z, mixture.fit(x).labels_) > 0.97
 
 
 def test_links_that_contradict():

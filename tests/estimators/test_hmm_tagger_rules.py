@@ -93,11 +93,8 @@ def test_not_fitted():
             "prior and smoothing must not be given for one table, got both for emission; smoothing is the prior "
             "DirichletPrior(smoothing)",
         ),
-        ({"constraints": "verb"}, "constraints must be a sequence of constraints, got 'verb'"),
-        (
-            {"constraints": ["verb"]},
-            "constraints must be made with E or shortcuts such as at_least, got 'verb'; see spectrem.constraints",
-        ),
+        ({"constraints": "verb"}, "constraints must be a sequence of constraints, got 'verb'; put it in a list"),
+        ({"constraints": ["verb"]}, "constraints must be made with E or shortcuts, got 'verb'; see spectrem.constraints"),
         (
             {"dictionary": ["the"]},
             "dictionary must map words to their tags, got list; read one with read_tag_dictionary",

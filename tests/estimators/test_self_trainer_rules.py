@@ -224,8 +224,9 @@ def test_not_fitted():
             "estimator must be a scikit-learn classifier, got <class "
             "'sklearn.linear_model._logistic.LogisticRegression'>; try LogisticRegression()",
         ),
-        ({"constraints": "x"}, "constraints must be a sequence of constraints, got 'x'"),
-        ({"constraints": [3]}, "constraints must be made with E, got 3; see spectrem.constraints"),
+        ({"constraints": "x"}, "constraints must be a sequence of constraints, got 'x'; put it in a list"),
+        ({"constraints": (one for one in ())}, "constraints must be a sequence of constraints, got <generator"),
+        ({"constraints": [3]}, "constraints must be made with E or shortcuts, got 3; see spectrem.constraints"),
         ({"gamma": "1"}, "gamma must be a number, got '1'"),
         ({"gamma": -1.0}, "gamma must be -inf or at least 0 and finite, got -1.0; "),
         ({"weight": -1}, "weight must be finite and at least 0, got -1"),
@@ -265,15 +266,18 @@ def test_parameters_that_break_a_rule(options, message):
         ),
         ({"sample_weight": np.ones(3)}, "sample_weight must have shape (60,), one per row of X, got (3,); leave"),
         ({"sample_weight": np.full(60, -1.0)}, "sample_weight must be finite and at least 0, got -1.0 in row 0; "),
-        ({"columns": [1, 2]}, 'columns must be a frame or map names to arrays, got list; write {"document": documents'),
+        (
+            {"columns": [1, 2]},
+            'columns must be a data frame or a mapping from names to arrays, got list; write columns={"document": [',
+        ),
         (
             {"columns": {"document": [1, 2]}},
-            "columns must have one value per row of X, got 2 in 'document' for 60 rows; where rows are chosen by "
-            "cross-validation, put the columns into X and name them in SelfTrainer(columns=...)",
+            "columns: 'document' has shape (2,), and the table has 60 rows; give one value for each; where rows are "
+            "chosen by cross-validation, put the columns into X and name them in SelfTrainer(columns=...)",
         ),
         (
             {"columns": {"label": np.zeros(60)}},
-            "columns must not be called 'row', 'label', 'labelled', which are there already, got 'label'; rename it",
+            "columns: the name 'label' belongs to the table; rename the column",
         ),
     ],
 )

@@ -197,6 +197,10 @@ def test_singular_covariances_are_refused():
     matrices = np.stack([np.eye(2), np.diag([1.0, -2.0])])
     message = error_of(lambda: from_covariances("full", np.ones(2) / 2, np.zeros((2, 2)), matrices))
     assert message == "the covariance of component 1 must be positive definite, got a lowest eigenvalue of -2" + tail
+    almost = np.array([[1.0, 1.0], [1.0, np.nextafter(1.0, 2.0)]])  # has a Cholesky factor, of rounding errors
+    message = error_of(lambda: from_covariances("tied", np.ones(1), np.zeros((1, 2)), almost))
+    assert message.startswith("the covariance of all components must be positive definite, got a lowest eigenvalue of ")
+    from_covariances("tied", np.ones(1), np.zeros((1, 2)), np.diag([1e-30, 1e30]))  # units of features are no matter
 
 
 def test_columns_have_a_value_per_row():
@@ -218,6 +222,6 @@ def test_columns_count_rows_on_over_shards():
     shards = build_shards(np.zeros((5, 1)), columns={"bag": np.arange(5) // 2}, rows=3)
     columns = MixtureModel().columns(shards[1])
     assert {name: values.tolist() for name, values in columns.items()} == {
-        "instance": [3, 4], "row": [3, 4], "bag": [1, 2],
+        "row": [3, 4], "bag": [1, 2],
     }  # fmt: skip
     assert replace(MixtureModel("diag"), reg_covar=0.0).covariance_type == "diag"

@@ -12,17 +12,21 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from spectrem._validate import as_weights
+from spectrem._validate import as_sample_weight
 from spectrem.constraints.constraint import AnyConstraint
+from spectrem.estimators.mixture_assign import feasible_labels
+from spectrem.estimators.mixture_bounds import BoundsLike, as_bounds, count_free
+from spectrem.estimators.mixture_report import report_fit
 from spectrem.estimators.mixture_settings import as_columns, as_labels, check_settings
 from spectrem.estimators.mixture_start import start_parameters
-from spectrem.estimators.mixture_training import posteriors, train
+from spectrem.estimators.mixture_training import make_estep, posteriors, train
 from spectrem.estimators.settings_checks import not_fitted
 from spectrem.exceptions import InvalidInputError
 from spectrem.execution import executor_for
 from spectrem.kernels import responsibilities
 from spectrem.learning import Schedule
 from spectrem.models.mixture import CovarianceType, MixtureModel, MixtureParameters, build_shards, log_joint
+from spectrem.reports import add_report
 
 
 class GaussianMixture(DensityMixin, BaseEstimator):
@@ -48,8 +52,19 @@ class GaussianMixture(DensityMixin, BaseEstimator):
     n_init : int
         Starts, of which the one with the largest objective at the end is kept.
     init_params : {"kmeans", "k-means++", "random", "random_from_data"}
+        Under must-links, "kmeans" is the best of ten runs on the means of rows that are tied together.
     weights_init, means_init, precisions_init : array-like, optional
         Where to start, in place of what ``init_params`` finds.
+    fixed : sequence of {"weights", "means", "covariances"}
+        What stays where it starts.
+    weights_bounds, means_bounds : pair (low, high), optional
+        Of proportions and means: numbers or arrays that broadcast to shape (n_components,) and (n_components,
+        n_features); None, -inf and inf for no bound; equal ends fix an entry. A start outside is moved to the nearest
+        point within.
+    variances_bounds : pair (low, high), optional
+        Of variances, in squared units of the data: numbers or arrays that broadcast to shape (n_components,) for
+        "full" and "spherical", (n_components, n_features) for "diag"; numbers for "tied". They bound every eigenvalue
+        of full and tied covariances. A low end of 0 or less is no bound.
     random_state : int, RandomState or None
     warm_start : bool
         Go on from the last `fit`.
@@ -60,10 +75,14 @@ class GaussianMixture(DensityMixin, BaseEstimator):
     schedule : Schedule, optional
         Several gammas in turn, as `spectrem.learning.Anneal` or `Quench`.
     constraints : sequence of constraints
-        In the language of `spectrem.E` over the columns label (the component), row (number of the row in X; also named
-        instance) and those given to `fit`. Rows of weight w count w times in constraints across rows.
+        In the language of `spectrem.E` over the columns label (the component), row (number of the row in X) and those
+        given to `fit`. Constraints ``.per("row", ...)`` hold inside each row; rows of weight w count w times in all
+        others but links.
     infeasible : {"raise", "skip"}
         What to do about rows that cannot meet a constraint of their own.
+    assign : {"probable", "feasible"}
+        How ``labels_`` are found under constraints: the most probable component of every row, or the labels of largest
+        total log-density that meet the constraints exactly, as whole numbers.
     partial_labels : bool
         Whether ``y`` holds known components. By default it is ignored, as in scikit-learn, so that a mixture may stand
         in a pipeline that has targets.
@@ -83,9 +102,12 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         Objective per row, nats, last and at every iteration: at gamma = 1 without constraints the log-likelihood.
     history_ : list of Record
     labels_ : ndarray of shape (n_rows,)
-        Most probable components of the training rows, under constraints and labels.
+        Components of the training rows as ``assign`` says, under constraints and labels.
     posteriors_ : ndarray of shape (n_rows, n_components)
         With constraints only: of the training rows, under them.
+    report_ : FitReport
+        The course of training and, of every constraint, expected values before and after, violations and prices. A
+        notebook shows it below the mixture; ``print(mixture.report_.summary())`` elsewhere.
     n_features_in_ : int
 
     Examples
@@ -94,6 +116,25 @@ class GaussianMixture(DensityMixin, BaseEstimator):
     >>> mixture = GaussianMixture(n_components=2, random_state=0, n_threads=1).fit(X)
     >>> mixture.means_[mixture.predict([[0, 0], [12, 3]])].round(6).tolist()
     [[1.0, 2.0], [10.0, 2.0]]
+
+    Two groups, and a component for noise that is spread out widely around a known point:
+
+    >>> rng = np.random.default_rng(0)
+    >>> centres = np.repeat([[-4, 0], [4, 0]], 80, axis=0)
+    >>> X = np.concatenate([rng.normal(centres, 1), rng.uniform(-30, 30, (20, 2))])
+    >>> mixture = GaussianMixture(
+    ...     3,
+    ...     means_bounds=([[-np.inf] * 2, [-np.inf] * 2, [0, 0]], [[np.inf] * 2, [np.inf] * 2, [0, 0]]),
+    ...     variances_bounds=([0, 0, 300], [9, 9, 300]),
+    ...     weights_bounds=(0.05, None),
+    ...     n_init=5,
+    ...     random_state=0,
+    ...     n_threads=1,
+    ... ).fit(X)
+    >>> mixture.means_[2].tolist(), mixture.covariances_[2].diagonal().round(6).tolist()
+    ([0.0, 0.0], [300.0, 300.0])
+    >>> mixture.means_[mixture.predict([[-4, 0], [4, 0], [20, -10]])].round(1).tolist()
+    [[-4.1, 0.1], [3.8, -0.0], [0.0, 0.0]]
     """
 
     def __init__(
@@ -109,6 +150,10 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         weights_init: ArrayLike | None = None,
         means_init: ArrayLike | None = None,
         precisions_init: ArrayLike | None = None,
+        fixed: Sequence[Literal["weights", "means", "covariances"]] = (),
+        weights_bounds: BoundsLike = None,
+        means_bounds: BoundsLike = None,
+        variances_bounds: BoundsLike = None,
         random_state: int | np.random.RandomState | None = None,
         warm_start: bool = False,
         verbose: int = 0,
@@ -117,6 +162,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         schedule: Schedule | None = None,
         constraints: Sequence[AnyConstraint] = (),
         infeasible: Literal["raise", "skip"] = "raise",
+        assign: Literal["probable", "feasible"] = "probable",
         partial_labels: bool = False,
         n_threads: int | None = None,
     ) -> None:
@@ -130,6 +176,10 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         self.weights_init = weights_init
         self.means_init = means_init
         self.precisions_init = precisions_init
+        self.fixed = fixed
+        self.weights_bounds = weights_bounds
+        self.means_bounds = means_bounds
+        self.variances_bounds = variances_bounds
         self.random_state = random_state
         self.warm_start = warm_start
         self.verbose = verbose
@@ -138,6 +188,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         self.schedule = schedule
         self.constraints = constraints
         self.infeasible = infeasible
+        self.assign = assign
         self.partial_labels = partial_labels
         self.n_threads = n_threads
 
@@ -171,21 +222,25 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         check_settings(self)
         x = validate_data(self, X, dtype=np.float64, order="C", ensure_min_samples=2)
         labels = self._known(y, len(x))
-        weights = None if sample_weight is None else as_sample_weights(sample_weight, len(x))
+        weights = as_sample_weight(sample_weight, len(x), "row of X")
         rows = len(x) if weights is None else int((weights > 0).sum())
+        if rows == 0:
+            raise InvalidInputError("sample_weight must be positive for some row, got zeros only; leave it out for ones")
         if rows < self.n_components:
             raise InvalidInputError(
                 f"X must have at least n_components = {self.n_components} rows of positive weight, got "
                 f"n_samples = {rows}; lower n_components"
             )
-        model, shards = self._model(), build_shards(x, weights, labels, as_columns(columns))
+        model, shards = self._model(x.shape[1]), build_shards(x, weights, labels, as_columns(columns, len(x)))
         executor = executor_for(self.n_threads if len(shards) > 1 else 1)
         rng = check_random_state(self.random_state)
+        estep, chunks = make_estep(self, model, shards)
+        starts: list[MixtureParameters] = []
         if self.warm_start and "weights_" in vars(self):
-            starts = [self._last(x.shape[1])]
-        else:
-            starts = [start_parameters(self, model, shards, x, weights, labels, rng) for _ in range(self.n_init)]
-        trained = train(self, model, shards, starts, executor)
+            starts.append(self._last(model, x.shape[1]))
+        for _ in range(0 if starts else self.n_init):
+            starts.append(start_parameters(self, model, shards, x, weights, labels, rng, chunks))
+        trained = train(self, model, shards, starts, executor, estep)
         self._take(trained.params)
         self.converged_, self.n_iter_ = trained.converged, len(trained.history)
         self.history_, self.lower_bounds_ = list(trained.history), trained.lower_bounds
@@ -193,11 +248,16 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         if self.constraints:
             last = self.history_[-1].gamma if self.history_ else self.gamma
             self.posteriors_ = posteriors(trained, shards, last, executor)
-            self.labels_ = self.posteriors_.argmax(axis=1)
+            if self.assign == "feasible":
+                self.labels_ = feasible_labels(trained, shards, executor)
+            else:
+                self.labels_ = self.posteriors_.argmax(axis=1)
         else:
             self.labels_ = self.predict(x)
             if labels is not None:
                 self.labels_ = np.where(labels >= 0, labels, self.labels_)
+        found = self.posteriors_ if self.constraints else None
+        self.report_ = report_fit(self, model, trained, shards, found, executor)
         return self
 
     def fit_predict(
@@ -264,15 +324,15 @@ class GaussianMixture(DensityMixin, BaseEstimator):
             warnings.warn("y looks like known components and is ignored: set partial_labels=True", stacklevel=3)
         return None
 
-    def _model(self) -> MixtureModel:
-        return MixtureModel(self.covariance_type, self.reg_covar)
+    def _model(self, n_features: int) -> MixtureModel:
+        return MixtureModel(self.covariance_type, self.reg_covar, as_bounds(self, n_features))
 
     def _params(self) -> MixtureParameters:
         return MixtureParameters(
             self.covariance_type, self.weights_, self.means_, self.covariances_, self.precisions_cholesky_
         )
 
-    def _last(self, n_features: int) -> MixtureParameters:
+    def _last(self, model: MixtureModel, n_features: int) -> MixtureParameters:
         """Parameters to go on from."""
         k, d = self.n_components, n_features
         shape = {"full": (k, d, d), "tied": (d, d), "diag": (k, d), "spherical": (k,)}[self.covariance_type]
@@ -281,7 +341,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
                 f"warm_start must go on with means of shape {(k, d)} and covariances of shape {shape}, got "
                 f"{self.means_.shape} and {self.covariances_.shape} from the last fit; set warm_start=False"
             )
-        return self._params()
+        return self._params() if model.bounds is None else model.bounds.project(self._params())
 
     def _take(self, params: MixtureParameters) -> None:
         self.weights_, self.means_, self.covariances_ = params.weights, params.means, params.covariances
@@ -300,24 +360,16 @@ class GaussianMixture(DensityMixin, BaseEstimator):
 
     def _n_parameters(self) -> int:
         k, d = self.means_.shape
-        pairs = d * (d + 1) // 2
-        free = {"full": k * pairs, "tied": pairs, "diag": k * d, "spherical": k}[self.covariance_type]
-        return free + k * d + k - 1
+        return count_free(as_bounds(self, d), k, d, self.covariance_type)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        return add_report(super()._repr_mimebundle_(**kwargs), vars(self).get("report_"))
+
+    @property
+    def _repr_html_(self) -> Any:
+        diagram = super()._repr_html_  # no attribute where scikit-learn is set to show text
+        return lambda: add_report(diagram(), vars(self).get("report_"))
 
     def _check_fitted(self) -> None:
         if "weights_" not in vars(self):
             raise not_fitted(self)
-
-
-def as_sample_weights(weights: ArrayLike, n_rows: int) -> NDArray[np.float64]:
-    """Weights of rows, some of them positive.
-
-    Raises
-    ------
-    InvalidInputError
-        If there is not one for each row, finite and at least 0, or all are 0.
-    """
-    array = as_weights(weights, n_rows)
-    if not array.sum() > 0:
-        raise InvalidInputError("sample_weight must be positive for some row, got zeros only")
-    return array

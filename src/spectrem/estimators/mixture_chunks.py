@@ -20,6 +20,7 @@ from spectrem.constraints.constraint import AnyConstraint
 from spectrem.constraints.rows import Rows
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures import Categorical
+from spectrem.tables import Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,27 +73,27 @@ def make_chunks(links: Sequence[Links], weights: NDArray[np.float64]) -> Chunks:
 
 
 def compile_chunks(
-    constraints: Sequence[AnyConstraint], chunks: Chunks, k: int, columns: Mapping[str, NDArray]
+    constraints: Sequence[AnyConstraint],
+    chunks: Chunks,
+    k: int,
+    columns: Mapping[str, NDArray],
+    weights: NDArray[np.float64],
 ) -> tuple[Categorical, Rows]:
-    """Chunks as a structure, and what the constraints other than must-links demand of them.
-
-    Rows of data count with their weights, as everywhere; but a link is between two rows whatever they weigh.
-    """
+    """Chunks as a structure, and what the constraints other than must-links demand of them."""
     n, n_chunks = len(chunks.chunk), len(chunks.weights)
     own = [c for c in constraints if not (isinstance(c, Links) and c.together)]
-    rows = compile_constraints(own, Categorical(np.full(n, k)), columns)
+    rows = compile_constraints(own, Table(Categorical(np.full(n, k))), columns, weights)
+    if n_chunks == n and (chunks.weights == 1).all() and (chunks.chunk == np.arange(n)).all():
+        return Categorical(np.full(n, k)), rows
     data, instance = rows.matrix.data.copy(), rows.matrix.indices // k
     entry_row = np.repeat(np.arange(len(rows.bounds)), np.diff(rows.matrix.indptr))
     # What `project` multiplies by the weight of the chunk must come out as the sum over its rows of data.
-    across = rows.row_instance[entry_row] < 0
-    linked = np.zeros(len(rows.bounds), np.bool_)
-    for constraint, block in zip(own, rows.blocks, strict=True):
-        linked[block.start : block.stop] = isinstance(constraint, Links)
+    summed = np.zeros(len(rows.bounds), np.bool_)
+    for block in rows.blocks:
+        summed[block.start : block.stop] = block.scope == "corpus" and block.weighted
     means = chunks.mean.tocoo()
     share = np.bincount(means.coords[1], means.data, n)
-    total = np.where(chunks.weights > 0, chunks.weights, 1.0)[chunks.chunk]
-    factor = np.where(linked[entry_row], 1.0 / total[instance], share[instance])
-    data *= np.where(across, factor, 1.0)
+    data *= np.where(summed[entry_row], share[instance], 1.0)
     parts = chunks.chunk[instance] * k + rows.matrix.indices % k
     matrix = sp.csr_array((data, (entry_row, parts)), shape=(len(rows.bounds), n_chunks * k))
     row_instance = np.where(rows.row_instance >= 0, chunks.chunk[rows.row_instance], -1)

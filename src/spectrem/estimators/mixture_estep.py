@@ -13,14 +13,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem.constraints import check_values
 from spectrem.constraints.clusters import Links
 from spectrem.constraints.compile import flatten
 from spectrem.constraints.rows import Rows
 from spectrem.estimators.mixture_chunks import Chunks, compile_chunks, make_chunks
+from spectrem.estimators.mixture_sizes import check_sizes
 from spectrem.exceptions import InvalidInputError
 from spectrem.execution import Executor
 from spectrem.inference import Infeasible, Projection, project
-from spectrem.inference.oracle import split_problems
 from spectrem.learning.corpus import count_skipped
 from spectrem.models.estep import EStepResult, EStepTask, Start
 from spectrem.models.mixture import MixtureModel, MixtureParameters, MixtureShard, MixtureStats
@@ -47,7 +48,24 @@ class ConstrainedEStep:
         self.model, self.infeasible = model, infeasible
         self.constraints = tuple(flatten(constraints))
         self.multipliers: NDArray[np.float64] | None = None
+        self.skipped = np.zeros(0, np.int64)
         self._posed: _Posed | None = None
+
+    def pose(self, shards: Sequence[MixtureShard], k: int) -> Chunks:
+        """Compile the constraints for k components, and say which rows of data are one.
+
+        Raises
+        ------
+        InvalidInputError
+            If links contradict each other, or a constraint names a column, row or label that there is not.
+        InfeasibleConstraintError
+            If sizes of clusters cannot hold together.
+        """
+        if self._posed is None:
+            check_values(self.constraints, "label", range(k))
+            self._posed = self._pose(shards, k)
+            check_sizes(self._posed.rows, self._posed.chunks.weights, k)
+        return self._posed.chunks
 
     def prepare(
         self, params: MixtureParameters, gamma: float, shards: Sequence[MixtureShard], executor: Executor
@@ -63,9 +81,9 @@ class ConstrainedEStep:
         """Posteriors, shape (n_rows, n_components), the projection they come from and its dual value, nats."""
         scores = np.concatenate(list(executor.map(lambda shard: self.model.scores(params, shard)[1].unary, shards)))
         k = len(params.weights)
-        if self._posed is None:
-            self._posed = self._pose(shards, k)
-        chunks, structure, rows, apart = self._posed
+        self.pose(shards, k)
+        assert self._posed is not None
+        chunks, structure, rows = self._posed
         means = chunks.mean @ scores.reshape(-1, k)
         if np.isneginf(means).all(axis=1).any():
             chunk = int(np.argmax(np.isneginf(means).all(axis=1)))
@@ -78,13 +96,21 @@ class ConstrainedEStep:
             structure, Parts(means.ravel()), rows, gamma,
             start=self.multipliers, weights=chunks.weights, tol=tol, infeasible=self.infeasible,
         )  # fmt: skip
-        self.multipliers = projection.multipliers
+        self.multipliers, self.skipped = projection.multipliers, projection.skipped
         posteriors = projection.marginals.unary.reshape(-1, k)[chunks.chunk]
-        if (rows.row_instance >= 0).all():
-            return posteriors, projection, float(chunks.weights @ projection.objectives)
-        # What no row touches counted once instead of by its weight.
-        added = float((chunks.weights - 1)[apart] @ projection.values[apart])
-        return posteriors, projection, projection.dual_value + added
+        return posteriors, projection, projection.dual_value
+
+    @property
+    def chunks(self) -> Chunks:
+        """Which rows are one; known once there was a projection."""
+        assert self._posed is not None
+        return self._posed.chunks
+
+    @property
+    def problem(self) -> tuple[Categorical, Rows]:
+        """Chunks as a structure and the rows over them; known once there was a projection."""
+        assert self._posed is not None
+        return self._posed.structure, self._posed.rows
 
     def _pose(self, shards: Sequence[MixtureShard], k: int) -> _Posed:
         columns = [self.model.columns(shard) for shard in shards]
@@ -92,8 +118,7 @@ class ConstrainedEStep:
         weights = np.concatenate([shard.weights for shard in shards])
         links = [constraint for constraint in self.constraints if isinstance(constraint, Links)]
         chunks = make_chunks(links, weights)
-        structure, rows = compile_chunks(self.constraints, chunks, k, whole)
-        return _Posed(chunks, structure, rows, split_problems(structure, rows)[0] < 0)
+        return _Posed(chunks, *compile_chunks(self.constraints, chunks, k, whole, weights))
 
     def _run(
         self,
@@ -114,9 +139,8 @@ class ConstrainedEStep:
 
 
 class _Posed(NamedTuple):
-    """What does not change between iterations; ``apart`` tells which chunks no row of the constraints touches."""
+    """What does not change between iterations."""
 
     chunks: Chunks
     structure: Categorical
     rows: Rows
-    apart: NDArray[np.bool_]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem.estimators.settings_checks import check_amount, check_number, check_schedule
+from spectrem.constraints.user_columns import read_user_columns
+from spectrem.estimators.settings_checks import check_amount, check_constraints, check_number, check_schedule
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning.schedule import check_gamma
 
@@ -27,6 +27,7 @@ def check_settings(mixture: Any) -> None:
     _check_choice("covariance_type", mixture.covariance_type, COVARIANCES)
     _check_choice("init_params", mixture.init_params, STARTS)
     _check_choice("infeasible", mixture.infeasible, ("raise", "skip"))
+    _check_choice("assign", mixture.assign, ("probable", "feasible"))
     for name in ("tol", "reg_covar"):
         value = getattr(mixture, name)
         check_number(name, value)
@@ -34,8 +35,7 @@ def check_settings(mixture: Any) -> None:
     check_number("gamma", mixture.gamma)
     check_gamma(mixture.gamma)
     check_schedule(mixture.schedule, mixture.gamma)
-    if isinstance(mixture.constraints, str):
-        raise InvalidInputError(f"constraints must be made with E or shortcuts, got the text {mixture.constraints!r}")
+    check_constraints(mixture.constraints)
 
 
 def check_start(
@@ -87,16 +87,9 @@ def as_labels(y: ArrayLike, n_rows: int, n_components: int) -> NDArray[np.int64]
     return labels.astype(np.int64)
 
 
-def as_columns(columns: Any) -> dict[str, NDArray]:
-    """Columns of a mapping or a frame (anything whose keys are names), as arrays."""
-    if columns is None:
-        return {}
-    names = getattr(columns, "columns", None)
-    if names is None and not isinstance(columns, Mapping):
-        raise InvalidInputError(
-            f"columns must map names to arrays, or be a frame, got {type(columns).__name__}; write {{'group': values}}"
-        )
-    return {str(name): np.asarray(columns[name]) for name in (columns if names is None else names)}
+def as_columns(columns: Any, n_rows: int) -> dict[str, NDArray]:
+    """Columns of a mapping or a frame, as arrays of shape (n_rows,)."""
+    return dict(read_user_columns(columns, {"rows": n_rows}, taken=("row", "label")))
 
 
 def _check_count(name: str, value: Any, least: int) -> None:

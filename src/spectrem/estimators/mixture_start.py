@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans, kmeans_plusplus
 
+from spectrem.estimators.mixture_bounds import warn_outside
+from spectrem.estimators.mixture_chunks import Chunks
 from spectrem.estimators.mixture_settings import check_start
 from spectrem.models.mixture import (
     MixtureModel,
@@ -19,6 +21,9 @@ from spectrem.models.mixture import (
     from_precisions,
 )
 
+RUNS = 10
+"""Of k-means under must-links; one run is quick, since it counts chunks, and several seldom end in a bad optimum."""
+
 
 def start_parameters(
     mixture: Any,
@@ -28,8 +33,9 @@ def start_parameters(
     weights: NDArray[np.float64] | None,
     labels: NDArray[np.int64] | None,
     rng: np.random.RandomState,
+    chunks: Chunks | None = None,
 ) -> MixtureParameters:
-    """Parameters from ``init_params``, with those given in their places.
+    """Parameters from ``init_params``, with those given in their places, all within the model's bounds.
 
     Parameters
     ----------
@@ -42,16 +48,41 @@ def start_parameters(
     labels : ndarray of shape (n_rows,), optional
         Known components, -1 where unknown.
     rng : RandomState
+    chunks : Chunks, optional
+        Which rows must-links tie together.
 
     Raises
     ------
     InvalidInputError
         If given parameters do not fit the data, or a covariance is not positive definite.
+
+    Warns
+    -----
+    UserWarning
+        If given parameters lie outside the bounds.
     """
+    found = _start(mixture, model, shards, x, weights, labels, rng, chunks)
+    if model.bounds is None:
+        return found
+    start = model.bounds.project(found)
+    warn_outside(mixture, found, start)
+    return start
+
+
+def _start(
+    mixture: Any,
+    model: MixtureModel,
+    shards: Sequence[MixtureShard],
+    x: NDArray[np.float64],
+    weights: NDArray[np.float64] | None,
+    labels: NDArray[np.int64] | None,
+    rng: np.random.RandomState,
+    chunks: Chunks | None = None,
+) -> MixtureParameters:
     given_weights, given_means, precisions = check_start(mixture, x.shape[1])
     if given_weights is not None and given_means is not None and precisions is not None:
         return from_precisions(model.covariance_type, given_weights, given_means, precisions)
-    found = from_posteriors(model, shards, start_posteriors(mixture, x, weights, labels, rng))
+    found = from_posteriors(model, shards, start_posteriors(mixture, x, weights, labels, rng, chunks))
     proportions = found.weights if given_weights is None else given_weights
     means = found.means if given_means is None else given_means
     if precisions is not None:
@@ -65,12 +96,18 @@ def start_posteriors(
     weights: NDArray[np.float64] | None,
     labels: NDArray[np.int64] | None,
     rng: np.random.RandomState,
+    chunks: Chunks | None = None,
 ) -> NDArray[np.float64]:
     """Posteriors by ``init_params``, shape (n_rows, n_components); rows with known components are theirs."""
     n, k = len(x), mixture.n_components
     posteriors = np.zeros((n, k))
     if mixture.init_params == "kmeans":
-        posteriors[np.arange(n), _by_kmeans(x, k, weights, labels, rng)] = 1.0
+        seeded = labels is not None and (labels >= 0).any()
+        if seeded or chunks is None or not k <= len(chunks.weights) < n:
+            clusters = _by_kmeans(x, k, weights, labels, rng)
+        else:
+            clusters = _by_kmeans_of_chunks(x, k, chunks, rng)
+        posteriors[np.arange(n), clusters] = 1.0
     elif mixture.init_params == "random":
         posteriors = rng.uniform(size=(n, k))
         posteriors /= posteriors.sum(axis=1, keepdims=True)
@@ -99,6 +136,18 @@ def _by_kmeans(
     if labels is not None and (labels >= 0).any():
         start = _seeded_centres(x, k, labels, rng)
     return KMeans(k, init=start, n_init=1, random_state=rng).fit(x, sample_weight=weights).labels_
+
+
+def _by_kmeans_of_chunks(
+    x: NDArray[np.float64], k: int, chunks: Chunks, rng: np.random.RandomState
+) -> NDArray[np.int64]:
+    """The best clusters of several runs of k-means in which rows that must-links tie together stay together.
+
+    The distance of a chunk's rows to a centre is that of their mean, times their weight, and a constant: so means take
+    the places of their rows ([Basu2004] starts from such means, too).
+    """
+    search = KMeans(k, n_init=RUNS, random_state=rng).fit(chunks.mean @ x, sample_weight=chunks.weights)
+    return np.asarray(search.labels_[chunks.chunk], np.int64)
 
 
 def _seeded_centres(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem.estimators.mixture_chunks import Chunks
 from spectrem.estimators.mixture_estep import FINE, ConstrainedEStep
 from spectrem.execution import Executor
 from spectrem.learning import Constant, FitResult, FitStatus, Record, Stopping, run_em
@@ -24,6 +26,17 @@ class Trained:
     history: tuple[Record, ...]
     lower_bounds: list[float]
     converged: bool
+    status: str
+
+
+def make_estep(
+    mixture: Any, model: MixtureModel, shards: Sequence[MixtureShard]
+) -> tuple[MixtureEStep | ConstrainedEStep, Chunks | None]:
+    """The E-step and, where there are constraints, which rows of data are one; what cannot hold is refused here."""
+    if not mixture.constraints:
+        return MixtureEStep(model), None
+    estep = ConstrainedEStep(model, mixture.constraints, mixture.infeasible)
+    return estep, estep.pose(shards, mixture.n_components)
 
 
 def train(
@@ -32,19 +45,20 @@ def train(
     shards: Sequence[MixtureShard],
     starts: Sequence[MixtureParameters],
     executor: Executor,
+    estep: MixtureEStep | ConstrainedEStep,
 ) -> Trained:
     """Run EM from every start; keep the one with the largest objective at the end."""
     total = float(sum(shard.weights.sum() for shard in shards))
     best: tuple[FitResult[MixtureParameters], MixtureEStep | ConstrainedEStep] | None = None
     if mixture.max_iter == 0:
-        return Trained(starts[0], _make_estep(mixture, model), (), [], False)
+        return Trained(starts[0], estep, (), [], False, "kept the start")
     for number, start in enumerate(starts):
         if mixture.verbose:
             print(f"start {number + 1} of {len(starts)}")
-        estep = _make_estep(mixture, model)
+        own = copy(estep)  # with multipliers of its own, but constraints compiled once
         result = run_em(
             model,
-            estep,
+            own,
             shards,
             start,
             schedule=mixture.schedule or Constant(mixture.gamma),
@@ -53,11 +67,12 @@ def train(
             on_iteration=_Printer(mixture, total),
         )
         if best is None or result.history[-1].objective > best[0].history[-1].objective:
-            best = result, estep
+            best = result, own
     assert best is not None
-    result, estep = best
+    result, used = best
     bounds = [record.objective / total for record in result.history]
-    return Trained(result.params, estep, result.history, bounds, result.status == FitStatus.CONVERGED)
+    converged = result.status == FitStatus.CONVERGED
+    return Trained(result.params, used, result.history, bounds, converged, result.status.value)
 
 
 def posteriors(
@@ -66,12 +81,6 @@ def posteriors(
     """Posteriors of the rows under the constraints that there are, shape (n_rows, n_components)."""
     assert isinstance(trained.estep, ConstrainedEStep)
     return trained.estep.project(trained.params, gamma, shards, executor, FINE)[0]
-
-
-def _make_estep(mixture: Any, model: MixtureModel) -> MixtureEStep | ConstrainedEStep:
-    if not mixture.constraints:
-        return MixtureEStep(model)
-    return ConstrainedEStep(model, mixture.constraints, mixture.infeasible)
 
 
 @dataclass

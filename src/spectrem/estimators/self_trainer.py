@@ -23,6 +23,7 @@ from spectrem.estimators.self_trainer_settings import check_settings, takes_weig
 from spectrem.estimators.settings_checks import not_fitted
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Constant, Record, Schedule, Stopping, run_em
+from spectrem.reports import FitReport, add_report, gamma_course
 
 
 class SelfTrainer(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
@@ -90,6 +91,10 @@ class SelfTrainer(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     n_iter_ : int
     gamma_ : float
         The last one.
+    report_ : FitReport
+        The course of training and, of every constraint, expected values of the classifier's predictions before and
+        after the last projection, violations and prices (those of the projection: ``weight`` is not in them). A
+        notebook shows it below the trainer; ``print(trainer.report_.summary())`` elsewhere.
     n_features_in_, feature_names_in_
         As in scikit-learn, where the estimator tells.
 
@@ -172,9 +177,10 @@ class SelfTrainer(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         sample = Sample(features, codes, classes, read_weights(sample_weight, len(codes)), given)
         model = ClassifierModel(self.estimator, self.weight, self.soft_targets, takes_weights(self.estimator))
         learns = self.weight > 0 and not sample.known.all()
+        estep = TableEStep(model, self.constraints, self.infeasible)
         result = run_em(
             model,
-            TableEStep(model, self.constraints, self.infeasible),
+            estep,
             [sample],
             model.start(sample),
             schedule=self.schedule or Constant(self.gamma),
@@ -188,6 +194,19 @@ class SelfTrainer(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.transduction_ = classes[posteriors.argmax(axis=1)]
         self.history_, self.status_, self.n_iter_ = list(result.history), result.status, len(result.history)
         self.gamma_ = result.history[-1].gamma
+        self.report_ = FitReport(
+            type(self).__name__,
+            len(codes),
+            result.history,
+            result.status.value,
+            {
+                "estimator": type(self.estimator).__name__,
+                "labelled rows": int(sample.known.sum()),
+                "weight": float(self.weight),
+                "gamma": gamma_course(result.history, self.gamma),
+            },
+            estep.report(sample, posteriors),
+        )
         self._take_features(X, len(inside))
         return self
 
@@ -240,6 +259,14 @@ class SelfTrainer(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             self.n_features_in_ = n_features + n_inside
         if (names := getattr(self.estimator_, "feature_names_in_", None)) is not None:
             self.feature_names_in_ = np.asarray(X.columns, object) if n_inside else names
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        return add_report(super()._repr_mimebundle_(**kwargs), vars(self).get("report_"))
+
+    @property
+    def _repr_html_(self) -> Any:
+        diagram = super()._repr_html_  # no attribute where scikit-learn is set to show text
+        return lambda: add_report(diagram(), vars(self).get("report_"))
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import get_tags

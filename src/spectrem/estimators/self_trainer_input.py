@@ -12,7 +12,8 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite
 
-from spectrem.constraints.table import as_column
+from spectrem._validate import as_sample_weight
+from spectrem.constraints.user_columns import read_user_columns
 from spectrem.exceptions import InvalidInputError
 
 UNLABELLED = -1
@@ -84,7 +85,7 @@ def _marks_missing(value: Any) -> bool:
 
 
 def read_columns(columns: Any, n_rows: int) -> dict[str, NDArray]:
-    """A mapping of arrays or a frame (anything with ``columns`` and ``[name]``) as arrays of shape (n_rows,).
+    """A mapping of arrays or a frame as arrays of shape (n_rows,).
 
     Raises
     ------
@@ -96,29 +97,11 @@ def read_columns(columns: Any, n_rows: int) -> dict[str, NDArray]:
     >>> read_columns({"document": ["a", "a", "b"]}, 3)
     {'document': array(['a', 'a', 'b'], dtype='<U1')}
     """
-    if columns is None:
-        return {}
-    if not isinstance(columns, Mapping) and not hasattr(columns, "columns"):
-        raise InvalidInputError(
-            f"columns must be a frame or map names to arrays, got {type(columns).__name__}; "
-            'write {"document": documents}'
-        )
-    names = list(columns) if isinstance(columns, Mapping) else list(columns.columns)
-    found = {}
-    for name in names:
-        if name in OWN_COLUMNS:
-            raise InvalidInputError(
-                f"columns must not be called {', '.join(map(repr, OWN_COLUMNS))}, which are there already, got "
-                f"{name!r}; rename it"
-            )
-        values = as_column(name, np.asarray(columns[name]))
-        if len(values) != n_rows:
-            raise InvalidInputError(
-                f"columns must have one value per row of X, got {len(values)} in {name!r} for {n_rows} rows; where "
-                "rows are chosen by cross-validation, put the columns into X and name them in SelfTrainer(columns=...)"
-            )
-        found[name] = values
-    return found
+    hint = (
+        "give one value for each; where rows are chosen by cross-validation, put the columns into X and name them in "
+        "SelfTrainer(columns=...)"
+    )
+    return dict(read_user_columns(columns, {"rows": n_rows}, taken=OWN_COLUMNS, hint=hint))
 
 
 def split_columns(X: Any, columns: Any) -> tuple[Any, dict[str, Any]]:
@@ -166,17 +149,5 @@ def split_columns(X: Any, columns: Any) -> tuple[Any, dict[str, Any]]:
 
 def read_weights(sample_weight: ArrayLike | None, n_rows: int) -> NDArray[np.float64]:
     """Weights of rows, shape (n_rows,), finite and at least 0; None means ones."""
-    if sample_weight is None:
-        return np.ones(n_rows)
-    weights = np.asarray(sample_weight, np.float64)
-    if weights.shape != (n_rows,):
-        raise InvalidInputError(
-            f"sample_weight must have shape ({n_rows},), one per row of X, got {weights.shape}; leave it out for ones"
-        )
-    bad = ~((weights >= 0) & (weights < np.inf))
-    if bad.any():
-        at = int(np.argmax(bad))
-        raise InvalidInputError(
-            f"sample_weight must be finite and at least 0, got {weights[at]} in row {at}; 0 leaves a row out"
-        )
-    return weights
+    weights = as_sample_weight(sample_weight, n_rows, "row of X")
+    return np.ones(n_rows) if weights is None else weights

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
-from spectrem.constraints import compile_shards
+from spectrem.constraints import compile_constraints
 from spectrem.constraints.compile import Constraints
-from spectrem.constraints.draft import spread_rows
 from spectrem.constraints.rows import Rows
 from spectrem.exceptions import InvalidInputError
 from spectrem.execution import Executor
 from spectrem.inference import Infeasible, project
 from spectrem.inference.corpus import pick_rows
-from spectrem.inference.oracle import split_problems
 from spectrem.learning.corpus import count_skipped
 from spectrem.models.estep import EStepResult, EStepTask, Start
+from spectrem.reports import ConstraintReport, report_weighted
 from spectrem.structures import Categorical, Parts
 from spectrem.tables.structure import Table
 
@@ -176,20 +174,6 @@ def log_probabilities(classifier: Any, X: Any, n_classes: int) -> NDArray[np.flo
     return np.log(np.maximum(table, LEAST_PROBABILITY))
 
 
-def compile_weighted(constraints: Constraints, sample: Sample) -> Rows:
-    """Rows over the sample, whose rows count by their weights in ``E.count`` over several rows."""
-    compiled = compile_shards(constraints, [sample.structure], [sample.all_columns], [sample.weights])
-    ((inside, across, present),) = ((shard.inside, shard.matrix, shard.present) for shard in compiled.shards)
-    n_inside = len(inside.bounds)
-    moved = (replace(block, start=block.start + n_inside, stop=block.stop + n_inside) for block in compiled.blocks)
-    return Rows(
-        sp.csr_array(sp.vstack([inside.matrix, spread_rows(across, present, len(compiled.bounds))], "csr")),
-        np.concatenate([inside.bounds, compiled.bounds]),
-        np.concatenate([inside.row_instance, np.full(len(compiled.bounds), -1)]),
-        (*inside.blocks, *moved),
-    )
-
-
 @dataclass(eq=False)
 class TableEStep:
     """Project the labels of unlabelled rows onto the constraints ([Samdani2012] eq. 8, [Ganchev2010] eq. 29).
@@ -201,13 +185,24 @@ class TableEStep:
     constraints: Constraints
     infeasible: Infeasible
     _rows: Rows | None = None
+    _free: NDArray[np.float64] | None = None
+    _multipliers: NDArray[np.float64] | None = None
+
+    def report(self, sample: Sample, posteriors: NDArray[np.float64]) -> tuple[ConstraintReport, ...]:
+        """The constraints at the last projection, whose posteriors are given; none where nothing was projected."""
+        rows, prices = self._rows, self._multipliers
+        if rows is None or prices is None or self._free is None:
+            return ()
+        if not len(prices):
+            prices = np.zeros(len(rows.bounds))
+        return report_weighted(rows, sample.structure, sample.weights, prices, self._free, posteriors.ravel())
 
     def prepare(
         self, params: Fitted, gamma: float, samples: Sequence[Sample], executor: Executor
     ) -> EStepTask[Sample, Targets]:
         (sample,) = samples
         if self._rows is None and not sample.known.all():
-            rows = compile_weighted(self.constraints, sample)
+            rows = compile_constraints(self.constraints, sample.structure, sample.all_columns, sample.weights)
             inside = rows.row_instance >= 0
             self._rows = pick_rows(rows, ~inside | ~sample.known[np.where(inside, rows.row_instance, 0)])
         return EStepTask(partial(self._run, params, gamma))
@@ -219,28 +214,15 @@ class TableEStep:
             structure, scores, rows, gamma,
             start=start, weights=weights, tol=PROJECTION_TOLERANCE, infeasible=self.infeasible,
         )  # fmt: skip
-        free_values, _ = structure.smoothed_max(scores, max(gamma, 0.0))
+        free_values, free_marginals = structure.smoothed_max(scores, max(gamma, 0.0))
+        self._free, self._multipliers = free_marginals.unary, found.multipliers
         free = float(weights @ free_values)
-        if rows is None or not len(rows.bounds):
-            total = free
-        elif (rows.row_instance < 0).any():
-            solved = rows if not len(found.skipped) else pick_rows(rows, _others(len(rows.bounds), found.skipped))
-            untied = split_problems(structure, solved)[0] < 0  # whose values are summed without weights
-            total = found.dual_value + float((weights - 1.0)[untied] @ found.values[untied])
-        else:
-            total = float(weights @ found.objectives)
         labelled = float(weights[sample.known] @ free_values[sample.known])
         return EStepResult(
             self.model.gather(params, sample, found.marginals),
-            labelled + share * (total - labelled),
+            labelled + share * (found.dual_value - labelled),
             labelled + share * (free - labelled),
             found.violation,
             found.multipliers if len(found.multipliers) else None,
             {} if rows is None else count_skipped(rows, found.skipped),
         )
-
-
-def _others(size: int, left_out: NDArray[np.int64]) -> NDArray[np.bool_]:
-    kept = np.ones(size, np.bool_)
-    kept[left_out] = False
-    return kept

@@ -8,22 +8,16 @@ from typing import Any
 
 from sklearn.utils.validation import has_fit_parameter
 
-from spectrem.constraints.compile import flatten
-from spectrem.constraints.constraint import Constraint, LinearConstraint, MaxOver
-from spectrem.estimators.settings_checks import check_amount, check_number, check_schedule
+from spectrem.estimators.settings_checks import check_amount, check_constraints, check_number, check_schedule
 from spectrem.exceptions import InvalidInputError
-from spectrem.inference.project import check_infeasible
+from spectrem.inference import check_infeasible
 from spectrem.learning.schedule import check_gamma
 
 
 def check_settings(trainer: Any) -> None:
     """Raise `InvalidInputError` for the first parameter of a SelfTrainer that breaks its rule."""
     _check_estimator(trainer.estimator, trainer.soft_targets)
-    if isinstance(trainer.constraints, str) or not hasattr(trainer.constraints, "__iter__"):
-        raise InvalidInputError(f"constraints must be a sequence of constraints, got {trainer.constraints!r}")
-    for constraint in flatten(trainer.constraints):
-        if not hasattr(constraint, "rows") and not isinstance(constraint, Constraint | LinearConstraint | MaxOver):
-            raise InvalidInputError(f"constraints must be made with E, got {constraint!r}; see spectrem.constraints")
+    check_constraints(trainer.constraints)
     check_number("gamma", trainer.gamma)
     check_gamma(trainer.gamma)
     check_schedule(trainer.schedule, trainer.gamma)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
+from spectrem.constraints.compile import flatten
+from spectrem.constraints.constraint import Constraint, LinearConstraint, MaxOver
 from spectrem.exceptions import InvalidInputError, NotFittedError
 from spectrem.learning.schedule import check_gamma
 
@@ -43,6 +46,17 @@ def check_schedule(schedule: Any, gamma: float) -> None:
         raise InvalidInputError("schedule must yield at least one gamma, got none")
     for value in gammas:
         check_gamma(value)
+
+
+def check_constraints(constraints: Any) -> None:
+    """A sequence, which can be gone through more than once, of constraints or tuples of them."""
+    if isinstance(constraints, str) or not isinstance(constraints, Sequence):
+        raise InvalidInputError(f"constraints must be a sequence of constraints, got {constraints!r}; put it in a list")
+    for constraint in flatten(constraints):
+        if not hasattr(constraint, "rows") and not isinstance(constraint, Constraint | LinearConstraint | MaxOver):
+            raise InvalidInputError(
+                f"constraints must be made with E or shortcuts, got {constraint!r}; see spectrem.constraints"
+            )
 
 
 def not_fitted(estimator: Any) -> Exception:

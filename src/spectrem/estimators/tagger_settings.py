@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from numbers import Integral
 from typing import Any
 
-from spectrem.constraints.compile import flatten
-from spectrem.constraints.constraint import Constraint, LinearConstraint, MaxOver
-from spectrem.estimators.settings_checks import check_amount, check_number, check_schedule
+from spectrem.estimators.settings_checks import check_amount, check_constraints, check_number, check_schedule
 from spectrem.estimators.tagger_tables import TABLES, table_priors
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning.schedule import check_gamma
@@ -92,14 +90,7 @@ def _check_prior(prior: Any) -> None:
 
 
 def _check_collections(tagger: Any) -> None:
-    if isinstance(tagger.constraints, str) or not hasattr(tagger.constraints, "__iter__"):
-        raise InvalidInputError(f"constraints must be a sequence of constraints, got {tagger.constraints!r}")
-    for constraint in flatten(tagger.constraints):
-        if not hasattr(constraint, "rows") and not isinstance(constraint, Constraint | LinearConstraint | MaxOver):
-            raise InvalidInputError(
-                f"constraints must be made with E or shortcuts such as at_least, got {constraint!r}; see "
-                "spectrem.constraints"
-            )
+    check_constraints(tagger.constraints)
     if tagger.dictionary is not None and not isinstance(tagger.dictionary, Mapping):
         raise InvalidInputError(
             f"dictionary must map words to their tags, got {type(tagger.dictionary).__name__}; read one with "

@@ -1,5 +1,6 @@
 """Mixtures of Gaussians."""
 
+from spectrem.models.mixture.bounds import Bounds
 from spectrem.models.mixture.compiled import MixtureEStep
 from spectrem.models.mixture.model import MixtureModel, log_joint
 from spectrem.models.mixture.parameters import CovarianceType, MixtureParameters, from_covariances, from_precisions
@@ -8,6 +9,7 @@ from spectrem.models.mixture.start import from_posteriors
 from spectrem.models.mixture.statistics import MixtureStats
 
 __all__ = [
+    "Bounds",
     "CovarianceType",
     "MixtureEStep",
     "MixtureModel",

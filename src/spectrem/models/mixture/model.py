@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spectrem.kernels import gaussian, gaussian_moments
+from spectrem.models.mixture.bounds import Bounds
 from spectrem.models.mixture.parameters import CovarianceType, MixtureParameters, from_covariances
 from spectrem.models.mixture.shards import UNKNOWN, MixtureShard
 from spectrem.models.mixture.statistics import MixtureStats
@@ -30,6 +31,8 @@ class MixtureModel:
         A covariance for each component, one for all, variances of features for each, one variance for each.
     reg_covar : float
         Added to variances by the M-step; at least 0, in squared units of the data.
+    bounds : Bounds, optional
+        What the M-step keeps fixed or within bounds.
 
     Examples
     --------
@@ -43,6 +46,7 @@ class MixtureModel:
 
     covariance_type: CovarianceType = "full"
     reg_covar: float = 1e-6
+    bounds: Bounds | None = None
 
     def scores(self, params: MixtureParameters, shard: MixtureShard) -> tuple[Categorical, Parts]:
         """Log joint densities (nats) of rows and components; -inf for components other than a known one."""
@@ -71,8 +75,8 @@ class MixtureModel:
         return stats
 
     def columns(self, shard: MixtureShard) -> Mapping[str, NDArray]:
-        """Columns for constraints: ``instance`` and ``row``, the row's number, and those given with the data."""
-        return {"instance": shard.rows, "row": shard.rows, **shard.columns}
+        """Columns for constraints: ``row``, the row's number, and those given with the data."""
+        return {"row": shard.rows, **shard.columns}
 
     def weights(self, shard: MixtureShard) -> NDArray[np.float64]:
         """Weight of every row, shape (n,)."""
@@ -91,7 +95,8 @@ class MixtureModel:
     def m_step(self, params: MixtureParameters, stats: MixtureStats) -> MixtureParameters:
         """Parameters that maximise the expected log-likelihood, but for ``reg_covar``.
 
-        A component without any rows keeps its mean and covariance; its proportion becomes 0.
+        A component without any rows keeps its mean and covariance; its proportion becomes 0, or the lowest allowed.
+        ``bounds`` hold afterwards if they held for ``params``.
 
         Raises
         ------
@@ -102,10 +107,40 @@ class MixtureModel:
         moved = stats.first / counts[:, None]
         means = params.means + moved
         covariances = self._covariances(params, stats, counts, moved, means)
+        if self.bounds is not None:
+            return self._bounded(self.bounds, params, stats.counts, means, covariances)
         empty = stats.counts <= NOTHING
         if empty.any() and self.covariance_type != "tied":
             covariances[empty] = params.covariances[empty]
         return from_covariances(self.covariance_type, counts / counts.sum(), means, covariances)
+
+    def _bounded(
+        self,
+        bounds: Bounds,
+        params: MixtureParameters,
+        counts: NDArray[np.float64],
+        means: NDArray[np.float64],
+        covariances: NDArray[np.float64],
+    ) -> MixtureParameters:
+        """What becomes of the best parameters under bounds, by blocks."""
+        weights = params.weights if "weights" in bounds.fixed else bounds.bound_weights(counts + NOTHING)
+        placed = params.means if "means" in bounds.fixed else bounds.bound_means(params, means)
+        if "covariances" in bounds.fixed:
+            return replace(params, weights=weights, means=placed)
+        covariances = covariances + self._scatter(means - placed, counts + NOTHING)
+        covariances = bounds.bound_covariances(self.covariance_type, covariances)
+        empty = counts <= NOTHING
+        if empty.any() and self.covariance_type != "tied":
+            covariances[empty] = params.covariances[empty]
+        return from_covariances(self.covariance_type, weights, placed, covariances)
+
+    def _scatter(self, apart: NDArray[np.float64], counts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What covariances gain when they are taken about points this far from the means."""
+        if self.covariance_type == "full":
+            return apart[:, :, None] * apart[:, None, :]
+        if self.covariance_type == "tied":
+            return (counts[:, None] * apart).T @ apart / counts.sum()
+        return apart**2 if self.covariance_type == "diag" else (apart**2).mean(axis=1)
 
     def _covariances(
         self,

@@ -8,10 +8,11 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
+from numpy.linalg import LinAlgError
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, solve_triangular
 
 from spectrem.exceptions import InvalidInputError
+from spectrem.kernels import gaussian
 
 CovarianceType = Literal["full", "tied", "diag", "spherical"]
 
@@ -90,9 +91,13 @@ def from_covariances(
     if covariance_type in ("diag", "spherical"):
         if not (covariances > 0).all():
             component = int(np.argwhere(~(covariances > 0))[0, 0])
-            raise _singular(component, f"got a variance of {covariances[~(covariances > 0)][0]:.3g}")
+            raise _singular(f"component {component}", f"got a variance of {covariances[~(covariances > 0)][0]:.3g}")
         return MixtureParameters(covariance_type, weights, means, covariances, 1.0 / np.sqrt(covariances))
-    factors = [_inverse_factor(k, own) for k, own in enumerate(_stack(covariances))]
+    tied = covariance_type == "tied"
+    factors = [
+        _inverse_factor("all components" if tied else f"component {k}", own)
+        for k, own in enumerate(_stack(covariances))
+    ]
     return MixtureParameters(covariance_type, weights, means, covariances, np.stack(factors).reshape(covariances.shape))
 
 
@@ -120,18 +125,24 @@ def _stack(matrices: NDArray[np.float64]) -> NDArray[np.float64]:
     return matrices if matrices.ndim == 3 else matrices[None]
 
 
-def _inverse_factor(component: int, covariance: NDArray[np.float64]) -> NDArray[np.float64]:
+def _inverse_factor(whose: str, covariance: NDArray[np.float64]) -> NDArray[np.float64]:
     """Upper triangular U with ``U @ U.T`` the inverse."""
     try:
         lower = np.linalg.cholesky(covariance)
+        own = np.diagonal(lower) ** 2 / np.diagonal(covariance)  # what a feature does not share with those before it
+        singular = not own.min() > len(own) * np.finfo(np.float64).eps  # NaN, too
     except LinAlgError:
+        singular = True
+    if singular:
         lowest = float(np.linalg.eigvalsh(covariance)[0]) if np.isfinite(covariance).all() else math.nan
-        raise _singular(component, f"got a lowest eigenvalue of {lowest:.3g}") from None
-    return solve_triangular(lower, np.eye(len(lower)), lower=True).T
+        raise _singular(whose, f"got a lowest eigenvalue of {lowest:.3g}")
+    inverse = np.zeros_like(lower)
+    gaussian.invert_lower(lower, inverse)
+    return inverse.T
 
 
-def _singular(component: int, found: str) -> InvalidInputError:
+def _singular(whose: str, found: str) -> InvalidInputError:
     return InvalidInputError(
-        f"the covariance of component {component} must be positive definite, {found}; raise reg_covar, scale the data "
+        f"the covariance of {whose} must be positive definite, {found}; raise reg_covar, scale the data "
         "or ask for fewer components"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from spectrem.models.mixture.shards import MixtureShard
 def from_posteriors(
     model: MixtureModel, shards: Sequence[MixtureShard], posteriors: NDArray[np.float64]
 ) -> MixtureParameters:
-    """The M-step's parameters for posteriors of all rows.
+    """The M-step's parameters for posteriors of all rows, within the model's bounds; fixed blocks are found as others.
 
     Means come first, by a pass of their own, so that squares are taken about them.
 
@@ -42,10 +43,13 @@ def from_posteriors(
     total = sum(own.T @ shard.x for own, shard in zip(shares, shards, strict=True))
     means = total / counts[:, None]
     about = _placeholder(model.covariance_type, counts / counts.sum(), means)
+    if model.bounds is not None:
+        model = replace(model, bounds=model.bounds.movable)
     stats = model.zero_stats(about, shards)
     for own, shard in zip(shares, shards, strict=True):
         stats += model.moments(about, shard, own)
-    return model.m_step(about, stats)
+    found = model.m_step(about, stats)
+    return found if model.bounds is None else model.bounds.project(found)  # components without rows, too
 
 
 def _placeholder(kind: CovarianceType, weights: NDArray[np.float64], means: NDArray[np.float64]) -> MixtureParameters:

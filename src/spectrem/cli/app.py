@@ -10,9 +10,11 @@ from typer.core import TyperGroup
 
 from spectrem import __version__
 from spectrem.cli.align import align
+from spectrem.cli.cluster import cluster
 from spectrem.cli.demo import demo
 from spectrem.cli.evaluate import evaluate
 from spectrem.cli.lexicon import lexicon
+from spectrem.cli.project import project
 from spectrem.cli.reproduce import app as reproduce
 from spectrem.cli.symmetrize import symmetrize
 from spectrem.cli.tag import app as tag
@@ -23,8 +25,14 @@ _FAILED = 2
 _INTERRUPTED = 130
 
 
+_ORDER = ("align", "evaluate", "symmetrize", "lexicon", "tag", "project", "cluster", "demo", "reproduce", "warmup")
+
+
 class Commands(TyperGroup):
     """Errors made on purpose become one line on standard error, never a traceback."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(super().list_commands(ctx), key=lambda name: [*_ORDER, name].index(name))
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -79,11 +87,13 @@ def spectrem(
         bool, typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Learn what text does not say, guided by constraints: which words translate each other, which tag each has.
+    """Learn what data do not say, guided by constraints: which words translate each other, which tag each has.
 
     Start with **spectrem demo**, or with your own files:
     **spectrem align english.txt french.txt -o links.txt**,
-    **spectrem tag train text.txt --dictionary tags.tsv --model model.npz**
+    **spectrem tag train text.txt --dictionary tags.tsv --model model.npz**,
+    **spectrem project scores.csv --constraints c.yaml -o out.csv**,
+    **spectrem cluster data.csv -k 3 -o out.csv**
     """
     import warnings
 
@@ -96,6 +106,8 @@ app.command()(evaluate)
 app.command()(symmetrize)
 app.command()(lexicon)
 app.add_typer(tag, name="tag")
+app.command()(project)
+app.command()(cluster)
 app.command()(demo)
 app.add_typer(reproduce, name="reproduce")
 app.command()(warmup)

@@ -47,10 +47,18 @@ Size = Annotated[int | None, typer.Option(min=1, help="Training pairs  [default:
 Output = Annotated[Path, typer.Option(help="Folder for the figure (PNG), the numbers (TSV) and the text.")]
 Quick = Annotated[bool, typer.Option("--quick", help="A small run (1,000 pairs) to see that everything works.")]
 QuickTagged = Annotated[bool, typer.Option("--quick", help="A small run (2,000 words) to see that everything works.")]
+Starts = Annotated[int | None, typer.Option(min=1, help="Random starts  [default: 200]", show_default=False)]
+LinkDraws = Annotated[
+    int | None, typer.Option(min=1, help="Of links and starts, for each data set  [default: 3]", show_default=False)
+]
+QuickLinks = Annotated[bool, typer.Option("--quick", help="A small run (wine alone) to see that everything works.")]
+Seed = Annotated[int, typer.Option(min=0, help="Of what is drawn at random.")]
+QuickStarts = Annotated[bool, typer.Option("--quick", help="A small run (20 starts) to see that everything works.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="[default: one per processor]", show_default=False)]
 
 _QUICK_SIZE = 1_000
 _QUICK_TOKENS = 2_000
+_QUICK_STARTS = 20
 _OUTPUT = Path("reproduced")
 
 
@@ -74,6 +82,21 @@ def uem_table2(
         log=_log,
     )
     _finish(report, output)
+
+
+@app.command("em-constraints-fig1")
+def em_constraints_fig1(
+    starts: Starts = None,
+    seed: Seed = 0,
+    output: Output = _OUTPUT,
+    quick: QuickStarts = False,
+) -> None:
+    """EM under posterior constraints (Graca et al. 2007), figure 1: nine points that constraints group otherwise."""
+    from spectrem.reproduce.em_constraints_fig1 import COVARIANCES, STARTS, em_constraints_fig1
+
+    covariances = COVARIANCES[:1] if quick else COVARIANCES
+    chosen = starts or (_QUICK_STARTS if quick else STARTS)
+    _finish(em_constraints_fig1(chosen, covariances=covariances, seed=seed, log=_log), output)
 
 
 @app.command("em-constraints-fig3")
@@ -213,6 +236,21 @@ def pos_dictionary(
 
     small: dict[str, Any] = {"n_tokens": _QUICK_TOKENS, "max_rounds": 2}
     _finish(pos_dictionary(find_tagged(data), n_threads=threads, log=_log, **(small if quick else {})), output)
+
+
+@app.command("cluster-links")
+def cluster_links(
+    draws: LinkDraws = None,
+    seed: Seed = 0,
+    output: Output = _OUTPUT,
+    quick: QuickLinks = False,
+) -> None:
+    """Mixtures under links, on data that scikit-learn ships: agreement with classes by number of links and gamma."""
+    from spectrem.reproduce.cluster_links import DRAWS, cluster_links
+
+    small: dict[str, Any] = {"names": ("wine",), "counts": (50, 400), "gammas": (1.0, 0.5, 0.0)}
+    chosen = draws or (2 if quick else DRAWS)
+    _finish(cluster_links(draws=chosen, seed=seed, log=_log, **(small if quick else {})), output)
 
 
 def _chosen_names(names: str | None, known: tuple[str, ...]) -> tuple[str, ...]:

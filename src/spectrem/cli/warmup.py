@@ -32,6 +32,24 @@ _TAG_RUNS: tuple[dict[str, Any], ...] = (
     {"settings": {"order": 2, "dual_steps": 2}, "constraints": ("NOUN <= 60%", "sparsity 1")},
 )
 
+# The same of `spectrem cluster` and `spectrem project`, as options.
+_CLUSTER_RUNS: tuple[dict[str, Any], ...] = (
+    *({"covariance_type": kind} for kind in ("full", "tied", "diag", "spherical")),
+    {"gamma": 0.5},
+    {"gamma": 0.0},
+    {"size": "8:10"},
+    {"size": "8:10", "gamma": 0.0},
+    {"size": "9:9", "assign": "feasible"},
+    {"cannot_link": "pairs.csv"},
+)
+_PROJECT_RUNS: tuple[dict[str, Any], ...] = (
+    {},
+    {"gamma": 0.5},
+    {"gamma": 0.0},
+    {"weights": "w"},
+    {"long": "r,label,p"},
+)
+
 
 def warmup() -> None:
     """Compile everything once, so that later commands start at once.
@@ -84,6 +102,7 @@ def warmup() -> None:
         run(load=model)
         run(load=model, decoding={"n_threads": 1, "decode": "grow-diag-final-and"})
         _warm_tagger(folder)
+        _warm_tables(folder)
     typer.echo(f"compiled in {time.perf_counter() - started:.1f} s", err=True)
 
 
@@ -119,3 +138,60 @@ def _warm_tagger(folder: str) -> None:
         tagger = HMMTagger.load(model)
         for decode in ("posterior", "viterbi"):
             tagger.set_params(decode=decode).predict(corpus.words)
+
+
+def _warm_tables(folder: str) -> None:
+    """Cluster and project a few generated rows in every way."""
+    from spectrem.cli.cluster_job import ClusterJob
+    from spectrem.cli.project_job import ProjectJob
+    from spectrem.data import write_lines
+
+    data, lines, constraints, out = (f"{folder}/{name}" for name in ("d.csv", "l.csv", "c.yaml", "out.csv"))
+    rows = [(k, 9 * (k % 3) + (k * k) % 7, 5 * (k % 3) + (k * k) % 5, 0.1 + k / 50) for k in range(27)]
+    write_lines(data, ["x,y,ham,spam,w", *(f"{x},{y},{1 - p!r},{p!r},2" for _, x, y, p in rows)])
+    halves = [line for k, _, _, p in rows for line in (f"{k},ham,{1 - p!r},2", f"{k},spam,{p!r},2")]
+    write_lines(lines, ["r,label,p,w", *halves])
+    write_lines(f"{folder}/pairs.csv", ["a,b", "0,1", "0,2", "3,4"])
+    entries = ["{expect: {label: spam}, equals: 9}", "{expect: {label: ham}, at_most: 0.9, per: row}"]
+    write_lines(constraints, [f"- {entry}" for entry in entries])
+    for run in _CLUSTER_RUNS:
+        settings = {"n_components": 3, "random_state": 0, "max_iter": 2, "gamma": 1.0, "n_threads": 1, **run}
+        apart = settings.pop("cannot_link", None)
+        ClusterJob(
+            data=data,
+            output=out,
+            features="x,y",
+            id=None,
+            weights="w" if run == {"gamma": 0.5} else None,
+            known=None,
+            standardize=False,
+            anneal=None,
+            size=settings.pop("size", None),
+            must_link=None,
+            cannot_link=apart and f"{folder}/{apart}",
+            constraints=None,
+            probabilities=True,
+            plot=None,
+            report=None,
+            settings=settings,
+            quiet=True,
+        ).run()
+    for run in _PROJECT_RUNS:
+        long = run.get("long")
+        ProjectJob(
+            scores=data if long is None else lines,
+            constraints=constraints,
+            output=out,
+            labels="ham,spam" if long is None else None,
+            prefix=None,
+            long=long,
+            log=False,
+            weights=run.get("weights"),
+            gamma=run.get("gamma", 1.0),
+            infeasible="raise",
+            decide=False,
+            time_limit=None,
+            prices=None,
+            report=None,
+            quiet=True,
+        ).run()

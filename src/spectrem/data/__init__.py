@@ -2,6 +2,8 @@
 
 from spectrem.data.alignments import pharaoh_lines, read_links, write_pharaoh, write_shared_task
 from spectrem.data.bitext import Bitext, encode_bitext
+from spectrem.data.frame_files import open_frame, read_frame
+from spectrem.data.frames import Frame
 from spectrem.data.links import MAX_LENGTH, Links
 from spectrem.data.readers import read_bitext, read_bytes
 from spectrem.data.symmetrize import Symmetrization, symmetrize
@@ -18,6 +20,7 @@ __all__ = [
     "PENN_TO_UNIVERSAL",
     "UNKNOWN",
     "Bitext",
+    "Frame",
     "Links",
     "Symmetrization",
     "TaggedCorpus",
@@ -25,10 +28,12 @@ __all__ = [
     "Vocabulary",
     "encode_bitext",
     "map_tags",
+    "open_frame",
     "open_output",
     "pharaoh_lines",
     "read_bitext",
     "read_bytes",
+    "read_frame",
     "read_links",
     "read_sentences",
     "read_tag_dictionary",

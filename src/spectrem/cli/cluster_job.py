@@ -1,0 +1,186 @@
+"""What `spectrem cluster` does once its options are understood."""
+
+from __future__ import annotations
+
+import re
+import time
+import warnings
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from spectrem.cli.cluster_input import feature_matrix, feature_names, read_links, read_size, row_names
+from spectrem.cli.cluster_plot import check_plot, draw_clusters
+from spectrem.cli.table_options import TableConstraints, as_page, in_options, list_names, read_weights, tell_notes
+from spectrem.constraints import cannot_link, check_values, must_link
+from spectrem.data import Frame, open_frame, open_output, read_frame
+from spectrem.estimators import GaussianMixture
+from spectrem.exceptions import ConvergenceWarning, InvalidInputError, SpectremError
+from spectrem.learning import Anneal, FitStatus, Schedule
+
+CLUSTER = "cluster"
+OWN = ("row", "instance", "label")
+
+
+@dataclass(frozen=True)
+class ClusterJob:
+    """One run from reading to the written table; see the options of `spectrem cluster`.
+
+    Attributes
+    ----------
+    settings : dict
+        Parameters of `GaussianMixture`.
+    """
+
+    data: str
+    output: str
+    features: str | None
+    id: str | None
+    weights: str | None
+    known: str | None
+    standardize: bool
+    anneal: float | None
+    size: str | None
+    must_link: str | None
+    cannot_link: str | None
+    constraints: str | None
+    probabilities: bool
+    plot: str | None
+    report: str | None
+    settings: dict[str, Any]
+    quiet: bool
+    started: float = field(default_factory=time.perf_counter)
+
+    def run(self) -> None:
+        """Read, cluster, write."""
+        if self.plot is not None:
+            check_plot(self.plot)
+        bounds = [] if self.size is None else [read_size(self.size)]
+        schedule = self._schedule()
+        with ExitStack() as stack:
+            # opened first: a place that cannot be written is found before the work, not after
+            write = stack.enter_context(open_frame(self.output))
+            page = None if self.report is None else stack.enter_context(open_output(self.report))
+            frame = read_frame(self.data)
+            if len(frame) < 2:
+                raise InvalidInputError(f"{frame.name} has one row only; clusters need two or more")
+            if len(frame) < self.settings["n_components"]:
+                raise InvalidInputError(
+                    f"--clusters {self.settings['n_components']}: {frame.name} has only {len(frame)} rows; lower it"
+                )
+            added = [CLUSTER]
+            if self.probabilities:
+                added += [f"{CLUSTER}_{k}" for k in range(self.settings["n_components"])]
+            for name in added:
+                if name in frame.columns:
+                    raise InvalidInputError(f"{frame.name} has a column {name!r}, which is to be added; rename it")
+            named = {"--id": self.id, "--weights": self.weights, "--known": self.known}
+            for option, column in named.items():
+                if column is not None:
+                    frame.check([column], option)
+            file = TableConstraints(self.constraints, frame, OWN)
+            check_values(file.constraints, "label", range(self.settings["n_components"]))
+            columns = file.columns()
+            if not self.quiet:
+                tell_notes(file.unmet(columns))
+            taken = [*file.used, *(name for name in named.values() if name is not None)]
+            names = feature_names(frame, self.features, taken)
+            weights = None if self.weights is None else read_weights(frame, self.weights)
+            x = feature_matrix(frame, names, weights, self.standardize)
+            constraints = [*bounds, *self._links(frame), *file.constraints]
+            y = None if self.known is None else self._known(frame)
+            settings = {name: value for name, value in self.settings.items() if schedule is None or name != "gamma"}
+            mixture = GaussianMixture(
+                constraints=constraints, schedule=schedule, partial_labels=y is not None, **settings
+            )
+            with warnings.catch_warnings():
+                # said below, in the words of the options
+                warnings.filterwarnings("ignore", re.escape(FitStatus.MAX_ITERATIONS.value), ConvergenceWarning)
+                try:
+                    mixture.fit(x, y, weights, columns)
+                except SpectremError as error:
+                    raise in_options(error) from error
+            found: dict[str, NDArray] = {CLUSTER: mixture.labels_}
+            if self.probabilities:
+                proba = self._probabilities(mixture, x, y)
+                found |= {f"{CLUSTER}_{k}": proba[:, k] for k in range(proba.shape[1])}
+            write(frame.extended(found))
+            if self.plot is not None:
+                draw_clusters(mixture, x, names, self.plot)
+            if page is not None:
+                page.write(as_page("spectrem cluster", mixture.report_._repr_html_()))
+        if not self.quiet:
+            self._report(mixture, frame, names, file.used)
+
+    def _schedule(self) -> Schedule | None:
+        if self.anneal is None:
+            return None
+        gamma = self.settings["gamma"]
+        if not gamma > 0:
+            raise InvalidInputError(f"--anneal cools down to a gamma above 0, but --gamma is {gamma:g}; raise it")
+        if not 0 < self.anneal <= 1.0 / gamma:
+            raise InvalidInputError(
+                f"--anneal {self.anneal:g}: starts at gamma = 1 / BETA, which must not be below --gamma {gamma:g}; give "
+                f"a BETA above 0 and at most {1.0 / gamma:g}, for example {0.1 / gamma:g}"
+            )
+        return Anneal(self.anneal, 1.0 / gamma)
+
+    def _links(self, frame: Frame) -> list[Any]:
+        ids = None if self.id is None else row_names(frame, self.id)
+        made = []
+        if self.must_link is not None:
+            made.append(must_link(read_links(self.must_link, "--must-link", frame, ids)))
+        if self.cannot_link is not None:
+            made.append(cannot_link(read_links(self.cannot_link, "--cannot-link", frame, ids)))
+        return made
+
+    def _known(self, frame: Frame) -> NDArray[np.int64]:
+        assert self.known is not None
+        labels = frame.labels(self.known, "--known")
+        if labels.max(initial=-1) >= self.settings["n_components"]:
+            row = int(labels.argmax())
+            raise InvalidInputError(
+                f"{frame.name}, {frame.place(row)}, column {self.known!r}: with --clusters "
+                f"{self.settings['n_components']} known clusters go from 0 to {self.settings['n_components'] - 1}, "
+                f"found {labels[row]}; correct it or raise --clusters"
+            )
+        return labels
+
+    def _probabilities(
+        self, mixture: GaussianMixture, x: NDArray[np.float64], y: NDArray[np.int64] | None
+    ) -> NDArray[np.float64]:
+        """Posteriors of the rows under the constraints and the known clusters."""
+        if mixture.constraints:
+            return mixture.posteriors_
+        proba = mixture.predict_proba(x)
+        if y is not None:
+            proba[y >= 0] = np.eye(proba.shape[1])[y[y >= 0]]
+        return proba
+
+    def _report(self, mixture: GaussianMixture, frame: Frame, names: list[str], used: list[str]) -> None:
+        seconds = time.perf_counter() - self.started
+        known = {self.id, self.weights, self.known, *used}
+        others = [name for name in frame.names if name not in names and name not in known]
+        sizes = np.bincount(mixture.labels_, minlength=mixture.n_components)
+        said = [
+            f"found {mixture.n_components} clusters in {len(frame)} rows by {list_names(names)} in {seconds:.1f} s: "
+            f"{mixture.n_iter_} iterations, objective {mixture.lower_bound_:.5g} nats per row"
+            + (f"; not used: {list_names(others)}" if others else ""),
+            "sizes: " + ", ".join(f"{k}: {size}" for k, size in enumerate(sizes.tolist())),
+        ]
+        if mixture.constraints:
+            exact = mixture.assign == "feasible"
+            more = "the clusters meet them exactly" if exact else "the clusters themselves may not, see --assign"
+            said.append(
+                f"worst violation of the constraints, in expectation: {mixture.history_[-1].violation:.2g}; {more}"
+            )
+        if not mixture.converged_:
+            said.append(
+                f"spectrem: warning: still gaining after {mixture.max_iter} iterations; raise --iterations or "
+                "--tolerance"
+            )
+        typer.echo("\n".join(said), err=True)

@@ -1,0 +1,76 @@
+"""The picture of `spectrem cluster --plot`."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem.exceptions import InvalidInputError
+
+_SUFFIXES = (".png", ".svg", ".pdf")
+
+
+def check_plot(path: str) -> None:
+    """Refuse a picture that could not be written, before the work.
+
+    Raises
+    ------
+    InvalidInputError
+        If the format is not known, the folder does not exist, or matplotlib is not installed.
+    """
+    if Path(path).suffix not in _SUFFIXES:
+        raise InvalidInputError(f"--plot {path}: the name must end in {', '.join(_SUFFIXES)}")
+    if not Path(path).parent.is_dir():
+        raise InvalidInputError(f"--plot {path}: the folder {Path(path).parent} does not exist; make it first")
+    if find_spec("matplotlib") is None:
+        raise InvalidInputError("--plot needs matplotlib, which is not installed; pip install 'spectrem[plot]'")
+
+
+def draw_clusters(mixture: Any, x: NDArray[np.float64], names: list[str], path: str) -> None:
+    """Rows, clusters and links in the plane of two features, or of the first two principal axes of more.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is one feature only.
+    """
+    from spectrem.plotting import plot_clusters, save_figure
+
+    if x.shape[1] < 2:
+        raise InvalidInputError(f"--plot needs two features or more, got {names[0]!r} alone; leave it out")
+    titles, points, flat = names, x, mixture
+    if x.shape[1] > 2:
+        titles = ["first principal axis", "second principal axis"]
+        points, flat = project_plane(mixture, x)
+    figure = plot_clusters(points, mixture.labels_, flat, links=mixture.constraints)
+    figure.axes[0].set(xlabel=titles[0], ylabel=titles[1])
+    save_figure(figure, path)
+
+
+def project_plane(mixture: Any, x: NDArray[np.float64]) -> tuple[NDArray[np.float64], Any]:
+    """Rows and Gaussians in the plane of the first two principal axes; these point to where most features grow."""
+    centre = x.mean(axis=0)
+    axes = np.linalg.svd(x - centre, full_matrices=False)[2][:2].T
+    axes = axes * np.where(axes.sum(axis=0) < 0, -1.0, 1.0)
+    flat = SimpleNamespace(
+        covariance_type="full",
+        means_=(mixture.means_ - centre) @ axes,
+        covariances_=axes.T @ _matrices(mixture) @ axes,
+    )
+    return (x - centre) @ axes, flat
+
+
+def _matrices(mixture: Any) -> NDArray[np.float64]:
+    """Covariances as matrices, shape (n_components, n_features, n_features)."""
+    k, d = mixture.means_.shape
+    if mixture.covariance_type == "full":
+        return mixture.covariances_
+    if mixture.covariance_type == "tied":
+        return np.broadcast_to(mixture.covariances_, (k, d, d))
+    variances = mixture.covariances_ if mixture.covariance_type == "diag" else mixture.covariances_[:, None]
+    return np.eye(d) * variances[:, :, None]

@@ -1,0 +1,188 @@
+"""`spectrem project`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from spectrem.cli.table_options import Quiet, Report, TableOutput, check_outputs
+from spectrem.exceptions import InvalidInputError
+
+_SCORES, _PROJECTION, _MORE = "Scores", "Projection", "More results"
+
+
+class Infeasible(StrEnum):
+    RAISE = "raise"
+    SKIP = "skip"
+
+
+def project(
+    scores: Annotated[
+        str,
+        typer.Argument(
+            metavar="SCORES",
+            help="A table whose first line names its columns: .csv, .tsv (either also .gz) or .parquet; - is standard "
+            "input, CSV.",
+        ),
+    ],
+    constraints: Annotated[
+        str,
+        typer.Option(
+            "--constraints",
+            "-c",
+            metavar="FILE",
+            help="YAML or JSON, in the way shown above; docs/constraints.md tells all.",
+        ),
+    ],
+    output: TableOutput = "-",
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            "--labels",
+            metavar="A,B,C",
+            help="The columns that hold the scores, one label each.",
+            show_default="all columns of numbers that neither --weights nor the constraints name",
+            rich_help_panel=_SCORES,
+        ),
+    ] = None,
+    prefix: Annotated[
+        str | None,
+        typer.Option(
+            "--prefix",
+            metavar="TEXT",
+            help="The scores are in the columns whose names start so; the rest of the name is the label.",
+            show_default=False,
+            rich_help_panel=_SCORES,
+        ),
+    ] = None,
+    long: Annotated[
+        str | None,
+        typer.Option(
+            "--long",
+            metavar="ROW,LABEL,SCORE",
+            help="One label of one row per line: the columns that tell the row, the label and its score. Rows may then "
+            "differ in their labels.",
+            show_default=False,
+            rich_help_panel=_SCORES,
+        ),
+    ] = None,
+    log: Annotated[
+        bool,
+        typer.Option(
+            "--log",
+            help="Scores are log-probabilities or logits, not probabilities; -inf is impossible. Probabilities are "
+            "written all the same.",
+            rich_help_panel=_SCORES,
+        ),
+    ] = False,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            "--weights",
+            metavar="COLUMN",
+            help="How many rows each row counts for.",
+            show_default="1",
+            rich_help_panel=_SCORES,
+        ),
+    ] = None,
+    gamma: Annotated[
+        float,
+        typer.Option(
+            "--gamma",
+            metavar="GAMMA",
+            help="1: the nearest probabilities (in KL divergence). 0: the best ones, a linear program. -inf: one label "
+            "for each row, an integer program. Others above 0 lie between or are softer.",
+            rich_help_panel=_PROJECTION,
+        ),
+    ] = 1.0,
+    infeasible: Annotated[
+        Infeasible,
+        typer.Option(
+            "--infeasible",
+            metavar="WAY",
+            help="What to do about a constraint inside one row that the row cannot meet: raise an error, or skip it "
+            "there.",
+            rich_help_panel=_PROJECTION,
+        ),
+    ] = Infeasible.RAISE,
+    decide: Annotated[
+        bool,
+        typer.Option(
+            "--decide",
+            help="Add a column decided: one label per row such that the constraints hold exactly (with --long true or "
+            "false).",
+            rich_help_panel=_MORE,
+        ),
+    ] = False,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(
+            "--time-limit",
+            min=0.0,
+            metavar="SECONDS",
+            help="For --decide; then the best labels found so far count.",
+            show_default="none",
+            rich_help_panel=_MORE,
+        ),
+    ] = None,
+    prices: Annotated[
+        str | None,
+        typer.Option(
+            "--prices",
+            metavar="FILE",
+            help="A table of the constraints: bound, expected value before and after, price (nats gained per unit by "
+            "which the bound is relaxed), violation.",
+            show_default=False,
+            rich_help_panel=_MORE,
+        ),
+    ] = None,
+    report: Report = None,
+    quiet: Quiet = False,
+) -> None:
+    """Change the probabilities of any model as little as possible such that constraints hold.
+
+    Example: **spectrem project scores.csv --constraints c.yaml -o out.csv**
+
+    Every row of SCORES is one instance; some columns hold the probabilities of its
+    labels, which must sum to 1. Those are replaced. The other columns (document,
+    type, ...) stay as they are, and constraints may name them, besides *label* and
+    *row* (the number of the row, from 0). Where it is not clear which columns hold
+    the scores, that is an error, never a guess.
+
+    A file c.yaml that wants 20 to 30 % spam, and one title per document at most:
+
+    **- {expect: {label: spam}, between: [20%, 30%], of: row}**
+
+    **- {expect: {label: title}, at_most: 1, per: document}**
+    """
+    ways = [name for name, value in (("--labels", labels), ("--prefix", prefix), ("--long", long)) if value is not None]
+    if len(ways) > 1:
+        raise InvalidInputError(f"{' and '.join(ways)} all say where the scores are; give one of them")
+    if log and not ways:
+        raise InvalidInputError(
+            "--log needs the columns of the scores, since any number may be one; give --labels, --prefix or --long"
+        )
+    if time_limit is not None and not decide:
+        raise InvalidInputError(f"--time-limit {time_limit:g} concerns --decide; add it or drop this")
+    check_outputs(output=output, prices=prices, report=report)
+    from spectrem.cli.project_job import ProjectJob
+
+    ProjectJob(
+        scores=scores,
+        constraints=constraints,
+        output=output,
+        labels=labels,
+        prefix=prefix,
+        long=long,
+        log=log,
+        weights=weights,
+        gamma=gamma,
+        infeasible=infeasible.value,
+        decide=decide,
+        time_limit=time_limit,
+        prices=prices,
+        report=report,
+        quiet=quiet,
+    ).run()

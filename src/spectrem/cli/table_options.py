@@ -1,0 +1,213 @@
+"""Options that commands on tables share, and what their constraints say about the columns."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+
+from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, SpectremError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from spectrem.data import Frame
+
+_SUFFIXES = (".yaml", ".yml", ".json")
+
+TableOutput: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Where to write: .csv, .tsv (either also .gz) or .parquet; - is standard output, CSV. The file appears "
+        "once complete.",
+    ),
+]
+Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")]
+
+
+Report: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--report",
+        metavar="FILE.html",
+        help="A page about the run and its constraints: what they demanded, changed and cost.",
+        show_default=False,
+        rich_help_panel="More results",
+    ),
+]
+
+
+def check_outputs(**files: str | None) -> None:
+    """Refuse the same file for two outputs; arguments are named like their options.
+
+    Raises
+    ------
+    InvalidInputError
+        Naming both options.
+
+    Examples
+    --------
+    >>> check_outputs(output="out.csv", report=None)
+    """
+    seen: dict[str, str] = {}
+    for name, file in files.items():
+        if file is None:
+            continue
+        place = file if file == "-" else os.path.realpath(file)
+        if seen.setdefault(place, name) != name:
+            raise InvalidInputError(f"--{seen[place]} and --{name} must be two files, got {file!r} for both")
+
+
+def read_weights(frame: Frame, name: str) -> NDArray[np.float64]:
+    """A column of weights of rows.
+
+    Raises
+    ------
+    InvalidInputError
+        Naming the row of the first cell that is missing or no weight.
+    """
+    frame.check([name], "--weights")
+    values = frame.numbers(name, "give every row a weight, 0 to leave it out")
+    for row, value in enumerate(values.tolist()):
+        if not 0 <= value < math.inf:
+            raise InvalidInputError(
+                f"{frame.name}, {frame.place(row)}, column {name!r}: weights must be finite and at least 0, found "
+                f"{value:g}; correct it"
+            )
+    if not values.any():
+        raise InvalidInputError(f"{frame.name}, column {name!r}: every weight is 0; give some row a weight above 0")
+    return values
+
+
+def as_page(title: str, body: str) -> str:
+    """A whole page of HTML around its body."""
+    head = f'<meta charset="utf-8"><title>{title}</title>'
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{body}</body></html>\n'
+
+
+def split_names(text: str, option: str) -> list[str]:
+    """Names of columns between commas.
+
+    Raises
+    ------
+    InvalidInputError
+        If a name is empty or stands twice.
+
+    Examples
+    --------
+    >>> split_names("ham, spam", "--labels")
+    ['ham', 'spam']
+    """
+    names = [name.strip() for name in text.split(",")]
+    if not all(names) or len(set(names)) < len(names):
+        raise InvalidInputError(f"{option} {text!r}: must name columns, each once, with commas between; write a,b,c")
+    return names
+
+
+def tell_notes(notes: Sequence[str]) -> None:
+    """On standard error."""
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)
+
+
+def list_names(names: Sequence[object]) -> str:
+    """Names with commas between, the first ones of many.
+
+    Examples
+    --------
+    >>> list_names(["ham", "spam"]), list_names(range(30))
+    ('ham, spam', '0, 1, 2, 3, 4, 5, 6, 7 and 22 more')
+    """
+    shown = list(map(str, names if len(names) <= 10 else names[:8]))
+    return ", ".join(shown) + (f" and {len(names) - 8} more" if len(names) > 10 else "")
+
+
+class TableConstraints:
+    """Constraints of a file and the columns that they name.
+
+    Attributes
+    ----------
+    constraints : list of Constraint
+    used : list of str
+        Columns of the frame that they name.
+    """
+
+    def __init__(self, path: str | None, frame: Frame, own: Collection[str]) -> None:
+        """Read a file in YAML or JSON; ``own`` are names that mean something else than a column of the frame."""
+        self._frame = frame
+        self.constraints: list[Any] = []
+        self.used: list[str] = []
+        if path is None:
+            return
+        if not path.endswith(_SUFFIXES):
+            raise InvalidInputError(f"--constraints {path}: the name must end in {', '.join(_SUFFIXES)}")
+        from spectrem.constraints import read_constraints
+
+        asked = _Asked([*own, *(name for name in frame.names if name not in own)])
+        self.constraints = list(read_constraints(path, columns=asked))
+        self.used = [name for name in frame.names if name in asked.found and name not in own]
+
+    def columns(self) -> dict[str, NDArray]:
+        """The columns that they name, each with a value in every row."""
+        return {name: self._frame.values(name) for name in self.used}
+
+    def unmet(self, columns: Mapping[str, NDArray]) -> list[str]:
+        """Values that constraints name and no row has, which may be slips of the pen, in words."""
+        from spectrem.constraints import check_values
+
+        told = []
+        for name, values in columns.items():
+            try:
+                check_values(self.constraints, name, set(values.tolist()))
+            except InvalidInputError as error:
+                told.append(str(error))
+        return told
+
+
+class _Asked(Collection[str]):
+    """Names of columns, which remembers those that were asked for."""
+
+    def __init__(self, names: list[str]) -> None:
+        self._names = names
+        self.found: set[str] = set()
+
+    def __contains__(self, name: object) -> bool:
+        if name not in self._names:
+            return False
+        self.found.add(str(name))
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def in_options(error: SpectremError) -> SpectremError:
+    """The same error in the words of the command line."""
+    told = str(error)
+    for python, option in (
+        ('infeasible="skip"', "--infeasible skip"),
+        ('scores="log"', "--log"),
+        ("time_limit", "--time-limit"),
+        (
+            "give slack by .slack(penalty=..., norm='l1')",
+            "give slack in the file, slack: {penalty: 10, norm: l1}",
+        ),
+        ("turn == into between(low, high)", "turn equals into between: [low, high]"),
+        ("n_components", "--clusters"),
+        (
+            "raise reg_covar, scale the data or ask for fewer components",
+            "bring the columns to one scale by --standardize, give --covariance diag or lower --clusters",
+        ),
+    ):
+        told = told.replace(python, option)
+    return InfeasibleConstraintError(told) if isinstance(error, InfeasibleConstraintError) else InvalidInputError(told)

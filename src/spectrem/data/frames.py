@@ -1,0 +1,278 @@
+"""Tables with named columns, of text as it stands in a file or of typed values, turned into arrays when asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem.exceptions import InvalidInputError
+
+TEXT = np.dtypes.StringDType()
+_WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)")
+_CODE = re.compile(r"[+-]?0[0-9]")
+_WRITTEN = re.compile(r"[+-]?(?:[0-9]{1,3}(?:[,' ][0-9]{3})+(?:\.[0-9]+)?|[0-9]+,[0-9]+|[0-9]+(?:\.[0-9]+)? ?%)")
+_MISSING = ("", "nan")
+_SAMPLE = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """A table of a file; cells that nobody asks for stay as they are.
+
+    Parameters
+    ----------
+    name : str
+        What errors call the table, such as the path of its file.
+    columns : mapping of name -> ndarray or polars Series
+        Of one length; text as a StringDType array, in which an empty cell is missing.
+    lines : ndarray of shape (n_rows,), optional
+        The line of the file, from 1, where each row ends.
+
+    Examples
+    --------
+    >>> frame = Frame("pets.csv", {"kind": np.array(["cat", "dog"], TEXT), "age": np.array(["3", "4.5"], TEXT)})
+    >>> frame.numbers("age"), frame.numeric(), frame.values("kind").tolist()
+    (array([3. , 4.5]), ['age'], ['cat', 'dog'])
+    """
+
+    name: str
+    columns: Mapping[str, Any]
+    lines: NDArray[np.int64] | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """Of the columns, in order."""
+        return list(self.columns)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()))) if self.columns else 0
+
+    def place(self, row: int) -> str:
+        """Where a row stands, for messages."""
+        return f"row {row} (from 0)" if self.lines is None else f"line {self.lines[row]}"
+
+    def check(self, names: Collection[str], option: str) -> None:
+        """Refuse names of columns that do not exist.
+
+        Raises
+        ------
+        InvalidInputError
+            Naming the option that gave them and the columns there are.
+        """
+        for name in names:
+            if name not in self.columns:
+                raise InvalidInputError(
+                    f"{option}: {self.name} has no column {name!r}; its columns are {', '.join(map(repr, self.names))}"
+                )
+
+    def extended(self, columns: Mapping[str, NDArray]) -> Frame:
+        """The same with columns replaced or, where the name is new, added at the end."""
+        return Frame(self.name, {**self.columns, **columns}, self.lines)
+
+    def numbers(self, name: str, hint: str = "correct it") -> NDArray[np.float64]:
+        """A column as numbers, shape (n_rows,); infinite ones are let through.
+
+        Raises
+        ------
+        InvalidInputError
+            Naming the row of the first cell that is missing or no number; ``hint`` says what to try.
+        """
+        cells = self._cells(name)
+        values = as_floats(cells)
+        if values is None:
+            texts = map(str, cells.tolist())
+            row, text = next((row, text) for row, text in enumerate(texts) if not _is_number(text))
+            raise InvalidInputError(f"{self.name}, {self.place(row)}, column {name!r}: {_told(text)}; {hint}")
+        if np.isnan(values).any():
+            row = int(np.flatnonzero(np.isnan(values))[0])
+            text = str(cells[row]) if cells.dtype == TEXT else ""
+            raise InvalidInputError(f"{self.name}, {self.place(row)}, column {name!r}: {_told(text)}; {hint}")
+        return values
+
+    def values(self, name: str) -> NDArray:
+        """A column as whole numbers, numbers, truth values or text, whichever all of its cells are.
+
+        Text with zeros in front (``007``) and whole numbers beyond 64 bits stay text.
+
+        Raises
+        ------
+        InvalidInputError
+            Naming the row of the first missing cell.
+        """
+        cells = self._cells(name)
+        typed = as_typed(cells)
+        missing = np.isnan(typed) if typed.dtype.kind == "f" else typed == "" if typed.dtype == TEXT else None
+        if missing is not None and missing.any():
+            row = int(np.flatnonzero(missing)[0])
+            raise InvalidInputError(f"{self.name}, {self.place(row)}, column {name!r}: the cell is empty; fill it in")
+        return np.array(typed.tolist(), np.str_) if typed.dtype == TEXT else typed
+
+    def labels(self, name: str, option: str) -> NDArray[np.int64]:
+        """A column of whole numbers, -1 where the cell is empty.
+
+        Raises
+        ------
+        InvalidInputError
+            Naming the option that chose the column and the row of the first cell that is something else.
+        """
+        out = np.full(len(self), -1, np.int64)
+        for row, value in enumerate(np.strings.strip(self._cells(name, text=True)).tolist()):
+            text = value.removesuffix(".0")
+            if text.lower() in _MISSING or text == "-1":
+                continue
+            if not _WHOLE.fullmatch(text) or text.startswith("-"):
+                raise InvalidInputError(
+                    f"{self.name}, {self.place(row)}, column {name!r}: {option} needs whole numbers from 0, or empty "
+                    f"cells where unknown, found {value!r}; correct it"
+                )
+            out[row] = int(text)
+        return out
+
+    def numeric(self, without: Collection[str] = (), option: str = "") -> list[str]:
+        """Names of the columns of numbers, but for those ``without``; numbers with zeros in front (``007``) are text.
+
+        Raises
+        ------
+        InvalidInputError
+            If a column is of numbers but for some cells, since that may be a mistake in them; ``option`` is where
+            columns can be named.
+        """
+        found = []
+        for name, column in self.columns.items():
+            if name in without:
+                continue
+            if not isinstance(column, np.ndarray):
+                if column.dtype.is_numeric():
+                    found.append(name)
+                continue
+            if column.dtype != TEXT:
+                if column.dtype.kind in "iuf":
+                    found.append(name)
+                continue
+            cells = np.strings.strip(column)
+            values = as_floats(cells)
+            if values is not None:
+                if not np.isnan(values).all() and not _are_codes(cells, values):
+                    found.append(name)
+                continue
+            some = [text for text in cells[:_SAMPLE].tolist() if text]
+            if some and 2 * sum(map(_is_meant, some)) >= len(some):
+                row, text = next((row, text) for row, text in enumerate(cells.tolist()) if not _is_number(text))
+                raise InvalidInputError(
+                    f"{self.name}, {self.place(row)}, column {name!r}: {_told(text)}, in a column of numbers; correct "
+                    f"it, or name the columns to use by {option}"
+                )
+        return found
+
+    def _cells(self, name: str, *, text: bool = False) -> NDArray:
+        """A column as an array, text without spaces around it."""
+        column = self.columns[name]
+        if not isinstance(column, np.ndarray):
+            import polars
+
+            if column.dtype.is_numeric() and not text:
+                return column.cast(polars.Float64).to_numpy() if column.null_count() else column.to_numpy()
+            if column.dtype == polars.Boolean and not column.null_count() and not text:
+                return column.to_numpy()
+            if column.dtype.is_nested():
+                raise InvalidInputError(
+                    f"{self.name}, column {name!r}: holds {column.dtype}, one value per cell is needed; choose another"
+                )
+            column = np.array(column.cast(polars.String).fill_null("").to_list(), TEXT)
+        elif text and column.dtype != TEXT:
+            column = column.astype(TEXT)
+        return np.strings.strip(column) if column.dtype == TEXT else column
+
+
+def as_floats(cells: NDArray) -> NDArray[np.float64] | None:
+    """Cells as numbers, NaN where they are missing; None if one is something else.
+
+    Examples
+    --------
+    >>> as_floats(np.array(["1", "", "-2e3"], TEXT))
+    array([ 1.e+00,     nan, -2.e+03])
+    """
+    if cells.dtype.kind in "iuf":
+        return cells.astype(np.float64)
+    if cells.dtype != TEXT:
+        return None
+    filled = np.where(cells == "", "nan", cells)
+    try:
+        values = filled.astype(np.float64)
+    except ValueError:
+        return None
+    return None if (np.strings.find(filled, "_") >= 0).any() else values
+
+
+def as_typed(cells: NDArray) -> NDArray:
+    """Cells as what all of them are: int64, float64, bool, or text as it stands.
+
+    Examples
+    --------
+    >>> as_typed(np.array(["1", "2"], TEXT)), as_typed(np.array(["True", "false"], TEXT))
+    (array([1, 2]), array([ True, False]))
+    >>> as_typed(np.array(["007", "1"], TEXT)).tolist()
+    ['007', '1']
+    """
+    if cells.dtype != TEXT:
+        return cells
+    texts = np.strings.strip(cells).tolist()
+    if all(map(_WHOLE.fullmatch, texts)):
+        numbers = list(map(int, texts))
+        return np.array(numbers, np.int64) if all(-(2**63) <= n < 2**63 for n in numbers) else cells
+    if {text.lower() for text in texts[:_SAMPLE]} <= {"true", "false"}:
+        lowered = [text.lower() for text in texts]
+        return np.array([t == "true" for t in lowered]) if set(lowered) <= {"true", "false"} else cells
+    stripped = np.array(texts, TEXT)
+    floats = as_floats(stripped)
+    if floats is None or np.isnan(floats).all() or _are_codes(stripped, floats) or _big(texts):
+        return cells
+    return floats
+
+
+def as_label_names(names: Sequence[str]) -> list[Any]:
+    """Names of columns as labels: whole numbers if all are, else text.
+
+    Examples
+    --------
+    >>> as_label_names(["0", "1"]), as_label_names(["ham", "1"])
+    ([0, 1], ['ham', '1'])
+    """
+    return [int(name) for name in names] if all(map(_WHOLE.fullmatch, names)) else list(names)
+
+
+def _are_codes(cells: NDArray, values: NDArray[np.float64]) -> bool:
+    """Whether some are whole numbers with zeros in front."""
+    whole = values == np.floor(values)
+    return bool(whole.any()) and any(map(_CODE.match, cells[whole].tolist()))
+
+
+def _big(texts: list[str]) -> bool:
+    """Whether some are whole numbers that float64 would round."""
+    return any(len(text) > 15 and _WHOLE.fullmatch(text) for text in texts)
+
+
+def _is_number(text: str) -> bool:
+    if text == "":
+        return True
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return "_" not in text
+
+
+def _is_meant(text: str) -> bool:
+    """Whether it is a number, or one as people write them: ``1,000``, ``0,7``, ``30%``."""
+    return _is_number(text) or _WRITTEN.fullmatch(text) is not None
+
+
+def _told(text: str) -> str:
+    if text.lower() not in _MISSING:
+        return f"{text!r} is no number"
+    return f"the cell is {'not a number (nan)' if text else 'empty'}"

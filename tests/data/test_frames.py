@@ -1,0 +1,258 @@
+"""Tables read, converted and written: CSV, TSV, Parquet."""
+
+import gzip
+import io
+import os
+import re
+import sys
+
+import numpy as np
+import pytest
+
+from spectrem.data import Frame, open_frame, read_frame
+from spectrem.data.frames import TEXT, as_typed
+from spectrem.exceptions import InvalidInputError
+
+ROWS = 'id,kind,size,seen\n007,cat,1.5,true\n8,"big, dog",-2,false\n9,cat,1e3,true\n'
+
+
+def text(*cells):
+    return np.array(cells, TEXT)
+
+
+@pytest.fixture
+def table(tmp_path):
+    def make(content, name="t.csv"):
+        (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
+        return tmp_path / name
+
+    return make
+
+
+def refuses(message, call, *arguments):
+    with pytest.raises(InvalidInputError, match=re.escape(message)):
+        call(*arguments)
+
+
+def test_cells_become_what_is_asked_for(table):
+    frame = read_frame(table(ROWS))
+    assert (len(frame), frame.names) == (3, ["id", "kind", "size", "seen"])
+    assert frame.numbers("size").tolist() == [1.5, -2.0, 1000.0]
+    assert frame.numbers("id").tolist() == [7.0, 8.0, 9.0]
+    assert frame.values("id").tolist() == ["007", "8", "9"]
+    assert frame.values("kind").tolist() == ["cat", "big, dog", "cat"]
+    assert frame.values("seen").tolist() == [True, False, True]
+    assert frame.values("seen").dtype == np.bool_
+    assert frame.numeric() == ["size"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        (["1", "-2"], "i"),
+        (["1", "2.0"], "f"),
+        (["1", "2.0", "01"], "T"),
+        (["9223372036854775807", "0"], "i"),
+        (["9223372036854775808", "0"], "T"),
+        (["12345678901234567", "0.5"], "T"),
+        (["True", "FALSE"], "b"),
+        (["true", "1"], "T"),
+        (["1_000"], "T"),
+        ([" 1", "2 "], "i"),
+        (["", ""], "T"),
+    ],
+)
+def test_types_lose_nothing(cells, kind):
+    typed = as_typed(text(*cells))
+    assert typed.dtype.kind == kind
+    if kind == "i":
+        assert [str(value) for value in typed.tolist()] == [cell.strip() for cell in cells]
+
+
+def test_cells_that_nobody_asked_for_stay_as_they_are(table, tmp_path):
+    content = 'id,text,x\n007," a ""b"" ",1.50\n,"two\nlines",2\n'
+    frame = read_frame(table(content))
+    with open_frame(tmp_path / "out.csv") as write:
+        write(frame.extended({"x": np.array([0.1, 2.0]), "new": np.array([True, False])}))
+    assert (tmp_path / "out.csv").read_text() == ('id,text,x,new\n007," a ""b"" ",0.1,true\n,"two\nlines",2.0,false\n')
+    refuses("line 2, column 'text'", frame.numbers, "text")
+    refuses("line 4, column 'id': the cell is empty; fill it in", frame.values, "id")
+
+
+def test_formats_agree(table, tmp_path):
+    pytest.importorskip("polars")
+    frame = read_frame(table(ROWS))
+    outputs = {}
+    for name in ("a.csv", "a.tsv", "a.csv.gz", "a.TSV.gz", "a.parquet"):
+        with open_frame(tmp_path / name) as write:
+            write(frame)
+        again = read_frame(tmp_path / name)
+        assert again.names == frame.names
+        for column in frame.names:
+            assert again.values(column).tolist() == frame.values(column).tolist(), (name, column)
+        assert again.numeric() == ["size"], name
+        with open_frame(tmp_path / "back.csv") as write:
+            write(again)
+        outputs[name] = (tmp_path / "back.csv").read_text()
+    assert outputs.pop("a.parquet") == ROWS.replace("1.5,", "1.5,").replace("-2,", "-2.0,").replace("1e3", "1000.0")
+    assert set(outputs.values()) == {ROWS}
+    assert (tmp_path / "a.tsv").read_text().splitlines()[2] == "8\tbig, dog\t-2\tfalse"
+    assert gzip.decompress((tmp_path / "a.csv.gz").read_bytes()) == ROWS.encode()
+
+
+def test_parquet_of_parquet_keeps_types_and_missing_cells(tmp_path):
+    polars = pytest.importorskip("polars")
+    first = polars.DataFrame(
+        {"day": [1, None, 3], "list": [[1], [2], []], "name": ["a", None, "c"], "x": [1.0, 2.0, 3.0]}
+    )
+    first.write_parquet(tmp_path / "a.parquet")
+    frame = read_frame(tmp_path / "a.parquet")
+    assert frame.numeric() == ["day", "x"]
+    with open_frame(tmp_path / "b.parquet") as write:
+        write(frame.extended({"x": np.array([3.0, 2.0, 1.0])}))
+    again = polars.read_parquet(tmp_path / "b.parquet")
+    assert again.equals(first.with_columns(x=polars.Series([3.0, 2.0, 1.0])))
+    refuses("row 1 (from 0), column 'day': the cell is empty; fill it in", frame.values, "day")
+    refuses("row 1 (from 0), column 'name': the cell is empty; fill it in", frame.values, "name")
+    refuses("column 'list': holds List(Int64), one value per cell is needed", frame.values, "list")
+    with (
+        pytest.raises(InvalidInputError, match=r"column 'list': holds List.*write \.parquet"),
+        open_frame(tmp_path / "b.csv") as write,
+    ):
+        write(frame)
+    assert not (tmp_path / "b.csv").exists()
+
+
+def test_parquet_is_told_by_its_bytes(tmp_path, monkeypatch):
+    polars = pytest.importorskip("polars")
+    polars.DataFrame({"x": [1, 2]}).write_parquet(tmp_path / "a.parquet")
+    data = (tmp_path / "a.parquet").read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+    assert read_frame("-").values("x").tolist() == [1, 2]
+    (tmp_path / "cut.parquet").write_bytes(data[:40])
+    refuses(f"{tmp_path / 'cut.parquet'}: damaged Parquet: ", read_frame, tmp_path / "cut.parquet")
+
+
+def test_parquet_needs_polars(table, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "polars", None)
+    message = "Parquet needs polars, which is not installed; pip install 'spectrem[tables]', or use .csv"
+    refuses(f"a.parquet: {message}", read_frame, table(b"PAR1", "a.parquet"))
+    refuses(f"b.parquet: {message}", open_frame(tmp_path / "b.parquet").__enter__)
+    assert os.listdir(tmp_path) == ["a.parquet"]
+    assert read_frame(table(ROWS)).values("kind")[0] == "cat"  # text needs nothing
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "is empty; give a file of at least one line"),
+        ("\n\n", "has no lines but blank ones; its first line must name the columns"),
+        ("0,1\n", "names columns but has no rows; the first line must name the columns; give it one or more"),
+        ("a,b\n", "names columns but has no rows; give it one or more"),
+        ("a,b\n1,2\n\n3\n", "line 4: has 1 cells, and the first line names 2 columns; correct the line"),
+        ("a,b\n1,2,3\n", "line 2: has 3 cells, and the first line names 2 columns"),
+        ('a,b\n1,"2\n3,4\n', 'line 3: cannot be read as a table: unexpected end of data; look for a " without'),
+        (",a\n0,1\n", "line 1: column 1 has no name; give it one, or leave it out (pandas: to_csv(..., index=False))"),
+        (
+            "a,b,a\n1,2,3\n",
+            "line 1: there are two columns 'a'; the first line must name every column, each differently",
+        ),
+        ("0.5,0.5\n1,2\n", "line 1: the first line must name the columns, found only numbers: 0.5, 0.5; write names"),
+        ("a;b\n1;2\n", "line 1: the columns seem to be separated by semicolons: 'a;b'; write commas in their place"),
+        ("a\tb\n1\t2\n", "line 1: the columns seem to be separated by tabs: 'a\\tb'; name the file .tsv"),
+        (
+            "a,b\n1,2\n".encode("utf-16"),
+            "line 1: byte 0xff is not UTF-8; convert the file, for example with `iconv -f utf-16",
+        ),
+        (b"a,b\n1,2\n1,\xe9\n", "line 3: byte 0xe9 is not UTF-8; convert the file, for example with `iconv -f latin1"),
+    ],
+)
+def test_text_that_is_no_table(table, content, message):
+    path = table(content)
+    with pytest.raises(InvalidInputError) as error:
+        read_frame(path)
+    assert str(error.value).startswith(str(path))
+    assert message in str(error.value)
+
+
+def test_numbers_may_name_columns_as_labels_do(table):
+    assert read_frame(table("0,1\n0.5,0.5\n")).names == ["0", "1"]
+
+
+def test_places_and_formats_that_are_refused(table, tmp_path):
+    refuses("none.csv: no such file; check the path", read_frame, tmp_path / "none.csv")
+    for name in ("a.txt", "a", "a.parquet.gz", "a.gz"):
+        message = f"{tmp_path / name}: the format cannot be told by the name; let it end in .csv, .tsv"
+        refuses(message, read_frame, tmp_path / name)
+        refuses(message, open_frame(tmp_path / name).__enter__)
+    refuses("a.parquet: this is no Parquet; name it .csv or .tsv", read_frame, table("a\n1\n", "a.parquet"))
+    refuses("does not exist; make it first", open_frame(tmp_path / "no" / "a.csv").__enter__)
+
+
+def interrupted(path):
+    with open_frame(path) as write:
+        write(Frame("t", {"x": np.arange(3)}))
+        raise KeyboardInterrupt
+
+
+def test_nothing_is_left_of_an_interrupted_write(tmp_path):
+    for name in ("a.csv", "a.csv.gz", "a.parquet"):
+        with pytest.raises(KeyboardInterrupt):
+            interrupted(tmp_path / name)
+    assert os.listdir(tmp_path) == []
+
+
+def test_devices_are_comma_separated():
+    with open_frame(os.devnull) as write:
+        write(Frame("t", {"x": np.arange(3)}))
+    assert not os.path.isfile(os.devnull)
+
+
+def test_cells_that_are_no_numbers(table):
+    frame = read_frame(table("x,y,z,note\n1,,nan,a\n2,2,2,3\nn/a,3,3,b\n"))
+    place = f"{frame.name}, line"
+    refuses(f"{place} 4, column 'x': 'n/a' is no number; correct it", frame.numbers, "x")
+    refuses(f"{place} 2, column 'y': the cell is empty; drop the row", frame.numbers, "y", "drop the row")
+    refuses(f"{place} 2, column 'z': the cell is not a number (nan); correct it", frame.numbers, "z")
+    refuses(
+        f"{place} 4, column 'x': 'n/a' is no number, in a column of numbers; correct it, or name the columns to use by "
+        "--features",
+        frame.numeric,
+        (),
+        "--features",
+    )
+    assert frame.numeric(["x"]) == ["y", "z"]  # "note" is text with a number in it
+    refuses("line 2, column 't': 'true' is no number", read_frame(table("t\ntrue\n")).numbers, "t")
+
+
+@pytest.mark.parametrize("written", ["1,000", "12'000", "1,000.50", "0,7", "30%"])
+def test_numbers_as_people_write_them_are_not_left_out(table, written):
+    frame = read_frame(table(f'x,size\n1,"{written}"\n2,"{written}"\n3,900\n'))
+    refuses(
+        f"column 'size': {written!r} is no number, in a column of numbers; correct it", frame.numeric, (), "--features"
+    )
+
+
+def test_labels(table):
+    frame = read_frame(table("k,bad\n0,0\n,1.5\n-1,\n2.0,-3\n"))
+    assert frame.labels("k", "--known").tolist() == [0, -1, -1, 2]
+    refuses(
+        "line 3, column 'bad': --known needs whole numbers from 0, or empty cells where unknown, found '1.5'; correct",
+        frame.labels,
+        "bad",
+        "--known",
+    )
+
+
+def test_columns_that_do_not_exist(table):
+    frame = read_frame(table(ROWS))
+    frame.check(["id"], "--id")
+    message = f"--id: {frame.name} has no column 'ID'; its columns are 'id', 'kind', 'size', 'seen'"
+    refuses(message, frame.check, ["ID"], "--id")
+
+
+def test_a_frame_in_memory_of_any_arrays():
+    frame = Frame("t", {"n": np.array([1, 2]), "b": np.array([True, False]), "s": text("a", "")})
+    assert frame.numeric() == ["n"]
+    refuses("column 'b': 'True' is no number", frame.numbers, "b")
+    assert frame.numbers("n").dtype == np.float64

@@ -11,7 +11,8 @@ remains the less likely label; gamma = 0.5 hardens the labels while it counts, a
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from spectrem import E, SelfTrainer, part
+from spectrem import SelfTrainer
+from spectrem.constraints import label_proportions
 
 rng = np.random.default_rng(0)
 gold = np.where(rng.random(2000) < 0.1, "rare", "usual")
@@ -23,14 +24,14 @@ for name in ("rare", "usual"):
     y[few] = name
 unlabelled = np.equal(y, None)
 
-tenth = (E[part("label") == "rare"] == 0.1 * E.count(..., each="row")).named("a tenth is rare")
+tenth = label_proportions({"rare": 0.1})
 classifier = LogisticRegression()
 print(f"{'':>22}  accuracy  said to be rare")
 for title, trainer in (
     ("labelled rows alone", SelfTrainer(classifier, weight=0.0)),
     ("hard self-training", SelfTrainer(classifier, gamma=0.0)),
-    ("a tenth, gamma 1", SelfTrainer(classifier, [tenth], gamma=1.0, tol=0.01)),
-    ("a tenth, gamma 0.5", SelfTrainer(classifier, [tenth], gamma=0.5)),
+    ("a tenth, gamma 1", SelfTrainer(classifier, tenth, gamma=1.0, tol=0.01)),
+    ("a tenth, gamma 0.5", SelfTrainer(classifier, tenth, gamma=0.5)),
 ):
     trainer.fit(X, y)
     predicted = trainer.predict(X[unlabelled])

@@ -85,6 +85,38 @@ def test_annealing_forgets_the_start(output_of):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+def test_proportions_mend_the_border(output_of):
+    row = r"(labelled rows alone|hard self-training|a tenth, gamma 0.5) +(0\.\d+) +(0\.\d+)"
+    found = {name: float(accuracy) for name, accuracy, _ in re.findall(row, output_of("label_proportions.py"))}
+    assert found["a tenth, gamma 0.5"] > max(found["labelled rows alone"], found["hard self-training"]) + 0.02
+
+
+def test_a_document_has_each_role_once(output_of):
+    alone, together = re.search(
+        r"repeated roles: (\d+) in .*, (\d+) decided", output_of("once_per_document.py")
+    ).groups()
+    assert int(alone) > int(together) == 0
+
+
+def test_balanced_clusters_are_balanced(output_of):
+    out = output_of("balanced_clusters.py")
+    sizes = {
+        name: [int(size) for size in row.split(", ")]
+        for name, row in re.findall(r"(no constraint|most probable|feasible)  \[(.*?)\]", out)
+    }
+    assert all(sum(own) == 400 for own in sizes.values())
+    assert 90 <= min(sizes["feasible"]) <= max(sizes["feasible"]) <= 110
+    assert max(sizes["most probable"]) > 110
+    assert max(sizes["no constraint"]) > 150
+
+
+def test_annealing_leaves_bad_starts_behind(output_of):
+    row = r"(EM|annealed, variances learned|fixed, then EM) +(-\d\.\d+) +(-\d\.\d+) +(\d+) of 24"
+    reached = {name: int(count) for name, _, _, count in re.findall(row, output_of("annealing_mixture.py"))}
+    assert reached["fixed, then EM"] > reached["EM"] + 8
+    assert reached["annealed, variances learned"] < reached["EM"]
+
+
 def blocks(language):
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
 

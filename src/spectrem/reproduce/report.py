@@ -79,6 +79,8 @@ class Report:
     claims : sequence of Claim
     notes : sequence of str
         What differs from the paper.
+    headings : pair of str
+        Over claims and notes.
     """
 
     name: str
@@ -88,13 +90,14 @@ class Report:
     figure: Figure
     claims: Sequence[Claim] = field(default=())
     notes: Sequence[str] = field(default=())
+    headings: tuple[str, str] = ("What the paper says of it", "What differs from the paper")
 
     def __str__(self) -> str:
         blocks = [[self.title], *(list(table.lines()) for table in self.tables)]
         if self.claims:
-            blocks.append(["What the paper says of it", *map(str, self.claims)])
+            blocks.append([self.headings[0], *map(str, self.claims)])
         if self.notes:
-            blocks.append(["What differs from the paper", *(f"- {note}" for note in self.notes)])
+            blocks.append([self.headings[1], *(f"- {note}" for note in self.notes)])
         return "\n\n".join("\n".join(block) for block in blocks)
 
     def write(self, folder: Path) -> list[Path]:

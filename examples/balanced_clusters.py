@@ -2,7 +2,8 @@
 
 Most customers live in the city, so a mixture without constraints makes one large group of it and small ones outside.
 `cluster_size` bounds how many rows a cluster expects. Expected sizes may still be made of fractions;
-``assign="feasible"`` finds the best labels whose counts hold exactly.
+``assign="feasible"`` finds the best labels whose counts hold exactly. At ``gamma=0`` every row belongs to one cluster
+from the first iteration on; with equal spheres that stay as they are, this is balanced k-means.
 """
 
 import numpy as np
@@ -16,10 +17,12 @@ X = homes[rng.choice(4, 400, p=[0.55, 0.15, 0.15, 0.15])] + rng.normal(scale=1.6
 
 settings = {"covariance_type": "spherical", "random_state": 0, "n_threads": 1}
 balanced = [cluster_size(min=90, max=110)]
+equal = {"weights_init": np.full(4, 1 / 4), "precisions_init": np.ones(4), "fixed": ("weights", "covariances")}
 mixtures = {
     "no constraint": GaussianMixture(4, **settings),
     "balanced, most probable": GaussianMixture(4, constraints=balanced, **settings),
     "balanced, feasible": GaussianMixture(4, constraints=balanced, assign="feasible", **settings),
+    "balanced k-means": GaussianMixture(4, constraints=balanced, gamma=0.0, **equal, **settings),
 }
 print(f"{'':>24}  customers per region   mean distance to the centre")
 for name, mixture in mixtures.items():

@@ -131,7 +131,7 @@ def test_input_columns_stay_and_sizes_are_told(cluster, data):
     first, sizes, violation = result.stderr.splitlines()
     assert re.fullmatch(
         r"found 3 clusters in 60 rows by x, y in \d+\.\d s: \d+ iterations, objective -\d\.\d+ nats per row; "
-        r"not used: name, kind",
+        r"not used: name, kind, w",
         first,
     )
     assert sizes == "sizes: 0: 20, 1: 20, 2: 20"
@@ -261,7 +261,7 @@ def test_report(cluster, tmp_path):
         (["--gamma", "0", "--anneal", "0.5"], "--anneal cools down to a gamma above 0, but --gamma is 0; raise it"),
         (
             ["--anneal", "2"],
-            "--anneal 2: starts at gamma = 1 / BETA, which must not be below --gamma 1; give a BETA above 0 and at most 1",
+            "--anneal 2: starts at gamma = 1 / BETA, which must not be below --gamma 1; give a BETA above 0 and at ",
         ),
         (
             ["--assign", "feasible"],
@@ -358,9 +358,7 @@ def test_constraints_that_are_refused(cluster, write):
     wrong.write_text("- {expect: {label: 0, kind: kind 9}, at_most: 1, name: x}\n")
     assert "note: 'x': there is no kind 'kind 9'; the kinds are 'kind 0', " in cluster("-c", wrong).stderr
     wrong.write_text("- {expect: {label: 0}, at_least: 1, per: kinds}\n")
-    fails(
-        cluster("-c", wrong), "there is no column 'kinds'; did you mean 'kind'? the columns are row, instance, label,"
-    )
+    fails(cluster("-c", wrong), "there is no column 'kinds'; did you mean 'kind'? the columns are row, label,")
 
 
 def test_plot(cluster, tmp_path):
@@ -401,9 +399,29 @@ def test_plots_that_are_refused(cluster, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+def test_columns_whose_names_mean_something_in_constraints(cluster, tmp_path):
+    rows = "".join(f"{n % 2},g{n % 2},{n * n % 7}.1,{n * 3 % 5}.2\n" for n in range(8))
+    constraints = tmp_path / "c.yaml"
+    constraints.write_text("- {expect: {label: 0}, at_most: 2, per: instance}\n")
+    result = cluster("-c", constraints, k=2, table="-", features="x,y", stdin="instance,label,x,y\n" + rows)
+    assert result.exit_code == 0
+    note, *_, first, _sizes, _violation = result.stderr.splitlines()
+    assert note == "note: 'label' in constraints means the cluster, not the column 'label' of standard input"
+    assert first.endswith("; not used: label")
+
+
+def test_clusters_that_are_the_same_are_told(cluster):
+    told = cluster("--anneal", "0.1")
+    assert "warning: clusters 0 and 1 are the same; lower --clusters or raise --anneal above 0.1" in told.stderr
+    for shape in ("tied", "diag", "spherical"):
+        assert "are the same" not in cluster("--covariance", shape).stderr
+    assert "are the same" not in cluster("--anneal", "0.7").stderr
+
+
 def test_files_for_two_things(cluster, tmp_path):
     out = tmp_path / "out.csv"
     fails(cluster("-o", out, "--report", out), "--output and --report must be two files, got ")
+    fails(cluster("-o", out, "--report", tmp_path / "data.csv"), "data.csv: is a page; let its name end in .html")
     fails(cluster("-o", out, "--report", tmp_path / ".." / tmp_path.name / "out.csv"), "must be two files, got ")
     assert not out.exists()
 

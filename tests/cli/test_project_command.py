@@ -279,7 +279,7 @@ def test_constraints_that_cannot_be_met_within_rows_may_be_skipped(project):
         (
             SCORES,
             ["--prefix", "p_"],
-            "found no column among 'id', 'document', 'ham', 'spam'; name them by --labels a,b",
+            "no column of given.csv begins so; its columns are 'id', 'document', 'ham', 'spam'",
         ),
         (SCORES, ["--prefix", "ham"], "--prefix 'ham' is the whole name of a column; what follows it is the label"),
         (
@@ -291,6 +291,8 @@ def test_constraints_that_cannot_be_met_within_rows_may_be_skipped(project):
         (SCORES, ["--long", "id,document"], "--long 'id,document': must name three columns: row, label, score"),
         (SCORES, ["--long", "id,document,p"], "--long: given.csv has no column 'p'"),
         (SCORES, ["--log"], "--log needs the columns of the scores, since any number may be one; give --labels, "),
+        (SCORES, ["--normalize"], "--normalize needs the columns of the scores, since any number may be one; give "),
+        (SCORES, ["--labels", "ham,spam", "--log", "--normalize"], "--log and --normalize exclude each other: "),
         (SCORES, ["--weights", "w"], "--weights: given.csv has no column 'w'"),
         (SCORES, ["--time-limit", "3"], "--time-limit 3 concerns --decide; add it or drop this"),
         (SCORES, ["--gamma", "-1"], "gamma must be -inf or a finite number >= 0; got -1.0"),
@@ -299,12 +301,18 @@ def test_constraints_that_cannot_be_met_within_rows_may_be_skipped(project):
             [],
             "line 2: id, ham, spam sum to 8, not 1 (3 such rows); they were taken for the scores because they hold "
             "numbers and neither the constraints nor --weights name them (as they do document); correct the row, or if "
-            "others are meant, name the columns by --labels ham,spam or --prefix p_, and add --log for log-probabilities or logits",
+            "others are meant, name the columns by --labels ham,spam or --prefix p_, and add --log for "
+            "log-probabilities or logits",
         ),
         (
             SCORES.replace("0.9", "0.8"),
             ["--labels", "ham,spam"],
-            "line 2: ham, spam sum to 0.9, not 1; name the columns of the other labels, too, or divide every row by ",
+            "line 2: ham, spam sum to 0.9, not 1; name the columns of the other labels, too, or add --normal",
+        ),
+        (
+            SCORES.replace("0.9", "0.89"),
+            [],
+            "sum to 0.99, not 1; if they are rounded, add --normalize and name the columns, --labels ham,spam",
         ),
         (
             SCORES.replace("0.9,0.1", "0,0"),
@@ -348,7 +356,7 @@ def test_constraints_that_cannot_be_met_within_rows_may_be_skipped(project):
         (
             "row,label,p\na,x,0.5\na,y,0.5\nb,x,1\nb,y,1\n",
             ["--long", "row,label,p"],
-            "line 4: the scores of row b sum to 2, not 1; divide those of every row by their sum, or add --log",
+            "line 4: the scores of row b sum to 2, not 1; add --normalize to divide those of every row by ",
         ),
     ],
 )
@@ -385,10 +393,11 @@ def test_places_that_cannot_be_written_are_found_first(project, folder):
         project("none.csv", "-o", folder / "out.txt"), "out.txt: the format cannot be told by the name; let it end in"
     )
     fails(project("none.csv", "--prices", nowhere), "does not exist; make it first")
-    fails(project("none.csv", "--report", nowhere), "does not exist; make it first")
+    fails(project("none.csv", "--report", nowhere.with_suffix(".html")), "does not exist; make it first")
     fails(project("none.csv", "-o", folder / "out.csv"), "none.csv: no such file; check the path")
     out = folder / "out.csv"
     fails(project("s.csv", "-o", out, "--prices", out), "--output and --prices must be two files, got ")
+    fails(project("none.csv", "-o", out, "--prices", folder / "none.csv"), "would replace SCORES; name another file")
     assert sorted(path.name for path in folder.iterdir()) == ["c.yaml", "s.csv"]
 
 
@@ -412,3 +421,22 @@ def test_commands_come_in_a_sensible_order(run):
     lines = run("--help").stdout.splitlines()
     shown = [line.strip("│ ").split()[0] for line in lines if line.startswith("│ ") and line[2:3].isalpha()]
     assert shown == list(_ORDER)
+
+
+def test_rounded_probabilities_are_divided_by_their_sum(project):
+    rounded = SCORES.replace("0.9", "0.89")
+    given = numbers(rounded, "ham", "spam")
+    columns = {"document": ["a", "a", "b"]}
+    shares = given / given.sum(axis=1, keepdims=True)
+    exact = spectrem.project(shares, [TWO, ONCE], columns=columns, labels=["ham", "spam"]).proba
+    result = project(rounded, "--labels", "ham,spam", "--normalize")
+    np.testing.assert_allclose(numbers(result.stdout, "ham", "spam"), exact, atol=1e-9)
+    counts = "id,label,n\n0,ham,9\n0,spam,3\n1,ham,1\n1,spam,1\n"
+    ones = "- {expect: {label: spam}, equals: 1}\n"
+    result = project(counts, "--long", "id,label,n", "--normalize", constraints=ones)
+    assert numbers(result.stdout, "n")[[1, 3]].sum() == pytest.approx(1.0)
+    assert numbers(result.stdout, "n")[:2].sum() == pytest.approx(1.0)
+    nothing = counts.replace("1,ham,1", "1,ham,0").replace("1,spam,1", "1,spam,0")
+    fails(
+        project(nothing, "--long", "id,label,n", "--normalize", constraints=ones), "the scores of row 1 sum to 0, not"
+    )

@@ -37,6 +37,9 @@ def test_sizes():
     assert repr(cluster_size(min=3)) == '(E[...] >= 3).per("label").named("cluster size")'
     assert repr(cluster_size(1, 3)) == 'E[...].between(1, 3).per("label").named("cluster size")'
     assert error_of(cluster_size) == ("cluster_size bounds nothing with max=None and min=0; give max or a min above 0")
+    assert error_of(lambda: cluster_size("3")) == (
+        "cluster_size needs 0 <= min <= max, got min='3' and max=None; change either"
+    )
     assert error_of(lambda: cluster_size(3, 2)) == (
         "cluster_size needs 0 <= min <= max, got min=3 and max=2; change either"
     )
@@ -55,6 +58,9 @@ def test_pairs_that_are_none():
     )
     assert error_of(lambda: cannot_link([[0.0, 1.0]])) == (
         "cannot_link: pairs must be integers of shape (n_pairs, 2), got float64 of shape (1, 2); write [[0, 1], [2, 3]]"
+    )
+    assert error_of(lambda: must_link([[0, 1], [2]])) == (
+        "must_link: pairs must name two rows each, got [[0, 1], [2]]; write [[0, 1], [2, 3]]"
     )
     assert error_of(lambda: must_link([[0, -1]])) == "must_link: pairs must name rows from 0, got -1"
     assert error_of(lambda: must_link([[0, 1], [2, 2]])) == (

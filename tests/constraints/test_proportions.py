@@ -23,6 +23,12 @@ def test_sequences_are_shares_of_all_labels():
     assert label_proportions(np.array([0.2, 0.8])) == label_proportions({0: 0.2, 1: 0.8})
 
 
+def test_series_name_their_labels():
+    pandas = pytest.importorskip("pandas")
+    counted = pandas.Series([1, 1, 0, 1]).value_counts(normalize=True)
+    assert label_proportions(counted) == label_proportions({1: 0.75, 0: 0.25})
+
+
 def test_tables_have_the_shares():
     table = project(PROBA, label_proportions({"a": 0.5, "c": (0.1, 0.2)}), labels=["a", "b", "c"])
     shares = table.proba.mean(axis=0)

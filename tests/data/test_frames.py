@@ -100,6 +100,13 @@ def test_formats_agree(table, tmp_path):
     assert gzip.decompress((tmp_path / "a.csv.gz").read_bytes()) == ROWS.encode()
 
 
+def test_decimals_in_parquet_are_numbers(tmp_path):
+    polars = pytest.importorskip("polars")
+    cells = polars.Series("x", ["0.25", "1.50"]).cast(polars.Decimal(10, 2))
+    polars.DataFrame([cells]).write_parquet(tmp_path / "a.parquet")
+    assert read_frame(tmp_path / "a.parquet").numbers("x").tolist() == [0.25, 1.5]
+
+
 def test_parquet_of_parquet_keeps_types_and_missing_cells(tmp_path):
     polars = pytest.importorskip("polars")
     first = polars.DataFrame(

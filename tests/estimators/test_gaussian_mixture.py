@@ -9,6 +9,7 @@ from sklearn.mixture import GaussianMixture as Peer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from spectrem import E, GaussianMixture, part
+from spectrem.estimators.mixture_start import _seeded_centres
 from spectrem.learning import Anneal
 
 KINDS = ("full", "tied", "diag", "spherical")
@@ -107,6 +108,17 @@ def test_one_label_seeds_its_component_only():
     ours = GaussianMixture(3, partial_labels=True, random_state=0).fit(x, y)
     assert (ours.predict(x)[z == 2] == 2).mean() > 0.95
     assert adjusted_rand_score(z, ours.labels_) > 0.9
+
+
+def test_labelled_rows_seed_by_their_weight():
+    x = np.array([[0.0], [9.0], [10.0], [1.0], [10.5], [9.5]])
+    labels = np.array([0, 0, 1, -1, -1, -1])
+    weights = np.array([1.0, 0.0, 1.0, 1.0, 1.0, 1.0])
+    start = GaussianMixture(2, random_state=0, max_iter=0, partial_labels=True).fit(x, labels, sample_weight=weights)
+    np.testing.assert_allclose(start.means_.ravel(), [0.5, 10.0])
+    one = np.array([0, -1, -1, -1, -1, -1])
+    drawn = {_seeded_centres(x, 2, weights, one, np.random.RandomState(seed))[1, 0] for seed in range(50)}
+    assert 9.0 not in drawn
 
 
 def test_targets_are_ignored_but_labels_noticed():

@@ -94,7 +94,10 @@ def test_not_fitted():
             "DirichletPrior(smoothing)",
         ),
         ({"constraints": "verb"}, "constraints must be a sequence of constraints, got 'verb'; put it in a list"),
-        ({"constraints": ["verb"]}, "constraints must be made with E or shortcuts, got 'verb'; see spectrem.constraints"),
+        (
+            {"constraints": ["verb"]},
+            "constraints must be made with E or shortcuts, got 'verb'; see spectrem.constraints",
+        ),
         (
             {"dictionary": ["the"]},
             "dictionary must map words to their tags, got list; read one with read_tag_dictionary",
@@ -110,7 +113,7 @@ def test_not_fitted():
             "HMMTagger, got 'zeros'",
         ),
         ({"decode": "best"}, "decode must be one of posterior, viterbi, got 'best'"),
-        ({"infeasible": "relax"}, "infeasible must be raise or skip, got 'relax'"),
+        ({"infeasible": "relax"}, 'infeasible must be "raise" or "skip", got \'relax\'; "raise" names the constraint'),
         ({"unknown": ""}, "unknown must be the spelling of the unknown word, got ''; try '<unk>'"),
         ({"tags": "NN"}, "tags must be a sequence of tags, got the string 'NN'; put it in a list"),
         ({"tags": ["A", "B", "A"]}, "tags must be distinct and at least one, got 'A' twice; list every tag once"),

@@ -102,10 +102,11 @@ def test_balanced_clusters_are_balanced(output_of):
     out = output_of("balanced_clusters.py")
     sizes = {
         name: [int(size) for size in row.split(", ")]
-        for name, row in re.findall(r"(no constraint|most probable|feasible)  \[(.*?)\]", out)
+        for name, row in re.findall(r"(no constraint|most probable|feasible|k-means)  \[(.*?)\]", out)
     }
     assert all(sum(own) == 400 for own in sizes.values())
-    assert 90 <= min(sizes["feasible"]) <= max(sizes["feasible"]) <= 110
+    for name in ("feasible", "k-means"):
+        assert 90 <= min(sizes[name]) <= max(sizes[name]) <= 110
     assert max(sizes["most probable"]) > 110
     assert max(sizes["no constraint"]) > 150
 

@@ -303,14 +303,14 @@ def test_curved_slack_and_time():
 
 
 def test_stopping_early_warns(monkeypatch):
-    real = assignment_program.milp
+    real = assignment_program.run_milp
 
     def hurried(*args, **options):
         result = real(*args, **options)
         result.status = 1
         return result
 
-    monkeypatch.setattr(assignment_program, "milp", hurried)
+    monkeypatch.setattr(assignment_program, "run_milp", hurried)
     structure = Categorical([2, 2, 2])
     pairs = np.array([[0, 0, 1], [1, 2, 2]])
     rules = [(E[(part("label") == 1) & part("row_of").isin(pair.tolist())] <= 1) for pair in pairs.T]

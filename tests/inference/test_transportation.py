@@ -1,6 +1,7 @@
 """Projections at gamma = 0 and -inf onto counts of labels, against linear and integer programs."""
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -209,12 +210,36 @@ def test_instances_of_no_weight_take_the_prices_of_the_others(gamma):
     assert find_transports(structure, rows, gamma, weights).chosen.all()
     found = check(structure, scores, rows, gamma, weights)
     assert found.marginals.unary.reshape(5, 2)[:, 1].tolist() == [0.0, 0.0, 1.0, 0.0, 1.0]
+    if gamma == -np.inf:  # rounded inwards
+        rows = compile_constraints(E[part("label") == 1] <= 3.5, structure)
+        assert check(structure, scores, rows, gamma, weights).marginals.unary[6:].tolist() == [1.0, 0.0, 0.0, 1.0]
     label, instance = part("label"), part("instance")
     few, half = E[(label == 1) & (instance < 2)] <= 2, E[(label == 0) & (instance == 2)] <= 1
     for rules, usual in (([few], False), ([few, half], gamma == 0)):
         rows = compile_constraints(rules, structure)
         assert (find_transports(structure, rows, gamma, weights) is None) == usual
         check(structure, scores, rows, gamma, weights)
+
+
+def test_weights_that_differ_in_rows_that_count_instances_once():
+    structure, weights = Categorical(np.full(2, 2)), np.array([1.0, 5.0])
+    rows = compile_constraints(E[part("label") == 1] <= 1, structure)
+    once = replace(rows, blocks=(replace(rows.blocks[0], weighted=False),))
+    for gamma in (0.0, -np.inf):
+        found = project(structure, Parts(np.array([0.0, 2.0, 0.0, 1.0])), once, gamma, weights=weights)
+        assert found.marginals.unary.tolist() == [1.0, 0.0, 0.0, 1.0]
+        assert found.primal_value == pytest.approx(5.0)
+
+
+@pytest.mark.parametrize("gamma", [0.0, -np.inf])
+def test_rows_inside_instances_that_weigh_more(gamma):
+    structure, weights = Categorical(np.full(3, 2)), np.array([3.0, 2.0, 3.0])
+    rows = compile_constraints((E[part("label") == 1] >= 1).per("instance"), structure)
+    assert find_transports(structure, rows, gamma, weights).chosen.all()
+    found = check(structure, np.array([1.0, 0.0, 0.0, 1.0, 4.0, 0.0]), rows, gamma, weights)
+    np.testing.assert_allclose(found.objectives, [0.0, 1.0, 0.0])
+    if gamma == 0:
+        np.testing.assert_allclose(found.multipliers, [1.0, 0.0, 4.0])
 
 
 def test_slack_and_a_solver_that_is_given_take_the_usual_path():

@@ -66,7 +66,7 @@ def test_prices_the_largest_first():
     (axes,) = plot_prices(report).axes
     assert [bar.get_width() for bar in axes.patches] == [-3.0, 1.0, 0.5]
     names = [label.get_text() for label in axes.get_yticklabels()]
-    assert names == [r"a: label 2\$", "x" * 47 + "…", r"a: label \$1"]
+    assert names == [r"a: label 2\$ ≤ 1", "x" * 47 + "…", r"a: label \$1 ≤ 1"]
     assert axes.patches[0].get_facecolor()[:3] != axes.patches[1].get_facecolor()[:3]
     (axes,) = plot_prices(report, limit=2).axes
     assert axes.get_title() == "prices (2 of 3)"

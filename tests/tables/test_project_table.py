@@ -319,6 +319,7 @@ def test_integer_program_at_minus_infinity():
     [
         ([[0.5, 0.6]], r"row 0 sums to 1.1; divide every row by its sum"),
         ([[0.5, 0.5], [0.0, 0.0]], r"row 1 is zero throughout; drop the row"),
+        (np.zeros((0, 2)), r"proba must have a row or more, got shape \(0, 2\); skip tables without rows"),
         ([[0.5, 0.5], [np.nan, 1.0]], r"proba must not be NaN; got NaN in row 1, column 0"),
         ([[1.5, -0.5]], r"proba must not be negative; got -0.5 in row 0, column 1"),
         ([0.5, 0.5], r"proba must have shape \(n_rows, n_labels\) or be a list of rows, got shape \(2,\)"),

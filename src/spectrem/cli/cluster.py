@@ -113,7 +113,7 @@ def cluster(
             "--anneal",
             metavar="BETA",
             help="Deterministic annealing: start softer, at gamma = 1 / BETA, and cool down to --gamma; for example "
-            "0.1.",
+            "0.5. From much smaller ones clusters may stay merged.",
             show_default="off",
             rich_help_panel=_TRAINING,
         ),

@@ -15,7 +15,15 @@ from numpy.typing import NDArray
 
 from spectrem.cli.cluster_input import feature_matrix, feature_names, read_links, read_size, row_names
 from spectrem.cli.cluster_plot import check_plot, draw_clusters
-from spectrem.cli.table_options import TableConstraints, as_page, in_options, list_names, read_weights, tell_notes
+from spectrem.cli.table_options import (
+    TableConstraints,
+    as_page,
+    in_options,
+    list_names,
+    own_names,
+    read_weights,
+    tell_notes,
+)
 from spectrem.constraints import cannot_link, check_values, must_link
 from spectrem.data import Frame, open_frame, open_output, read_frame
 from spectrem.estimators import GaussianMixture
@@ -23,7 +31,8 @@ from spectrem.exceptions import ConvergenceWarning, InvalidInputError, SpectremE
 from spectrem.learning import Anneal, FitStatus, Schedule
 
 CLUSTER = "cluster"
-OWN = ("row", "instance", "label")
+_ALIKE = 1e-2
+OWN = {"row": "the number of the row", "label": "the cluster"}
 
 
 @dataclass(frozen=True)
@@ -66,8 +75,6 @@ class ClusterJob:
             write = stack.enter_context(open_frame(self.output))
             page = None if self.report is None else stack.enter_context(open_output(self.report))
             frame = read_frame(self.data)
-            if len(frame) < 2:
-                raise InvalidInputError(f"{frame.name} has one row only; clusters need two or more")
             if len(frame) < self.settings["n_components"]:
                 raise InvalidInputError(
                     f"--clusters {self.settings['n_components']}: {frame.name} has only {len(frame)} rows; lower it"
@@ -86,11 +93,14 @@ class ClusterJob:
             check_values(file.constraints, "label", range(self.settings["n_components"]))
             columns = file.columns()
             if not self.quiet:
+                tell_notes(own_names(frame, OWN) if file.constraints else [])
                 tell_notes(file.unmet(columns))
             taken = [*file.used, *(name for name in named.values() if name is not None)]
             names = feature_names(frame, self.features, taken)
             weights = None if self.weights is None else read_weights(frame, self.weights)
             x = feature_matrix(frame, names, weights, self.standardize)
+            if len(frame) < 2:
+                raise InvalidInputError(f"{frame.name} has one row only; clusters need two or more")
             constraints = [*bounds, *self._links(frame), *file.constraints]
             y = None if self.known is None else self._known(frame)
             settings = {name: value for name, value in self.settings.items() if schedule is None or name != "gamma"}
@@ -124,8 +134,8 @@ class ClusterJob:
             raise InvalidInputError(f"--anneal cools down to a gamma above 0, but --gamma is {gamma:g}; raise it")
         if not 0 < self.anneal <= 1.0 / gamma:
             raise InvalidInputError(
-                f"--anneal {self.anneal:g}: starts at gamma = 1 / BETA, which must not be below --gamma {gamma:g}; give "
-                f"a BETA above 0 and at most {1.0 / gamma:g}, for example {0.1 / gamma:g}"
+                f"--anneal {self.anneal:g}: starts at gamma = 1 / BETA, which must not be below --gamma {gamma:g}; "
+                f"give a BETA above 0 and at most {1.0 / gamma:g}, for example {0.1 / gamma:g}"
             )
         return Anneal(self.anneal, 1.0 / gamma)
 
@@ -178,9 +188,30 @@ class ClusterJob:
             said.append(
                 f"worst violation of the constraints, in expectation: {mixture.history_[-1].violation:.2g}; {more}"
             )
+        alike = _alike(mixture)
+        if alike is not None:
+            said.append(
+                f"spectrem: warning: clusters {alike[0]} and {alike[1]} are the same; lower --clusters or "
+                + ("try --starts 10" if self.anneal is None else f"raise --anneal above {self.anneal:g}")
+            )
         if not mixture.converged_:
             said.append(
                 f"spectrem: warning: still gaining after {mixture.max_iter} iterations; raise --iterations or "
                 "--tolerance"
             )
         typer.echo("\n".join(said), err=True)
+
+
+def _alike(mixture: GaussianMixture) -> tuple[int, int] | None:
+    """Two clusters with the same mean and covariance, to a hundredth of the spread."""
+    shared = mixture.covariance_type == "tied"
+    of_each = np.zeros((mixture.n_components, 1)) if shared else mixture.covariances_
+    of_each = of_each.reshape(mixture.n_components, -1)
+    widths = np.sqrt(np.abs(mixture.covariances_).max()) if shared else np.sqrt(np.abs(of_each).max(axis=1))
+    widths = np.broadcast_to(widths, mixture.n_components)
+    for first in range(mixture.n_components - 1):
+        near = np.abs(mixture.means_[first + 1 :] - mixture.means_[first]).max(axis=1) <= _ALIKE * widths[first]
+        near &= np.abs(of_each[first + 1 :] - of_each[first]).max(axis=1) <= _ALIKE * widths[first] ** 2
+        if near.any():
+            return first, first + 1 + int(near.argmax())
+    return None

@@ -25,6 +25,8 @@ def check_plot(path: str) -> None:
     """
     if Path(path).suffix not in _SUFFIXES:
         raise InvalidInputError(f"--plot {path}: the name must end in {', '.join(_SUFFIXES)}")
+    if Path(path).is_dir():
+        raise InvalidInputError(f"--plot {path} is a folder; name a file in it")
     if not Path(path).parent.is_dir():
         raise InvalidInputError(f"--plot {path}: the folder {Path(path).parent} does not exist; make it first")
     if find_spec("matplotlib") is None:

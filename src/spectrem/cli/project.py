@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from typing import Annotated
 
@@ -74,6 +75,14 @@ def project(
             "--log",
             help="Scores are log-probabilities or logits, not probabilities; -inf is impossible. Probabilities are "
             "written all the same.",
+            rich_help_panel=_SCORES,
+        ),
+    ] = False,
+    normalize: Annotated[
+        bool,
+        typer.Option(
+            "--normalize",
+            help="Divide the scores of every row by their sum: for counts, and for probabilities that were rounded.",
             rich_help_panel=_SCORES,
         ),
     ] = False,
@@ -160,13 +169,20 @@ def project(
     ways = [name for name, value in (("--labels", labels), ("--prefix", prefix), ("--long", long)) if value is not None]
     if len(ways) > 1:
         raise InvalidInputError(f"{' and '.join(ways)} all say where the scores are; give one of them")
-    if log and not ways:
+    if log and normalize:
         raise InvalidInputError(
-            "--log needs the columns of the scores, since any number may be one; give --labels, --prefix or --long"
+            "--log and --normalize exclude each other: log-scores need not sum to anything; drop one"
+        )
+    if (log or normalize) and not ways:
+        raise InvalidInputError(
+            f"{'--log' if log else '--normalize'} needs the columns of the scores, since any number may be one; give "
+            "--labels, --prefix or --long"
         )
     if time_limit is not None and not decide:
         raise InvalidInputError(f"--time-limit {time_limit:g} concerns --decide; add it or drop this")
     check_outputs(output=output, prices=prices, report=report)
+    if prices is not None and prices != "-" and os.path.realpath(prices) == os.path.realpath(scores):
+        raise InvalidInputError(f"--prices {prices} would replace SCORES; name another file")
     from spectrem.cli.project_job import ProjectJob
 
     ProjectJob(
@@ -177,6 +193,7 @@ def project(
         prefix=prefix,
         long=long,
         log=log,
+        normalize=normalize,
         weights=weights,
         gamma=gamma,
         infeasible=infeasible.value,

@@ -13,14 +13,14 @@ import typer
 from numpy.typing import NDArray
 
 from spectrem.cli.project_scores import DECIDED, LongScores, Scores, long_scores, prefix_hint, wide_scores
-from spectrem.cli.table_options import TableConstraints, as_page, in_options, tell_notes
+from spectrem.cli.table_options import TableConstraints, as_page, in_options, own_names, tell_notes
 from spectrem.data import Frame, open_frame, open_output, read_frame
 from spectrem.data.frames import TEXT
 from spectrem.exceptions import InvalidInputError, SpectremError
 from spectrem.tables import ConstraintReport, Decision, ProjectedTable
 from spectrem.tables import project as project_table
 
-OWN = ("row", "label")
+OWN = {"row": "the number of the row", "label": "the label to be chosen"}
 _SHOWN = 5
 _BINDS = 1e-9
 
@@ -36,6 +36,7 @@ class ProjectJob:
     prefix: str | None
     long: str | None
     log: bool
+    normalize: bool
     weights: str | None
     gamma: float
     infeasible: Literal["raise", "skip"]
@@ -59,11 +60,13 @@ class ProjectJob:
             file = TableConstraints(self.constraints, frame, OWN)
             scores: Scores
             if self.long is not None:
-                scores = long_scores(frame, self.long, self.log)
+                scores = long_scores(frame, self.long, self.log, self.normalize)
             else:
-                scores = wide_scores(frame, file, self.labels, self.prefix, self.weights, self.log)
+                named = (self.labels, self.prefix, self.weights)
+                scores = wide_scores(frame, file, *named, self.log, self.normalize)
             if not self.quiet:
-                _tell_own_names(frame, [] if self.long is None else self.long.split(","))
+                meant = {name: told for name, told in OWN.items() if name not in (self.long or "").split(",")}
+                tell_notes(own_names(frame, meant))
             columns = file.columns()
             if not self.quiet:
                 tell_notes(file.unmet(columns))
@@ -100,8 +103,9 @@ class ProjectJob:
 
     def _report(self, scores: Scores, table: ProjectedTable, decision: Decision | None) -> None:
         seconds = time.perf_counter() - self.started
+        rows = "1 row" if len(scores.proba) == 1 else f"{len(scores.proba)} rows"
         said = [
-            f"projected {len(scores.proba)} row{'s' * (len(scores.proba) != 1)}, labels {scores.told}, onto {_counted(table.constraints)} in "
+            f"projected {rows}, labels {scores.told}, onto {_counted(table.constraints)} in "
             f"{seconds:.1f} s: worst violation {table.violation_before:.3g} before, {table.violation_after:.2g} after"
             + ("" if table.kl is None else f", cost {table.kl:.4g} nats")
         ]
@@ -147,13 +151,6 @@ def price_frame(reports: Sequence[ConstraintReport]) -> Frame:
         columns[title] = texts(cells)
     columns["sense"] = texts([sense for report in reports for sense in report.sense.tolist()])
     return Frame("prices", columns | {title: joined(name) for title, name in numbers.items()})
-
-
-def _tell_own_names(frame: Frame, long: list[str]) -> None:
-    meant = {"row": "the number of the row", "label": "the label to be chosen"}
-    for name in OWN:
-        if name in frame.columns and not (name == "label" and name in long):
-            tell_notes([f"{name!r} in constraints means {meant[name]}, not the column {name!r} of {frame.name}"])
 
 
 def _counted(reports: Sequence[ConstraintReport]) -> str:

@@ -17,6 +17,7 @@ from spectrem.tables import Decision, ProjectedTable
 from spectrem.tables.reading import SUM_TOLERANCE
 
 DECIDED = "decided"
+_ROUNDED = 0.02
 
 
 class Scores(Protocol):
@@ -116,7 +117,13 @@ class LongScores:
 
 
 def wide_scores(
-    frame: Frame, constraints: TableConstraints, labels: str | None, prefix: str | None, weights: str | None, log: bool
+    frame: Frame,
+    constraints: TableConstraints,
+    labels: str | None,
+    prefix: str | None,
+    weights: str | None,
+    log: bool,
+    normalize: bool,
 ) -> WideScores:
     """Scores in a column per label: those named, those with a prefix, or all numbers that nothing else names.
 
@@ -163,15 +170,17 @@ def wide_scores(
                 f"{_more(len(nought))}; give one of them a probability, or drop the row"
             )
         off = np.flatnonzero(~(np.abs(sums - 1.0) <= SUM_TOLERANCE))
-        if len(off):
+        if normalize:
+            proba = proba / sums[:, None]
+        elif len(off):
             raise InvalidInputError(
                 f"{frame.name}, {frame.place(int(off[0]))}: {list_names(names)} sum to {sums[off[0]]:.6g}, not 1"
-                f"{_more(len(off))}; {_other_ways(names, taken, labels is None and prefix is None)}"
+                f"{_more(len(off))}; {_other_ways(names, taken, labels is None and prefix is None, sums[off[0]])}"
             )
     return WideScores(frame, names, as_label_names(shown), proba)
 
 
-def long_scores(frame: Frame, columns: str, log: bool) -> LongScores:
+def long_scores(frame: Frame, columns: str, log: bool, normalize: bool) -> LongScores:
     """Scores in a line per label of a row.
 
     Raises
@@ -206,13 +215,15 @@ def long_scores(frame: Frame, columns: str, log: bool) -> LongScores:
     else:
         _check_proba(frame, values[:, None], [score])
         sums = np.add.reduceat(values[order], offsets[:-1])
-        off = np.flatnonzero(~(np.abs(sums - 1.0) <= SUM_TOLERANCE))
+        off = np.flatnonzero(~(np.abs(sums - 1.0) <= SUM_TOLERANCE) & (~(sums > 0) | (not normalize)))
+        if normalize:
+            cut = [row / total for row, total in zip(cut, np.where(sums > 0, sums, 1.0), strict=True)]
         if len(off):
             line = int(order[offsets[off[0]]])
             raise InvalidInputError(
                 f"{frame.name}, {frame.place(line)}: the scores of row {rows[line]} sum to {sums[off[0]]:.6g}, not 1"
-                f"{_more(len(off))}; divide those of every row by their sum, or add --log for log-probabilities and "
-                "logits"
+                f"{_more(len(off))}; add --normalize to divide those of every row by their sum, or --log for "
+                "log-probabilities and logits"
             )
     return LongScores(frame, score, named, cut, order, offsets)
 
@@ -249,18 +260,20 @@ def _first(bad: NDArray[np.bool_]) -> tuple[int, int]:
     return (int(found[0, 0]), int(found[0, 1])) if len(found) else (-1, -1)
 
 
-def _other_ways(names: list[str], left_out: list[str], chosen_by_rule: bool) -> str:
+def _other_ways(names: list[str], left_out: list[str], chosen_by_rule: bool, total: float) -> str:
+    if chosen_by_rule and abs(total - 1.0) < _ROUNDED:
+        return f"if they are rounded, add --normalize and name the columns, --labels {','.join(names)}"
     if not chosen_by_rule:
         return (
-            "name the columns of the other labels, too, or divide every row by its sum, or add --log for "
-            "log-probabilities or logits"
+            "name the columns of the other labels, too, or add --normalize to divide every row by its sum, or --log "
+            "for log-probabilities or logits"
         )
     common = _common_start(names) or "p_"
     without = f" and neither the constraints nor --weights name them (as they do {list_names(left_out)})"
     return (
         f"they were taken for the scores because they hold numbers{without if left_out else ''}; correct the row, or "
-        f"if others are meant, name the columns by --labels {','.join(names[-2:])} or --prefix {common}, and add --log for "
-        "log-probabilities or logits"
+        f"if others are meant, name the columns by --labels {','.join(names[-2:])} or --prefix {common}, and add --log "
+        "for log-probabilities or logits"
     )
 
 

@@ -45,12 +45,12 @@ Report: TypeAlias = Annotated[
 
 
 def check_outputs(**files: str | None) -> None:
-    """Refuse the same file for two outputs; arguments are named like their options.
+    """Refuse the same file for two outputs, and a report that is not named as a page; arguments are named like options.
 
     Raises
     ------
     InvalidInputError
-        Naming both options.
+        Naming the options.
 
     Examples
     --------
@@ -63,6 +63,9 @@ def check_outputs(**files: str | None) -> None:
         place = file if file == "-" else os.path.realpath(file)
         if seen.setdefault(place, name) != name:
             raise InvalidInputError(f"--{seen[place]} and --{name} must be two files, got {file!r} for both")
+    page = files.get("report")
+    if page is not None and not page.endswith((".html", ".htm")):
+        raise InvalidInputError(f"--report {page}: is a page; let its name end in .html")
 
 
 def read_weights(frame: Frame, name: str) -> NDArray[np.float64]:
@@ -115,6 +118,22 @@ def tell_notes(notes: Sequence[str]) -> None:
     """On standard error."""
     for note in notes:
         typer.echo(f"note: {note}", err=True)
+
+
+def own_names(frame: Frame, meant: Mapping[str, str]) -> list[str]:
+    """Notes on columns whose names mean something else in constraints, as ``meant`` says.
+
+    Examples
+    --------
+    >>> from spectrem.data import Frame
+    >>> own_names(Frame("t.csv", {"label": None, "x": None}), {"row": "the number", "label": "the cluster"})
+    ["'label' in constraints means the cluster, not the column 'label' of t.csv"]
+    """
+    return [
+        f"{name!r} in constraints means {told}, not the column {name!r} of {frame.name}"
+        for name, told in meant.items()
+        if name in frame.columns
+    ]
 
 
 def list_names(names: Sequence[object]) -> str:

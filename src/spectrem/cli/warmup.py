@@ -186,6 +186,7 @@ def _warm_tables(folder: str) -> None:
             prefix=None,
             long=long,
             log=False,
+            normalize=False,
             weights=run.get("weights"),
             gamma=run.get("gamma", 1.0),
             infeasible="raise",

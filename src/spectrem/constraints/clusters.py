@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from numbers import Real
 
 import numpy as np
 import scipy.sparse as sp
@@ -96,7 +97,7 @@ def cannot_link(pairs: ArrayLike) -> Links:
 
     That holds in expectation, and is weaker than rows that are apart: posteriors of a half for the same two clusters
     meet it. So do more rows than there are clusters, all of them apart from each other: three rows and two clusters at
-    a half each. Rows of which the model is certain are apart.
+    a half each. Rows of which the model is certain are apart. Posteriors of rows of weight 0 are not bound.
 
     Use when it is known of some rows that they belong apart.
 
@@ -140,7 +141,8 @@ def cluster_size(min: float = 0, max: float | None = None) -> Constraint:
     >>> cluster_size(min=10, max=20)
     E[...].between(10, 20).per("label").named("cluster size")
     """
-    if min < 0 or (max is not None and max < min):
+    numbers = (min,) if max is None else (min, max)
+    if not all(isinstance(end, Real) for end in numbers) or min < 0 or numbers[-1] < min:
         raise InvalidInputError(f"cluster_size needs 0 <= min <= max, got min={min!r} and max={max!r}; change either")
     if max is None:
         if min == 0:
@@ -176,7 +178,12 @@ def at_least_one_per(group: str, label: Scalar | None = None) -> Constraint:
 
 
 def _as_pairs(pairs: ArrayLike, name: str) -> NDArray[np.int64]:
-    array = np.asarray(pairs)
+    try:
+        array = np.asarray(pairs)
+    except ValueError:
+        raise InvalidInputError(
+            f"{name}: pairs must name two rows each, got {pairs!r}; write [[0, 1], [2, 3]]"
+        ) from None
     if array.size == 0:
         array = np.zeros((0, 2), np.int64)
     if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":

@@ -53,8 +53,8 @@ def label_proportions(proportions: Mapping[Scalar, Share] | Sequence[Share], of:
     Parameters
     ----------
     proportions : mapping of label -> share, or (lowest share, highest share); or sequence of shares
-        In [0, 1]; a single number is met exactly. Labels that a mapping does not name are free. A sequence has a share
-        for every label, which are then numbers from 0.
+        In [0, 1]; a single number is met exactly. Labels that a mapping, or the index of a pandas series, does not name
+        are free. A sequence has a share for every label, which are then numbers from 0.
     of : str
         Column whose values are counted: ``"occurrence"`` for shares of the tokens of a `Lattice`.
 
@@ -83,6 +83,8 @@ def label_proportions(proportions: Mapping[Scalar, Share] | Sequence[Share], of:
     >>> [share.name for share in rough]
     ['proportion of 0', 'proportion of 1', 'proportion of 2']
     """
+    if hasattr(proportions, "to_dict"):  # a series of pandas, such as value_counts(normalize=True)
+        proportions = proportions.to_dict()
     if isinstance(proportions, Mapping):
         return _shares(proportions, "label", of, "label_proportions")
     if isinstance(proportions, str) or not hasattr(proportions, "__len__"):

@@ -176,7 +176,8 @@ class Frame:
             import polars
 
             if column.dtype.is_numeric() and not text:
-                return column.cast(polars.Float64).to_numpy() if column.null_count() else column.to_numpy()
+                plain = not column.null_count() and not column.dtype.is_decimal()
+                return column.to_numpy() if plain else column.cast(polars.Float64).to_numpy()
             if column.dtype == polars.Boolean and not column.null_count() and not text:
                 return column.to_numpy()
             if column.dtype.is_nested():

@@ -73,11 +73,13 @@ class GaussianMixture(DensityMixin, BaseEstimator):
     gamma : float
         0 or greater, or -inf: 1 is EM, 0 hard EM, between them unified EM, above 1 smoother posteriors.
     schedule : Schedule, optional
-        Several gammas in turn, as `spectrem.learning.Anneal` or `Quench`.
+        Several gammas in turn, as `spectrem.learning.Anneal` or `Quench`. Annealing from high temperatures needs
+        ``fixed=["covariances"]``: covariances that are learned there are alike, and components merge for good.
     constraints : sequence of constraints
-        In the language of `spectrem.E` over the columns label (the component), row (number of the row in X) and those
-        given to `fit`. Constraints ``.per("row", ...)`` hold inside each row; rows of weight w count w times in all
-        others but links.
+        `cluster_size`, `label_proportions`, `must_link`, `cannot_link` and `at_least_one_per` of
+        `spectrem.constraints`, or in the language of `spectrem.E` over the columns label (the component), row (number
+        of the row in X) and those given as ``columns`` to `fit`. Constraints ``.per("row", ...)`` hold inside each
+        row; rows of weight w count w times in all others but links.
     infeasible : {"raise", "skip"}
         What to do about rows that cannot meet a constraint of their own.
     assign : {"probable", "feasible"}
@@ -116,6 +118,14 @@ class GaussianMixture(DensityMixin, BaseEstimator):
     >>> mixture = GaussianMixture(n_components=2, random_state=0, n_threads=1).fit(X)
     >>> mixture.means_[mixture.predict([[0, 0], [12, 3]])].round(6).tolist()
     [[1.0, 2.0], [10.0, 2.0]]
+
+    Clusters of at least three rows, exactly, and two rows that belong together:
+
+    >>> from spectrem.constraints import cluster_size, must_link
+    >>> known = [cluster_size(min=3), must_link([[0, 3]])]
+    >>> mixture = GaussianMixture(2, constraints=known, assign="feasible", random_state=0, n_threads=1).fit(X)
+    >>> np.bincount(mixture.labels_).tolist(), bool(mixture.labels_[0] == mixture.labels_[3])
+    ([3, 3], True)
 
     Two groups, and a component for noise that is spread out widely around a known point:
 
@@ -225,7 +235,9 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         weights = as_sample_weight(sample_weight, len(x), "row of X")
         rows = len(x) if weights is None else int((weights > 0).sum())
         if rows == 0:
-            raise InvalidInputError("sample_weight must be positive for some row, got zeros only; leave it out for ones")
+            raise InvalidInputError(
+                "sample_weight must be positive for some row, got zeros only; leave it out for ones"
+            )
         if rows < self.n_components:
             raise InvalidInputError(
                 f"X must have at least n_components = {self.n_components} rows of positive weight, got "
@@ -236,9 +248,10 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         rng = check_random_state(self.random_state)
         estep, chunks = make_estep(self, model, shards)
         starts: list[MixtureParameters] = []
+        n_starts = self.n_init if self.max_iter else 1
         if self.warm_start and "weights_" in vars(self):
-            starts.append(self._last(model, x.shape[1]))
-        for _ in range(0 if starts else self.n_init):
+            starts, n_starts = [self._last(model, x.shape[1])], 0
+        for _ in range(n_starts):
             starts.append(start_parameters(self, model, shards, x, weights, labels, rng, chunks))
         trained = train(self, model, shards, starts, executor, estep)
         self._take(trained.params)

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem.constraints.user_columns import read_user_columns
 from spectrem.estimators.settings_checks import check_amount, check_constraints, check_number, check_schedule
 from spectrem.exceptions import InvalidInputError
+from spectrem.inference import check_infeasible
 from spectrem.learning.schedule import check_gamma
 
 COVARIANCES = ("full", "tied", "diag", "spherical")
@@ -26,7 +27,7 @@ def check_settings(mixture: Any) -> None:
         _check_count("n_threads", mixture.n_threads, 1)
     _check_choice("covariance_type", mixture.covariance_type, COVARIANCES)
     _check_choice("init_params", mixture.init_params, STARTS)
-    _check_choice("infeasible", mixture.infeasible, ("raise", "skip"))
+    check_infeasible(mixture.infeasible)
     _check_choice("assign", mixture.assign, ("probable", "feasible"))
     for name in ("tol", "reg_covar"):
         value = getattr(mixture, name)

@@ -61,33 +61,22 @@ def start_parameters(
     UserWarning
         If given parameters lie outside the bounds.
     """
-    found = _start(mixture, model, shards, x, weights, labels, rng, chunks)
+    given_weights, given_means, precisions = check_start(mixture, x.shape[1])
+    if given_weights is not None and given_means is not None and precisions is not None:
+        found = from_precisions(model.covariance_type, given_weights, given_means, precisions)
+    else:
+        found = from_posteriors(model, shards, start_posteriors(mixture, x, weights, labels, rng, chunks))
+        proportions = found.weights if given_weights is None else given_weights
+        means = found.means if given_means is None else given_means
+        if precisions is not None:
+            found = from_precisions(model.covariance_type, proportions, means, precisions)
+        else:
+            found = from_covariances(model.covariance_type, proportions, means, found.covariances)
     if model.bounds is None:
         return found
     start = model.bounds.project(found)
     warn_outside(mixture, found, start)
     return start
-
-
-def _start(
-    mixture: Any,
-    model: MixtureModel,
-    shards: Sequence[MixtureShard],
-    x: NDArray[np.float64],
-    weights: NDArray[np.float64] | None,
-    labels: NDArray[np.int64] | None,
-    rng: np.random.RandomState,
-    chunks: Chunks | None = None,
-) -> MixtureParameters:
-    given_weights, given_means, precisions = check_start(mixture, x.shape[1])
-    if given_weights is not None and given_means is not None and precisions is not None:
-        return from_precisions(model.covariance_type, given_weights, given_means, precisions)
-    found = from_posteriors(model, shards, start_posteriors(mixture, x, weights, labels, rng, chunks))
-    proportions = found.weights if given_weights is None else given_weights
-    means = found.means if given_means is None else given_means
-    if precisions is not None:
-        return from_precisions(model.covariance_type, proportions, means, precisions)
-    return from_covariances(model.covariance_type, proportions, means, found.covariances)
 
 
 def start_posteriors(
@@ -133,8 +122,10 @@ def _by_kmeans(
 ) -> NDArray[np.int64]:
     """Clusters of k-means; those of components with labelled rows start from the means of these."""
     start: str | NDArray[np.float64] = "k-means++"
-    if labels is not None and (labels >= 0).any():
-        start = _seeded_centres(x, k, labels, rng)
+    if labels is not None:
+        counted = labels if weights is None else np.where(weights > 0, labels, -1)
+        if (counted >= 0).any():
+            start = _seeded_centres(x, k, weights, counted, rng)
     return KMeans(k, init=start, n_init=1, random_state=rng).fit(x, sample_weight=weights).labels_
 
 
@@ -151,17 +142,23 @@ def _by_kmeans_of_chunks(
 
 
 def _seeded_centres(
-    x: NDArray[np.float64], k: int, labels: NDArray[np.int64], rng: np.random.RandomState
+    x: NDArray[np.float64],
+    k: int,
+    weights: NDArray[np.float64] | None,
+    labels: NDArray[np.int64],
+    rng: np.random.RandomState,
 ) -> NDArray[np.float64]:
     """Means of labelled rows; for components without any, rows drawn by squared distance from all before."""
+    weight = np.ones(len(x)) if weights is None else weights
     seen = np.unique(labels[labels >= 0])
     centres = np.zeros((k, x.shape[1]))
     for component in seen:
-        centres[component] = x[labels == component].mean(axis=0)
+        own = labels == component
+        centres[component] = np.average(x[own], axis=0, weights=weight[own])
     nearest = np.min([((x - centres[component]) ** 2).sum(axis=1) for component in seen], axis=0)
     for component in np.setdiff1d(np.arange(k), seen):
-        total = nearest.sum()
-        row = rng.choice(len(x), p=nearest / total if total > 0 else None)
+        share = nearest * weight
+        row = rng.choice(len(x), p=share / share.sum() if share.sum() > 0 else weight / weight.sum())
         centres[component] = x[row]
         nearest = np.minimum(nearest, ((x - x[row]) ** 2).sum(axis=1))
     return centres

@@ -32,7 +32,8 @@ class SelfTrainer(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     By turns, the classifier's predictions for unlabelled rows are projected onto the constraints, and the classifier is
     fitted again to the labels and these soft labels: discriminative unified EM ([Samdani2012] algorithm 1 D), at
     gamma = 1 posterior regularisation ([Ganchev2010] eqs 29-30), at 0 and -inf constraint-driven learning
-    ([Chang2007]). The classifier starts from the labelled rows alone.
+    ([Chang2007]). The classifier starts from the labelled rows alone. In y, -1 marks unlabelled
+    rows (in texts also None).
 
     Use when labels are few and something is known about the others together: proportions, counts, at most one per
     document.

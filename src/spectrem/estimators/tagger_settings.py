@@ -9,6 +9,7 @@ from typing import Any
 from spectrem.estimators.settings_checks import check_amount, check_constraints, check_number, check_schedule
 from spectrem.estimators.tagger_tables import TABLES, table_priors
 from spectrem.exceptions import InvalidInputError
+from spectrem.inference import check_infeasible
 from spectrem.learning.schedule import check_gamma
 from spectrem.models.tagging import HMMParameters
 
@@ -42,8 +43,7 @@ def check_settings(tagger: Any) -> None:
     _check_start(tagger.init)
     if tagger.decode not in DECODES:
         raise InvalidInputError(f"decode must be one of {', '.join(DECODES)}, got {tagger.decode!r}")
-    if tagger.infeasible not in ("raise", "skip"):
-        raise InvalidInputError(f"infeasible must be raise or skip, got {tagger.infeasible!r}")
+    check_infeasible(tagger.infeasible)
     if not isinstance(tagger.unknown, str) or not tagger.unknown:
         raise InvalidInputError(
             f"unknown must be the spelling of the unknown word, got {tagger.unknown!r}; try '<unk>'"

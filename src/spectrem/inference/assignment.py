@@ -15,9 +15,12 @@ from spectrem.exceptions import ConvergenceWarning
 from spectrem.inference.assignment_counts import assign_counts, find_counts, no_assignment, tidy_rows
 from spectrem.inference.assignment_program import solve_program
 from spectrem.inference.corpus import pick_rows
+from spectrem.inference.feasibility import explain_conflict
 from spectrem.inference.result import Status
 from spectrem.inference.slack import compile_slack
 from spectrem.kernels.categorical import max_pass
+from spectrem.structures.categorical import Categorical
+from spectrem.structures.parts import Parts
 
 
 class Choices(Protocol):
@@ -154,9 +157,10 @@ def _assign(
         sizes = np.diff(offsets)[hard]
         solved = solve_program(scores[cells], sizes, some, time_limit)
         if solved is None:
-            raise no_assignment(
-                block.name for block in some.blocks if block.slack is None or block.slack.kind == "bound"
-            )
+            possible = Parts(np.where(np.isneginf(scores[cells]), -np.inf, 0.0))
+            told = explain_conflict(Categorical(sizes), possible, some, whole=True)
+            firm = (block.name for block in some.blocks if block.slack is None or block.slack.kind == "bound")
+            raise no_assignment(firm) if told is None else told
         labels[hard] = cells[solved.cells] - offsets[hard]
         gap, status = solved.gap, solved.status
         if status != Status.CERTIFIED:

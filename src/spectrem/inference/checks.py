@@ -34,6 +34,8 @@ def check_problem(
 ) -> tuple[Rows | None, NDArray[np.float64], NDArray[np.float64] | None]:
     """Coerce and refuse what cannot be meant; returns rows, the starting multipliers and the weights."""
     constrained = rows is not None and len(rows.bounds) > 0
+    if isinstance(gamma, bool) or not isinstance(gamma, int | float | np.integer | np.floating):
+        raise InvalidInputError(f"gamma must be a number, got {gamma!r}; try 1.0")
     if np.isnan(gamma) or gamma == np.inf or (gamma < 0 and gamma != -np.inf and constrained):
         reason = (
             "between -inf and 0 the constrained problem is not convex; use gamma = 0 for its linear relaxation or "

@@ -120,8 +120,9 @@ class Transports:
         price, bound = prices[place], rows.bounds[own] / counts.factor[own]
         above = counts.equality[own] | (counts.factor[own] < 0)
         below = counts.equality[own] | (counts.factor[own] > 0)
-        meets = (price > 0) & below & (np.abs(bound - counts.high[place]) <= _room(bound))
-        meets |= (price < 0) & above & (np.abs(bound - counts.low[place]) <= _room(bound))
+        room = _room(bound) if self.gamma == 0 else 0.999  # at -inf, bounds were rounded inwards
+        meets = (price > 0) & below & (np.abs(bound - counts.high[place]) <= room)
+        meets |= (price < 0) & above & (np.abs(bound - counts.low[place]) <= room)
         own, price = own[meets], price[meets]
         first = np.unique(place[0][meets] * prices.shape[1] + place[1][meets], return_index=True)[1]
         own, price = own[first], price[first]

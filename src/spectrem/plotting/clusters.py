@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MARKERS = ("o", "s", "^", "D", "v", "P")
+_SQUARE = 4.0  # up to this ratio of their ranges, two features are drawn in one scale
 _LEGEND = 14  # clusters that a legend names at most
 
 
@@ -89,7 +90,10 @@ def plot_clusters(
     if mixture is not None:
         _draw_ellipses(axes, mixture)
     axes.set(title=title)
-    axes.set_aspect("equal", "box")
+    width, height = np.ptp(axes.get_xlim()), np.ptp(axes.get_ylim())
+    if 1 / _SQUARE < width / height < _SQUARE:
+        axes.set_aspect("equal", "datalim" if figure.axes == [axes] else "box")
+    # else one of the features would be a line
     axes.grid(alpha=0.3)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)

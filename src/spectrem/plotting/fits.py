@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 _LONGEST = 48  # letters of a name at an axis
 
 
-def plot_objective(history: FitReport | Sequence[Record], *, axes: Axes | None = None) -> Figure:
+def plot_objective(history: Any, *, axes: Axes | None = None) -> Figure:
     """Objective per iteration; the line breaks where gamma changes.
 
     Parameters
     ----------
-    history : FitReport or sequence of Record
+    history : FitReport, sequence of Record or fitted estimator
         As ``report_`` or ``history_`` of an estimator.
     axes : matplotlib Axes, optional
         Where to draw; by default in a new figure.
@@ -47,7 +47,8 @@ def plot_objective(history: FitReport | Sequence[Record], *, axes: Axes | None =
     >>> [len(line.get_xdata()) for line in figure.axes[0].lines[:2]]
     [2, 1]
     """
-    records = history.history if isinstance(history, FitReport) else tuple(history)
+    history = getattr(history, "report_", getattr(history, "history_", history))
+    records: tuple[Record, ...] = history.history if isinstance(history, FitReport) else tuple(history)
     if not records:
         raise InvalidInputError("history must hold iterations, got none; fit with max_iter of at least 1")
     figure, axes = axes_of(axes, 5.2, 3.6)
@@ -67,7 +68,7 @@ def plot_violations(report: Any, *, axes: Axes | None = None) -> Figure:
 
     Parameters
     ----------
-    report : FitReport or ProjectedTable
+    report : FitReport, ProjectedTable or fitted estimator
     axes : matplotlib Axes, optional
         Where to draw; by default in a new figure.
 
@@ -114,7 +115,7 @@ def plot_prices(report: Any, *, limit: int = 20, axes: Axes | None = None) -> Fi
 
     Parameters
     ----------
-    report : FitReport or ProjectedTable
+    report : FitReport, ProjectedTable or fitted estimator
     limit : int
         Rows at most, at least 1.
     axes : matplotlib Axes, optional
@@ -151,7 +152,7 @@ def plot_prices(report: Any, *, limit: int = 20, axes: Axes | None = None) -> Fi
     bars = axes.barh(np.arange(len(chosen), dtype=np.float64), prices[chosen], 0.7, color=colours)
     axes.bar_label(bars, [f"{price:.3g}" for price in prices[chosen]], padding=3, fontsize=8)
     names = [(constraints[int(owner[i])], int(row[i])) for i in chosen]
-    _name_bars(axes, [": ".join(filter(None, (own.name, row_name(own, place)))) for own, place in names])
+    _name_bars(axes, [_full_name(own, place) for own, place in names])
     axes.axvline(0.0, color="0.5", linewidth=0.8)
     axes.margins(x=0.12)
     more = f" ({len(chosen)} of {len(prices)})" if len(prices) > len(chosen) else ""
@@ -160,9 +161,17 @@ def plot_prices(report: Any, *, limit: int = 20, axes: Axes | None = None) -> Fi
 
 
 def _constraints(report: Any) -> tuple[ConstraintReport, ...]:
+    report = getattr(report, "report_", report)
     if not report.constraints:
         raise InvalidInputError("report must tell of constraints, got none; fit with constraints, or plot_objective")
     return report.constraints
+
+
+def _full_name(report: ConstraintReport, row: int) -> str:
+    """A row by its constraint, group and bound."""
+    sense = {"<=": "≤", ">=": "≥", "==": "="}[str(report.sense[row])]
+    named = ": ".join(filter(None, (report.name, row_name(report, row))))
+    return f"{named} {sense} {report.bound[row]:.4g}"
 
 
 def _name_bars(axes: Axes, names: Sequence[str]) -> None:

@@ -77,6 +77,8 @@ def read_table(proba: Any, labels: Any, scores: str) -> Cells:
     if labels is None and hasattr(proba, "columns") and hasattr(proba, "to_numpy"):
         labels = [str(name) if not isinstance(name, (int, float)) else name for name in proba.columns]
     values, sizes, ragged = _values(proba, labels)
+    if not len(sizes):
+        raise InvalidInputError(f"proba must have a row or more, got shape {np.shape(proba)}; skip tables without rows")
     table = Table(Categorical(sizes), ragged)
     if (sizes == 0).any():
         raise InvalidInputError(
@@ -93,7 +95,7 @@ def read_table(proba: Any, labels: Any, scores: str) -> Cells:
             raise InvalidInputError(
                 f"log-scores must be finite or -inf; got inf {_where(table, values == np.inf)}; clip them"
             )
-        top = np.maximum.reduceat(values, starts) if len(values) else values
+        top = np.maximum.reduceat(values, starts)
         if np.isneginf(top).any():
             raise InvalidInputError(
                 f"log-scores must leave a label possible in every row; row {int(np.argmin(top))} is -inf throughout; "
@@ -106,7 +108,7 @@ def read_table(proba: Any, labels: Any, scores: str) -> Cells:
             f"proba must not be negative; got {values.min():g} {_where(table, values < 0)}; "
             'pass scores="log" if these are log-probabilities or logits'
         )
-    totals = np.add.reduceat(values, starts) if len(values) else values
+    totals = np.add.reduceat(values, starts)
     off = ~(np.abs(totals - 1.0) <= SUM_TOLERANCE)
     if off.any():
         row = int(np.flatnonzero(off)[0])

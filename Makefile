@@ -37,6 +37,9 @@ types: $(VENV)/installed
 bench: $(VENV)/warm
 	$(BIN)/python benchmarks/hmm.py
 	$(BIN)/python benchmarks/trigram.py
+	$(BIN)/python benchmarks/projection.py --write
+	$(BIN)/python benchmarks/mixture.py
+	$(BIN)/python benchmarks/clusters.py --write
 	$(BIN)/python benchmarks/align.py $(ARGS)
 
 picture: $(VENV)/warm

@@ -11,12 +11,11 @@ import platform
 import statistics
 import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import load_module, write_readme
+from common import load_module, timed, write_readme
 from sklearn.metrics import adjusted_rand_score
 from threadpoolctl import threadpool_limits
 
@@ -37,17 +36,6 @@ KNOWN_LINKS = [
 ]
 # Of balanced k-means: the share of the rows that starts are tried on, how many, and the seeds of the table.
 SHARE, STARTS, SEEDS = 50, 10, range(5)
-
-
-def timed(run: Callable[[], Any], repeats: int) -> tuple[float, float, Any]:
-    """Median wall-clock and processor seconds, and the last result."""
-    walls, processors = [], []
-    for _ in range(repeats):
-        wall, processor = time.perf_counter(), time.process_time()
-        result = run()
-        walls.append(time.perf_counter() - wall)
-        processors.append(time.process_time() - processor)
-    return statistics.median(walls), statistics.median(processors), result
 
 
 def inertia(x: np.ndarray, labels: np.ndarray) -> float:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import statistics
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,17 @@ def load_module(folder: Path, name: str) -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def timed(run: Callable[[], Any], repeats: int) -> tuple[float, float, Any]:
+    """Median wall-clock and processor seconds, and the last result."""
+    walls, processors = [], []
+    for _ in range(repeats):
+        wall, processor = time.perf_counter(), time.process_time()
+        result = run()
+        walls.append(time.perf_counter() - wall)
+        processors.append(time.process_time() - processor)
+    return statistics.median(walls), statistics.median(processors), result
 
 
 def write_readme(name: str, content: str) -> None:

@@ -194,22 +194,7 @@ class _Task:
         own = self.solve_some(prices, rows, first, idle)
         at = np.zeros(self.structure.n_instances, np.bool_)
         at[rows.row_instance[idle]] = True
-        part = at[self.structure.instance]
-        return replace(
-            busy,
-            marginals=Parts(np.where(part, own.marginals.unary, busy.marginals.unary), busy.marginals.factors),
-            multipliers=busy.multipliers + own.multipliers,
-            values=np.where(at, own.values, busy.values),
-            objectives=np.where(at, own.objectives, busy.objectives),
-            violation=max(busy.violation, own.violation),
-            status=max(busy.status, own.status),
-            n_evaluations=busy.n_evaluations + own.n_evaluations,
-            n_iter=busy.n_iter + own.n_iter,
-            residual=max(busy.residual, own.residual),
-            instance_status=np.where(at, own.instance_status, busy.instance_status),
-            instance_violation=np.where(at, own.instance_violation, busy.instance_violation),
-            skipped=np.zeros(0, np.int64),
-        )
+        return self._merge(busy, own, at)
 
     def _solve_transports(
         self, scores: Parts, rows: Rows, first: NDArray[np.float64], transports: Transports
@@ -223,21 +208,28 @@ class _Task:
         weight = np.ones(len(at)) if self.weights is None else self.weights
         free = float(weight @ np.where(at, rest.values, found.values))
         return replace(
-            rest,
-            marginals=Parts(np.where(at[self.structure.instance], found.marginals.unary, rest.marginals.unary)),
-            multipliers=found.multipliers + rest.multipliers,
-            values=np.where(at, found.values, rest.values),
-            objectives=np.where(at, found.objectives, rest.objectives),
+            self._merge(rest, found, at),
             dual_value=found.dual_value + rest.dual_value - free,
             primal_value=found.primal_value + rest.primal_value - free,
-            violation=max(found.violation, rest.violation),
             kl=None if found.kl is None or rest.kl is None else found.kl + rest.kl,
-            status=max(found.status, rest.status),
-            n_evaluations=found.n_evaluations + rest.n_evaluations,
-            n_iter=found.n_iter + rest.n_iter,
-            residual=max(found.residual, rest.residual),
-            instance_status=np.where(at, found.instance_status, rest.instance_status),
-            instance_violation=np.where(at, found.instance_violation, rest.instance_violation),
+        )
+
+    def _merge(self, rest: Projection, own: Projection, at: NDArray[np.bool_]) -> Projection:
+        """``own`` at some instances and their rows, ``rest`` elsewhere and in sums over the batch."""
+        part = at[self.structure.instance]
+        return replace(
+            rest,
+            marginals=Parts(np.where(part, own.marginals.unary, rest.marginals.unary), rest.marginals.factors),
+            multipliers=rest.multipliers + own.multipliers,
+            values=np.where(at, own.values, rest.values),
+            objectives=np.where(at, own.objectives, rest.objectives),
+            violation=max(rest.violation, own.violation),
+            status=max(rest.status, own.status),
+            n_evaluations=rest.n_evaluations + own.n_evaluations,
+            n_iter=rest.n_iter + own.n_iter,
+            residual=max(rest.residual, own.residual),
+            instance_status=np.where(at, own.instance_status, rest.instance_status),
+            instance_violation=np.where(at, own.instance_violation, rest.instance_violation),
             skipped=np.zeros(0, np.int64),
         )
 

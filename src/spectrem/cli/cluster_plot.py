@@ -56,23 +56,14 @@ def draw_clusters(mixture: Any, x: NDArray[np.float64], names: list[str], path: 
 
 def project_plane(mixture: Any, x: NDArray[np.float64]) -> tuple[NDArray[np.float64], Any]:
     """Rows and Gaussians in the plane of the first two principal axes; these point to where most features grow."""
+    from spectrem.plotting.clusters import covariance_matrices
+
     centre = x.mean(axis=0)
     axes = np.linalg.svd(x - centre, full_matrices=False)[2][:2].T
     axes = axes * np.where(axes.sum(axis=0) < 0, -1.0, 1.0)
     flat = SimpleNamespace(
         covariance_type="full",
         means_=(mixture.means_ - centre) @ axes,
-        covariances_=axes.T @ _matrices(mixture) @ axes,
+        covariances_=axes.T @ covariance_matrices(mixture) @ axes,
     )
     return (x - centre) @ axes, flat
-
-
-def _matrices(mixture: Any) -> NDArray[np.float64]:
-    """Covariances as matrices, shape (n_components, n_features, n_features)."""
-    k, d = mixture.means_.shape
-    if mixture.covariance_type == "full":
-        return mixture.covariances_
-    if mixture.covariance_type == "tied":
-        return np.broadcast_to(mixture.covariances_, (k, d, d))
-    variances = mixture.covariances_ if mixture.covariance_type == "diag" else mixture.covariances_[:, None]
-    return np.eye(d) * variances[:, :, None]

@@ -17,6 +17,7 @@ from spectrem.cli.table_options import TableConstraints, as_page, in_options, ow
 from spectrem.data import Frame, open_frame, open_output, read_frame
 from spectrem.data.frames import TEXT
 from spectrem.exceptions import InvalidInputError, SpectremError
+from spectrem.reports import row_name
 from spectrem.tables import ConstraintReport, Decision, ProjectedTable
 from spectrem.tables import project as project_table
 
@@ -170,7 +171,7 @@ def _dearest(reports: Sequence[ConstraintReport]) -> list[str]:
     rows.sort(key=lambda row: -row[0])
     out = []
     for _, report, k in rows[:_SHOWN]:
-        group = ", ".join(f"{name} {values[k]}" for name, values in report.keys.items())
+        group = row_name(report, k) if report.keys else ""
         out.append(
             f"{report.name}{f', {group}' if group else ''}: {report.before[k]:.4g} -> {report.after[k]:.4g} "
             f"{report.sense[k]} {report.bound[k]:.4g}, price {report.price[k]:.3g}"

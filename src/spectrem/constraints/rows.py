@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -86,6 +86,13 @@ class Rows:
     bounds: NDArray[np.float64]
     row_instance: NDArray[np.int64]
     blocks: tuple[Block, ...]
+
+    def where(self, test: Callable[[Block], bool]) -> NDArray[np.bool_]:
+        """Rows of the constraints that pass a test, shape (n_rows,), bool."""
+        found = np.zeros(len(self.bounds), np.bool_)
+        for block in self.blocks:
+            found[block.start : block.stop] = test(block)
+        return found
 
     @cached_property
     def transpose(self) -> sp.csr_array:

@@ -72,6 +72,11 @@ def make_chunks(links: Sequence[Links], weights: NDArray[np.float64]) -> Chunks:
     return Chunks(chunk, totals, sp.csr_array((share[keep], place), shape=(n_chunks, n)))
 
 
+def without_must_links(constraints: Sequence[AnyConstraint]) -> list[AnyConstraint]:
+    """What is left to be met once chunks are one row."""
+    return [c for c in constraints if not (isinstance(c, Links) and c.together)]
+
+
 def compile_chunks(
     constraints: Sequence[AnyConstraint],
     chunks: Chunks,
@@ -81,16 +86,14 @@ def compile_chunks(
 ) -> tuple[Categorical, Rows]:
     """Chunks as a structure, and what the constraints other than must-links demand of them."""
     n, n_chunks = len(chunks.chunk), len(chunks.weights)
-    own = [c for c in constraints if not (isinstance(c, Links) and c.together)]
+    own = without_must_links(constraints)
     rows = compile_constraints(own, Table(Categorical(np.full(n, k))), columns, weights)
     if n_chunks == n and (chunks.weights == 1).all() and (chunks.chunk == np.arange(n)).all():
         return Categorical(np.full(n, k)), rows
     data, instance = rows.matrix.data.copy(), rows.matrix.indices // k
     entry_row = np.repeat(np.arange(len(rows.bounds)), np.diff(rows.matrix.indptr))
     # What `project` multiplies by the weight of the chunk must come out as the sum over its rows of data.
-    summed = np.zeros(len(rows.bounds), np.bool_)
-    for block in rows.blocks:
-        summed[block.start : block.stop] = block.scope == "corpus" and block.weighted
+    summed = rows.where(lambda block: block.scope == "corpus" and block.weighted)
     means = chunks.mean.tocoo()
     share = np.bincount(means.coords[1], means.data, n)
     data *= np.where(summed[entry_row], share[instance], 1.0)

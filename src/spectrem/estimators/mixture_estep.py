@@ -71,20 +71,32 @@ class ConstrainedEStep:
         self, params: MixtureParameters, gamma: float, shards: Sequence[MixtureShard], executor: Executor
     ) -> EStepTask[MixtureShard, MixtureStats]:
         """Project the posteriors of all shards; the task of a shard gathers its part."""
-        posteriors, projection, objective = self.project(params, gamma, shards, executor, ROUGH)
-        run = partial(self._run, params, gamma, posteriors, projection)
+        scores = self._scores(params, shards, executor)
+        posteriors, projection, objective = self._project(scores, gamma, shards, ROUGH)
+        run = partial(self._run, params, gamma, scores, posteriors, projection)
         return EStepTask(run, objective, projection.violation)
 
     def project(
         self, params: MixtureParameters, gamma: float, shards: Sequence[MixtureShard], executor: Executor, tol: float
     ) -> tuple[NDArray[np.float64], Projection, float]:
         """Posteriors, shape (n_rows, n_components), the projection they come from and its dual value, nats."""
-        scores = np.concatenate(list(executor.map(lambda shard: self.model.scores(params, shard)[1].unary, shards)))
-        k = len(params.weights)
+        return self._project(self._scores(params, shards, executor), gamma, shards, tol)
+
+    def _scores(
+        self, params: MixtureParameters, shards: Sequence[MixtureShard], executor: Executor
+    ) -> NDArray[np.float64]:
+        """Log joint densities of all rows, shape (n_rows, n_components), nats."""
+        scores = executor.map(lambda shard: self.model.scores(params, shard)[1].unary, shards)
+        return np.concatenate(list(scores)).reshape(-1, len(params.weights))
+
+    def _project(
+        self, scores: NDArray[np.float64], gamma: float, shards: Sequence[MixtureShard], tol: float
+    ) -> tuple[NDArray[np.float64], Projection, float]:
+        k = scores.shape[1]
         self.pose(shards, k)
         assert self._posed is not None
         chunks, structure, rows = self._posed
-        means = chunks.mean @ scores.reshape(-1, k)
+        means = chunks.mean @ scores
         if np.isneginf(means).all(axis=1).any():
             chunk = int(np.argmax(np.isneginf(means).all(axis=1)))
             tied = np.flatnonzero(chunks.chunk == chunk).tolist()
@@ -113,29 +125,34 @@ class ConstrainedEStep:
         return self._posed.structure, self._posed.rows
 
     def _pose(self, shards: Sequence[MixtureShard], k: int) -> _Posed:
-        columns = [self.model.columns(shard) for shard in shards]
-        whole = {name: np.concatenate([own[name] for own in columns]) for name in columns[0]}
         weights = np.concatenate([shard.weights for shard in shards])
         links = [constraint for constraint in self.constraints if isinstance(constraint, Links)]
         chunks = make_chunks(links, weights)
-        return _Posed(chunks, *compile_chunks(self.constraints, chunks, k, whole, weights))
+        return _Posed(chunks, *compile_chunks(self.constraints, chunks, k, join_columns(self.model, shards), weights))
 
     def _run(
         self,
         params: MixtureParameters,
         gamma: float,
+        scores: NDArray[np.float64],
         posteriors: NDArray[np.float64],
         projection: Projection,
         index: int,
         shard: MixtureShard,
         start: Start = None,
     ) -> EStepResult[MixtureStats]:
-        structure, scores = self.model.scores(params, shard)
-        free = float(shard.weights @ structure.smoothed_max(scores, max(gamma, 0.0))[0])
+        own = Categorical(np.full(len(shard.rows), scores.shape[1]))
+        free = float(shard.weights @ own.smoothed_max(Parts(scores[shard.rows].ravel()), max(gamma, 0.0))[0])
         stats = self.model.gather(params, shard, Parts(posteriors[shard.rows].ravel()))
         posed = self._posed if index == 0 else None
         skipped = {} if posed is None else count_skipped(posed.rows, projection.skipped)
         return EStepResult(stats, 0.0, free, 0.0, None, skipped)
+
+
+def join_columns(model: MixtureModel, shards: Sequence[MixtureShard]) -> dict[str, NDArray]:
+    """Columns for constraints, over the rows of all shards."""
+    columns = [model.columns(shard) for shard in shards]
+    return {name: np.concatenate([own[name] for own in columns]) for name in columns[0]}
 
 
 class _Posed(NamedTuple):

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from spectrem.constraints import compile_constraints
 from spectrem.constraints.clusters import Links
-from spectrem.estimators.mixture_estep import ConstrainedEStep
+from spectrem.estimators.mixture_chunks import without_must_links
+from spectrem.estimators.mixture_estep import ConstrainedEStep, join_columns
 from spectrem.estimators.mixture_training import Trained
 from spectrem.execution import Executor
 from spectrem.inference.oracle import weigh_rows
@@ -69,14 +70,12 @@ def _report_rows(
 ) -> tuple[ConstraintReport, ...]:
     """All rows of the constraints but must-links, over rows of data as the user knows them."""
     n, k = posteriors.shape
-    own = [c for c in estep.constraints if not (isinstance(c, Links) and c.together)]
     weights = np.concatenate([shard.weights for shard in shards])
     chunks, (structure, rows) = estep.chunks, estep.problem
     if structure.n_instances < n or (weights != 1.0).any():  # they are not the rows of data
-        columns = [model.columns(shard) for shard in shards]
-        whole = {name: np.concatenate([given[name] for given in columns]) for name in columns[0]}
         structure = Categorical(np.full(n, k))
-        rows = compile_constraints(own, Table(structure), whole, weights)
+        left = without_must_links(estep.constraints)
+        rows = compile_constraints(left, Table(structure), join_columns(model, shards), weights)
     weighed = weigh_rows(structure, rows, weights)
     found = estep.multipliers
     copies = np.where(rows.row_instance >= 0, chunks.weights[chunks.chunk[rows.row_instance]], 1.0)

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem.constraints.user_columns import read_user_columns
-from spectrem.estimators.settings_checks import check_amount, check_constraints, check_number, check_schedule
+from spectrem.estimators.settings_checks import check_amount, check_constraints, check_gammas, check_number
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference import check_infeasible
-from spectrem.learning.schedule import check_gamma
 
 COVARIANCES = ("full", "tied", "diag", "spherical")
 STARTS = ("kmeans", "k-means++", "random", "random_from_data")
@@ -33,9 +32,7 @@ def check_settings(mixture: Any) -> None:
         value = getattr(mixture, name)
         check_number(name, value)
         check_amount(name, float(value))
-    check_number("gamma", mixture.gamma)
-    check_gamma(mixture.gamma)
-    check_schedule(mixture.schedule, mixture.gamma)
+    check_gammas(mixture.gamma, mixture.schedule)
     check_constraints(mixture.constraints)
 
 

@@ -8,19 +8,16 @@ from typing import Any
 
 from sklearn.utils.validation import has_fit_parameter
 
-from spectrem.estimators.settings_checks import check_amount, check_constraints, check_number, check_schedule
+from spectrem.estimators.settings_checks import check_amount, check_constraints, check_gammas
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference import check_infeasible
-from spectrem.learning.schedule import check_gamma
 
 
 def check_settings(trainer: Any) -> None:
     """Raise `InvalidInputError` for the first parameter of a SelfTrainer that breaks its rule."""
     _check_estimator(trainer.estimator, trainer.soft_targets)
     check_constraints(trainer.constraints)
-    check_number("gamma", trainer.gamma)
-    check_gamma(trainer.gamma)
-    check_schedule(trainer.schedule, trainer.gamma)
+    check_gammas(trainer.gamma, trainer.schedule)
     for name in ("weight", "tol"):
         check_amount(name, getattr(trainer, name))
     if isinstance(trainer.max_iter, bool) or not isinstance(trainer.max_iter, Integral) or trainer.max_iter < 1:

@@ -28,8 +28,10 @@ def check_amount(name: str, value: Any) -> None:
         raise InvalidInputError(f"{name} must be finite and at least 0, got {value}")
 
 
-def check_schedule(schedule: Any, gamma: float) -> None:
-    """None, or something that yields gammas, and then no other ``gamma`` beside it."""
+def check_gammas(gamma: Any, schedule: Any) -> None:
+    """A gamma; or a schedule, something that yields gammas, and then no other ``gamma`` beside it."""
+    check_number("gamma", gamma)
+    check_gamma(gamma)
     if schedule is None:
         return
     if not hasattr(schedule, "gammas"):

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from numbers import Integral
 from typing import Any
 
-from spectrem.estimators.settings_checks import check_amount, check_constraints, check_number, check_schedule
+from spectrem.estimators.settings_checks import check_amount, check_constraints, check_gammas
 from spectrem.estimators.tagger_tables import TABLES, table_priors
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference import check_infeasible
-from spectrem.learning.schedule import check_gamma
 from spectrem.models.tagging import HMMParameters
 
 STARTS = ("uniform", "posterior-uniform", "random", "unambiguous", "supervised")
@@ -25,9 +24,7 @@ def check_settings(tagger: Any) -> None:
         raise InvalidInputError(f"order must be 1 or 2, got {tagger.order!r}; 1 is a bigram tagger, 2 a trigram tagger")
     for name, least in (_AT_LEAST | _OR_NONE).items():
         _check_count(name, getattr(tagger, name), least, optional=name in _OR_NONE)
-    check_number("gamma", tagger.gamma)
-    check_gamma(tagger.gamma)
-    check_schedule(tagger.schedule, tagger.gamma)
+    check_gammas(tagger.gamma, tagger.schedule)
     check_amount("tol", tagger.tol)
     _check_amounts("smoothing", tagger.smoothing)
     if tagger.init_smoothing is not None:

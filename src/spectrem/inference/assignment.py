@@ -185,11 +185,10 @@ def _counted(structure: Choices, rows: Rows, weights: NDArray[np.float64] | None
     """Rows over whole instances: in those of corpus scope one of weight w counts w times, and a penalty is paid so."""
     if weights is None or (weights == 1.0).all():
         return rows
-    counted, paid = np.zeros((2, len(rows.bounds)), np.bool_)
-    for block in rows.blocks:
-        own = slice(block.start, block.stop)
-        counted[own] = block.scope == "corpus" and block.weighted
-        paid[own] = block.scope == "instance" and block.slack is not None and block.slack.kind == "penalty"
+    counted = rows.where(lambda block: block.scope == "corpus" and block.weighted)
+    paid = rows.where(
+        lambda block: block.scope == "instance" and block.slack is not None and block.slack.kind == "penalty"
+    )
     matrix = rows.matrix.copy()
     entry = np.repeat(counted | paid, np.diff(matrix.indptr))
     data = matrix.data * np.where(entry, weights[structure.instance[matrix.indices]], 1.0)

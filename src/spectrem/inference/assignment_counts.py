@@ -76,9 +76,7 @@ def find_counts(structure: Any, rows: Rows) -> Counts:
             simple[some] = np.minimum.reduceat(labels, starts) == np.maximum.reduceat(labels, starts)
             simple[some] &= np.minimum.reduceat(data, starts) == np.maximum.reduceat(data, starts)
             simple &= factor != 0
-        for block in rows.blocks:
-            if block.slack is not None:
-                simple[block.start : block.stop] = False
+        simple &= rows.where(lambda block: block.slack is None)
     if n_rows and simple.all() and (entries == n).all():
         problems = np.zeros(n, np.int64), np.zeros(n_rows, np.int64), 1
     else:
@@ -92,9 +90,7 @@ def find_counts(structure: Any, rows: Rows) -> Counts:
     wanted = np.flatnonzero(counted[row_problem])
     bounds = rows.bounds[wanted] / factor[wanted]
     place = row_problem[wanted], label[wanted]
-    equal = np.zeros(n_rows, np.bool_)
-    for block in rows.blocks:
-        equal[block.start : block.stop] = block.equality
+    equal = rows.where(lambda block: block.equality)
     same = equal[wanted]
     above, below = same | (factor[wanted] < 0), same | (factor[wanted] > 0)
     largest = float(n + 1)

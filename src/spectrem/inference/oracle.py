@@ -262,7 +262,7 @@ def weigh_rows(structure: Structure, rows: Rows, weights: NDArray[np.float64] | 
     Entries of rows of corpus scope are multiplied by the weights of their instances, and left out where those are 0;
     rows inside an instance, and those in which instances count once, stay as they are.
     """
-    counted = (rows.row_instance < 0) & ~_counted_once(rows)
+    counted = (rows.row_instance < 0) & rows.where(lambda block: block.weighted)
     if weights is None or (weights == 1).all() or not counted.any():
         return rows
     matrix = sp.csr_array(rows.matrix.astype(np.float64))
@@ -285,7 +285,7 @@ def per_copy(structure: Structure, rows: Rows, weights: NDArray[np.float64] | No
     InvalidInputError
         If an equality ties instances to one of weight 0.
     """
-    once = _counted_once(rows)
+    once = rows.where(lambda block: not block.weighted)
     if weights is None or (weights == 1).all() or not once.any():
         return rows
     matrix = sp.csr_array(rows.matrix.astype(np.float64))
@@ -299,13 +299,6 @@ def per_copy(structure: Structure, rows: Rows, weights: NDArray[np.float64] | No
     share = 1.0 / np.where(weights > 0, weights, 1.0)
     matrix.data *= np.where(np.repeat(once, np.diff(matrix.indptr)), share[structure.instance[matrix.indices]], 1.0)
     return replace(rows, matrix=matrix, blocks=tuple(replace(block, weighted=True) for block in rows.blocks))
-
-
-def _counted_once(rows: Rows) -> NDArray[np.bool_]:
-    once = np.zeros(len(rows.bounds), np.bool_)
-    for block in rows.blocks:
-        once[block.start : block.stop] = not block.weighted
-    return once
 
 
 def split_problems(structure: Structure, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:

@@ -124,7 +124,7 @@ def _draw_ellipses(axes: Axes, mixture: Any) -> None:
         raise InvalidInputError(
             f"mixture must be of 2 features to be drawn, got {means.shape[1]}; fit it to the two columns drawn"
         )
-    for k, (mean, covariance) in enumerate(zip(means, _matrices(mixture), strict=True)):
+    for k, (mean, covariance) in enumerate(zip(means, covariance_matrices(mixture), strict=True)):
         variances, directions = np.linalg.eigh(covariance)
         angle = float(np.degrees(np.arctan2(directions[1, 1], directions[0, 1])))
         for deviations, width in ((1, 1.6), (2, 0.9)):
@@ -135,15 +135,15 @@ def _draw_ellipses(axes: Axes, mixture: Any) -> None:
     axes.autoscale_view()
 
 
-def _matrices(mixture: Any) -> NDArray[np.float64]:
-    """Covariances of all four types as matrices, shape (n_components, 2, 2)."""
-    covariances, k = np.asarray(mixture.covariances_), len(mixture.means_)
+def covariance_matrices(mixture: Any) -> NDArray[np.float64]:
+    """Covariances of all four types as matrices, shape (n_components, n_features, n_features)."""
+    covariances, (k, d) = np.asarray(mixture.covariances_), mixture.means_.shape
     if mixture.covariance_type == "full":
         return covariances
     if mixture.covariance_type == "tied":
-        return np.broadcast_to(covariances, (k, 2, 2))
+        return np.broadcast_to(covariances, (k, d, d))
     variances = covariances if mixture.covariance_type == "diag" else covariances[:, None]
-    return np.eye(2) * variances[:, :, None]
+    return np.eye(d) * variances[:, :, None]
 
 
 def _draw_links(axes: Axes, points: NDArray[np.float64], links: Links) -> None:

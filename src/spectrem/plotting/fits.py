@@ -10,7 +10,7 @@ import numpy as np
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning.history import Record
 from spectrem.plotting.curves import COLOURS, Line, Panel, axes_of, draw_lines
-from spectrem.reports import ConstraintReport, FitReport, row_name
+from spectrem.reports import SIGNS, ConstraintReport, FitReport, row_name
 from spectrem.reports.svg import find_stages, gamma_text
 
 if TYPE_CHECKING:
@@ -169,9 +169,8 @@ def _constraints(report: Any) -> tuple[ConstraintReport, ...]:
 
 def _full_name(report: ConstraintReport, row: int) -> str:
     """A row by its constraint, group and bound."""
-    sense = {"<=": "≤", ">=": "≥", "==": "="}[str(report.sense[row])]
     named = ": ".join(filter(None, (report.name, row_name(report, row))))
-    return f"{named} {sense} {report.bound[row]:.4g}"
+    return f"{named} {SIGNS[str(report.sense[row])]} {report.bound[row]:.4g}"
 
 
 def _name_bars(axes: Axes, names: Sequence[str]) -> None:

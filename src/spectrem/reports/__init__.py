@@ -1,6 +1,7 @@
 """What a fit or a projection tells of itself: objective, violations and prices, as text and as HTML."""
 
 from spectrem.reports.constraints import (
+    SIGNS,
     ConstraintReport,
     largest_rows,
     prices_by_name,
@@ -12,6 +13,7 @@ from spectrem.reports.fit import FitReport, gamma_course
 from spectrem.reports.notebook import add_report
 
 __all__ = [
+    "SIGNS",
     "ConstraintReport",
     "FitReport",
     "add_report",

@@ -13,6 +13,9 @@ from spectrem.inference.oracle import weigh_rows
 from spectrem.inference.segments import sum_by
 from spectrem.structures.structure import Structure
 
+SIGNS = {"<=": "≤", ">=": "≥", "==": "="}
+"""Senses as people write them."""
+
 # Violations below this, relative to the bound, are left over by the solver and are not told first.
 _SOLVED = 1e-5
 

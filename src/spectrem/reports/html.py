@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from spectrem.learning.history import Record
-from spectrem.reports.constraints import ConstraintReport, largest_rows, row_name
+from spectrem.reports.constraints import SIGNS, ConstraintReport, largest_rows, row_name
 from spectrem.reports.svg import draw_curve, gammas_of, number_texts
 
 MOST_ROWS = 20
@@ -76,7 +76,7 @@ def _constraint(report: ConstraintReport) -> str:
 
 
 def _row(report: ConstraintReport, row: int) -> str:
-    sense = {"<=": "≤", ">=": "≥", "==": "="}[str(report.sense[row])]
+    sense = SIGNS[str(report.sense[row])]
     violation = float(report.violation_after[row])
     broken = ' class="broken"' if violation > 1e-3 * max(1.0, abs(float(report.bound[row]))) else ""
     cells = [

@@ -18,6 +18,10 @@ class FakeStructure:
     def n_unary(self):
         return len(self.instance)
 
+    @property
+    def choice(self):
+        return self.columns["occurrence"]
+
 
 def tagging(lengths=(3, 2, 0, 1), tags=("NOUN", "VERB", "ADJ")):
     """Every token may have every tag, but the last sentence knows no VERB."""

@@ -22,6 +22,7 @@ class Enumerated:
         self.counts = counts
         self.instance = np.repeat(np.arange(len(members)), [m.shape[1] for m in members])
         self.columns = {"instance": self.instance}
+        self.choice = np.arange(len(self.instance))  # parts are taken in any combination
         self.n_instances, self.n_unary = len(members), len(self.instance)
         self.factor_shapes = () if counts is None else ((counts[0].shape[1],),)
 

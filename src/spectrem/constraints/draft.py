@@ -212,14 +212,14 @@ def _side(
     in_group = group != NO_GROUP
     weights, counts = np.zeros(shape[1]), np.zeros(n_groups)
     for term in side.terms:
-        values = np.multiply(_weights(term.weight, constraint, table), term.coefficient, dtype=np.float64)
+        values = _weights(term.weight, constraint, table)
         if term.kind == "count":
-            counted = _counted(term, values, table, group)
+            counted, amounts = _counted(term, values, table, group)
             if table.weights is not None and table.instance_column not in constraint.groups:
-                values = values * table.weights[table.structure.instance]
-            counts -= np.bincount(group[counted], weights=values[counted], minlength=n_groups)
+                amounts = amounts * table.weights[table.structure.instance[counted]]
+            counts -= term.coefficient * np.bincount(group[counted], weights=amounts, minlength=n_groups)
         else:
-            weights += values
+            weights += np.multiply(values, term.coefficient, dtype=np.float64)
     part = np.flatnonzero((weights != 0) & in_group)
     if max(shape) < np.iinfo(np.int32).max:
         place = group[part].astype(np.int32), part.astype(np.int32)
@@ -227,13 +227,21 @@ def _side(
     return sp.csr_array(sp.coo_array((weights[part], (group[part], part)), shape).tocsr()), -side.constant, counts
 
 
-def _counted(term: Term, values: NDArray, table: PartTable, group: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Parts that a count adds up: all that belong to a group, or of each value of a column the first that counts."""
-    if term.each is None:
-        return np.flatnonzero(group != NO_GROUP)
-    inside = np.flatnonzero((group != NO_GROUP) & (values != 0))
-    _, first = number_groups([group[inside], table.column(term.each)[inside]], len(inside))
-    return inside[first]
+def _counted(
+    term: Term, values: NDArray, table: PartTable, group: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """What a count adds up: of every choice, or value of a column, in a group its first part and its largest weight."""
+    each = table.structure.choice if term.each is None else table.column(term.each)
+    inside = group != NO_GROUP
+    if values.dtype == np.bool_:
+        inside &= values
+    if term.each is not None and (missing := table.missing(term.each, each)) is not None:
+        inside &= ~missing
+    parts = np.flatnonzero(inside)
+    number, first = number_groups([group[parts], each[parts]], len(parts))
+    largest = np.full(len(first), -np.inf)
+    np.maximum.at(largest, number, values[parts].astype(np.float64))
+    return parts[first], largest
 
 
 def _weights(weight: Column | EllipsisType, constraint: Constraint, table: PartTable) -> NDArray:

@@ -176,7 +176,8 @@ class ExpectationOperator:
     """``E``: ``E[condition]`` is the expected number of parts that meet it, under q.
 
     ``E[...]`` (three literal dots) counts every part; ``E[weights]`` with a numeric expression sums the
-    weights of the parts; ``E.count(condition)`` is the number of parts in the data, which does not depend on q.
+    weights of the parts; ``E.count(condition)`` is the number of rows or tokens in the data for which the condition can
+    hold, which does not depend on q.
 
     Examples
     --------
@@ -189,14 +190,34 @@ class ExpectationOperator:
         return Expectation((Term(1, "expectation", _weight(weight, "E[...]")),))
 
     def count(self, weight: Column | EllipsisType, *, each: str | None = None) -> Expectation:
-        """Number of parts that meet a condition (or the sum of weights), whatever q is.
+        """How many choices can meet a condition, whatever q is: a whole of which expectations are shares.
 
-        In corpus scope, parts count by the weight of their instance, as they do in expectations. ``each`` counts the
-        parts that have the same value of a column once: ``E.count(..., each="occurrence")`` is the number of tokens.
+        What is counted are rows of a table or of a mixture, tokens of sentences and of a lattice, positions of an
+        alignment that choose a link (the target words; in the other direction the source words; in a product of both
+        directions those of both). Each counts once, however many of its labels meet the condition: a condition on
+        columns of the data counts the rows that meet it, one on labels those that may have one of these labels. Within
+        ``.per(...)``, each group counts its own.
+
+        Parameters
+        ----------
+        weight : condition, numeric expression or ``...``
+            Of numbers, the sum over choices of the largest among their labels.
+        each : str, optional
+            Count values of this column once each in place of rows or tokens, as ``each="document"``; parts whose value
+            is missing are left out.
+
+        Notes
+        -----
+        Over several instances, each counts by the weight of its instance, as in expectations.
 
         Examples
         --------
-        >>> from spectrem.constraints import E, part
+        >>> from spectrem.constraints import E, compile_constraints, part
+        >>> from spectrem.structures import Categorical
+        >>> of_a = part("group") == "a"
+        >>> fifth = E[of_a & (part("label") == 2)] <= 0.2 * E.count(of_a)
+        >>> compile_constraints(fifth, Categorical([3, 3, 3]), {"group": ["a", "a", "b"]}).bounds
+        array([0.4])
         >>> E[part("tag") == "VERB"] >= 0.1 * E.count(..., each="occurrence")
         E[part("tag") == "VERB"] >= 0.1 * E.count(..., each="occurrence")
         """

@@ -56,13 +56,18 @@ class Tokens:
         return np.repeat(rows_of(self.lengths), np.diff(self.offsets))
 
     @property
+    def choice(self) -> NDArray[np.int64]:
+        """Token of every part."""
+        return rows_of(np.diff(self.offsets))
+
+    @property
     def columns(self) -> Mapping[str, NDArray]:
         """``sentence``, ``token`` (position in it), ``occurrence`` (token of the batch) and ``tag`` of every part."""
         widths = np.diff(self.offsets)
         return {
             "sentence": self.instance,
             "token": np.repeat(positions_of(self.lengths), widths),
-            "occurrence": rows_of(widths),
+            "occurrence": self.choice,
             "tag": self.states(slice(0, self.n_tokens)),
         }
 

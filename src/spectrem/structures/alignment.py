@@ -145,6 +145,11 @@ class Alignment:
         return rows_of(np.diff(self.offsets))
 
     @property
+    def choice(self) -> NDArray[np.int64]:
+        """Target position of every link among those of the batch, shape (n_unary,); built anew at every call."""
+        return rows_of(np.diff(self.position_offsets))
+
+    @property
     def columns(self) -> Mapping[str, NDArray]:
         """Sentence, source, target, state and direction of every link, shape (n_unary,); built anew at every call."""
         widths = np.diff(self.position_offsets)

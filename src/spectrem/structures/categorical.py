@@ -89,6 +89,11 @@ class Categorical:
         return rows_of(self.sizes)
 
     @property
+    def choice(self) -> NDArray[np.int64]:
+        """Every instance is one choice."""
+        return self.instance
+
+    @property
     def columns(self) -> Mapping[str, NDArray]:
         """``instance`` and ``label``, each of shape (n_unary,); built anew at every call."""
         return {"instance": self.instance, "label": positions_of(self.sizes)}

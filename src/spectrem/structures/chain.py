@@ -114,6 +114,11 @@ class Chain:
         return self._tokens.instance
 
     @property
+    def choice(self) -> NDArray[np.int64]:
+        """Token of every unary part, shape (n_unary,); built anew at every call."""
+        return self._tokens.choice
+
+    @property
     def columns(self) -> Mapping[str, NDArray]:
         """The four columns of the class notes, each of shape (n_unary,); built anew at every call."""
         return self._tokens.columns

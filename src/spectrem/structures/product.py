@@ -98,6 +98,12 @@ class Product:
         return np.concatenate([self.left.instance, self.right.instance])
 
     @property
+    def choice(self) -> NDArray[np.int64]:
+        """Choices of the left, then those of the right, shape (n_unary,); built anew at every call."""
+        left, right = self.left.choice, self.right.choice
+        return np.concatenate([left, right + left.max(initial=-1) + 1])
+
+    @property
     def columns(self) -> Mapping[str, NDArray]:
         """Common columns and the one that tells the two apart, each of shape (n_unary,); built anew at every call."""
         left, right = self.left.columns, self.right.columns

@@ -60,6 +60,15 @@ class Structure(Protocol):
         ...
 
     @property
+    def choice(self) -> NDArray[np.int64]:
+        """Which choice every unary part is an outcome of, shape (n_unary,); no structure has two parts of one choice.
+
+        A row chooses its label, a token its tag, a position of an alignment what it is linked to. ``E.count`` counts
+        choices.
+        """
+        ...
+
+    @property
     def columns(self) -> Mapping[str, NDArray]:
         """Named columns over the unary parts, each of shape (n_unary,), for the constraint language."""
         ...

@@ -60,6 +60,11 @@ class Table:
         return self.inner.instance
 
     @property
+    def choice(self) -> NDArray[np.int64]:
+        """Row of every cell, or token of a lattice, shape (n_unary,)."""
+        return self.inner.choice
+
+    @property
     def offsets(self) -> NDArray[np.int64]:
         """Boundaries of the labels to choose among: of the rows, or of the tokens of a lattice."""
         return self.inner.offsets

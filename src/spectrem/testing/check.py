@@ -19,9 +19,9 @@ def check_structure(structure: Structure, rng: np.random.Generator, *, enumerato
 
     Value and marginals equal enumeration (where an enumerator is given), marginals are the gradient of the value,
     small gamma reaches the maximum, the value is homogeneous and follows a shift of all scores, instances do not
-    influence each other, ``active`` and ``weights`` do what they say, parts with score ``-inf`` get probability 0,
-    scores of a thousand nats neither over- nor underflow, and the integer program over ``polytope`` finds the
-    maximum (where ``polytope`` is implemented).
+    influence each other, no two parts of a choice are taken together, ``active`` and ``weights`` do what they say,
+    parts with score ``-inf`` get probability 0, scores of a thousand nats neither over- nor underflow, and the integer
+    program over ``polytope`` finds the maximum (where ``polytope`` is implemented).
 
     Parameters
     ----------
@@ -96,6 +96,10 @@ def _check_shapes(structure: Structure, scores: Parts) -> None:
     shapes = tuple(f.shape for f in marginals.factors)
     _require(shapes == structure.factor_shapes, structure, "marginals.factors must have the shapes of factor_shapes")
     _require(structure.instance.shape == (structure.n_unary,), structure, "instance must have shape (n_unary,)")
+    choice = structure.choice
+    _require(choice.shape == (structure.n_unary,), structure, "choice must have shape (n_unary,)")
+    pairs = np.unique(np.stack([choice, structure.instance]), axis=1)
+    _require(len(np.unique(choice)) == pairs.shape[1], structure, "a choice must stay inside one instance")
     for name, column in structure.columns.items():
         _require(column.shape == (structure.n_unary,), structure, f"column {name!r} must have shape (n_unary,)")
 
@@ -123,6 +127,9 @@ def _check_marginals(structure: Structure, scores: Parts, gamma: float) -> None:
     _require(not np.isnan(_flat(marginals)).any(), structure, f"marginals are NaN {at}")
     within = (marginals.unary >= 0.0) & (marginals.unary <= 1.0 + 1e-9)
     _require(bool(within.all()), structure, f"marginals leave [0, 1] {at}")
+    _, choice = np.unique(structure.choice, return_inverse=True)
+    chosen = np.bincount(choice, marginals.unary)
+    _require(bool((chosen <= 1.0 + 1e-9).all()), structure, f"two parts of one choice are taken together {at}")
     forbidden = np.isneginf(_flat(scores))
     _require(not _flat(marginals)[forbidden].any(), structure, f"a part with score -inf has a positive marginal {at}")
     dead = np.isneginf(values)[structure.instance]

@@ -146,8 +146,7 @@ def _literal_rows(constraint: Constraint, table: PartTable) -> dict[Key, list[Li
     result: dict[Key, list[LiteralRow]] = defaultdict(list)
     for side in sides:
         weights: dict[Key, dict[int, float]] = {} if names else {(): {}}
-        counts: dict[Key, float] = defaultdict(float)
-        met: set[Key] = set()
+        largest: dict[Key, float] = {}
         for part in range(table.structure.n_unary):
             values = {name: column[part].item() for name, column in columns.items()}
             if any(_is_missing(table, name, values[name]) for name in names):
@@ -157,13 +156,15 @@ def _literal_rows(constraint: Constraint, table: PartTable) -> dict[Key, list[Li
             for term in side.terms:
                 weight = 1 if term.weight is ... else _value(term.weight, values)
                 if term.kind == "count":
-                    seen = (key, id(term), None if term.each is None or not weight else values[term.each])
-                    if term.each is not None and seen in met:
-                        continue
-                    met.add(seen)
-                    counts[key] += term.coefficient * weight
+                    one = int(table.structure.choice[part]) if term.each is None else values[term.each]
+                    if term.each is None or not _is_missing(table, term.each, one):
+                        place = (key, id(term), term.coefficient, one)
+                        largest[place] = max(float(weight), largest.get(place, -math.inf))
                 else:
                     group[part] = group.get(part, 0) + term.coefficient * weight
+        counts: dict[Key, float] = defaultdict(float)
+        for (key, _, coefficient, _), weight in largest.items():
+            counts[key] += coefficient * weight
         for key, group in weights.items():
             entries = {part: weight for part, weight in group.items() if weight != 0}
             bound = -side.constant - counts[key]

@@ -379,7 +379,10 @@ def test_own_rows_over_shards_need_the_same_bounds(make_tagging):
         (max_over("time", E[VERB]).penalty(1), "no column 'time'"),
         (E[part("short")] <= 1, "'short' has 2 values, and the batch has 17 parts, 4 instances, 6 occurrences; give"),
         (E[part("flat")] <= 1, r"extra column 'flat' must have one dimension, got shape \(2, 2\)"),
-        ((E[...] <= 1).per("holes"), "'holes' must hold numbers, truth values or text, got dtype object; convert it"),
+        (
+            (E[...] <= 1).per("mixed"),
+            "'mixed' must hold numbers, truth values or text, got text beside other values",
+        ),
         (E[part("nan")] <= 1, r'weights must be finite, and part\("nan"\) is nan on part 9; replace missing values'),
         (E[1 / part("token")] <= 1, r"weights must be finite, and 1 / part\(\"token\"\) is inf on part 0"),
         (E[part("tag")] <= 1, r'part\("tag"\) is text, not a weight; compare it, as in E\[part\("tag"\) == "VERB"\]'),
@@ -393,7 +396,7 @@ def test_own_rows_over_shards_need_the_same_bounds(make_tagging):
     ],
 )
 def test_errors(sentences, constraint, message):
-    extra = {"short": [1, 2], "flat": np.eye(2), "holes": ["a", None, "b", "c"], "nan": [1, np.nan, 1, 1]}
+    extra = {"short": [1, 2], "flat": np.eye(2), "mixed": ["a", 1, "b", "c"], "nan": [1, np.nan, 1, 1]}
     with pytest.raises(InvalidInputError, match=message):
         compile_constraints([constraint], sentences, extra)
 

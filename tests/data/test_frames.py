@@ -263,3 +263,26 @@ def test_a_frame_in_memory_of_any_arrays():
     assert frame.numeric() == ["n"]
     refuses("column 'b': 'True' is no number", frame.numbers, "b")
     assert frame.numbers("n").dtype == np.float64
+
+
+def test_keys_keep_their_type_and_say_where_they_are_missing(table, tmp_path):
+    polars = pytest.importorskip("polars")
+    content = "n,x,flag,name,code\n1,1.5,true,a,007\n,NA,,NA,\n2,2,false,null,NaN\n"
+    keys = {
+        "n": [1, None, 2],
+        "x": [1.5, None, 2.0],
+        "flag": [True, None, False],
+        "name": ["a", None, None],
+        "code": ["007", None, None],
+    }
+    frame = read_frame(table(content))
+    assert {name: frame.keys(name).tolist() for name in frame.names} == keys
+    polars.DataFrame({**keys, "big": [2**60 + 1, None, 2**60], "x": [1.5, float("nan"), 2.0]}).write_parquet(
+        tmp_path / "k.parquet"
+    )
+    frame = read_frame(tmp_path / "k.parquet")
+    for name, values in keys.items():
+        assert frame.keys(name).tolist() == values, name
+    assert frame.keys("big").tolist() == [2**60 + 1, None, 2**60]
+    whole = read_frame(table("n,name\n1,a\n2,b\n"))
+    assert [whole.keys(name).dtype.kind for name in whole.names] == ["i", "U"]

@@ -94,7 +94,7 @@ class ClusterJob:
             columns = file.columns()
             if not self.quiet:
                 tell_notes(own_names(frame, OWN) if file.constraints else [])
-                tell_notes(file.unmet(columns))
+                tell_notes(file.missing(columns))
             taken = [*file.used, *(name for name in named.values() if name is not None)]
             names = feature_names(frame, self.features, taken)
             weights = None if self.weights is None else read_weights(frame, self.weights)

@@ -70,7 +70,7 @@ class ProjectJob:
                 tell_notes(own_names(frame, meant))
             columns = file.columns()
             if not self.quiet:
-                tell_notes(file.unmet(columns))
+                tell_notes(file.missing(columns))
             table, decision = self._solve(scores, file, columns)
             write(scores.filled(table, decision))
             if write_prices is not None:

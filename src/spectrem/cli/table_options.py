@@ -174,19 +174,19 @@ class TableConstraints:
         self.used = [name for name in frame.names if name in asked.found and name not in own]
 
     def columns(self) -> dict[str, NDArray]:
-        """The columns that they name, each with a value in every row."""
-        return {name: self._frame.values(name) for name in self.used}
+        """The columns that they name, None where a cell is missing."""
+        return {name: self._frame.keys(name) for name in self.used}
 
-    def unmet(self, columns: Mapping[str, NDArray]) -> list[str]:
-        """Values that constraints name and no row has, which may be slips of the pen, in words."""
-        from spectrem.constraints import check_values
-
+    def missing(self, columns: Mapping[str, NDArray]) -> list[str]:
+        """Notes on columns in which cells are missing."""
         told = []
         for name, values in columns.items():
-            try:
-                check_values(self.constraints, name, set(values.tolist()))
-            except InvalidInputError as error:
-                told.append(str(error))
+            rows = sum(value is None for value in values.tolist()) if values.dtype == object else 0
+            if rows:
+                told.append(
+                    f"{rows} of {len(values)} rows have no {name!r} (the cell is empty, NA or the like); they belong "
+                    "to no group of it"
+                )
         return told
 
 
@@ -216,6 +216,10 @@ def in_options(error: SpectremError) -> SpectremError:
     for python, option in (
         ('infeasible="skip"', "--infeasible skip"),
         ('scores="log"', "--log"),
+        (
+            "write .allow_empty() behind the constraint if there may be none",
+            "give the entry allow_empty: true if there may be none",
+        ),
         ("time_limit", "--time-limit"),
         (
             "give slack by .slack(penalty=..., norm='l1')",

@@ -19,7 +19,7 @@ Scalar = str | bool | int | float
 
 _COMPARISONS = {
     "==": operator.eq,
-    "!=": operator.ne,
+    "!=": lambda left, right: ~np.asarray(left == right),  # what is missing differs from every value
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
@@ -232,6 +232,8 @@ def column_names(expression: Column) -> set[str]:
 def evaluate(expression: Column, lookup: Callable[[str], NDArray]) -> NDArray:
     """The values of an expression over all parts.
 
+    Comparisons with a missing value are false, but for ``!=``, which is the negation of ``==``.
+
     Parameters
     ----------
     expression : Column
@@ -261,7 +263,9 @@ def evaluate(expression: Column, lookup: Callable[[str], NDArray]) -> NDArray:
         values = evaluate(expression.operands[0], lookup)
         for value in expression.operands[1]:
             _check_comparable(expression, values, value)
-        if values.dtype.kind != "U":
+        if _is_void(values):
+            return np.zeros(len(values), np.bool_)
+        if values.dtype.kind not in "UT":
             return np.isin(values, np.array(expression.operands[1]))
         wanted, (found, code) = set(expression.operands[1]), distinct(values)
         return np.array([value in wanted for value in found.tolist()], np.bool_)[code]
@@ -270,6 +274,8 @@ def evaluate(expression: Column, lookup: Callable[[str], NDArray]) -> NDArray:
     arguments = [evaluate(o, lookup) if isinstance(o, Column) else o for o in expression.operands]
     if operation in _COMPARISONS:
         _check_comparable(expression, *arguments)
+        if any(map(_is_void, arguments)):
+            return np.full(max(map(np.size, arguments)), operation == "!=")
         return _COMPARISONS[operation](*arguments)
     if operation in ("&", "|", "~"):
         for operand, argument in zip(expression.operands, arguments, strict=True):
@@ -342,8 +348,15 @@ def _kind(value: object) -> str:
     return "text" if np.asarray(value).dtype.kind in "UST" else "numbers"
 
 
+def _is_void(values: object) -> bool:
+    """Whether it is a column that is missing throughout, of which no kind is known."""
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "fT" or not len(values):
+        return False
+    return bool(np.isnan(values).all())
+
+
 def _check_comparable(expression: Column, left: object, right: object) -> None:
-    if _kind(left) != _kind(right):
+    if _kind(left) != _kind(right) and not (_is_void(left) or _is_void(right)):
         raise InvalidInputError(
             f"{expression!r} compares {_kind(left)} with {_kind(right)}; use a value of the column's own kind, "
             "or give the other kind as an extra column"

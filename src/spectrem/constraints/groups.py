@@ -85,7 +85,7 @@ def _codes(column: NDArray) -> tuple[NDArray[np.int64], int]:
 
 
 def distinct(column: NDArray) -> tuple[NDArray, NDArray[np.int64]]:
-    """The distinct values of a column in increasing order, and which of them each entry is.
+    """The distinct values of a column in increasing order, NaN last, and which of them each entry is.
 
     Examples
     --------
@@ -93,11 +93,11 @@ def distinct(column: NDArray) -> tuple[NDArray, NDArray[np.int64]]:
     >>> distinct(np.array(["b", "a", "b"]))
     (array(['a', 'b'], dtype='<U1'), array([1, 0, 1]))
     """
-    if column.dtype.kind != "U":
+    if column.dtype.kind not in "UT":
         values, codes = np.unique(column, return_inverse=True)
         return values, codes.astype(np.int64)
     listed = column.tolist()  # hashing text is many times faster than sorting it
-    found = sorted(set(listed))
+    found = sorted(set(listed), key=lambda value: (value != value, value == value and value))
     number = {value: code for code, value in enumerate(found)}
     return np.array(found, column.dtype), np.fromiter(map(number.__getitem__, listed), np.int64, len(listed))
 
@@ -141,7 +141,9 @@ Key = NDArray | Coded
 
 
 def as_key(column: NDArray) -> Key:
-    """A column in the form in which rows keep it: text by numbers."""
+    """A column without missing values in the form in which rows keep it: text by numbers."""
+    if column.dtype.kind == "T":
+        column = np.array(column.tolist(), np.str_)
     if column.dtype.kind != "U":
         return column
     values, codes = distinct(column)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem.constraints.cells import as_column, missing_of, same_values
 from spectrem.constraints.groups import distinct, number_groups
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures.alignment import NULL
@@ -123,13 +123,15 @@ class PartTable:
                 "give the column yourself"
             )
         _, first = number_groups([np.asarray(self.own["occurrence"])], self.structure.n_unary)
-        return Counter(self.column(name)[first].tolist())
+        values = self.column(name)[first]
+        missing = self.missing(name, values)
+        return Counter((values if missing is None else values[~missing]).tolist())
 
     def missing(self, name: str, values: NDArray) -> NDArray[np.bool_] | None:
-        """Where a column gives no group: NULL in the structure's own, NaN in a user's."""
+        """Where a column gives no group: NULL in the structure's own, missing values in a user's."""
         if self.is_own(name):
             return values == NULL if values.dtype.kind == "i" else None
-        return np.isnan(values) if values.dtype.kind == "f" else None
+        return missing_of(values)
 
     def _spread(self, name: str, values: NDArray) -> NDArray:
         structure = self.structure
@@ -149,7 +151,7 @@ class PartTable:
                 f"extra column {name!r} has {len(values)} values, and the batch has {sizes}; "
                 "give one value for each of one of these"
             )
-        if any(not np.array_equal(found[0], other) for other in found[1:]):
+        if any(not same_values(found[0], other) for other in found[1:]):
             raise InvalidInputError(
                 f"extra column {name!r} has {len(values)} values, which fits more than one of {sizes}; "
                 f"spread it over the parts yourself, as in values[structure.instance]"
@@ -169,24 +171,6 @@ def count_over(tables: Sequence[PartTable], name: str) -> Counter[object]:
         total.update(table.count(name))
         table.forget()
     return total
-
-
-def as_column(name: str, values: ArrayLike) -> NDArray:
-    """A user's column as numbers, truth values or text of fixed width."""
-    array = np.asarray(values)
-    if array.ndim != 1:
-        raise InvalidInputError(f"extra column {name!r} must have one dimension, got shape {array.shape}")
-    if array.dtype.kind == "O":
-        with suppress(ValueError, TypeError):  # unless all are text
-            array = array.astype(np.dtypes.StringDType(coerce=False))
-    if array.dtype.kind == "T":
-        array = np.array(array.tolist(), dtype=np.str_)
-    if array.dtype.kind not in "biufU":
-        raise InvalidInputError(
-            f"extra column {name!r} must hold numbers, truth values or text, got dtype {array.dtype}; "
-            "convert it, and replace missing values"
-        )
-    return array
 
 
 def _check_numbering(name: str, code: NDArray[np.int64], unit: NDArray[np.int64]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.constraints.table import as_column
+from spectrem.constraints.cells import as_column
 from spectrem.exceptions import InvalidInputError
 
 
@@ -20,7 +20,7 @@ class UserColumns(Mapping[str, NDArray]):
     Parameters
     ----------
     source : mapping of name -> array-like, or data frame
-        Anything with ``columns`` and ``[name]`` is a frame.
+        Anything with ``columns`` (of Arrow, ``column_names``) and ``[name]`` is a frame.
     names : mapping of str -> name in the source
     lengths : mapping of unit -> int
         How many values a column may have: one per unit ("rows") of each of these.
@@ -45,13 +45,14 @@ class UserColumns(Mapping[str, NDArray]):
     hint: str
 
     def __getitem__(self, name: str) -> NDArray:
-        column = np.asarray(self.source[self.names[name]])
+        given = self.source[self.names[name]]
+        column = as_column(name, given) if np.ndim(given) == 1 else np.asarray(given)
         if column.ndim != 1 or len(column) not in self.lengths.values():
             sizes = ", ".join(f"{size} {unit}" for unit, size in self.lengths.items())
             raise InvalidInputError(
                 f"columns: {name!r} has shape {column.shape}, and the table has {sizes}; {self.hint}"
             )
-        return as_column(name, column)
+        return column
 
     def __contains__(self, name: object) -> bool:
         return name in self.names
@@ -74,7 +75,7 @@ def read_user_columns(
         If it is neither a mapping nor a frame, or has a column whose name is ``taken``.
     """
     source = {} if columns is None else columns
-    names = source.columns if hasattr(source, "columns") else source
+    names = getattr(source, "column_names", getattr(source, "columns", source))
     if not hasattr(source, "columns") and not isinstance(source, Mapping):
         raise InvalidInputError(
             f"columns must be a data frame or a mapping from names to arrays, got {type(columns).__name__}; "

@@ -17,6 +17,8 @@ _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _CODE = re.compile(r"[+-]?0[0-9]")
 _WRITTEN = re.compile(r"[+-]?(?:[0-9]{1,3}(?:[,' ][0-9]{3})+(?:\.[0-9]+)?|[0-9]+,[0-9]+|[0-9]+(?:\.[0-9]+)? ?%)")
 _MISSING = ("", "nan")
+MISSING_KEYS = ("", "NA", "<NA>", "NaN", "nan", "NaT", "null", "NULL", "None")
+"""Cells of text that give a row no key; other programs write them in place of a missing value."""
 _SAMPLE = 1000
 
 
@@ -111,6 +113,29 @@ class Frame:
             row = int(np.flatnonzero(missing)[0])
             raise InvalidInputError(f"{self.name}, {self.place(row)}, column {name!r}: the cell is empty; fill it in")
         return np.array(typed.tolist(), np.str_) if typed.dtype == TEXT else typed
+
+    def keys(self, name: str) -> NDArray:
+        """A column that constraints look at: as `values`, but an array of objects where cells are missing, None there.
+
+        Missing are null, NaN and, in text, the cells `MISSING_KEYS`.
+
+        Examples
+        --------
+        >>> Frame("pets.csv", {"owner": np.array(["7", "NA", "", "8"], TEXT)}).keys("owner")
+        array([7, None, None, 8], dtype=object)
+        """
+        column = self.columns[name]
+        if not isinstance(column, np.ndarray) and column.null_count() and column.dtype.is_integer():
+            return np.array(column.to_list(), object)  # as numbers beside null they would be rounded
+        cells = self._cells(name)
+        missing = np.isnan(cells) if cells.dtype.kind == "f" else np.zeros(len(cells), np.bool_)
+        if cells.dtype == TEXT:
+            missing = np.isin(cells, np.array(MISSING_KEYS, TEXT))
+        if not missing.any():
+            return self.values(name)
+        found = np.full(len(cells), None, object)
+        found[~missing] = as_typed(cells[~missing]).tolist()
+        return found
 
     def labels(self, name: str, option: str) -> NDArray[np.int64]:
         """A column of whole numbers, -1 where the cell is empty.

@@ -139,7 +139,7 @@ def split_columns(X: Any, columns: Any) -> tuple[Any, dict[str, Any]]:
             )
     rest = [place for place in known if place not in set(places.values())]
     if is_frame:
-        return table[rest], {name: np.asarray(table[place]) for name, place in places.items()}
+        return table[rest], {name: table[place] for name, place in places.items()}
     if sp.issparse(X):
         columnwise: Any = table.tocsc()
         chosen = {name: columnwise[:, [place]].toarray().ravel() for name, place in places.items()}

@@ -148,7 +148,7 @@ def _literal_rows(constraint: Constraint, table: PartTable) -> dict[Key, list[Li
         weights: dict[Key, dict[int, float]] = {} if names else {(): {}}
         largest: dict[Key, float] = {}
         for part in range(table.structure.n_unary):
-            values = {name: column[part].item() for name, column in columns.items()}
+            values = {name: column[part : part + 1].tolist()[0] for name, column in columns.items()}
             if any(_is_missing(table, name, values[name]) for name in names):
                 continue
             key = tuple(values[name] for name in names)

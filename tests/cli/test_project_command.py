@@ -233,13 +233,33 @@ def test_names_that_mean_something_else_are_told(project):
     np.testing.assert_allclose(numbers(result.stdout, "spam").ravel(), [0.1, 0.5], rtol=1e-6)
 
 
-def test_values_that_no_row_has_are_told(project):
+def test_values_that_no_row_has_are_refused_unless_allowed(project):
     only = "- {expect: {label: spam, document: c}, at_most: 1, name: x}\n"
-    result = project(constraints=only)
-    assert result.exit_code == 0, result.stderr
-    assert result.stderr.startswith("note: 'x': there is no document 'c'; the documents are 'a', 'b'\n")
-    assert project("s.csv", "--quiet", constraints=only).stderr == ""
+    fails(
+        project(constraints=only),
+        "'x': there is no document 'c'; the documents are 'a', 'b'; give the entry allow_empty: true if "
+        "there may be none",
+    )
+    result = project("s.csv", "--quiet", constraints=only.replace("name", "allow_empty: true, name"))
+    assert (result.exit_code, result.stderr) == (0, "")
     fails(project("s.csv", "--quiet", constraints=only.replace("c}", "3}")), "compares text with numbers")
+
+
+def test_rows_without_a_key_are_free_and_told(project):
+    scores = "household,ham,spam\na,0.5,0.5\n,0.5,0.5\na,0.5,0.5\nNA,0.5,0.5\nnan,0.5,0.5\n"
+    once = "- {expect: {label: spam}, at_most: 0.5, per: household, name: once}\n"
+    result = project(scores, constraints=once)
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr.startswith(
+        "note: 3 of 5 rows have no 'household' (the cell is empty, NA or the like); they belong to no group of it\n"
+    )
+    np.testing.assert_allclose(numbers(result.stdout, "spam").ravel(), [0.25, 0.5, 0.25, 0.5, 0.5], atol=1e-6)
+    assert rows(result.stdout)[3]["household"] == "NA"
+    result = project(scores, constraints="- {expect: {label: spam, household: a}, equals: 0.2}\n")
+    np.testing.assert_allclose(numbers(result.stdout, "spam").ravel(), [0.1, 0.5, 0.1, 0.5, 0.5], atol=1e-6)
+    message = "there is no household 'NA'; did you mean 'a'? the households are 'a'"
+    result = project(scores, "--quiet", constraints="- {expect: {label: spam, household: 'NA'}, at_most: 1}\n")
+    fails(result, message)
 
 
 def test_formats_agree(project, folder):
@@ -326,7 +346,6 @@ def test_constraints_that_cannot_be_met_within_rows_may_be_skipped(project):
         ),
         (SCORES.replace("0.4", ""), [], "line 3, column 'ham': the cell is empty; give every label a score, 0 if it"),
         (SCORES.replace("0.4", "?"), [], "line 3, column 'ham': '?' is no number, in a column of numbers; correct it"),
-        (SCORES.replace("8,a", "8,"), [], "line 3, column 'document': the cell is empty; fill it in"),
         (
             SCORES.replace("0.4", "inf"),
             ["--log", "--labels", "ham,spam"],
@@ -340,7 +359,8 @@ def test_constraints_that_cannot_be_met_within_rows_may_be_skipped(project):
         (
             SCORES.replace("ham", "p_ham").replace("spam", "p_spam"),
             [],
-            "there is no label 'spam'; the labels are 'p_ham', 'p_spam'; --prefix p_ takes the rest of the names",
+            "there is no label 'spam'; did you mean 'p_spam'? the labels are 'p_ham', 'p_spam'; "
+            "--prefix p_ takes the rest of the names",
         ),
         (SCORES.replace("ham", "decided"), ["--decide"], "has a column 'decided', which --decide adds; rename it"),
         (

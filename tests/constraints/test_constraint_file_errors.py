@@ -20,7 +20,8 @@ def read(text, format="yaml", **options):
 
 ERRORS = [
     ("- expect: {tag: VERB}\n  at_lest: 1", 2, "[0].at_lest", "an entry with 'expect' has no field 'at_lest'; "
-     "did you mean 'at_least'? its fields are expect, at_least, at_most, equals, between, of, per, slack, name"),
+     "did you mean 'at_least'? its fields are expect, at_least, at_most, equals, between, of, per, slack, "
+     "allow_empty, name"),
     ("- agreement\n- {}", 2, "[1]", "an entry starts with one of expect, tags, tag_proportions, sparsity, "
      "dictionary_in_expectation, fertility, agreement, label_proportions, cluster_size, at_least_one_per, must_link, "
      "cannot_link; found a mapping with no fields"),

@@ -134,7 +134,10 @@ def test_labelled_sentences_are_left_alone():
 def test_a_tag_that_does_not_exist():
     with pytest.raises(InvalidInputError) as error:
         make(dictionary=DICTIONARY, constraints=[at_least(1, "VERB")]).fit(SENTENCES)
-    assert str(error.value) == "'at least 1 VERB per sentence': there is no tag 'VERB'; the tags are 'DT', 'NN', 'VB'"
+    assert (
+        str(error.value)
+        == "'at least 1 VERB per sentence': there is no tag 'VERB'; did you mean 'VB'? the tags are 'DT', 'NN', 'VB'"
+    )
 
 
 def test_constraints_name_tags_that_are_numbers():

@@ -355,7 +355,9 @@ def test_bad_arguments(arguments, message):
 
 
 def test_labels_that_do_not_exist():
-    with pytest.raises(InvalidInputError, match="'no': there is no label 'spm'; the labels are 'ham', 'spam'"):
+    with pytest.raises(
+        InvalidInputError, match="'no': there is no label 'spm'; did you mean 'spam'\\? the labels are 'ham', 'spam'"
+    ):
         project([[0.5, 0.5]], (E[part("label") == "spm"] <= 1).named("no"), labels=["ham", "spam"])
 
 

@@ -12,7 +12,7 @@ from spectrem.constraints.rows import Block, CorpusRows, Norm, Rows, ShardRows, 
 from spectrem.constraints.shortcuts import agreement, fertility
 from spectrem.constraints.tags import at_least, at_most, dictionary_in_expectation, sparsity
 from spectrem.constraints.text import row_text
-from spectrem.constraints.values import check_values
+from spectrem.constraints.values import check_columns, check_values
 
 __all__ = [
     "Block",
@@ -34,6 +34,7 @@ __all__ = [
     "at_least_one_per",
     "at_most",
     "cannot_link",
+    "check_columns",
     "check_values",
     "cluster_size",
     "compile_constraints",

@@ -40,12 +40,14 @@ class Constraint:
         Name given with :meth:`named`.
     over : str or None
         Column of :func:`max_over`.
+    may_be_empty : bool
+        Set by :meth:`allow_empty`.
 
     Notes
     -----
     Groups are the distinct values of the group columns among *all* parts, so that a sentence in which no part
     meets the condition still has to meet ``>= 1`` (and is reported, since it cannot). A part whose
-    value in one of the structure's own columns is NULL (-1), or NaN in a user's column, belongs to no group.
+    value in one of the structure's own columns is NULL (-1), or missing in a user's column, belongs to no group.
     Rows that hold whatever q is (``0 <= 1``) are left out.
 
     Scope: a constraint whose groups name the structure's instance column (its first) stays inside instances;
@@ -65,6 +67,7 @@ class Constraint:
     allowance: Slack | None = None
     label: str | None = None
     over: str | None = None
+    may_be_empty: bool = False
 
     @property
     def name(self) -> str:
@@ -123,6 +126,20 @@ class Constraint:
         """
         return replace(self, label=_check_name(name))
 
+    def allow_empty(self) -> Constraint:
+        """Let it name values that the data do not have, in which case it may bind nothing.
+
+        Without it, `spectrem.project` and ``fit`` refuse a value that no row has, since that is mostly a slip. Use when
+        a table is one of many and a kind of rows may be absent from it.
+
+        Examples
+        --------
+        >>> from spectrem.constraints import E, part
+        >>> (E[part("kind") == "invoice"] <= 3).allow_empty()
+        (E[part("kind") == "invoice"] <= 3).allow_empty()
+        """
+        return replace(self, may_be_empty=True)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Constraint) and repr(self) == repr(other)
 
@@ -137,12 +154,13 @@ class Constraint:
 
     def __repr__(self) -> str:
         groups = groups_text(self.groups) if self.groups else ""
+        last = (".allow_empty()" if self.may_be_empty else "") + _name_text(self.label)
         if self.over is not None:
             assert self.allowance is not None
             inner = repr(replace(self.expression, groups=self.groups or None))
             text = f"max_over({quote(self.over)}, {inner}).penalty({self.allowance.strength!r})"
-            return text + _name_text(self.label)
-        rest = groups + _slack_text(self.allowance) + _name_text(self.label)
+            return text + last
+        rest = groups + _slack_text(self.allowance) + last
         if self.lower is not None and self.upper is not None and not self.equality:
             left = repr(self.expression) if self.expression.is_single else f"({self.expression!r})"
             return f"{left}.between({self.lower!r}, {self.upper!r}){rest}"

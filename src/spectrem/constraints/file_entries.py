@@ -16,8 +16,8 @@ from spectrem.exceptions import InvalidInputError
 
 BOUNDS = ("at_least", "at_most", "equals", "between")
 NORMS: tuple[Norm, ...] = ("l1", "l2", "linf")
-_GENERAL = ("expect", *BOUNDS, "of", "per", "slack", "name")
-_MAX_OVER = ("expect", "max_over", "penalty", "per", "name")
+_GENERAL = ("expect", *BOUNDS, "of", "per", "slack", "allow_empty", "name")
+_MAX_OVER = ("expect", "max_over", "penalty", "per", "allow_empty", "name")
 _BOUND = "a number, a percentage such as 30% with the field of, a condition in braces or a list of terms"
 _PERCENT = re.compile(r"\s*([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)\s*%\s*")
 
@@ -49,12 +49,16 @@ def read_expectation_entry(node: Node, names: Names) -> Constraint:
 
 
 def finish_entry(made: Constraint, fields: Mapping[Scalar, Node], names: Names) -> Constraint:
-    """The constraint with its ``per``, ``slack`` and ``name``, as far as they are given."""
+    """The constraint with its ``per``, ``slack``, ``allow_empty`` and ``name``, as far as they are given."""
     if "per" in fields:
         with located(fields["per"]):
             made = made.per(*read_columns(fields["per"], names))
     if "slack" in fields:
         made = read_slack(made, fields["slack"])
+    if "allow_empty" in fields:
+        if not isinstance(fields["allow_empty"].value, bool):
+            fields["allow_empty"].fail(f"expected true or false, found {fields['allow_empty'].found}")
+        made = made.allow_empty() if fields["allow_empty"].value else made
     return made.named(fields["name"].text("a text that is not empty")) if "name" in fields else made
 
 
@@ -127,7 +131,7 @@ def _read_max_over(node: Node, names: Names) -> Constraint:
         if "per" in fields:
             expression = expression.per(*read_columns(fields["per"], names))
         made = max_over(column, expression).penalty(strength)
-    return finish_entry(made, {key: fields[key] for key in ("name",) if key in fields}, names)
+    return finish_entry(made, {key: fields[key] for key in ("allow_empty", "name") if key in fields}, names)
 
 
 def _read_term(node: Node, names: Names) -> Expectation:

@@ -38,7 +38,7 @@ def read_entry(node: Node, names: Names) -> Iterable[Constraint | Links]:
 
 
 def _tags(node: Node, names: Names) -> list[Constraint | Links]:
-    fields = node.only(("tags", "at_least", "at_most", "per", "slack", "name"), "an entry with 'tags'")
+    fields = node.only(("tags", "at_least", "at_most", "per", "slack", "allow_empty", "name"), "an entry with 'tags'")
     given = [key for key in ("at_least", "at_most") if key in fields]
     if len(given) != 1:
         node.fail(f"give one of at_least and at_most; found {' and '.join(given) or 'neither'}")
@@ -46,7 +46,7 @@ def _tags(node: Node, names: Names) -> list[Constraint | Links]:
     number = fields[given[0]].number()
     per = names.column(fields["per"]) if "per" in fields else "sentence"
     made = at_least(number, tags, per) if given == ["at_least"] else at_most(number, tags, per)
-    return [finish_entry(made, {key: fields[key] for key in ("slack", "name") if key in fields}, names)]
+    return [finish_entry(made, {key: fields[key] for key in ("slack", "allow_empty", "name") if key in fields}, names)]
 
 
 def _tag_proportions(node: Node, names: Names) -> list[Constraint | Links]:
@@ -110,7 +110,7 @@ def _cluster_size(node: Node, names: Names) -> list[Constraint | Links]:
 
 def _at_least_one_per(node: Node, names: Names) -> list[Constraint | Links]:
     head = "at_least_one_per"
-    fields = node.only((head, "label", "slack", "name"), f"an entry with {head!r}")
+    fields = node.only((head, "label", "slack", "allow_empty", "name"), f"an entry with {head!r}")
     label = fields["label"].scalar("a label, or the number of a cluster") if "label" in fields else None
     made = at_least_one_per(names.column(fields[head]), label)
     return [finish_entry(made, _without(fields, head, "label"), names)]

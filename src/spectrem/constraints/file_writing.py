@@ -54,6 +54,8 @@ def entry_data(constraint: object, number: int) -> dict[str, Any]:
         entry["penalty"] = slack.strength
     elif slack is not None:
         entry["slack"] = {slack.kind: slack.strength, "norm": slack.norm}
+    if constraint.may_be_empty:
+        entry["allow_empty"] = True
     if constraint.label is not None:
         entry["name"] = constraint.label
     return entry

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from difflib import get_close_matches
 
-from spectrem.constraints.columns import Column, Scalar
+from numpy.typing import ArrayLike
+
+from spectrem.constraints.cells import as_column, missing_of
+from spectrem.constraints.columns import Column, Scalar, plain
 from spectrem.constraints.compile import Constraints, flatten
 from spectrem.constraints.constraint import Constraint
+from spectrem.constraints.groups import distinct
 from spectrem.exceptions import InvalidInputError
 
+_LISTED = 20
+_LOOKED_THROUGH = 5000
 
-def check_values(constraints: Constraints, column: str, values: Collection[Scalar]) -> None:
+
+def check_values(constraints: Constraints, column: str, values: Collection[Scalar], *, every: bool = True) -> None:
     """Refuse constraints that compare a column with a value that it never has.
 
     A tag with a spelling mistake would otherwise make a constraint on no part at all. Users' own constraints and
-    matrices are not looked into.
+    matrices are not looked into, nor are constraints with `Constraint.allow_empty`.
 
     Parameters
     ----------
@@ -23,44 +31,105 @@ def check_values(constraints: Constraints, column: str, values: Collection[Scala
         For example ``"tag"``.
     values : collection
         All values of the column, in any batch.
+    every : bool
+        Whether all values of a list (``isin``, ``allowed_by``) must be among them, as where tags are concerned. If not,
+        one of a list is enough, and dictionaries are not looked into: lists of words or countries may name more than
+        occur.
 
     Raises
     ------
     InvalidInputError
-        Naming the constraint and the value.
+        Naming the constraint, the value and the one most like it.
 
     Examples
     --------
     >>> from spectrem.constraints import E, part
-    >>> check_values((E[part("tag") == "VRB"] >= 1).named("a verb"), "tag", ["NOUN", "VERB"])
+    >>> check_values((E[part("tag") == "VRB"] >= 1).named("verbs"), "tag", ["VERB"])
     Traceback (most recent call last):
-    spectrem.exceptions.InvalidInputError: 'a verb': there is no tag 'VRB'; the tags are 'NOUN', 'VERB'
+    spectrem.exceptions.InvalidInputError: 'verbs': there is no tag 'VRB'; did you mean 'VERB'? the tags are 'VERB'
     """
     known = set(values)
-    for constraint in flatten(constraints):
-        if not isinstance(constraint, Constraint):
+    text = any(isinstance(value, str) for value in known)
+    for constraint, name, operation, listed in _tests(constraints):
+        if name != column or (not every and operation == "allowed_by"):
             continue
-        sides = [side for side in (constraint.expression, constraint.lower, constraint.upper) if side is not None]
-        for weight in (term.weight for side in sides for term in side.terms):
-            for value in _named(weight, column) if isinstance(weight, Column) else ():
-                if value not in known:
-                    listed = ", ".join(map(repr, sorted(known, key=repr)[:20])) + (", ..." if len(known) > 20 else "")
-                    raise InvalidInputError(
-                        f"{constraint.name!r}: there is no {column} {value!r}; the {column}s are {listed}"
-                    )
+        if not every:  # comparisons of text with numbers are refused when they are compiled
+            listed = tuple(value for value in listed if not known or isinstance(value, str) == text)
+        absent = [value for value in listed if value not in known]
+        if absent and (every or len(absent) == len(listed)):
+            raise InvalidInputError(f"{constraint.name!r}: {_absent(column, absent[0], known)}{'' if every else _HINT}")
 
 
-def _named(expression: Column, column: str) -> Iterator[Scalar]:
-    """Values that an expression compares the column with by ``==``, ``!=``, ``isin`` or ``allowed_by``."""
-    first, *rest = expression.operands
-    is_column = isinstance(first, Column) and first.operation == "part" and first.operands[0] == column
-    if is_column and expression.operation in ("==", "!=") and not isinstance(rest[0], Column):
-        yield rest[0]
-    elif is_column and expression.operation == "isin":
-        yield from rest[0]
-    elif is_column and expression.operation == "allowed_by":
-        yield from (value for _, listed in rest[1] for value in listed)
-    elif expression.operation != "part":
+def check_columns(constraints: Constraints, columns: Mapping[str, ArrayLike]) -> None:
+    """Refuse constraints that compare a column of the data with a value, or values, that no row has.
+
+    Only for all the data at once: a batch may well lack a value that others have.
+
+    Parameters
+    ----------
+    constraints : as in :func:`compile_constraints`
+    columns : mapping of name -> array
+        The whole data's. Columns of truth values, or of 0 and 1, count as having both.
+
+    Raises
+    ------
+    InvalidInputError
+        As `check_values`.
+
+    Examples
+    --------
+    >>> from spectrem.constraints import E, part
+    >>> few = (E[part("kind") == "invioce"] <= 1).named("few")
+    >>> check_columns(few, {"kind": ["invoice", "letter"]})  # doctest: +NORMALIZE_WHITESPACE
+    Traceback (most recent call last):
+    spectrem.exceptions.InvalidInputError: 'few': there is no kind 'invioce'; did you mean 'invoice'? the kinds are
+    'invoice', 'letter'; write .allow_empty() behind the constraint if there may be none
+    >>> check_columns(few.allow_empty(), {"kind": ["invoice", "letter"]})
+    """
+    for name in dict.fromkeys(name for _, name, operation, _ in _tests(constraints) if operation != "allowed_by"):
+        if name in columns:
+            values = as_column(name, columns[name])
+            missing = missing_of(values)
+            known = set(distinct(values if missing is None else values[~missing])[0].tolist())
+            check_values(constraints, name, known | {0, 1} if known and known <= {0, 1} else known, every=False)
+
+
+_HINT = "; write .allow_empty() behind the constraint if there may be none"
+
+
+def _absent(column: str, value: Scalar, known: Collection[Scalar]) -> str:
+    told = f"there is no {column} {value!r}"
+    if not known:
+        return f"{told}, as the column is empty"
+    known = sorted(map(plain, known), key=repr)
+    spelled = {str(other).lower(): other for other in known[:_LOOKED_THROUGH]}
+    close = get_close_matches(str(value).lower(), spelled, 1)
+    hint = f"did you mean {spelled[close[0]]!r}? " if close else ""
+    listed = ", ".join(map(repr, known[:_LISTED])) + (", ..." if len(known) > _LISTED else "")
+    return f"{told}; {hint}the {column}s are {listed}"
+
+
+def _tests(constraints: Constraints) -> Iterator[tuple[Constraint, str, str, tuple[Scalar, ...]]]:
+    """Comparisons of a column with values: the constraint, the column, the operation and the values."""
+    for constraint in flatten(constraints):
+        if isinstance(constraint, Constraint) and not constraint.may_be_empty:
+            sides = [side for side in (constraint.expression, constraint.lower, constraint.upper) if side is not None]
+            for weight in (term.weight for side in sides for term in side.terms):
+                if isinstance(weight, Column):
+                    yield from ((constraint, *test) for test in _compared(weight))
+
+
+def _compared(expression: Column) -> Iterator[tuple[str, str, tuple[Scalar, ...]]]:
+    """Values that an expression compares columns with by ``==``, ``!=``, ``isin`` or ``allowed_by``."""
+    operation, (first, *rest) = expression.operation, expression.operands
+    is_column = isinstance(first, Column) and first.operation == "part"
+    if is_column and operation in ("==", "!=") and not isinstance(rest[0], Column):
+        yield first.operands[0], operation, (rest[0],)
+    elif is_column and operation == "isin":
+        yield first.operands[0], operation, rest[0]
+    elif is_column and operation == "allowed_by":
+        yield first.operands[0], operation, tuple(value for _, listed in rest[1] for value in listed)
+    elif operation != "part":
         for operand in expression.operands:
             if isinstance(operand, Column):
-                yield from _named(operand, column)
+                yield from _compared(operand)

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from spectrem._validate import as_sample_weight
+from spectrem.constraints import check_columns
 from spectrem.constraints.constraint import AnyConstraint
 from spectrem.estimators.mixture_assign import feasible_labels
 from spectrem.estimators.mixture_bounds import BoundsLike, as_bounds, count_free
@@ -243,7 +244,9 @@ class GaussianMixture(DensityMixin, BaseEstimator):
                 f"X must have at least n_components = {self.n_components} rows of positive weight, got "
                 f"n_samples = {rows}; lower n_components"
             )
-        model, shards = self._model(x.shape[1]), build_shards(x, weights, labels, as_columns(columns, len(x)))
+        given = as_columns(columns, len(x))
+        check_columns(self.constraints, given)
+        model, shards = self._model(x.shape[1]), build_shards(x, weights, labels, given)
         executor = executor_for(self.n_threads if len(shards) > 1 else 1)
         rng = check_random_state(self.random_state)
         estep, chunks = make_estep(self, model, shards)

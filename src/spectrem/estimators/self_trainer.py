@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.utils import indexable
 
-from spectrem.constraints import check_values
+from spectrem.constraints import check_columns, check_values
 from spectrem.constraints.constraint import AnyConstraint
 from spectrem.estimators.self_trainer_input import (
     read_columns,
@@ -175,6 +175,7 @@ class SelfTrainer(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         features, _ = indexable(features, codes)
         given = {**read_columns(columns, len(codes)), **read_columns(inside, len(codes))}
         check_values(self.constraints, "label", classes.tolist())
+        check_columns(self.constraints, given)
         sample = Sample(features, codes, classes, read_weights(sample_weight, len(codes)), given)
         model = ClassifierModel(self.estimator, self.weight, self.soft_targets, takes_weights(self.estimator))
         learns = self.weight > 0 and not sample.known.all()

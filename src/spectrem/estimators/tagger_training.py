@@ -54,6 +54,8 @@ def train(tagger: Any, text: LabelledText, weights: NDArray[np.float64], executo
         min_count=tagger.min_count,
     )
     check_values(tagger.constraints, "tag", coding.tag_values)
+    if coding.names.words is not None:
+        check_values(tagger.constraints, "word", [*coding.names.words, coding.names.unknown], every=False)
     lexicon, entries = coding.encode(text)
     priors = table_priors(tagger.prior, tagger.smoothing)
     model = HMMModel(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem.constraints.compile import Constraints, compile_constraints, flatten
 from spectrem.constraints.rows import Rows
-from spectrem.constraints.values import check_values
+from spectrem.constraints.values import check_columns, check_values
 from spectrem.inference.checks import Infeasible
 from spectrem.inference.corpus import pick_rows
 from spectrem.inference.project import project as project_structure
@@ -57,7 +58,7 @@ def project(
         -inf, or any number >= 0.
     columns : mapping of name -> array-like, or data frame, optional
         A value per row (or per cell, row by row) under each name: document, type, group ... Only those that
-        constraints name are looked at. NaN belongs to no group.
+        constraints name are looked at. Missing values (None, NaN, NA, null) belong to no group and equal nothing.
     labels : sequence of length n_labels, or list of rows, optional
         What ``part("label")`` is; without it the position, from 0. Of a ragged table one list per row.
     sample_weight : array-like of shape (n_rows,), optional
@@ -83,7 +84,8 @@ def project(
     ------
     InvalidInputError
         NaN, negative numbers, rows that do not sum to 1 or are zero throughout; a constraint over a column that does
-        not exist (the message lists those that do) or a label that does not; columns of a wrong length; weights that
+        not exist (the message lists those that do), a label that does not or a value that no row has (unless allowed by
+        `Constraint.allow_empty`); columns of a wrong length; weights that
         are negative, not finite, of a wrong length or all 0.
     InfeasibleConstraintError
         No probabilities meet the constraints; the message names those that conflict.
@@ -127,7 +129,10 @@ def project(
     listed = flatten(constraints)
     check_values(listed, "label", cells.known_labels)
     weights = read_weights(sample_weight, cells.table)
-    rows = compile_constraints(listed, cells.table, read_columns(columns, cells), weights)
+    given = read_columns(columns, cells)
+    own = {name: values for name, values in cells.table.columns.items() if name != "label"}
+    check_columns(listed, ChainMap(cast(Any, own), cast(Any, given)))
+    rows = compile_constraints(listed, cells.table, given, weights)
     solution = project_structure(
         cells.table.inner, cells.scores, rows, gamma,
         solver=solver, weights=weights, tol=tol, max_iter=max_iter, infeasible=infeasible,

@@ -1,5 +1,15 @@
 """The errors and warnings that Spectrem raises itself."""
 
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+
+    class ConvergenceWarning(UserWarning):
+        """An iterative routine ran out of iterations before it met its tolerance; scikit-learn's class is a base."""
+
 
 class SpectremError(Exception):
     """Base of every error raised on purpose by Spectrem."""
@@ -22,5 +32,21 @@ class NotFittedError(SpectremError, ValueError, AttributeError):
     """An estimator was asked for predictions before ``fit``."""
 
 
-class ConvergenceWarning(UserWarning):
-    """An iterative routine ran out of iterations before it met its tolerance."""
+def warn_unconverged(message: str, stacklevel: int = 1) -> None:
+    """Issue a `ConvergenceWarning`; ``stacklevel`` counts from the caller, as for `warnings.warn`."""
+    from spectrem.exceptions import ConvergenceWarning
+
+    warnings.warn(message, ConvergenceWarning, stacklevel=stacklevel + 1)
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> type[Warning]:
+        """`ConvergenceWarning`, made on first use: its base is in scikit-learn, which takes long to load."""
+        if name != "ConvergenceWarning":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from sklearn.exceptions import ConvergenceWarning as Base
+
+        doc = "An iterative routine ran out of iterations before it met its tolerance; scikit-learn's class is a base."
+        globals()[name] = type(name, (Base,), {"__doc__": doc, "__module__": __name__})
+        return globals()[name]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spectrem.constraints.rows import Rows
-from spectrem.exceptions import ConvergenceWarning
+from spectrem.exceptions import warn_unconverged
 from spectrem.inference.assignment_counts import assign_counts, find_counts, no_assignment, tidy_rows
 from spectrem.inference.assignment_program import solve_program
 from spectrem.inference.corpus import pick_rows
@@ -164,10 +163,9 @@ def _assign(
         labels[hard] = cells[solved.cells] - offsets[hard]
         gap, status = solved.gap, solved.status
         if status != Status.CERTIFIED:
-            warnings.warn(
+            warn_unconverged(
                 f"the labels were not proven best within time_limit={time_limit!r} seconds; raise it, or look at the "
                 f"gap ({gap:.3g} nats)",
-                ConvergenceWarning,
                 stacklevel=4,
             )
     cell = offsets[:-1] + labels

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, linprog
 
 from spectrem.constraints.rows import Rows
-from spectrem.exceptions import ConvergenceWarning, InvalidInputError
+from spectrem.exceptions import InvalidInputError
 from spectrem.inference.assignment_counts import WHOLE, no_assignment
 from spectrem.inference.integer_program import run_milp
 from spectrem.inference.project import project
@@ -95,7 +95,7 @@ def _price(
     prices = None
     for sharper in (1.0, 0.1):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
+            warnings.simplefilter("ignore", UserWarning)  # any prices give a bound
             found = project(structure, Parts(scores), rows, gamma * sharper, start=prices, tol=1e-4)
         prices = found.multipliers
     assert prices is not None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem.constraints.rows import Rows
-from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
+from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, warn_unconverged
 from spectrem.inference.checks import Infeasible, check_infeasible, check_problem
 from spectrem.inference.corpus import pick_rows
 from spectrem.inference.feasibility import drop_rows, drop_unreachable, explain_infeasible, refuse_unreachable
@@ -369,9 +368,8 @@ def _integer(structure: Structure, scores: Parts, rows: Rows, weights: NDArray[n
 
 
 def _warn(unsolved: int, n_problems: int, detail: str) -> None:
-    warnings.warn(
+    warn_unconverged(
         f"{unsolved} of {n_problems} constrained problems {Status.MAX_ITERATIONS.message} ({detail}); "
         "raise max_iter or tol, or give the constraint slack",
-        ConvergenceWarning,
         stacklevel=3,
     )

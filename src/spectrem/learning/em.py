@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-from spectrem.exceptions import ConvergenceWarning, SpectremError
+from spectrem.exceptions import SpectremError, warn_unconverged
 from spectrem.execution import Executor, Serial
 from spectrem.learning.history import FitResult, FitStatus, Record
 from spectrem.learning.schedule import Constant, Schedule
@@ -120,7 +120,7 @@ def run_em(
     if all_converged:
         return FitResult(params, tuple(history), FitStatus.CONVERGED)
     status = FitStatus.MAX_ITERATIONS
-    warnings.warn(f"{status.value}: raise max_iter or tol", ConvergenceWarning, stacklevel=2)
+    warn_unconverged(f"{status.value}: raise max_iter or tol", stacklevel=2)
     return FitResult(params, tuple(history), status)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +15,7 @@ from spectrem.constraints import compile_constraints, compile_shards
 from spectrem.constraints.compile import Constraints, flatten
 from spectrem.constraints.groups import KeyColumns
 from spectrem.constraints.rows import CorpusRows, Rows
-from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
+from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, warn_unconverged
 from spectrem.execution import Executor
 from spectrem.inference import (
     CorpusSolution,
@@ -173,10 +172,9 @@ class ProjectedEStep(Generic[Params, Stats, Shard]):
         largest = float(np.abs(solution.multipliers).max(initial=0.0))
         unsolved = solution.status == Status.MAX_ITERATIONS or violation > 1e-4
         if self.dual_steps is None and (unsolved or largest > _DIVERGED * max(gamma, 1.0)):
-            warnings.warn(
+            warn_unconverged(
                 f"constraints over the corpus are not solved (violation {violation:.2g}, largest multiplier "
                 f"{largest:.2g} nats); they may clash with other constraints: loosen them or give them slack",
-                ConvergenceWarning,
                 stacklevel=4,
             )
         run = partial(self._run_within, params, gamma, passes)

@@ -1,0 +1,36 @@
+"""Errors and warnings of our own."""
+
+import pickle
+import subprocess
+import sys
+import warnings
+
+import pytest
+import sklearn.exceptions
+
+from spectrem import exceptions
+
+
+def test_a_convergence_warning_is_scikit_learns_too():
+    with pytest.warns(sklearn.exceptions.ConvergenceWarning, match="out of iterations") as caught:
+        exceptions.warn_unconverged("out of iterations")
+    assert caught[0].category is exceptions.ConvergenceWarning
+    assert caught[0].filename == __file__
+    assert pickle.loads(pickle.dumps(caught[0].message)).args == ("out of iterations",)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sklearn.exceptions.ConvergenceWarning)
+        exceptions.warn_unconverged("not seen")
+
+
+def test_other_names_are_missing():
+    with pytest.raises(AttributeError, match=r"module 'spectrem\.exceptions' has no attribute 'Missing'"):
+        exceptions.Missing  # noqa: B018
+
+
+def test_learning_and_inference_do_not_load_scikit_learn():
+    code = (
+        "import sys, spectrem.exceptions, spectrem.learning, spectrem.inference, spectrem.tables\n"
+        "print([name for name in ('sklearn',) if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

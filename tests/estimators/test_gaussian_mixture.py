@@ -36,7 +36,9 @@ def test_fits_as_scikit_learn(kind, init):
     if few and kind == "tied":
         pytest.skip("scikit-learn divides the scatter of all rows by the number of those few")
     x, _ = make_data()
-    options = {"covariance_type": kind, "init_params": init, "random_state": 3, "n_init": 2, "tol": 1e-2}
+    # both starts of this one end alike but for the order of components: rounding would say which is kept
+    n_init = 1 if (kind, init) == ("tied", "kmeans") else 2
+    options = {"covariance_type": kind, "init_params": init, "random_state": 3, "n_init": n_init, "tol": 1e-2}
     ours, peer = GaussianMixture(3, n_threads=1, **options).fit(x), Peer(3, **options).fit(x)
     assert ours.n_iter_ == peer.n_iter_
     assert ours.converged_

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,21 +17,25 @@ from spectrem._validate import as_sample_weight
 from spectrem.constraints import check_columns
 from spectrem.constraints.constraint import AnyConstraint
 from spectrem.estimators.mixture_assign import feasible_labels
-from spectrem.estimators.mixture_bounds import BoundsLike, as_bounds, count_free
+from spectrem.estimators.mixture_bounds import BoundsLike, as_bounds, count_free, warn_outside
 from spectrem.estimators.mixture_report import report_fit
 from spectrem.estimators.mixture_settings import as_columns, as_labels, check_settings
 from spectrem.estimators.mixture_start import start_parameters
-from spectrem.estimators.mixture_training import make_estep, posteriors, train
+from spectrem.estimators.mixture_state import missing, without_rows
+from spectrem.estimators.mixture_training import last_record, make_estep, posteriors, train
 from spectrem.estimators.settings_checks import not_fitted
 from spectrem.exceptions import InvalidInputError
 from spectrem.execution import executor_for
 from spectrem.kernels import responsibilities
 from spectrem.learning import Schedule
 from spectrem.models.mixture import CovarianceType, MixtureModel, MixtureParameters, build_shards, log_joint
-from spectrem.reports import add_report
+from spectrem.reports import ShowsReport
+
+# Data of these types are taken as they are, others made the first; results are of the same type, whatever is computed.
+_KEPT = (np.float64, np.float32)
 
 
-class GaussianMixture(DensityMixin, BaseEstimator):
+class GaussianMixture(ShowsReport, DensityMixin, BaseEstimator):
     """Mixture of Gaussians by EM, with parameters and results as scikit-learn's.
 
     Beyond those: posteriors hardened or annealed by gamma ([Samdani2012], [SmithEisner2004]), weights of rows, rows
@@ -105,7 +110,8 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         Objective per row, nats, last and at every iteration: at gamma = 1 without constraints the log-likelihood.
     history_ : list of Record
     labels_ : ndarray of shape (n_rows,)
-        Components of the training rows as ``assign`` says, under constraints and labels.
+        Components of the training rows as ``assign`` says, under constraints and labels. Pickles and copies leave out
+        what grows with the rows: this, ``posteriors_`` and constraints of more than 1,000 rows in ``report_``.
     posteriors_ : ndarray of shape (n_rows, n_components)
         With constraints only: of the training rows, under them.
     report_ : FitReport
@@ -211,6 +217,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
+            Where it is float32, so are means, posteriors and the like; float64 is what they are computed in.
         y : array-like of shape (n_rows,), optional
             With ``partial_labels``: the component of each row, -1 where unknown.
         sample_weight : array-like of shape (n_rows,), optional
@@ -231,7 +238,8 @@ class GaussianMixture(DensityMixin, BaseEstimator):
             If the constraints cannot be met.
         """
         check_settings(self)
-        x = validate_data(self, X, dtype=np.float64, order="C", ensure_min_samples=2)
+        x = validate_data(self, X, dtype=_KEPT, order="C", ensure_min_samples=2)
+        x, dtype = np.asarray(x, np.float64), x.dtype
         labels = self._known(y, len(x))
         weights = as_sample_weight(sample_weight, len(x), "row of X")
         rows = len(x) if weights is None else int((weights > 0).sum())
@@ -250,29 +258,29 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         executor = executor_for(self.n_threads if len(shards) > 1 else 1)
         rng = check_random_state(self.random_state)
         estep, chunks = make_estep(self, model, shards)
-        starts: list[MixtureParameters] = []
-        n_starts = self.n_init if self.max_iter else 1
+        starts: list[Callable[[], MixtureParameters]]
+        starts = [partial(start_parameters, self, model, shards, x, weights, labels, rng, chunks)] * self.n_init
+        before = last_record(self)
         if self.warm_start and "weights_" in vars(self):
-            starts, n_starts = [self._last(model, x.shape[1])], 0
-        for _ in range(n_starts):
-            starts.append(start_parameters(self, model, shards, x, weights, labels, rng, chunks))
-        trained = train(self, model, shards, starts, executor, estep)
-        self._take(trained.params)
+            starts = [partial(self._last, model, x.shape[1])]
+        else:
+            warn_outside(self, model.bounds, x.shape[1])
+        trained = train(self, model, shards, starts, executor, estep, before)
+        self._take(trained.params, dtype)
         self.converged_, self.n_iter_ = trained.converged, len(trained.history)
         self.history_, self.lower_bounds_ = list(trained.history), trained.lower_bounds
         self.lower_bound_ = self.lower_bounds_[-1] if self.lower_bounds_ else -np.inf
         if self.constraints:
             last = self.history_[-1].gamma if self.history_ else self.gamma
-            self.posteriors_ = posteriors(trained, shards, last, executor)
-            if self.assign == "feasible":
-                self.labels_ = feasible_labels(trained, shards, executor)
-            else:
-                self.labels_ = self.posteriors_.argmax(axis=1)
+            found = posteriors(trained, shards, last, executor)
+            self.posteriors_ = found.astype(dtype, copy=False)
+            feasible = self.assign == "feasible"
+            self.labels_ = feasible_labels(trained, shards, executor) if feasible else found.argmax(axis=1)
         else:
-            self.labels_ = self.predict(x)
+            self.labels_ = log_joint(self._params(), x).argmax(axis=1)
             if labels is not None:
                 self.labels_ = np.where(labels >= 0, labels, self.labels_)
-        found = self.posteriors_ if self.constraints else None
+            found = None
         self.report_ = report_fit(self, model, trained, shards, found, executor)
         return self
 
@@ -284,13 +292,13 @@ class GaussianMixture(DensityMixin, BaseEstimator):
 
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
         """Most probable component of every row, shape (n_rows,); constraints have no part in it."""
-        return self._joint(X).argmax(axis=1)
+        return self._joint(X)[0].argmax(axis=1)
 
-    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+    def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
         """Posterior probabilities of components, shape (n_rows, n_components)."""
         return self._posteriors(X)[0]
 
-    def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
+    def score_samples(self, X: ArrayLike) -> NDArray[Any]:
         """Log-density of every row, shape (n_rows,), nats."""
         return self._posteriors(X)[1]
 
@@ -344,9 +352,8 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         return MixtureModel(self.covariance_type, self.reg_covar, as_bounds(self, n_features))
 
     def _params(self) -> MixtureParameters:
-        return MixtureParameters(
-            self.covariance_type, self.weights_, self.means_, self.covariances_, self.precisions_cholesky_
-        )
+        blocks = (self.weights_, self.means_, self.covariances_, self.precisions_cholesky_)
+        return MixtureParameters(self.covariance_type, *(np.asarray(block, np.float64) for block in blocks))
 
     def _last(self, model: MixtureModel, n_features: int) -> MixtureParameters:
         """Parameters to go on from."""
@@ -359,32 +366,34 @@ class GaussianMixture(DensityMixin, BaseEstimator):
             )
         return self._params() if model.bounds is None else model.bounds.project(self._params())
 
-    def _take(self, params: MixtureParameters) -> None:
-        self.weights_, self.means_, self.covariances_ = params.weights, params.means, params.covariances
-        self.precisions_, self.precisions_cholesky_ = params.precisions, params.precisions_cholesky
+    def _take(self, params: MixtureParameters, dtype: Any) -> None:
+        for name in ("weights", "means", "covariances", "precisions", "precisions_cholesky"):
+            setattr(self, f"{name}_", getattr(params, name).astype(dtype, copy=False))
 
-    def _joint(self, X: ArrayLike) -> NDArray[np.float64]:
+    def _joint(self, X: ArrayLike) -> tuple[NDArray[np.float64], Any]:
+        """Log joint densities, and the dtype of what is told of them."""
         self._check_fitted()
-        x = validate_data(self, X, dtype=np.float64, order="C", reset=False)
-        return log_joint(self._params(), np.require(x, requirements=["C", "W"]))
+        x = validate_data(self, X, dtype=_KEPT, order="C", reset=False)
+        joint = log_joint(self._params(), np.require(x, np.float64, requirements=["C", "W"]))
+        return joint, np.result_type(x, self.means_)
 
-    def _posteriors(self, X: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        joint = self._joint(X)
+    def _posteriors(self, X: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+        joint, dtype = self._joint(X)
         values = np.empty(len(joint))
         responsibilities.soft_pass(joint, 1.0, np.ones(len(joint)), values)
-        return joint, values
+        return joint.astype(dtype, copy=False), values.astype(dtype, copy=False)
 
     def _n_parameters(self) -> int:
         k, d = self.means_.shape
         return count_free(as_bounds(self, d), k, d, self.covariance_type)
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        return add_report(super()._repr_mimebundle_(**kwargs), vars(self).get("report_"))
+    def __getstate__(self) -> dict[str, Any]:
+        return without_rows(super().__getstate__())
 
-    @property
-    def _repr_html_(self) -> Any:
-        diagram = super()._repr_html_  # no attribute where scikit-learn is set to show text
-        return lambda: add_report(diagram(), vars(self).get("report_"))
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing(self, name)
 
     def _check_fitted(self) -> None:
         if "weights_" not in vars(self):

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem.estimators.mixture_settings import check_start
 from spectrem.exceptions import InvalidInputError
-from spectrem.models.mixture import Bounds, MixtureParameters
+from spectrem.models.mixture import Bounds, from_precisions, unit_covariances
 
 BoundsLike = tuple[ArrayLike | None, ArrayLike | None] | None
 
@@ -48,13 +49,24 @@ def as_bounds(mixture: Any, n_features: int) -> Bounds | None:
     return None if free and not fixed else bounds
 
 
-def warn_outside(mixture: Any, given: MixtureParameters, start: MixtureParameters) -> None:
-    """Say which of the values that a user gave to start from lie outside the bounds and were moved."""
+def warn_outside(mixture: Any, bounds: Bounds | None, n_features: int) -> None:
+    """Say which of the values that a user gave to start from lie outside the bounds and will be moved."""
+    if bounds is None:
+        return
+    weights, means, precisions = check_start(mixture, n_features)
+    k, kind = mixture.n_components, mixture.covariance_type
+    start = from_precisions(
+        kind,
+        np.full(k, 1 / k) if weights is None else weights,
+        np.zeros((k, n_features)) if means is None else means,
+        unit_covariances(kind, k, n_features) if precisions is None else precisions,
+    )
+    moved = bounds.project(start)
     for block, name in _BOUNDED_BY.items():
         setting = "precisions_init" if block == "covariances" else f"{block}_init"
-        before, after = getattr(given, block), getattr(start, block)
+        before, after = getattr(start, block), getattr(moved, block)
         if getattr(mixture, setting) is not None and not np.allclose(before, after, rtol=_OUTSIDE, atol=0):
-            warnings.warn(f"{setting} lies outside {name}; EM starts from the nearest point within", stacklevel=4)
+            warnings.warn(f"{setting} lies outside {name}; EM starts from the nearest point within", stacklevel=3)
 
 
 def count_free(bounds: Bounds | None, k: int, d: int, kind: str) -> int:

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans, kmeans_plusplus
 
-from spectrem.estimators.mixture_bounds import warn_outside
 from spectrem.estimators.mixture_chunks import Chunks
 from spectrem.estimators.mixture_settings import check_start
 from spectrem.models.mixture import (
@@ -55,11 +54,6 @@ def start_parameters(
     ------
     InvalidInputError
         If given parameters do not fit the data, or a covariance is not positive definite.
-
-    Warns
-    -----
-    UserWarning
-        If given parameters lie outside the bounds.
     """
     given_weights, given_means, precisions = check_start(mixture, x.shape[1])
     if given_weights is not None and given_means is not None and precisions is not None:
@@ -74,9 +68,7 @@ def start_parameters(
             found = from_covariances(model.covariance_type, proportions, means, found.covariances)
     if model.bounds is None:
         return found
-    start = model.bounds.project(found)
-    warn_outside(mixture, found, start)
-    return start
+    return model.bounds.project(found)
 
 
 def start_posteriors(

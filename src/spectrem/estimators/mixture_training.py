@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from spectrem.estimators.mixture_chunks import Chunks
 from spectrem.estimators.mixture_estep import FINE, ConstrainedEStep
 from spectrem.execution import Executor
-from spectrem.learning import Constant, FitResult, FitStatus, Record, Stopping, run_em
+from spectrem.learning import Constant, FitResult, FitStatus, Record, Stopping, keep_best, run_em
 from spectrem.models.mixture import MixtureEStep, MixtureModel, MixtureParameters, MixtureShard
 
 
@@ -39,20 +40,48 @@ def make_estep(
     return estep, estep.pose(shards, mixture.n_components)
 
 
+def last_record(mixture: Any) -> Record | None:
+    """The last iteration, its objective per row, of the fit that another one goes on from; None if there is none."""
+    if not mixture.warm_start or mixture.schedule is not None or not vars(mixture).get("history_"):
+        return None
+    return replace(mixture.history_[-1], objective=mixture.lower_bound_)
+
+
 def train(
     mixture: Any,
     model: MixtureModel,
     shards: Sequence[MixtureShard],
-    starts: Sequence[MixtureParameters],
+    starts: Sequence[Callable[[], MixtureParameters]],
     executor: Executor,
     estep: MixtureEStep | ConstrainedEStep,
+    before: Record | None = None,
 ) -> Trained:
-    """Run EM from every start; keep the one with the largest objective at the end."""
+    """Run EM from every start; keep the one with the largest objective at the end.
+
+    Parameters
+    ----------
+    mixture : GaussianMixture
+        Its settings.
+    model, shards, executor
+        As for `run_em`.
+    starts : sequence of callables
+        At least one; each finds parameters to start from.
+    estep
+        Of `make_estep`.
+    before : Record, optional
+        The last iteration of the training that this one goes on with; its objective per row.
+    """
     total = float(sum(shard.weights.sum() for shard in shards))
-    best: tuple[FitResult[MixtureParameters], MixtureEStep | ConstrainedEStep] | None = None
     if mixture.max_iter == 0:
-        return Trained(starts[0], estep, (), [], False, "kept the start")
-    for number, start in enumerate(starts):
+        return Trained(starts[0](), estep, (), [], False, "kept the start")
+    stopping = _Stopping(
+        mixture.max_iter,
+        mixture.tol,
+        scale=total,
+        before=None if before is None else replace(before, objective=before.objective * total),
+    )
+
+    def run(number: int) -> tuple[FitResult[MixtureParameters], MixtureEStep | ConstrainedEStep]:
         if mixture.verbose:
             print(f"start {number + 1} of {len(starts)}")
         own = copy(estep)  # with multipliers of its own, but constraints compiled once
@@ -60,16 +89,17 @@ def train(
             model,
             own,
             shards,
-            start,
+            starts[number](),
             schedule=mixture.schedule or Constant(mixture.gamma),
-            stopping=Stopping(mixture.max_iter, mixture.tol, scale=total),
+            stopping=stopping,
             executor=executor,
             on_iteration=_Printer(mixture, total),
         )
-        if best is None or result.history[-1].objective > best[0].history[-1].objective:
-            best = result, own
-    assert best is not None
-    result, used = best
+        return result, own
+
+    runs = [partial(run, number) for number in range(len(starts))]
+    # warnings belong to the line that calls `fit`
+    result, used = keep_best(runs, lambda found: found[0].history[-1].objective, stacklevel=3)
     bounds = [record.objective / total for record in result.history]
     converged = result.status == FitStatus.CONVERGED
     return Trained(result.params, used, result.history, bounds, converged, result.status.value)
@@ -81,6 +111,18 @@ def posteriors(
     """Posteriors of the rows under the constraints that there are, shape (n_rows, n_components)."""
     assert isinstance(trained.estep, ConstrainedEStep)
     return trained.estep.project(trained.params, gamma, shards, executor, FINE)[0]
+
+
+@dataclass(frozen=True)
+class _Stopping(Stopping):
+    """A rule for training in several fits: the first iteration is held against the last one of the fit before."""
+
+    before: Record | None = None
+
+    def converged(self, stage: list[Record]) -> bool:
+        if len(stage) == 1 and self.before is not None and self.before.gamma == stage[0].gamma:
+            stage = [self.before, *stage]
+        return super().converged(stage)
 
 
 @dataclass

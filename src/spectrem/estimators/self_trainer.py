@@ -23,10 +23,10 @@ from spectrem.estimators.self_trainer_settings import check_settings, takes_weig
 from spectrem.estimators.settings_checks import not_fitted
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Constant, Record, Schedule, Stopping, run_em
-from spectrem.reports import FitReport, add_report, gamma_course
+from spectrem.reports import FitReport, ShowsReport, gamma_course
 
 
-class SelfTrainer(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class SelfTrainer(ShowsReport, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """Train a classifier on labelled and unlabelled rows under constraints on the labels of the latter.
 
     By turns, the classifier's predictions for unlabelled rows are projected onto the constraints, and the classifier is
@@ -261,14 +261,6 @@ class SelfTrainer(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             self.n_features_in_ = n_features + n_inside
         if (names := getattr(self.estimator_, "feature_names_in_", None)) is not None:
             self.feature_names_in_ = np.asarray(X.columns, object) if n_inside else names
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        return add_report(super()._repr_mimebundle_(**kwargs), vars(self).get("report_"))
-
-    @property
-    def _repr_html_(self) -> Any:
-        diagram = super()._repr_html_  # no attribute where scikit-learn is set to show text
-        return lambda: add_report(diagram(), vars(self).get("report_"))
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import get_tags

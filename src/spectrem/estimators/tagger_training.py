@@ -18,7 +18,7 @@ from spectrem.estimators.tagger_start import Start, make_reference
 from spectrem.estimators.tagger_tables import restrictions, table_priors
 from spectrem.exceptions import InvalidInputError
 from spectrem.execution import Executor
-from spectrem.learning import Constant, FitResult, ProjectedEStep, Stopping, run_em
+from spectrem.learning import Constant, FitResult, ProjectedEStep, Stopping, keep_best, run_em
 from spectrem.models.tagging import CompiledEStep, HMMModel, HMMParameters, TagShard, build_shards
 from spectrem.structures import Parts
 
@@ -97,9 +97,9 @@ def _best(
 ) -> FitResult[HMMParameters]:
     """The result of the restart whose last objective is the largest."""
     rng = np.random.default_rng(tagger.random_state)
-    best: FitResult[HMMParameters] | None = None
-    for _ in range(tagger.n_init):
-        result = run_em(
+
+    def run() -> FitResult[HMMParameters]:
+        return run_em(
             model,
             _estep(tagger, model, reference),
             shards,
@@ -109,10 +109,9 @@ def _best(
             executor=executor,
             on_iteration=tagger.on_iteration,
         )
-        if best is None or result.history[-1].objective > best.history[-1].objective:
-            best = result
-    assert best is not None
-    return best
+
+    # warnings belong to the line that calls `fit`
+    return keep_best([run] * tagger.n_init, lambda result: result.history[-1].objective, stacklevel=4)
 
 
 def _estep(

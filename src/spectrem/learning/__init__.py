@@ -3,6 +3,7 @@
 from spectrem.learning.em import run_em
 from spectrem.learning.estep import ProjectedEStep
 from spectrem.learning.history import FitResult, FitStatus, Record
+from spectrem.learning.restarts import keep_best
 from spectrem.learning.schedule import Anneal, Constant, Quench, Schedule
 from spectrem.learning.stopping import Stopping
 
@@ -16,5 +17,6 @@ __all__ = [
     "Record",
     "Schedule",
     "Stopping",
+    "keep_best",
     "run_em",
 ]

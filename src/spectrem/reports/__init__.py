@@ -10,12 +10,13 @@ from spectrem.reports.constraints import (
     row_name,
 )
 from spectrem.reports.fit import FitReport, gamma_course
-from spectrem.reports.notebook import add_report
+from spectrem.reports.notebook import ShowsReport, add_report
 
 __all__ = [
     "SIGNS",
     "ConstraintReport",
     "FitReport",
+    "ShowsReport",
     "add_report",
     "gamma_course",
     "largest_rows",

@@ -7,6 +7,18 @@ from typing import Any
 from spectrem.reports.fit import FitReport
 
 
+class ShowsReport:
+    """A base class of estimators, to stand before scikit-learn's, that adds ``report_`` to what a notebook shows."""
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        return add_report(super()._repr_mimebundle_(**kwargs), vars(self).get("report_"))  # type: ignore[misc]
+
+    @property
+    def _repr_html_(self) -> Any:
+        diagram = super()._repr_html_  # type: ignore[misc]  # no attribute where scikit-learn is set to show text
+        return lambda: add_report(diagram(), vars(self).get("report_"))
+
+
 def add_report(diagram: Any, report: FitReport | None) -> Any:
     """What scikit-learn shows of an estimator, and below it the report where there is one.
 

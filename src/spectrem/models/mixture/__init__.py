@@ -5,7 +5,7 @@ from spectrem.models.mixture.compiled import MixtureEStep
 from spectrem.models.mixture.model import MixtureModel, log_joint
 from spectrem.models.mixture.parameters import CovarianceType, MixtureParameters, from_covariances, from_precisions
 from spectrem.models.mixture.shards import MixtureShard, build_shards
-from spectrem.models.mixture.start import from_posteriors
+from spectrem.models.mixture.start import from_posteriors, unit_covariances
 from spectrem.models.mixture.statistics import MixtureStats
 
 __all__ = [
@@ -21,4 +21,5 @@ __all__ = [
     "from_posteriors",
     "from_precisions",
     "log_joint",
+    "unit_covariances",
 ]

@@ -42,7 +42,8 @@ def from_posteriors(
     counts = sum((own.sum(axis=0) for own in shares), start=np.full(posteriors.shape[1], NOTHING))
     total = sum(own.T @ shard.x for own, shard in zip(shares, shards, strict=True))
     means = total / counts[:, None]
-    about = _placeholder(model.covariance_type, counts / counts.sum(), means)
+    unit = unit_covariances(model.covariance_type, *means.shape)
+    about = MixtureParameters(model.covariance_type, counts / counts.sum(), means, unit, unit)
     if model.bounds is not None:
         model = replace(model, bounds=model.bounds.movable)
     stats = model.zero_stats(about, shards)
@@ -52,13 +53,11 @@ def from_posteriors(
     return found if model.bounds is None else model.bounds.project(found)  # components without rows, too
 
 
-def _placeholder(kind: CovarianceType, weights: NDArray[np.float64], means: NDArray[np.float64]) -> MixtureParameters:
-    """Means with unit covariances, which are what a component without rows is left with."""
-    k, d = means.shape
-    unit = {
+def unit_covariances(kind: CovarianceType, k: int, d: int) -> NDArray[np.float64]:
+    """Covariances of unit Gaussians, their own inverses; a component without rows is left with one."""
+    return {
         "full": np.broadcast_to(np.eye(d), (k, d, d)),
         "tied": np.eye(d),
         "diag": np.ones((k, d)),
         "spherical": np.ones(k),
     }[kind]
-    return MixtureParameters(kind, weights, means, unit, unit)

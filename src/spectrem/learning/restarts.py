@@ -1,0 +1,43 @@
+"""Several runs of which one is kept."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+Result = TypeVar("Result")
+
+
+def keep_best(
+    runs: Sequence[Callable[[], Result]], objective: Callable[[Result], float], stacklevel: int = 1
+) -> Result:
+    """The result with the largest objective, the first among equals; the warnings of its run alone are issued.
+
+    Parameters
+    ----------
+    runs : sequence of callables
+        At least one; called in turn.
+    objective : callable
+    stacklevel : int
+        Where warnings appear to come from, counted from the caller, if there are several runs.
+
+    Examples
+    --------
+    >>> keep_best([lambda: "two", lambda: "three", lambda: "seven"], len)
+    'three'
+    """
+    if len(runs) == 1:
+        return runs[0]()
+    best: tuple[Result, float, list[warnings.WarningMessage]] | None = None
+    for run in runs:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            result = run()
+        reached = objective(result)
+        if best is None or reached > best[1]:
+            best = result, reached, caught
+    assert best is not None
+    for warning in best[2]:
+        warnings.warn(warning.message, warning.category, stacklevel=stacklevel + 1)
+    return best[0]

@@ -54,6 +54,7 @@ def proportion_oracle(classifier, X, y, weights, share, gamma, weight, iteration
     return model, q, records
 
 
+@pytest.mark.filterwarnings("ignore:the classifier predicts labels hardly ever")  # at gamma = 2, and it is so
 @pytest.mark.parametrize(("gamma", "weight", "weighted"), [(1.0, 1.0, False), (0.5, 0.3, True), (2.0, 1.5, True)])
 def test_the_loop_is_the_plain_one(gamma, weight, weighted):
     X, y, _ = blobs(0)
@@ -107,6 +108,7 @@ def test_without_constraints_gamma_1_stays_where_it_is():
     np.testing.assert_allclose(trainer.label_distributions_[y < 0], alone[y < 0], atol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:the classifier predicts labels hardly ever")  # at gamma = 3, and it is so
 def test_labelled_rows_stay_as_they_are():
     X, y, _ = blobs(5)
     trainer = SelfTrainer(GaussianNB(), [SHARE], gamma=3.0, max_iter=2, tol=0).fit(X, y)

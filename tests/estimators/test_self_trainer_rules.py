@@ -215,9 +215,9 @@ def test_not_fitted():
             "if its fit takes an array of probabilities as y, set soft_targets=True",
         ),
         (
-            {"estimator": make_pipeline(StandardScaler(), LogisticRegression())},
-            "estimator must take sample_weight in fit, got Pipeline, which does not; choose another, put its other "
-            "steps before the trainer: make_pipeline(..., SelfTrainer(classifier))",
+            {"estimator": make_pipeline(StandardScaler(), KNeighborsClassifier())},
+            "estimator must take sample_weight in fit, got Pipeline, whose last step is KNeighborsClassifier, which "
+            "does not; choose another, or, if its fit takes an array of probabilities as y, set soft_targets=True",
         ),
         (
             {"estimator": LogisticRegression},
@@ -238,6 +238,12 @@ def test_not_fitted():
             {"columns": "document"},
             "columns must list or map names of columns of X, got 'document'; arrays go to fit(columns=...)",
         ),
+        ({"classes": "ab"}, "classes must list the labels that there are, got 'ab'; write ['ham', 'spam']"),
+        ({"classes": []}, "classes must list the labels that there are, got []"),
+        ({"classes": [0, 1, 1]}, "classes must be distinct, got [0, 1, 1]; list every label once"),
+        ({"classes": [-1, 0, 1]}, "classes must hold labels, got -1, which marks rows without one; leave it out"),
+        ({"classes": ["a", 1]}, "y must hold labels of classes=['1', 'a'], got 0; add it"),
+        ({"classes": [0, 2]}, "y must hold labels of classes=[0, 2], got 1; add it"),
         ({"infeasible": "no"}, 'infeasible must be "raise" or "skip", got \'no\''),
         (
             {"schedule": 3},
@@ -259,7 +265,11 @@ def test_parameters_that_break_a_rule(options, message):
     ("given", "message"),
     [
         ({"y": None}, "SelfTrainer requires y to be passed, but the target y is None; -1 marks missing labels"),
-        ({"y": np.full(60, -1)}, "y must hold a label for some rows, got 60 rows and none with a label; "),
+        (
+            {"y": np.full(60, -1)},
+            "y must hold a label for some rows, got 60 rows and none with a label; -1 marks those without; to learn "
+            "from constraints alone, list the labels in classes",
+        ),
         (
             {"y": ["a", 1, None] * 20},
             "y must hold labels of one kind, got 20 that are text and 20 that are not; write None or -1 for no label",

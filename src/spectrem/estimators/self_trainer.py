@@ -9,17 +9,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.utils import indexable
+from sklearn.utils.validation import _num_samples
 
 from spectrem.constraints import check_columns, check_values
 from spectrem.constraints.constraint import AnyConstraint
 from spectrem.estimators.self_trainer_input import (
+    UNLABELLED,
     read_columns,
     read_labels,
     read_weights,
     split_columns,
 )
-from spectrem.estimators.self_trainer_model import ClassifierModel, Sample, TableEStep
-from spectrem.estimators.self_trainer_settings import check_settings, takes_weights
+from spectrem.estimators.self_trainer_model import ClassifierModel, Sample, TableEStep, class_probabilities
+from spectrem.estimators.self_trainer_settings import check_learns, check_settings, weight_names
+from spectrem.estimators.self_trainer_shares import tell_shares
 from spectrem.estimators.settings_checks import not_fitted
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Constant, Record, Schedule, Stopping, run_em
@@ -32,8 +35,8 @@ class SelfTrainer(ShowsReport, ClassifierMixin, MetaEstimatorMixin, BaseEstimato
     By turns, the classifier's predictions for unlabelled rows are projected onto the constraints, and the classifier is
     fitted again to the labels and these soft labels: discriminative unified EM ([Samdani2012] algorithm 1 D), at
     gamma = 1 posterior regularisation ([Ganchev2010] eqs 29-30), at 0 and -inf constraint-driven learning
-    ([Chang2007]). The classifier starts from the labelled rows alone. In y, -1 marks unlabelled
-    rows (in texts also None).
+    ([Chang2007]). The classifier starts from the labelled rows alone. In y, -1, None, NaN and other missing values
+    mark unlabelled rows.
 
     Use when labels are few and something is known about the others together: proportions, counts, at most one per
     document.
@@ -42,8 +45,9 @@ class SelfTrainer(ShowsReport, ClassifierMixin, MetaEstimatorMixin, BaseEstimato
     ----------
     estimator : classifier
         With ``predict_proba``, and ``sample_weight`` in ``fit``. It is cloned for every fit; one with
-        ``warm_start=True`` goes on from the fit before, which pays where fits take long. Put other steps before the
-        trainer, as in ``make_pipeline(StandardScaler(), SelfTrainer(LogisticRegression()))``.
+        ``warm_start=True`` goes on from the fit before, which pays where fits take long. A pipeline is fitted as a
+        whole every time, and all of its steps that take weights get them; steps that need not be fitted again stand
+        before the trainer, as in ``make_pipeline(StandardScaler(), SelfTrainer(LogisticRegression()))``.
     constraints : sequence of constraints
         In the language of `spectrem.E` over the columns row, label (as in ``y``), labelled (a truth value) and those of
         ``columns``. Constraints ``.per("row", ...)`` leave labelled rows alone; in all others these count as given. A
@@ -57,8 +61,12 @@ class SelfTrainer(ShowsReport, ClassifierMixin, MetaEstimatorMixin, BaseEstimato
     weight : float
         Of unlabelled rows beside labelled ones when the classifier is fitted; at least 0. c2 of [Samdani2012] eq. 5.
     columns : sequence of names, or mapping of name -> name or position, optional
-        Columns of X (a frame, or an array with positions, such as ``{"document": 0}``) that constraints read and the
-        estimator is not shown, in `predict` as in `fit`. They stay with their rows in cross-validation.
+        Columns of X (a frame, or an array with positions, such as ``{"document": 0}``; negative ones count from the
+        last column) that constraints read and the estimator is not shown, in `predict` as in `fit`. They stay with
+        their rows in cross-validation.
+    classes : sequence of labels, optional
+        All labels that there are; by default those in y. Where one of them has no labelled row, training starts from
+        the labels of largest entropy that meet the constraints, which may then be all that there is to learn from.
     soft_targets : bool
         Whether ``estimator.fit`` takes an array of shape (n_rows, n_classes) of probabilities as y, the classes in
         increasing order; ``sample_weight`` is then needed only where weights differ. Classifiers of scikit-learn do
@@ -77,7 +85,7 @@ class SelfTrainer(ShowsReport, ClassifierMixin, MetaEstimatorMixin, BaseEstimato
     estimator_ : classifier
         The last one fitted.
     classes_ : ndarray of shape (n_classes,)
-        Labels that occur in y.
+        Labels that occur in y, or the ``classes`` given, in increasing order.
     label_distributions_ : ndarray of shape (n_rows, n_classes)
         Labels of the training rows at the last iteration; they meet the constraints.
     transduction_ : ndarray of shape (n_rows,)
@@ -94,7 +102,8 @@ class SelfTrainer(ShowsReport, ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         The last one.
     report_ : FitReport
         The course of training and, of every constraint, expected values of the classifier's predictions before and
-        after the last projection, violations and prices (those of the projection: ``weight`` is not in them). A
+        after the last projection, violations and prices (those of the projection: ``weight`` is not in them); beside
+        each other the shares of the labels among the unlabelled rows that are expected and that are predicted. A
         notebook shows it below the trainer; ``print(trainer.report_.summary())`` elsewhere.
     n_features_in_, feature_names_in_
         As in scikit-learn, where the estimator tells.
@@ -123,6 +132,7 @@ class SelfTrainer(ShowsReport, ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         schedule: Schedule | None = None,
         weight: float = 1.0,
         columns: Sequence[Any] | Mapping[str, Any] | None = None,
+        classes: Sequence[Any] | None = None,
         soft_targets: bool = False,
         infeasible: Literal["raise", "skip"] = "raise",
         max_iter: int = 50,
@@ -135,6 +145,7 @@ class SelfTrainer(ShowsReport, ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         self.schedule = schedule
         self.weight = weight
         self.columns = columns
+        self.classes = classes
         self.soft_targets = soft_targets
         self.infeasible = infeasible
         self.max_iter = max_iter
@@ -149,8 +160,9 @@ class SelfTrainer(ShowsReport, ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         X : array-like, sparse matrix or frame of shape (n_rows, n_features)
             Or whatever the estimator takes, row by row.
         y : array-like of shape (n_rows,)
-            Labels; -1 for none. Beside text labels -1 may be written as such, None or "-1" (what NumPy makes of -1 in
-            an array of text). A label -1, as in {-1, 1}, is not possible.
+            Labels, also categories; -1, None, NaN or another missing value for none ("-1" and "nan" in arrays of text:
+            that is what NumPy makes of them there). A label -1, as in {-1, 1}, is not possible. May be left out if
+            ``classes`` is given.
         sample_weight : array-like of shape (n_rows,), optional
             At least 0; of labelled and unlabelled rows.
         columns : mapping of name -> array-like of shape (n_rows,), or frame, optional
@@ -168,23 +180,34 @@ class SelfTrainer(ShowsReport, ClassifierMixin, MetaEstimatorMixin, BaseEstimato
             If a parameter or the input breaks its rule, or the estimator lacks what training needs.
         InfeasibleConstraintError
             If the constraints cannot hold.
+
+        Warns
+        -----
+        UserWarning
+            If a label that should have 15 % of the unlabelled rows or more is hardly ever predicted.
         """
         check_settings(self)
-        classes, codes = read_labels(y)
+        if y is None and self.classes is not None:
+            y = np.full(_num_samples(X), UNLABELLED)
+        classes, codes = read_labels(y, self.classes, "; to learn from constraints alone, list the labels in classes")
         features, inside = split_columns(X, self.columns)
         features, _ = indexable(features, codes)
         given = {**read_columns(columns, len(codes)), **read_columns(inside, len(codes))}
         check_values(self.constraints, "label", classes.tolist())
         check_columns(self.constraints, given)
         sample = Sample(features, codes, classes, read_weights(sample_weight, len(codes)), given)
-        model = ClassifierModel(self.estimator, self.weight, self.soft_targets, takes_weights(self.estimator))
+        model = ClassifierModel(self.estimator, self.weight, self.soft_targets, weight_names(self.estimator))
         learns = self.weight > 0 and not sample.known.all()
         estep = TableEStep(model, self.constraints, self.infeasible)
+        first = None
+        if len(np.setdiff1d(np.arange(len(classes)), codes)) and (learns or not sample.known.any()):
+            check_learns(self, sample.known)
+            first = estep.without_classifier(sample)
         result = run_em(
             model,
             estep,
             [sample],
-            model.start(sample),
+            model.start(sample, first),
             schedule=self.schedule or Constant(self.gamma),
             stopping=Stopping(self.max_iter, self.tol) if learns else Stopping(1, 0.0),
             on_iteration=self.on_iteration,
@@ -196,6 +219,7 @@ class SelfTrainer(ShowsReport, ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         self.transduction_ = classes[posteriors.argmax(axis=1)]
         self.history_, self.status_, self.n_iter_ = list(result.history), result.status, len(result.history)
         self.gamma_ = result.history[-1].gamma
+        predicted = class_probabilities(self.estimator_, features, classes).argmax(axis=1)
         self.report_ = FitReport(
             type(self).__name__,
             len(codes),
@@ -208,6 +232,7 @@ class SelfTrainer(ShowsReport, ClassifierMixin, MetaEstimatorMixin, BaseEstimato
                 "gamma": gamma_course(result.history, self.gamma),
             },
             estep.report(sample, posteriors),
+            tell_shares(sample, posteriors, predicted),
         )
         self._take_features(X, len(inside))
         return self
@@ -229,7 +254,7 @@ class SelfTrainer(ShowsReport, ClassifierMixin, MetaEstimatorMixin, BaseEstimato
 
         `spectrem.project` puts constraints on them.
         """
-        return self._classifier().predict_proba(split_columns(X, self.columns)[0])
+        return class_probabilities(self._classifier(), split_columns(X, self.columns)[0], self.classes_)
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy on the rows of X that have a label in y; the others are left out.

@@ -20,14 +20,18 @@ UNLABELLED = -1
 OWN_COLUMNS = ("row", "label", "labelled")
 
 
-def read_labels(y: Any) -> tuple[NDArray, NDArray[np.int64]]:
+def read_labels(y: Any, classes: Any = None, hint: str = "") -> tuple[NDArray, NDArray[np.int64]]:
     """Distinct labels in increasing order, and the number of each row's label, -1 where it has none.
 
     Parameters
     ----------
     y : array-like of shape (n_rows,)
-        Numbers, truth values or text. Rows are unlabelled where it is -1; in arrays of objects also where it is None;
-        in arrays of text where it is "-1", which is what NumPy makes of -1 beside text.
+        Numbers, truth values, text or categories. Rows are unlabelled where it is -1, None, NaN or another missing
+        value; in arrays of text where it is "-1" or "nan", which is what NumPy makes of -1 and NaN beside text.
+    classes : sequence, optional
+        All labels that there are; by default those in ``y``.
+    hint : str
+        What else to do if no row is labelled.
 
     Returns
     -------
@@ -37,7 +41,7 @@ def read_labels(y: Any) -> tuple[NDArray, NDArray[np.int64]]:
     Raises
     ------
     InvalidInputError
-        If no row is labelled, or labels are text and numbers mixed.
+        If no row is labelled and ``classes`` is not given, labels are text and numbers mixed, or not in ``classes``.
 
     Examples
     --------
@@ -46,24 +50,54 @@ def read_labels(y: Any) -> tuple[NDArray, NDArray[np.int64]]:
     (['ham', 'spam'], [1, -1, 0])
     """
     values, unlabelled = _missing_labels(y)
-    if unlabelled.all():
+    if unlabelled.all() and classes is None:
         raise InvalidInputError(
-            f"y must hold a label for some rows, got {len(values)} rows and none with a label; -1 marks those without"
+            f"y must hold a label for some rows, got {len(values)} rows and none with a label; -1 marks those "
+            f"without{hint}"
         )
-    labelled = values[~unlabelled]
-    if labelled.dtype.kind == "O":
-        texts = sum(isinstance(value, str) for value in labelled.tolist())
-        if 0 < texts < len(labelled):
-            raise InvalidInputError(
-                f"y must hold labels of one kind, got {texts} that are text and {len(labelled) - texts} that are not; "
-                "write None or -1 for no label and convert the others to text"
-            )
-        labelled = np.array(labelled.tolist())
-    check_classification_targets(labelled)
-    classes, found = np.unique(labelled, return_inverse=True)
+    labelled = _of_one_kind("y", values[~unlabelled])
     codes = np.full(len(values), UNLABELLED)
-    codes[~unlabelled] = found
-    return classes, codes
+    if len(labelled):
+        check_classification_targets(labelled)
+    if classes is None:
+        distinct, codes[~unlabelled] = np.unique(labelled, return_inverse=True)
+        return distinct, codes
+    distinct = _read_classes(classes)
+    if len(labelled):
+        known = set(distinct.tolist())
+        other = [value for value in np.unique(labelled).tolist() if value not in known]
+        if other:
+            raise InvalidInputError(f"y must hold labels of classes={distinct.tolist()!r}, got {other[0]!r}; add it")
+        codes[~unlabelled] = np.searchsorted(distinct, labelled)
+    return distinct, codes
+
+
+def _read_classes(classes: Any) -> NDArray:
+    """Labels in increasing order."""
+    if isinstance(classes, str) or not hasattr(classes, "__len__") or not len(classes):
+        raise InvalidInputError(f"classes must list the labels that there are, got {classes!r}; write ['ham', 'spam']")
+    values, missing = _missing_labels(classes)
+    if missing.any():
+        raise InvalidInputError(
+            f"classes must hold labels, got {values[missing].tolist()[0]!r}, which marks rows without one; leave it out"
+        )
+    distinct = np.unique(_of_one_kind("classes", values))
+    if len(distinct) < len(values):
+        raise InvalidInputError(f"classes must be distinct, got {list(classes)!r}; list every label once")
+    return distinct
+
+
+def _of_one_kind(name: str, labels: NDArray) -> NDArray:
+    """Labels of an array of objects as one of text or of numbers."""
+    if labels.dtype.kind != "O":
+        return labels
+    texts = sum(isinstance(value, str) for value in labels.tolist())
+    if 0 < texts < len(labels):
+        raise InvalidInputError(
+            f"{name} must hold labels of one kind, got {texts} that are text and {len(labels) - texts} that are not; "
+            "write None or -1 for no label and convert the others to text"
+        )
+    return np.array(labels.tolist())
 
 
 def _missing_labels(y: Any) -> tuple[NDArray, NDArray[np.bool_]]:
@@ -75,13 +109,19 @@ def _missing_labels(y: Any) -> tuple[NDArray, NDArray[np.bool_]]:
     if values.dtype.kind == "O":
         return values, np.array([_marks_missing(value) for value in values.tolist()], np.bool_)
     if values.dtype.kind in "UT":
-        return values.astype(np.str_), values == str(UNLABELLED)
-    assert_all_finite(values, input_name="y")
-    return values, np.zeros(len(values), np.bool_) if values.dtype.kind in "bu" else values == UNLABELLED
+        return values.astype(np.str_), np.isin(values, [str(UNLABELLED), "nan"])
+    unlabelled = np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), np.bool_)
+    assert_all_finite(values[~unlabelled], input_name="y")
+    return values, unlabelled if values.dtype.kind in "bu" else unlabelled | (values == UNLABELLED)
 
 
 def _marks_missing(value: Any) -> bool:
-    return value is None or (value == str(UNLABELLED) if isinstance(value, str) else bool(value == UNLABELLED))
+    if value is None or isinstance(value, str):
+        return value is None or value == str(UNLABELLED)
+    try:
+        return bool(value != value) or bool(value == UNLABELLED)  # NaN differs from itself
+    except TypeError:
+        return True  # the missing value of pandas: whether it equals anything is missing, too
 
 
 def read_columns(columns: Any, n_rows: int) -> dict[str, NDArray]:
@@ -111,6 +151,7 @@ def split_columns(X: Any, columns: Any) -> tuple[Any, dict[str, Any]]:
     ----------
     X : frame, array or sparse matrix
     columns : sequence of names, or mapping of name -> name or position in X, or None
+        Negative positions count from the last column.
 
     Raises
     ------
@@ -130,6 +171,8 @@ def split_columns(X: Any, columns: Any) -> tuple[Any, dict[str, Any]]:
     is_frame = hasattr(X, "columns")
     table: Any = X if is_frame or sp.issparse(X) else np.asarray(X)
     known = list(X.columns) if is_frame else list(range(table.shape[1] if table.ndim == 2 else 0))
+    if not is_frame:
+        places = {name: _from_the_end(place, len(known)) for name, place in places.items()}
     for name, place in places.items():
         if place not in known:
             listed = ", ".join(map(repr, known[:20])) + (", ..." if len(known) > 20 else "")
@@ -145,6 +188,11 @@ def split_columns(X: Any, columns: Any) -> tuple[Any, dict[str, Any]]:
         chosen = {name: columnwise[:, [place]].toarray().ravel() for name, place in places.items()}
         return columnwise[:, rest].tocsr(), chosen
     return table[:, rest], {name: table[:, place] for name, place in places.items()}
+
+
+def _from_the_end(place: Any, n: int) -> Any:
+    negative = isinstance(place, int | np.integer) and not isinstance(place, bool) and -n <= place < 0
+    return place + n if negative else place
 
 
 def read_weights(sample_weight: ArrayLike | None, n_rows: int) -> NDArray[np.float64]:

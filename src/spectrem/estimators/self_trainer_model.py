@@ -32,6 +32,8 @@ LEAST_PROBABILITY = 1e-10
 PROJECTION_TOLERANCE = 1e-6
 # Repeated rows with less weight than this, of a row's 1, change nothing that can be seen and are left out.
 LEAST_SHARE = 1e-6
+# Labels of rows that differ by no more than this are the same but for the tolerance of the projection.
+_ALIKE = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,17 +105,19 @@ class ClassifierModel:
         Of unlabelled rows in the M-step.
     soft_targets : bool
         Whether ``fit`` takes distributions; otherwise rows are repeated, once per label, with weights.
-    takes_weights : bool
-        Whether ``fit`` takes ``sample_weight``.
+    weight_names : tuple of str
+        Parameters of ``fit`` that take weights of rows; none if there is no such parameter.
     """
 
     estimator: Any
     weight: float
     soft_targets: bool
-    takes_weights: bool
+    weight_names: tuple[str, ...]
 
-    def start(self, sample: Sample) -> Fitted:
-        """The classifier of the labelled rows alone."""
+    def start(self, sample: Sample, posteriors: NDArray[np.float64] | None = None) -> Fitted:
+        """The classifier of the labelled rows alone or, if given, of posteriors of all rows."""
+        if posteriors is not None:
+            return Fitted(self._fit_soft(clone(self.estimator), sample, posteriors), None)
         own = np.flatnonzero(sample.known)
         codes = sample.codes[own]
         y = np.eye(len(sample.classes))[codes] if self.soft_targets else sample.classes[codes]
@@ -135,29 +139,46 @@ class ClassifierModel:
         sample, posteriors = stats.sample, stats.posteriors
         if sample.known.all() or self.weight == 0:
             return Fitted(params.classifier, posteriors)
-        weights = np.where(sample.known, 1.0, self.weight) * sample.weights
         goes_on = getattr(self.estimator, "warm_start", False)
         classifier = copy.deepcopy(params.classifier) if goes_on else clone(self.estimator)
+        return Fitted(self._fit_soft(classifier, sample, posteriors), posteriors)
+
+    def _fit_soft(self, classifier: Any, sample: Sample, posteriors: NDArray[np.float64]) -> Any:
+        weights = np.where(sample.known, 1.0, self.weight) * sample.weights
         if self.soft_targets:
-            return Fitted(self._fit(classifier, sample.X, posteriors, weights), posteriors)
+            return self._fit(classifier, sample.X, posteriors, weights)
         counted = sample.known | (weights > 0)
         row, label = np.nonzero((posteriors > LEAST_SHARE) & counted[:, None])
         weights = weights[row] * posteriors[row, label]
-        X, y = _safe_indexing(sample.X, row), sample.classes[label]
-        return Fitted(self._fit(classifier, X, y, weights), posteriors)
+        return self._fit(classifier, _safe_indexing(sample.X, row), sample.classes[label], weights)
 
     def _fit(self, classifier: Any, X: Any, y: NDArray, weights: NDArray[np.float64]) -> Any:
-        if self.takes_weights and not (weights == 1.0).all():
-            return classifier.fit(X, y, sample_weight=weights)
+        if self.weight_names and not (weights == 1.0).all():
+            return classifier.fit(X, y, **dict.fromkeys(self.weight_names, weights))
         return classifier.fit(X, y)
 
     def _log_table(self, params: Fitted, sample: Sample) -> NDArray[np.float64]:
-        table = log_probabilities(params.classifier, sample.X, len(sample.classes))
-        table[sample.known[:, None] & (np.arange(len(sample.classes)) != sample.codes[:, None])] = -np.inf
+        table = log_probabilities(params.classifier, sample.X, sample.classes)
+        keep_known(table, sample)
         return table
 
 
-def log_probabilities(classifier: Any, X: Any, n_classes: int) -> NDArray[np.float64]:
+def keep_known(table: NDArray[np.float64], sample: Sample) -> None:
+    """Make labels other than the known ones impossible, in place."""
+    table[sample.known[:, None] & (np.arange(len(sample.classes)) != sample.codes[:, None])] = -np.inf
+
+
+def class_probabilities(classifier: Any, X: Any, classes: NDArray) -> NDArray:
+    """What ``predict_proba`` gives, with zeros for those of the classes that the classifier was not trained on."""
+    table, trained = np.asarray(classifier.predict_proba(X)), getattr(classifier, "classes_", None)
+    if trained is None or table.ndim != 2 or table.shape[1] != len(trained) or len(trained) >= len(classes):
+        return table
+    whole = np.zeros((len(table), len(classes)), table.dtype)
+    whole[:, np.searchsorted(classes, trained)] = table
+    return whole
+
+
+def log_probabilities(classifier: Any, X: Any, classes: NDArray) -> NDArray[np.float64]:
     """log p(label | x), shape (n_rows, n_classes), nats; probabilities below 1e-10 count as that.
 
     Raises
@@ -165,7 +186,7 @@ def log_probabilities(classifier: Any, X: Any, n_classes: int) -> NDArray[np.flo
     InvalidInputError
         If ``predict_proba`` gives another shape, or numbers that are no probabilities.
     """
-    table = np.asarray(classifier.predict_proba(X), np.float64)
+    table, n_classes = class_probabilities(classifier, X, classes).astype(np.float64), len(classes)
     if table.ndim != 2 or table.shape[1] != n_classes or not ((table >= 0) & (table <= 1 + 1e-6)).all():
         raise InvalidInputError(
             f"estimator.predict_proba must give probabilities of the {n_classes} classes, got shape {table.shape} "
@@ -201,11 +222,37 @@ class TableEStep:
         self, params: Fitted, gamma: float, samples: Sequence[Sample], executor: Executor
     ) -> EStepTask[Sample, Targets]:
         (sample,) = samples
+        self._pose(sample)
+        return EStepTask(partial(self._run, params, gamma))
+
+    def without_classifier(self, sample: Sample) -> NDArray[np.float64]:
+        """The labels of largest entropy that meet the constraints and the labels given, shape (n_rows, n_classes).
+
+        Raises
+        ------
+        InvalidInputError
+            If they are alike for all rows, of which none has a label.
+        """
+        self._pose(sample)
+        scores = np.zeros((len(sample.codes), len(sample.classes)))
+        keep_known(scores, sample)
+        found = project(
+            sample.structure, Parts(scores.ravel()), self._rows, 1.0,
+            weights=sample.weights, tol=PROJECTION_TOLERANCE, infeasible=self.infeasible,
+        )  # fmt: skip
+        posteriors = found.marginals.unary.reshape(scores.shape)
+        if not sample.known.any() and float(np.ptp(posteriors, axis=0).max(initial=0.0)) <= _ALIKE:
+            raise InvalidInputError(
+                "y holds no label, and the constraints expect the same of every row, so that nothing tells the "
+                "classes apart; label some rows, or give constraints about groups of rows or about columns"
+            )
+        return posteriors
+
+    def _pose(self, sample: Sample) -> None:
         if self._rows is None and not sample.known.all():
             rows = compile_constraints(self.constraints, sample.structure, sample.all_columns, sample.weights)
             inside = rows.row_instance >= 0
             self._rows = pick_rows(rows, ~inside | ~sample.known[np.where(inside, rows.row_instance, 0)])
-        return EStepTask(partial(self._run, params, gamma))
 
     def _run(self, params: Fitted, gamma: float, index: int, sample: Sample, start: Start) -> EStepResult[Targets]:
         structure, scores = self.model.scores(params, sample)

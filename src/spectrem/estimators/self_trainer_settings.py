@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from numbers import Integral
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import get_config
 from sklearn.utils.validation import has_fit_parameter
 
 from spectrem.estimators.settings_checks import check_amount, check_constraints, check_gammas
@@ -32,9 +35,33 @@ def check_settings(trainer: Any) -> None:
     check_infeasible(trainer.infeasible)
 
 
-def takes_weights(estimator: Any) -> bool:
-    """Whether ``fit`` has a parameter ``sample_weight``."""
-    return has_fit_parameter(estimator, "sample_weight")
+def check_learns(trainer: Any, known: NDArray[np.bool_]) -> None:
+    """Raise `InvalidInputError` if there is nothing to train on: no label, and no weight of unlabelled rows."""
+    if not known.any() and trainer.weight == 0:
+        raise InvalidInputError("weight must be above 0 where no row has a label, got 0; label some rows, or raise it")
+
+
+def weight_names(estimator: Any) -> tuple[str, ...]:
+    """Parameters of ``fit`` that take weights of rows: ``sample_weight``, or those of the steps of a pipeline.
+
+    Nothing where a pipeline's last step, the classifier, takes none.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> weight_names(make_pipeline(StandardScaler(), LogisticRegression()))
+    ('standardscaler__sample_weight', 'logisticregression__sample_weight')
+    """
+    if has_fit_parameter(estimator, "sample_weight"):
+        return ("sample_weight",)
+    steps = [(name, step) for name, step in getattr(estimator, "steps", ()) if hasattr(step, "fit")]
+    if not steps or not weight_names(steps[-1][1]):
+        return ()
+    if get_config()["enable_metadata_routing"]:
+        return ("sample_weight",)  # the pipeline passes it on to the steps that request it
+    return tuple(f"{name}__{own}" for name, step in steps for own in weight_names(step))
 
 
 def _check_estimator(estimator: Any, soft_targets: bool) -> None:
@@ -48,12 +75,13 @@ def _check_estimator(estimator: Any, soft_targets: bool) -> None:
             f"estimator must have predict_proba, got {name}, which has none; wrap it in "
             "sklearn.calibration.CalibratedClassifierCV, or try LogisticRegression()"
         )
-    if not soft_targets and not takes_weights(estimator):
-        hint = (
-            "put its other steps before the trainer: make_pipeline(..., SelfTrainer(classifier))"
+    if not soft_targets and not weight_names(estimator):
+        whose = (
+            f"whose last step is {type(estimator.steps[-1][1]).__name__}, which"
             if hasattr(estimator, "steps")
-            else "or, if its fit takes an array of probabilities as y, set soft_targets=True"
+            else "which"
         )
         raise InvalidInputError(
-            f"estimator must take sample_weight in fit, got {name}, which does not; choose another, {hint}"
+            f"estimator must take sample_weight in fit, got {name}, {whose} does not; choose another, or, if its fit "
+            "takes an array of probabilities as y, set soft_targets=True"
         )

@@ -1,6 +1,7 @@
 """Curves and bars of fits: what is drawn is what the report holds."""
 
 import builtins
+import sys
 
 import numpy as np
 import pytest
@@ -108,6 +109,7 @@ def test_without_matplotlib(monkeypatch):
             raise ImportError(name)
         return real(name, *rest)
 
+    monkeypatch.delitem(sys.modules, "spectrem.plotting.figure", raising=False)
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(InvalidInputError, match=r"^figures need matplotlib, which is not installed; install the ext"):
         plot_objective(make_records([1.0]))

@@ -60,7 +60,7 @@ def test_without_matplotlib(monkeypatch):
             raise ImportError(name)
         return real(name, *rest)
 
-    monkeypatch.delitem(sys.modules, "matplotlib.figure", raising=False)
+    monkeypatch.delitem(sys.modules, "spectrem.plotting.figure", raising=False)
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(InvalidInputError, match=r"drawing needs matplotlib; pip install 'spectrem\[plot\]'"):
+    with pytest.raises(InvalidInputError, match=r"figures need matplotlib, .*: pip install 'spectrem\[plot\]'"):
         plot_posteriors({"EM": np.eye(2, 3)}, *WORDS)

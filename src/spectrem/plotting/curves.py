@@ -121,7 +121,7 @@ def draw_lines(axes: Axes, panel: Panel) -> dict[str, Artist]:
 
 
 def make_figure(width: float, height: float) -> Figure:
-    """An empty figure, tied to the Agg canvas and to no window; inches.
+    """An empty figure, tied to the Agg canvas and to no window, which a notebook shows; inches.
 
     Raises
     ------
@@ -129,15 +129,12 @@ def make_figure(width: float, height: float) -> Figure:
         If matplotlib is not installed.
     """
     try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
+        from spectrem.plotting.figure import NotebookFigure
     except ImportError:
         raise InvalidInputError(
             "figures need matplotlib, which is not installed; install the extra `plot`: pip install 'spectrem[plot]'"
         ) from None
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
+    return NotebookFigure(width, height)
 
 
 def axes_of(axes: Axes | None, width: float, height: float) -> tuple[Figure, Axes]:

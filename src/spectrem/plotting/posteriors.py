@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem.exceptions import InvalidInputError
+from spectrem.plotting.curves import make_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,13 +55,9 @@ def plot_posteriors(
     ['EM', 'PR']
     """
     _check(matrices, len(source), len(target))
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InvalidInputError("drawing needs matplotlib; pip install 'spectrem[plot]'") from None
     height = 1.5 + _INCHES_PER_WORD * len(source)
     width = 1.6 + (0.15 + _INCHES_PER_WORD * len(target)) * len(matrices)
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = make_figure(width, height)
     panels = figure.subplots(1, len(matrices), sharey=True, squeeze=False)[0]
     links = list(gold)
     for axes, (title, matrix) in zip(panels, matrices.items(), strict=True):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from numbers import Real
+from typing import Any, overload
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,15 +26,18 @@ class Links:
     ----------
     pairs : ndarray of shape (n_pairs, 2), int
     together : bool
+    column : str, optional
+        Whose values made the pairs.
     """
 
     pairs: NDArray[np.int64]
     together: bool
+    column: str | None = None
 
     @property
     def name(self) -> str:
         """How errors and reports call it."""
-        return "must link" if self.together else "cannot link"
+        return _link_name(self.together, self.column)
 
     def rows(self, structure: Structure) -> LinearConstraint:
         """A row per pair and label: ``E[z_ij] - E[z_i'j] = 0`` or ``E[z_ij] + E[z_i'j] <= 1``.
@@ -69,7 +74,84 @@ class Links:
             )
 
 
-def must_link(pairs: ArrayLike) -> Links:
+@dataclass(frozen=True, eq=False)
+class ColumnLinks:
+    """Links between all rows with the same value of a column; made by `must_link` and `cannot_link`.
+
+    They are about whatever rows there are, and so hold for the rows of each fold of a cross-validation.
+
+    Attributes
+    ----------
+    column : str
+    together : bool
+    """
+
+    column: str
+    together: bool
+
+    @property
+    def name(self) -> str:
+        """How errors and reports call it."""
+        return _link_name(self.together, self.column)
+
+    def links(self, columns: Mapping[str, ArrayLike], n_rows: int) -> Links:
+        """The pairs of rows; missing values link nothing.
+
+        Parameters
+        ----------
+        columns : mapping of name -> array-like of shape (n_rows,)
+        n_rows : int
+
+        Raises
+        ------
+        InvalidInputError
+            If there is no such column, or it has not one value per row.
+
+        Examples
+        --------
+        >>> must_link(column="household").links({"household": ["a", "b", "a", "a"]}, 4).pairs.tolist()
+        [[0, 2], [2, 3]]
+        >>> cannot_link(column="photo").links({"photo": [1.0, 1.0, np.nan, 1.0, np.nan]}, 5).pairs.tolist()
+        [[0, 1], [0, 3], [1, 3]]
+        """
+        if self.column not in columns:
+            listed = ", ".join(map(repr, columns)) or "none"
+            raise InvalidInputError(
+                f"{self.name}: there is no column {self.column!r}; those given with the data: {listed}"
+            )
+        values = np.asarray(columns[self.column])
+        if values.shape != (n_rows,):
+            raise InvalidInputError(
+                f"{self.name}: {self.column!r} needs a value for each of {n_rows} rows, got {values.shape}"
+            )
+        rows = np.flatnonzero(~np.isnan(values)) if values.dtype.kind in "fT" else np.arange(n_rows)
+        _, group = np.unique(values[rows], return_inverse=True)
+        order = np.argsort(group, kind="stable")
+        rows, sizes = rows[order], np.bincount(group)
+        if self.together:
+            follows = np.diff(group[order]) == 0
+            return Links(np.column_stack([rows[:-1][follows], rows[1:][follows]]), True, self.column)
+        starts = np.cumsum(sizes) - sizes
+        pairs = [
+            rows[start + np.column_stack(np.triu_indices(size, 1))] for start, size in zip(starts, sizes, strict=True)
+        ]
+        return Links(np.concatenate([np.zeros((0, 2), np.int64), *pairs]), False, self.column)
+
+    def rows(self, structure: Structure) -> LinearConstraint:
+        """As `Links.rows`, by a column of the structure itself; columns given with the data go to `links`."""
+        return self.links(structure.columns, structure.n_instances).rows(structure)
+
+
+def resolve_links(constraints: Iterable[Any], columns: Mapping[str, ArrayLike], n_rows: int) -> tuple[Any, ...]:
+    """Constraints in which links by a column are pairs of rows."""
+    return tuple(own.links(columns, n_rows) if isinstance(own, ColumnLinks) else own for own in constraints)
+
+
+@overload
+def must_link(pairs: ArrayLike) -> Links: ...
+@overload
+def must_link(*, column: str) -> ColumnLinks: ...
+def must_link(pairs: ArrayLike | None = None, *, column: str | None = None) -> Links | ColumnLinks:
     """Rows of each pair expect every cluster alike, ``E[z_ij] = E[z_i'j]``.
 
     Use when it is known of some rows that they belong together.
@@ -78,21 +160,31 @@ def must_link(pairs: ArrayLike) -> Links:
     ----------
     pairs : array-like of shape (n_pairs, 2), int
         Rows of X, from 0.
+    column : str, in place of pairs
+        A column given with the data: rows with the same value belong together, those without a value are free. Unlike
+        pairs this refers to whatever rows are fitted, as the folds of a cross-validation.
 
     Raises
     ------
     InvalidInputError
-        If pairs have another shape, are negative or not whole, or link a row to itself.
+        If pairs have another shape, are negative or not whole, or link a row to itself; or not one of pairs and column
+        is given.
 
     Examples
     --------
     >>> must_link([[0, 3], [1, 2]]).pairs.tolist()
     [[0, 3], [1, 2]]
+    >>> must_link(column="household").name
+    'must link by household'
     """
-    return Links(_as_pairs(pairs, "must_link"), True)
+    return _make_links("must_link", pairs, column, True)
 
 
-def cannot_link(pairs: ArrayLike) -> Links:
+@overload
+def cannot_link(pairs: ArrayLike) -> Links: ...
+@overload
+def cannot_link(*, column: str) -> ColumnLinks: ...
+def cannot_link(pairs: ArrayLike | None = None, *, column: str | None = None) -> Links | ColumnLinks:
     """Rows of each pair expect no cluster together more than once, ``E[z_ij + z_i'j] <= 1`` ([Graca2007] §3).
 
     That holds in expectation, and is weaker than rows that are apart: posteriors of a half for the same two clusters
@@ -105,6 +197,9 @@ def cannot_link(pairs: ArrayLike) -> Links:
     ----------
     pairs : array-like of shape (n_pairs, 2), int
         Rows of X, from 0.
+    column : str, in place of pairs
+        A column given with the data: all rows with the same value belong apart from each other, m (m - 1) / 2 pairs of
+        m rows. Otherwise as for `must_link`.
 
     Raises
     ------
@@ -116,31 +211,37 @@ def cannot_link(pairs: ArrayLike) -> Links:
     >>> cannot_link([[0, 1]]).name
     'cannot link'
     """
-    return Links(_as_pairs(pairs, "cannot_link"), False)
+    return _make_links("cannot_link", pairs, column, False)
 
 
-def cluster_size(min: float = 0, max: float | None = None) -> Constraint:
+def cluster_size(min: float | str = 0, max: float | str | None = None) -> Constraint:
     """Bounds on the expected number of rows of every cluster.
 
     Use when clusters should be of similar size, or none may be empty.
 
     Parameters
     ----------
-    min : float
-        In rows; 0 for no bound.
-    max : float, optional
+    min : float or str
+        In rows, 0 for no bound; or a share of the rows, ``"20%"``, which refers to whatever rows are fitted, as the
+        folds of a cross-validation.
+    max : float or str, optional
         None for no bound.
 
     Raises
     ------
     InvalidInputError
-        If no bound is given, or not ``0 <= min <= max``.
+        If no bound is given, not ``0 <= min <= max``, a share is not in 0 % to 100 %, or one bound is a share and the
+        other is not.
 
     Examples
     --------
     >>> cluster_size(min=10, max=20)
     E[...].between(10, 20).per("label").named("cluster size")
+    >>> cluster_size(min="20%")
+    (E[...] >= 0.2 * E.count(..., each="row")).per("label").named("cluster size")
     """
+    if isinstance(min, str) or isinstance(max, str):
+        return _cluster_share(min, max)
     numbers = (min,) if max is None else (min, max)
     if not all(isinstance(end, Real) for end in numbers) or min < 0 or numbers[-1] < min:
         raise InvalidInputError(f"cluster_size needs 0 <= min <= max, got min={min!r} and max={max!r}; change either")
@@ -175,6 +276,48 @@ def at_least_one_per(group: str, label: Scalar | None = None) -> Constraint:
     if label is None:
         return (E[...] >= 1).per(group, "label").named(f"at least one of each per {group}")
     return (E[part("label") == label] >= 1).per(group).named(f"at least one {label} per {group}")
+
+
+def _cluster_share(low: float | str, high: float | str | None) -> Constraint:
+    """`cluster_size` in shares of the rows."""
+    ends = [0.0 if low == 0 else _as_share(low), 1.0 if high is None else _as_share(high)]
+    if any(np.isnan(ends)) or not 0 <= ends[0] <= ends[1] <= 1 or ends == [0, 1]:
+        raise InvalidInputError(
+            f"cluster_size needs shares 0% <= min <= max <= 100% that bound something, got min={low!r} and "
+            f"max={high!r}; write both as '20%', or both in rows"
+        )
+    total = E.count(..., each="row")
+    if ends[1] == 1:
+        bounded = E[...] >= ends[0] * total
+    else:
+        bounded = E[...] <= ends[1] * total if ends[0] == 0 else E[...].between(ends[0] * total, ends[1] * total)
+    return bounded.per("label").named("cluster size")
+
+
+def _as_share(text: object) -> float:
+    """Of a percentage; NaN for anything else."""
+    try:
+        return float(text[:-1]) / 100 if isinstance(text, str) and text.endswith("%") else float("nan")
+    except ValueError:
+        return float("nan")
+
+
+def _link_name(together: bool, column: str | None) -> str:
+    kind = "must link" if together else "cannot link"
+    return kind if column is None else f"{kind} by {column}"
+
+
+def _make_links(name: str, pairs: ArrayLike | None, column: str | None, together: bool) -> Links | ColumnLinks:
+    if (pairs is None) == (column is None):
+        raise InvalidInputError(
+            f"{name} takes pairs of rows or a column, got {'neither' if pairs is None else 'both'}; write "
+            f"{name}([[0, 1], [2, 3]]) or {name}(column='household')"
+        )
+    if pairs is not None:
+        return Links(_as_pairs(pairs, name), together)
+    if not isinstance(column, str):
+        raise InvalidInputError(f"{name}: column must be the name of a column, got {column!r}")
+    return ColumnLinks(column, together)
 
 
 def _as_pairs(pairs: ArrayLike, name: str) -> NDArray[np.int64]:

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem.constraints.clusters import resolve_links
 from spectrem.constraints.constraint import AnyConstraint, Constraint, LinearConstraint, MaxOver
 from spectrem.constraints.draft import (
     BlockRows,
@@ -200,7 +201,10 @@ def _compile(
             f"got {len(structures)} and {len(extras)}; give one of each per shard"
         )
     tables = _tables(structures, extras, weights)
-    forms = [[_resolve(constraint, structure) for constraint in listed] for structure in structures]
+    forms = [
+        [_resolve(constraint, structure) for constraint in resolve_links(listed, extra or {}, structure.n_instances)]
+        for structure, extra in zip(structures, extras, strict=True)
+    ]
     counted = {name for form in forms[0] if isinstance(form, Constraint) for name in derived_columns(form)}
     frequencies = {name: count_over(tables, name) for name in counted if tables[0].has(name)}
     drafts: list[list[Draft]] = [[] for _ in listed]

@@ -223,7 +223,8 @@ class GaussianMixture(ShowsReport, DensityMixin, BaseEstimator):
         sample_weight : array-like of shape (n_rows,), optional
             At least 0; a row of weight w counts as w rows.
         columns : mapping of name -> array-like of shape (n_rows,), or a frame, optional
-            For constraints.
+            For constraints. In cross-validation a frame follows the rows, as in ``cross_val_score(mixture, X,
+            params={"columns": frame})``; a mapping does not.
 
         Returns
         -------

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem.constraints import check_values
-from spectrem.constraints.clusters import Links
+from spectrem.constraints.clusters import Links, resolve_links
 from spectrem.constraints.compile import flatten
 from spectrem.constraints.rows import Rows
 from spectrem.estimators.mixture_chunks import Chunks, compile_chunks, make_chunks
@@ -126,9 +126,11 @@ class ConstrainedEStep:
 
     def _pose(self, shards: Sequence[MixtureShard], k: int) -> _Posed:
         weights = np.concatenate([shard.weights for shard in shards])
+        columns = join_columns(self.model, shards)
+        self.constraints = resolve_links(self.constraints, columns, len(weights))
         links = [constraint for constraint in self.constraints if isinstance(constraint, Links)]
         chunks = make_chunks(links, weights)
-        return _Posed(chunks, *compile_chunks(self.constraints, chunks, k, join_columns(self.model, shards), weights))
+        return _Posed(chunks, *compile_chunks(self.constraints, chunks, k, columns, weights))
 
     def _run(
         self,

@@ -39,6 +39,17 @@ def warn_unconverged(message: str, stacklevel: int = 1) -> None:
     warnings.warn(message, ConvergenceWarning, stacklevel=stacklevel + 1)
 
 
+def shorten(text: str) -> str:
+    """A value as messages quote it: of a long one the beginning, and its length.
+
+    Examples
+    --------
+    >>> shorten("'house'"), shorten("9" * 5000)
+    ("'house'", '99999999999999999999999999999999999999999999999999999999999999999999999999999999... (5000 characters)')
+    """
+    return text if len(text) <= 200 else f"{text[:80]}... ({len(text)} characters)"
+
+
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> type[Warning]:

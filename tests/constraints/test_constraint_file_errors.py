@@ -82,7 +82,19 @@ ERRORS = [
     ("- a: 1\n- [b}\n- c", 2, "", None),
     ("- !!python/name:os.system x", 1, "[0]", "the tag tag:yaml.org,2002:python/name:os.system is not understood; "
      "leave it out"),
-    ("- &a [*a]", 1, None, None),
+    ("- &a [*a]", 1, "", "lists are nested more than 100 deep; write them flat"),
+    ("- agreement\n" + "- " * 50_000, 2, "", "lists are nested more than 100 deep; write them flat"),
+    ("- agreement\n- " + "[" * 100_000, 2, "", "lists are nested more than 100 deep; write them flat"),
+    ("{a: " * 100_000, 1, "", "lists are nested more than 100 deep; write them flat"),
+    ("? " * 100_000, 1, "", "lists are nested more than 100 deep; write them flat"),
+    ("[" * 101 + "]" * 101, 1, "", "lists are nested more than 100 deep; write them flat"),
+    ("[" * 99 + "a\n" + "]" * 99, 1, "[0]", None),
+    ("- agreement\n- expect: all\n  at_most: " + "9" * 5000, 3, "[1].at_most",
+     f'"{"9" * 79}... (5002 characters) is no number below 1e308; put quotes around it if it is a text'),
+    ("- expect: all\n  at_most: 0x" + "f" * 5000, 2, "[0].at_most", None),
+    ("- expect: all\n  of: row\n  at_most: " + "9" * 400 + "%", 3, "[0].at_most", None),
+    ("- expect: {row: 1" + "0" * 400 + "}\n  at_most: 1", 1, "[0].expect.row", None),
+    (f"- must_link: [[0, {2**63}]]", 1, "[0].must_link[0]", f"expected a pair of rows, as in [0, 3], found [0, {2.0**63}]"),
     ("- a: \x07", 1, "", None),
     ("- expect: 3\n  at_most: 4", 1, "[0]", "3 is compared with a constant; one side needs an expectation E[...]"),
     ("- {expect: all, max_over: x}", 1, "[0]", "the field penalty is missing"),
@@ -114,6 +126,15 @@ def test_errors_name_file_line_and_field(tmp_path, text, line, field, message):
         ('[{"expect": "all",]', 1, "this is no JSON: Expecting property name"),
         ('[{"expect": "all", "at_most": NaN}]', 1, r"expected a number.* that is finite, found nan"),
         ("[" * 5000 + "]" * 5000, 1, "lists are nested more than 100 deep"),
+        ("[\n" + "[" * 100_000, 2, "lists are nested more than 100 deep; write them flat"),
+        ('[\n"[[[", ' + '{"a":' * 101, 2, "lists are nested more than 100 deep; write them flat"),
+        ('[\n"' + "[" * 1000, 2, "this is no JSON: Unterminated string"),
+        (
+            '[{"expect": "all",\n"at_most": ' + "9" * 5000 + "}]",
+            2,
+            r"\[0\]\.at_most: .9999.*5002 characters\) is no number",
+        ),
+        ('[{"expect": "all",\n"at_most": 1e400}]', 2, r"\[0\]\.at_most: expected .* that is finite, found inf"),
     ],
 )
 def test_errors_of_json(text, line, message):
@@ -182,5 +203,5 @@ def test_formats_that_cannot_be_told(tmp_path):
     with pytest.raises(InvalidInputError, match="gives bytes, not text; open it as text"):
         read_constraints(io.BytesIO(b"[]"), format="json")
     (tmp_path / "c.json").write_bytes(b'["\xff"]')
-    with pytest.raises(InvalidInputError, match="this is no UTF-8 at byte 2; save the file as UTF-8"):
+    with pytest.raises(InvalidInputError, match=r"c\.json, line 1: byte 3 of the line \(0xff\) is not UTF-8; convert"):
         read_constraints(tmp_path / "c.json")

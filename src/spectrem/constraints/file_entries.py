@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -185,6 +186,6 @@ def _read_range(
 
 def _percentage(node: Node) -> float:
     match = _PERCENT.fullmatch(node.text("a number or a percentage such as 30%"))
-    if match is None:
+    if match is None or math.isinf(float(match[1])):
         node.fail(f"expected a number or a percentage such as 30%, found {node.found}")
     return float(match[1]) / 100

@@ -6,14 +6,14 @@ import bisect
 import json
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from typing import Any, NoReturn
 
 from spectrem.constraints.columns import Scalar, quote
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, shorten
 
 _DEEPEST = 100
 # Values of a file whose aliases are written out.
@@ -26,7 +26,9 @@ _PLAIN_SCALARS = {
     "int": r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+",
     "float": r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
 }
-_JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
+# A text that is not closed runs to the end, so that each character is looked at once.
+_JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{},:]|[^\s\[\]{},:"]+')
+_TOO_DEEP = f"lists are nested more than {_DEEPEST} deep; write them flat"
 
 
 class ConstraintFileError(InvalidInputError):
@@ -71,12 +73,13 @@ class Node:
     def found(self) -> str:
         """What stands there, in a few words."""
         if isinstance(self.value, dict):
-            return "a mapping with " + (", ".join(map(str, self.value)) or "no fields")
+            return "a mapping with " + (shorten(", ".join(map(str, self.value))) or "no fields")
         if isinstance(self.value, list):
             return f"a list of {len(self.value)}"
         if self.value is None:
             return "nothing (null; put quotes around it if it is a text)"
-        return f"the text {quote(self.value)}" if isinstance(self.value, str) else json.dumps(self.value)
+        text = quote(self.value) if isinstance(self.value, str) else json.dumps(self.value)
+        return f"the text {shorten(text)}" if isinstance(self.value, str) else shorten(text)
 
     def fail(self, message: str) -> NoReturn:
         """Raise a :class:`ConstraintFileError` about this place."""
@@ -101,8 +104,7 @@ class Node:
         if isinstance(self.value, bool) or not isinstance(self.value, (int, float)):
             self.fail(f"expected {wanted}, found {self.found}")
         if not abs(self.value) <= sys.float_info.max:
-            found = str(self.value) if isinstance(self.value, float) else "one beyond 1e308"
-            self.fail(f"expected {wanted} that is finite, found {found}")
+            self.fail(f"expected {wanted} that is finite, found {self.value}")
         return self.value if abs(self.value) < 2**63 else float(self.value)
 
     def scalar(self, wanted: str) -> Scalar:
@@ -136,17 +138,14 @@ def parse_json(text: str, source: str) -> Node:
     >>> parse_json('[{"name": "x"}]', "c.json").value[0].value["name"].field
     '[0].name'
     """
-    try:
-        json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ConstraintFileError(source, error.lineno, "", f"this is no JSON: {error.msg}") from None
-    except RecursionError:
-        raise ConstraintFileError(source, 1, "", f"lists are nested more than {_DEEPEST} deep") from None
-    except ValueError as error:
-        raise ConstraintFileError(source, 1, "", f"this is no JSON that can be read: {error}") from None
     breaks = [match.start() for match in re.finditer("\n", text)]
     tokens = [(match[0], bisect.bisect(breaks, match.start()) + 1) for match in _JSON_TOKEN.finditer(text)]
-    return _from_json(tokens, 0, None, "", source, 0)[0]
+    _check_depth((((token in "[{") - (token in "]}"), line) for token, line in tokens), source)
+    try:
+        json.loads(text, parse_int=str)  # whole numbers too long for Python are found with their place below
+    except json.JSONDecodeError as error:
+        raise ConstraintFileError(source, error.lineno, "", f"this is no JSON: {error.msg}") from None
+    return _from_json(tokens, 0, None, "", source)[0]
 
 
 def parse_yaml(text: str, source: str) -> Node:
@@ -172,6 +171,8 @@ def parse_yaml(text: str, source: str) -> Node:
             "as JSON"
         ) from None
     try:
+        # the composer of PyYAML recurses in C, where nothing stops it before the stack ends
+        _check_depth(_steps(yaml, text), source)
         composed = yaml.compose(text, _loader())
         sizes: dict[int, int] = {}
         size = 0 if composed is None else _size(composed, sizes)
@@ -183,8 +184,6 @@ def parse_yaml(text: str, source: str) -> Node:
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise ConstraintFileError(source, line, "", f"this is no YAML: {error.reason}") from None
-    except RecursionError:
-        raise ConstraintFileError(source, 1, "", f"lists are nested more than {_DEEPEST} deep") from None
     if composed is None:
         raise ConstraintFileError(source, 1, "", "the file is empty; write [] for no constraints")
     if size > max(_MOST_NODES, 2 * len(sizes)):
@@ -192,6 +191,22 @@ def parse_yaml(text: str, source: str) -> Node:
             source, 1, "", f"aliases (*name) repeat its {len(sizes)} values until they are {size}; write them out"
         )
     return _from_yaml(composed, None, "", source, 0)
+
+
+def _steps(yaml: Any, text: str) -> Iterator[tuple[int, int]]:
+    """For every event of the parser, by how much it changes the depth, and its line."""
+    for event in yaml.parse(text, _loader()):
+        step = isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        yield step, event.start_mark.line + 1
+
+
+def _check_depth(steps: Iterable[tuple[int, int]], source: str) -> None:
+    """Refuse a text whose steps lead too deep, before anything recurses into it."""
+    depth = 0
+    for step, line in steps:
+        depth += step
+        if depth > _DEEPEST:
+            raise ConstraintFileError(source, line, "", _TOO_DEEP)
 
 
 def _size(node: Any, sizes: dict[int, int]) -> int:
@@ -219,8 +234,8 @@ def _loader() -> Any:
 
 def _from_yaml(node: Any, line: int | None, field: str, source: str, depth: int) -> Node:
     line = node.start_mark.line + 1 if line is None else line
-    if depth > _DEEPEST:
-        raise ConstraintFileError(source, line, field, f"lists are nested more than {_DEEPEST} deep")
+    if depth > _DEEPEST:  # an alias inside itself
+        raise ConstraintFileError(source, line, "", _TOO_DEEP)
     name = node.tag.removeprefix(_YAML)
     if name == "map":
         fields: dict[Scalar, Node] = {}
@@ -234,12 +249,19 @@ def _from_yaml(node: Any, line: int | None, field: str, source: str, depth: int)
         return Node(members, line, field, source)
     if name not in ("str", *_PLAIN_SCALARS):
         raise ConstraintFileError(source, line, field, f"the tag {node.tag} is not understood; leave it out")
+    return _plain_node(node.value, partial(_plain_value, name), line, field, source)
+
+
+def _plain_node(text: str, read: Callable[[str], Scalar | None], line: int, field: str, source: str) -> Node:
+    """The node of a plain value; whole numbers beyond those of float64 are refused."""
     try:
-        return Node(_plain_value(name, node.value), line, field, source)
-    except ValueError:
-        raise ConstraintFileError(
-            source, line, field, f"{quote(node.value)} cannot be read as {name}; put quotes around it if it is a text"
-        ) from None
+        value = read(text)
+        if isinstance(value, int):
+            float(value)
+    except (ValueError, OverflowError):
+        problem = f"{shorten(quote(text))} is no number below 1e308; put quotes around it if it is a text"
+        raise ConstraintFileError(source, line, field, problem) from None
+    return Node(value, line, field, source)
 
 
 def _plain_value(name: str, text: str) -> Scalar | None:
@@ -252,16 +274,12 @@ def _plain_value(name: str, text: str) -> Scalar | None:
     return float(re.sub(r"\.(?=inf|nan)", "", text.lower())) if name == "float" else text
 
 
-def _from_json(
-    tokens: list[tuple[str, int]], at: int, line: int | None, field: str, source: str, depth: int
-) -> tuple[Node, int]:
+def _from_json(tokens: list[tuple[str, int]], at: int, line: int | None, field: str, source: str) -> tuple[Node, int]:
     """The node whose first token is number ``at``, and the number of the token after it, of a text that is JSON."""
     token, own_line = tokens[at]
     line = own_line if line is None else line
-    if depth > _DEEPEST:
-        raise ConstraintFileError(source, line, field, f"lists are nested more than {_DEEPEST} deep")
     if token not in ("[", "{"):
-        return Node(json.loads(token), line, field, source), at + 1
+        return _plain_node(token, json.loads, line, field, source), at + 1
     fields: dict[Scalar, Node] = {}
     members: list[Node] = []
     at += 1
@@ -269,11 +287,11 @@ def _from_json(
         if tokens[at][0] == ",":
             at += 1
         elif token == "[":
-            member, at = _from_json(tokens, at, None, f"{field}[{len(members)}]", source, depth + 1)
+            member, at = _from_json(tokens, at, None, f"{field}[{len(members)}]", source)
             members.append(member)
         else:
-            key, after = _from_json(tokens, at, None, field, source, depth + 1)
-            member, at = _from_json(tokens, after + 1, key.line, _joined(field, key.value), source, depth + 1)
+            key, after = _from_json(tokens, at, None, field, source)
+            member, at = _from_json(tokens, after + 1, key.line, _joined(field, key.value), source)
             _add(fields, key, member)
     return Node(members if token == "[" else fields, line, field, source), at + 1
 

@@ -95,7 +95,7 @@ def _read_pairs_of_rows(node: Node, head: str) -> list[list[int]]:
     pairs, given = [], node.only((head,), f"an entry with {head!r}")[head]
     for member in given.items("a list of pairs of rows, as in [[0, 3], [1, 2]]"):
         rows = [row.number("the number of a row, from 0") for row in member.items("a pair of rows, as in [0, 3]")]
-        if len(rows) != 2 or rows != [int(row) for row in rows]:
+        if len(rows) != 2 or not all(row == int(row) and abs(row) < 2**63 for row in rows):
             member.fail(f"expected a pair of rows, as in [0, 3], found {rows}")
         pairs.append([int(row) for row in rows])
     return pairs

@@ -15,6 +15,8 @@ from spectrem.constraints.file_layout import json_text, yaml_text
 from spectrem.constraints.file_nodes import parse_json, parse_yaml
 from spectrem.constraints.file_shortcuts import read_entry
 from spectrem.constraints.file_writing import entry_data
+from spectrem.data.decoding import decode
+from spectrem.data.readers import read_bytes
 from spectrem.exceptions import InvalidInputError
 
 _FORMATS = {".yaml": "yaml", ".yml": "yaml", ".json": "json"}
@@ -54,10 +56,7 @@ def read_constraints(
     """
     name, chosen = _format_of(source, format, "read_constraints")
     if isinstance(source, (str, os.PathLike)):
-        try:
-            text = Path(source).read_text(encoding="utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise InvalidInputError(f"{name}: this is no UTF-8 at byte {error.start}; save the file as UTF-8") from None
+        text = decode(read_bytes(source, may_be_empty=True), name)
     else:
         text = source.read()
         if not isinstance(text, str):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem.data.links import MAX_LENGTH, Links
-from spectrem.data.readers import display_name, read_bytes
+from spectrem.data.readers import display_name, read_text
 from spectrem.data.text import Text, tokenise
 from spectrem.data.writers import write_lines
 from spectrem.exceptions import InvalidInputError
@@ -55,7 +55,7 @@ def read_links(path: str | os.PathLike[str], n_sentences: int | None = None) -> 
     array([ True, False])
     """
     name = display_name(path)
-    text = tokenise(read_bytes(path), name)
+    text = tokenise(read_text(path), name)
     if text.tokens.size and _WHOLE.fullmatch(text.words[text.tokens[0]]):
         return _parse_shared_task(text, name, n_sentences)
     return _parse_pharaoh(text, name, n_sentences)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem.data.bitext import Bitext, bitext_of
+from spectrem.data.decoding import check_text
 from spectrem.data.text import Text, tokenise
 from spectrem.data.vocabulary import Vocabulary
 from spectrem.exceptions import InvalidInputError
@@ -68,7 +69,7 @@ def read_bitext(
     return bitext_of(*both, vocabularies=vocabularies, lowercase=lowercase)
 
 
-def read_bytes(path: str | os.PathLike[str]) -> bytes:
+def read_bytes(path: str | os.PathLike[str], *, may_be_empty: bool = False) -> bytes:
     """The whole of a file or of standard input (``-``), unzipped if gzipped, without a byte order mark.
 
     Raises
@@ -77,20 +78,36 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
         If there is no such file, it cannot be read, its gzip data are damaged, or it is empty.
     """
     name = display_name(path)
+    if os.fspath(path) == STANDARD_INPUT and sys.stdin is None:
+        raise InvalidInputError("standard input is closed; give a file, or pipe text into the command")
     try:
         data = sys.stdin.buffer.read() if os.fspath(path) == STANDARD_INPUT else Path(path).read_bytes()
+        if data.startswith(_GZIP_MAGIC):  # no UTF-8 text begins so
+            data = gzip.decompress(data)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InvalidInputError(f"{name}: damaged gzip file: {error}; fetch or write it again") from None
+    except MemoryError:
+        raise InvalidInputError(f"{name}: does not fit into memory; split it") from None
     except FileNotFoundError:
         raise InvalidInputError(f"{name}: no such file; check the path") from None
     except OSError as error:
         raise InvalidInputError(f"{name}: cannot be read: {error.strerror}; give a readable file") from None
-    if data.startswith(_GZIP_MAGIC):  # no UTF-8 text begins so
-        try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError, zlib.error) as error:
-            raise InvalidInputError(f"{name}: damaged gzip file: {error}; fetch or write it again") from None
     data = data.removeprefix(_BYTE_ORDER_MARK)
-    if not data:
+    if not data and not may_be_empty:
         raise InvalidInputError(f"{name} is empty; give a file of at least one line")
+    return data
+
+
+def read_text(path: str | os.PathLike[str]) -> bytes:
+    """The bytes of `read_bytes`, unless they are plainly no UTF-8 text; `decode` and `tokenise` look at all of them.
+
+    Raises
+    ------
+    InvalidInputError
+        As `read_bytes`, and if the data look like another encoding or a binary file.
+    """
+    data = read_bytes(path)
+    check_text(data, display_name(path))
     return data
 
 
@@ -109,7 +126,7 @@ def _read_two_files(
     texts = []
     counts = []
     for path in (source, target):
-        data = read_bytes(path)
+        data = read_text(path)
         counts.append(_count_lines(data))
         texts.append(tokenise(_head(data, limit), display_name(path)))
     if counts[0] != counts[1]:
@@ -122,7 +139,7 @@ def _read_two_files(
 
 def _read_two_columns(path: str | os.PathLike[str], limit: int | None) -> tuple[Text, Text]:
     name = display_name(path)
-    data = _head(read_bytes(path), limit)
+    data = _head(read_text(path), limit)
     text = tokenise(data, name)
     if "|||" in text.words and _first_line_holds(text, text.words.index("|||")):
         return _split_columns(text, "|||", name)

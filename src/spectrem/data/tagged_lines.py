@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, NoReturn
 
-from spectrem.data.text import tokenise
+from spectrem.data.decoding import decode
 from spectrem.exceptions import InvalidInputError
 
 MISSING = "_"
@@ -38,11 +38,7 @@ class Lines(NamedTuple):
 
 def decoded_lines(data: bytes, name: str) -> Lines:
     r"""UTF-8 lines that end with ``\n`` or ``\r\n`` and nothing else."""
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        tokenise(data, name)  # says which line and byte
-        raise
+    text = decode(data, name)
     if "\r" in text:
         text = text.replace("\r\n", "\n").removesuffix("\r")
     return Lines(name, text.removesuffix("\n").split("\n"))

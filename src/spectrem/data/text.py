@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from spectrem.exceptions import InvalidInputError
+from spectrem.data.decoding import decode
 
 
 @dataclass(frozen=True)
@@ -83,21 +83,9 @@ def tokenise(data: bytes, name: str, *, split_tabs: bool = True) -> Text:
     try:
         words = tuple([data[a:b].decode() for a, b in zip(starts.tolist(), stops.tolist(), strict=True)])
     except UnicodeDecodeError:
-        raise InvalidInputError(_first_undecodable(data, name)) from None
+        decode(data, name)  # says which line and byte
+        raise
     return Text(tokens, offsets, words)
-
-
-def _first_undecodable(data: bytes, name: str) -> str:
-    try:
-        data.decode()
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        column = error.start - data.rfind(b"\n", 0, error.start)
-        return (
-            f"{name}, line {line}: byte {column} of the line (0x{data[error.start]:02x}) is not UTF-8; "
-            "convert the text, for example with `iconv -f latin1 -t utf-8`"
-        )
-    raise AssertionError("tokens failed to decode although the text decodes")
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -295,7 +295,11 @@ def test_constraints_that_cannot_be_met_within_rows_may_be_skipped(project):
         (SCORES, ["--labels", "ham,eggs"], "--labels: given.csv has no column 'eggs'; its columns are 'id', "),
         (SCORES, ["--labels", "ham,,spam"], "--labels 'ham,,spam': must name columns, each once, with commas between"),
         (SCORES, ["--labels", "ham,ham"], "--labels 'ham,ham': must name columns, each once"),
-        (SCORES, ["--labels", "ham"], "need two columns of scores or more, found only 'ham' among 'id', 'document', "),
+        (
+            SCORES,
+            ["--labels", "ham"],
+            "need two columns of scores or more, found only 'ham'; the others are 'id' (line 2: '007' has a zero in front)",
+        ),
         (
             SCORES,
             ["--prefix", "p_"],
@@ -328,6 +332,12 @@ def test_constraints_that_cannot_be_met_within_rows_may_be_skipped(project):
             SCORES.replace("0.9", "0.8"),
             ["--labels", "ham,spam"],
             "line 2: ham, spam sum to 0.9, not 1; name the columns of the other labels, too, or add --normal",
+        ),
+        (
+            "a,b,c\n0.49,0.5,0.01\n0.49,0.5,low\n0.49,0.5,high\n",
+            [],
+            "line 2: a, b sum to 0.99, not 1 (3 such rows); if they are rounded, add --normalize and name the columns, "
+            "--labels a,b; not used: 'c' (line 3: 'low' is no number)",
         ),
         (
             SCORES.replace("0.9", "0.89"),
@@ -391,7 +401,7 @@ def test_scores_that_are_refused(project, folder, monkeypatch, scores, options, 
 
 
 def test_constraints_that_are_refused(project, folder):
-    fails(project(constraints="none.yaml"), "none.yaml: No such file or directory")
+    fails(project(constraints="none.yaml"), "none.yaml: no such file; check the path")
     fails(project(constraints="s.csv"), "s.csv: the name must end in .yaml, .yml, .json")
     fails(
         project(constraints="- {expect: {label: spam}, at_most: 1, per: documnt}\n"),

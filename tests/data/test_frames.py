@@ -1,5 +1,6 @@
 """Tables read, converted and written: CSV, TSV, Parquet."""
 
+import csv
 import gzip
 import io
 import os
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from spectrem.data import Frame, open_frame, read_frame
-from spectrem.data.frames import TEXT, as_typed
+from spectrem.data.frames import TEXT, as_label_names, as_typed
 from spectrem.exceptions import InvalidInputError
 
 ROWS = 'id,kind,size,seen\n007,cat,1.5,true\n8,"big, dog",-2,false\n9,cat,1e3,true\n'
@@ -76,7 +77,7 @@ def test_cells_that_nobody_asked_for_stay_as_they_are(table, tmp_path):
         write(frame.extended({"x": np.array([0.1, 2.0]), "new": np.array([True, False])}))
     assert (tmp_path / "out.csv").read_text() == ('id,text,x,new\n007," a ""b"" ",0.1,true\n,"two\nlines",2.0,false\n')
     refuses("line 2, column 'text'", frame.numbers, "text")
-    refuses("line 4, column 'id': the cell is empty; fill it in", frame.values, "id")
+    refuses("line 3, column 'id': the cell is empty; fill it in", frame.values, "id")
 
 
 def test_formats_agree(table, tmp_path):
@@ -156,9 +157,9 @@ def test_parquet_needs_polars(table, tmp_path, monkeypatch):
         ("\n\n", "has no lines but blank ones; its first line must name the columns"),
         ("0,1\n", "names columns but has no rows; the first line must name the columns; give it one or more"),
         ("a,b\n", "names columns but has no rows; give it one or more"),
-        ("a,b\n1,2\n\n3\n", "line 4: has 1 cells, and the first line names 2 columns; correct the line"),
-        ("a,b\n1,2,3\n", "line 2: has 3 cells, and the first line names 2 columns"),
-        ('a,b\n1,"2\n3,4\n', 'line 3: cannot be read as a table: unexpected end of data; look for a " without'),
+        ("a,b\n1,2\n\n3\n", "line 4: has 1 cells, and line 1 names 2 columns; correct the line"),
+        ("a,b\n1,2,3\n", "line 2: has 3 cells, and line 1 names 2 columns"),
+        ('a,b\n1,"2\n3,4\n', 'line 2: cannot be read as a table: unexpected end of data; look for a " without'),
         (",a\n0,1\n", "line 1: column 1 has no name; give it one, or leave it out (pandas: to_csv(..., index=False))"),
         (
             "a,b,a\n1,2,3\n",
@@ -167,11 +168,10 @@ def test_parquet_needs_polars(table, tmp_path, monkeypatch):
         ("0.5,0.5\n1,2\n", "line 1: the first line must name the columns, found only numbers: 0.5, 0.5; write names"),
         ("a;b\n1;2\n", "line 1: the columns seem to be separated by semicolons: 'a;b'; write commas in their place"),
         ("a\tb\n1\t2\n", "line 1: the columns seem to be separated by tabs: 'a\\tb'; name the file .tsv"),
-        (
-            "a,b\n1,2\n".encode("utf-16"),
-            "line 1: byte 0xff is not UTF-8; convert the file, for example with `iconv -f utf-16",
-        ),
-        (b"a,b\n1,2\n1,\xe9\n", "line 3: byte 0xe9 is not UTF-8; convert the file, for example with `iconv -f latin1"),
+        ('a,b\n"1\n1",2\n\n3,"4\n', 'line 5: cannot be read as a table: unexpected end of data; look for a " without'),
+        ('\na,b\n"1\n1",2\n5,6,7\n', "line 5: has 3 cells, and line 2 names 2 columns"),
+        ("a,b\n1,2\n".encode("utf-16"), "line 1: this is UTF-16, not UTF-8; convert the text with `iconv -f utf-16 "),
+        (b"a,b\n1,2\n1,\xe9\n", "line 3: byte 3 of the line (0xe9) is not UTF-8; convert the text, for example with"),
     ],
 )
 def test_text_that_is_no_table(table, content, message):
@@ -286,3 +286,47 @@ def test_keys_keep_their_type_and_say_where_they_are_missing(table, tmp_path):
     assert frame.keys("big").tolist() == [2**60 + 1, None, 2**60]
     whole = read_frame(table("n,name\n1,a\n2,b\n"))
     assert [whole.keys(name).dtype.kind for name in whole.names] == ["i", "U"]
+
+
+def test_cells_of_any_length(table):
+    """The csv module stops at 131,072 characters by itself."""
+    limit, long = csv.field_size_limit(), "x" * 200_000
+    frame = read_frame(table(f'a,{long}\n1,"{long}\n"\n'))
+    assert frame.values("a").tolist() == [1]
+    assert frame.columns[long].tolist() == [long + "\n"]
+    refuses("line 2: has 3 cells", read_frame, table(f"a,b\n{long},{long},{long}\n"))
+    assert csv.field_size_limit() == limit
+
+
+def test_whole_numbers_of_any_length(table):
+    """Python reads no text of more than 4,300 digits as a number, and 64 bits hold 19 of them."""
+    digits = "9" * 5000
+    frame = read_frame(table(f"a,b,c\n1,{digits},{2**63}\n2,3,4\n"))
+    assert frame.values("b").tolist() == [digits, "3"]
+    for name in "bc":
+        refuses(f"line 2, column '{name}': --known needs whole numbers from 0", frame.labels, name, "--known")
+    refuses("9999... (5002 characters); correct it", frame.labels, "b", "--known")
+    assert as_label_names([digits, "1"]) == [digits, "1"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (
+            ["0.5", "01", "0.3", "0.2"],
+            "line 3, column 'x': '01' has a zero in front, in a column of numbers; correct",
+        ),
+        (["0.5", "00", "0.3", "0.2"], "line 3, column 'x': '00' has a zero in front"),
+        (["?"] * 1000 + ["0.5"] * 1500, "line 2, column 'x': '?' is no number, in a column of numbers"),
+        (["0.5"] * 1500 + ["?"] * 1000, "line 1502, column 'x': '?' is no number, in a column of numbers"),
+    ],
+)
+def test_a_bad_cell_does_not_turn_a_column_into_text(table, cells, message):
+    frame = read_frame(table("x\n" + "\n".join(cells) + "\n"))
+    refuses(message, frame.numeric, (), "--labels")
+
+
+def test_columns_that_are_not_used_say_which_cell_makes_them_text(table):
+    frame = read_frame(table("a,b,c,d\n1,x,007,\n2,3,8,\n4,y,9,\n"))
+    assert frame.numeric() == ["a"]
+    assert frame.others(["a"]) == ["'b' (line 2: 'x' is no number)", "'c' (line 2: '007' has a zero in front)", "'d'"]

@@ -152,9 +152,9 @@ def wide_scores(
     if len(names) < 2:
         found = f"only {names[0]!r}" if names else "no column"
         raise InvalidInputError(
-            f"{frame.name}: labels to choose among need two columns of scores or more, found {found} among "
-            f"{', '.join(map(repr, frame.names))}; name them by --labels a,b or --prefix p_, add a column of 1 - p if "
-            "there is one probability per row, or see --long"
+            f"{frame.name}: labels to choose among need two columns of scores or more, found {found}; the others are "
+            f"{list_names(frame.others(names)) or 'none'}; name them by --labels a,b or --prefix p_, add a column of "
+            "1 - p if there is one probability per row, or see --long"
         )
     hint = "give every label a score" + (", -inf if it is impossible" if log else ", 0 if it is impossible")
     proba = np.column_stack([frame.numbers(name, hint) for name in names])
@@ -176,6 +176,7 @@ def wide_scores(
             raise InvalidInputError(
                 f"{frame.name}, {frame.place(int(off[0]))}: {list_names(names)} sum to {sums[off[0]]:.6g}, not 1"
                 f"{_more(len(off))}; {_other_ways(names, taken, labels is None and prefix is None, sums[off[0]])}"
+                f"{_unused(frame, names, taken)}"
             )
     return WideScores(frame, names, as_label_names(shown), proba)
 
@@ -258,6 +259,12 @@ def _check_proba(frame: Frame, scores: NDArray[np.float64], names: list[str]) ->
 def _first(bad: NDArray[np.bool_]) -> tuple[int, int]:
     found = np.argwhere(bad)
     return (int(found[0, 0]), int(found[0, 1])) if len(found) else (-1, -1)
+
+
+def _unused(frame: Frame, names: list[str], taken: list[str]) -> str:
+    """The columns that are neither scores nor named elsewhere, in words."""
+    others = frame.others([*names, *taken])
+    return f"; not used: {list_names(others)}" if others else ""
 
 
 def _other_ways(names: list[str], left_out: list[str], chosen_by_rule: bool, total: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
 import os
@@ -15,10 +14,11 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem.data.decoding import decode
 from spectrem.data.frames import TEXT, Frame, as_typed
 from spectrem.data.readers import STANDARD_INPUT, display_name, read_bytes
 from spectrem.data.writers import open_output
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, shorten
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 _PARQUET = ".parquet"
@@ -117,44 +117,47 @@ def _separator(path: str | os.PathLike[str]) -> str | None:
 
 
 def _read_text(data: bytes, name: str, separator: str) -> Frame:
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        found = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "latin1"
-        raise InvalidInputError(
-            f"{name}, line {line}: byte 0x{data[error.start]:02x} is not UTF-8; convert the file, for example with "
-            f"`iconv -f {found} -t utf-8`"
-        ) from None
+    text = decode(data, name)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    limit = csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # one for the whole process
     try:
-        header = [cell.strip() for cell in next((row for row in reader if row), [])]
-        _check_header(header, name, separator)
+        rows = _rows(reader, name)
+        header, first = next(rows, ([], 1))
+        header = [cell.strip() for cell in header]
+        _check_header(header, name, first, separator)
         chunks: list[list[NDArray]] = []
         lines: list[int] = []
-        while rows := list(islice(_numbered(reader), _ROWS_AT_ONCE)):
-            for row, line in rows:
+        while chunk := list(islice(rows, _ROWS_AT_ONCE)):
+            for row, line in chunk:
                 if len(row) != len(header):
                     raise InvalidInputError(
-                        f"{name}, line {line}: has {len(row)} cells, and the first line names {len(header)} columns; "
+                        f"{name}, line {line}: has {len(row)} cells, and line {first} names {len(header)} columns; "
                         'correct the line, and put text that holds the separator between "'
                     )
-            lines.extend(line for _, line in rows)
-            chunks.append([np.array(cells, TEXT) for cells in zip(*(row for row, _ in rows), strict=True)])
-    except csv.Error as error:
-        raise InvalidInputError(
-            f'{name}, line {reader.line_num}: cannot be read as a table: {error}; look for a " without a second one'
-        ) from None
+            lines.extend(line for _, line in chunk)
+            chunks.append([np.array(cells, TEXT) for cells in zip(*(row for row, _ in chunk), strict=True)])
+    finally:
+        csv.field_size_limit(limit)
     parts = zip(*chunks, strict=True) if chunks else [[np.array([], TEXT)] for _ in header]
     columns = {title: np.concatenate(list(cells)) for title, cells in zip(header, parts, strict=True)}
     return Frame(name, columns, np.array(lines, np.int64))
 
 
-def _numbered(reader: Any) -> Iterator[tuple[list[str], int]]:
-    return ((row, reader.line_num) for row in reader if row)
+def _rows(reader: Any, name: str) -> Iterator[tuple[list[str], int]]:
+    """Rows that are not blank, with the line where each starts; text between quotes may take several lines."""
+    line = 1
+    try:
+        for row in reader:
+            if row:
+                yield row, line
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise InvalidInputError(
+            f'{name}, line {line}: cannot be read as a table: {error}; look for a " without a second one'
+        ) from None
 
 
-def _check_header(header: list[str], name: str, separator: str) -> None:
+def _check_header(header: list[str], name: str, line: int, separator: str) -> None:
     if not header:
         raise InvalidInputError(f"{name} has no lines but blank ones; its first line must name the columns")
     if len(header) == 1:
@@ -162,23 +165,24 @@ def _check_header(header: list[str], name: str, separator: str) -> None:
             if other in header[0] and other != separator:
                 hint = {",": "name the file .csv", "\t": "name the file .tsv", ";": "write commas in their place"}
                 raise InvalidInputError(
-                    f"{name}, line 1: the columns seem to be separated by {called}: {header[0]!r}; {hint[other]}"
+                    f"{name}, line {line}: the columns seem to be separated by {called}: {shorten(repr(header[0]))}; "
+                    f"{hint[other]}"
                 )
     if all(map(_is_measured, header)):
         raise InvalidInputError(
-            f"{name}, line 1: the first line must name the columns, found only numbers: {', '.join(header[:5])}; "
-            "write names above them"
+            f"{name}, line {line}: the first line must name the columns, found only numbers: "
+            f"{shorten(', '.join(header[:5]))}; write names above them"
         )
     for number, title in enumerate(header, start=1):
         if not title:
             raise InvalidInputError(
-                f"{name}, line 1: column {number} has no name; give it one, or leave it out (pandas: "
+                f"{name}, line {line}: column {number} has no name; give it one, or leave it out (pandas: "
                 "to_csv(..., index=False))"
             )
         if title in header[: number - 1]:
             raise InvalidInputError(
-                f"{name}, line 1: there are two columns {title!r}; the first line must name every column, each "
-                "differently"
+                f"{name}, line {line}: there are two columns {shorten(repr(title))}; the first line must name "
+                "every column, each differently"
             )
 
 

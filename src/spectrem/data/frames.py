@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, shorten
 
 TEXT = np.dtypes.StringDType()
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)")
@@ -33,7 +33,7 @@ class Frame:
     columns : mapping of name -> ndarray or polars Series
         Of one length; text as a StringDType array, in which an empty cell is missing.
     lines : ndarray of shape (n_rows,), optional
-        The line of the file, from 1, where each row ends.
+        The line of the file, from 1, where each row starts.
 
     Examples
     --------
@@ -150,16 +150,18 @@ class Frame:
             text = value.removesuffix(".0")
             if text.lower() in _MISSING or text == "-1":
                 continue
-            if not _WHOLE.fullmatch(text) or text.startswith("-"):
+            if not _WHOLE.fullmatch(text) or text.startswith("-") or not _fits(text):
                 raise InvalidInputError(
                     f"{self.name}, {self.place(row)}, column {name!r}: {option} needs whole numbers from 0, or empty "
-                    f"cells where unknown, found {value!r}; correct it"
+                    f"cells where unknown, found {shorten(repr(value))}; correct it"
                 )
             out[row] = int(text)
         return out
 
     def numeric(self, without: Collection[str] = (), option: str = "") -> list[str]:
         """Names of the columns of numbers, but for those ``without``; numbers with zeros in front (``007``) are text.
+
+        A column of text in Parquet is text, whatever its cells are.
 
         Raises
         ------
@@ -180,19 +182,37 @@ class Frame:
                     found.append(name)
                 continue
             cells = np.strings.strip(column)
-            values = as_floats(cells)
-            if values is not None:
-                if not np.isnan(values).all() and not _are_codes(cells, values):
-                    found.append(name)
-                continue
-            some = [text for text in cells[:_SAMPLE].tolist() if text]
-            if some and 2 * sum(map(_is_meant, some)) >= len(some):
-                row, text = next((row, text) for row, text in enumerate(cells.tolist()) if not _is_number(text))
+            row, mostly = _odd_cell(cells)
+            if row is None:
+                found.append(name)
+            elif mostly:
                 raise InvalidInputError(
-                    f"{self.name}, {self.place(row)}, column {name!r}: {_told(text)}, in a column of numbers; correct "
-                    f"it, or name the columns to use by {option}"
+                    f"{self.name}, {self.place(row)}, column {name!r}: {_told(cells[row])}, in a column of numbers; "
+                    f"correct it, or name the columns to use by {option}"
                 )
         return found
+
+    def others(self, names: Collection[str]) -> list[str]:
+        """Columns not among ``names``, in words: of text where some cells are numbers, also the first that is not.
+
+        Examples
+        --------
+        >>> frame = Frame("pets.csv", {"a": np.array([1.0, 2.0]), "b": np.array(["x", "2"], TEXT)}, np.array([2, 3]))
+        >>> frame.others(["a"])
+        ["'b' (line 2: 'x' is no number)"]
+        """
+        told = []
+        for name, column in self.columns.items():
+            if name in names:
+                continue
+            doubt = ""
+            if isinstance(column, np.ndarray) and column.dtype == TEXT:
+                cells = np.strings.strip(column)
+                row, _ = _odd_cell(cells)
+                if row is not None and any(text and _is_number(text) for text in _sample(cells)):
+                    doubt = f" ({self.place(row)}: {_told(cells[row])})"
+            told.append(f"{shorten(repr(name))}{doubt}")
+        return told
 
     def _cells(self, name: str, *, text: bool = False) -> NDArray:
         """A column as an array, text without spaces around it."""
@@ -213,6 +233,30 @@ class Frame:
         elif text and column.dtype != TEXT:
             column = column.astype(TEXT)
         return np.strings.strip(column) if column.dtype == TEXT else column
+
+
+def _odd_cell(cells: NDArray) -> tuple[int | None, bool]:
+    """The first cell for which a column of text is none of numbers, or None; and whether the others mostly are."""
+    values = as_floats(cells)
+    if values is None:
+        odd = next(row for row, text in enumerate(cells.tolist()) if not _is_number(text))
+        some = [text for text in _sample(cells) if text]
+        return odd, 2 * sum(map(_is_meant, some)) >= len(some)
+    given = ~np.isnan(values)
+    codes = np.zeros(len(cells), np.bool_)
+    whole = values == np.floor(values)
+    codes[whole] = [_CODE.match(text) is not None for text in cells[whole].tolist()]
+    if not given.any():
+        return 0, False
+    if not codes.any():
+        return None, True
+    # names of rows may be 007 and 8, but not 0.5
+    return int(np.argmax(codes)), bool((given & ~whole).any() and 2 * codes.sum() < given.sum())
+
+
+def _sample(cells: NDArray) -> list[str]:
+    """Some cells from the whole length of a column."""
+    return cells[:: max(1, len(cells) // _SAMPLE)].tolist()
 
 
 def as_floats(cells: NDArray) -> NDArray[np.float64] | None:
@@ -249,8 +293,7 @@ def as_typed(cells: NDArray) -> NDArray:
         return cells
     texts = np.strings.strip(cells).tolist()
     if all(map(_WHOLE.fullmatch, texts)):
-        numbers = list(map(int, texts))
-        return np.array(numbers, np.int64) if all(-(2**63) <= n < 2**63 for n in numbers) else cells
+        return np.array(list(map(int, texts)), np.int64) if all(map(_fits, texts)) else cells
     if {text.lower() for text in texts[:_SAMPLE]} <= {"true", "false"}:
         lowered = [text.lower() for text in texts]
         return np.array([t == "true" for t in lowered]) if set(lowered) <= {"true", "false"} else cells
@@ -269,7 +312,13 @@ def as_label_names(names: Sequence[str]) -> list[Any]:
     >>> as_label_names(["0", "1"]), as_label_names(["ham", "1"])
     ([0, 1], ['ham', '1'])
     """
-    return [int(name) for name in names] if all(map(_WHOLE.fullmatch, names)) else list(names)
+    whole = all(_WHOLE.fullmatch(name) and _fits(name) for name in names)
+    return [int(name) for name in names] if whole else list(names)
+
+
+def _fits(text: str) -> bool:
+    """Whether a whole number is one of 64 bits; Python reads no text of thousands of digits."""
+    return len(text) <= 20 and -(2**63) <= int(text) < 2**63
 
 
 def _are_codes(cells: NDArray, values: NDArray[np.float64]) -> bool:
@@ -299,6 +348,8 @@ def _is_meant(text: str) -> bool:
 
 
 def _told(text: str) -> str:
+    if _CODE.match(text) and _is_number(text):
+        return f"{shorten(repr(text))} has a zero in front"
     if text.lower() not in _MISSING:
-        return f"{text!r} is no number"
+        return f"{shorten(repr(text))} is no number"
     return f"the cell is {'not a number (nan)' if text else 'empty'}"

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectrem.kernels import alignment as kernel
+from spectrem.kernels import alignment_log
 from spectrem.structures import Alignment, Parts
 from spectrem.testing import brute_force_smoothed_max, enumerate_structures
 
@@ -39,7 +40,7 @@ def run(one_pass, structure, scores, gamma, weights, active=None, status=None):
 def both(structure, scores, gamma, weights, active=None):
     status = np.zeros(structure.n_instances, np.int8)
     scaled = run(kernel.sum_pass, structure, scores, gamma, weights, active, status)
-    return scaled, run(kernel.log_sum_pass, structure, scores, gamma, weights, active), status
+    return scaled, run(alignment_log.sum_pass, structure, scores, gamma, weights, active), status
 
 
 @given(PAIRS, st.integers(1, 4), SEEDS, st.sampled_from([0.3, 1.0, 2.5]), st.sampled_from([0.0, 0.25]))
@@ -61,6 +62,57 @@ def test_passes_agree_on_longer_pairs(gamma):
     assert not status.any()
     np.testing.assert_allclose(values, log_values, rtol=1e-11)
     np.testing.assert_allclose(marginals, log_marginals, rtol=1e-8, atol=1e-12)
+
+
+def dense(structure, scores, gamma, weights):
+    """All moves one by one, one pair at a time, by matrices of every p and i."""
+    jump, departure, end = scores.factors
+    width, values, unary = structure.max_jump, [], []
+    counts = [np.zeros(shape) for shape in structure.factor_shapes]
+    for n, (n_source, n_target) in enumerate(zip(structure.source_lengths, structure.target_lengths, strict=True)):
+        row = scores.unary[slice(*structure.offsets[n : n + 2])].reshape(n_target, n_source + 1)
+        cell = np.clip(np.arange(n_source) - np.arange(-1, n_source)[:, None], -width, width) + width
+        left = np.minimum(n_source - np.arange(n_source + 1), width)
+        move = np.exp((jump[cell] + departure[n_source, : n_source + 1, None]) / gamma)
+        emit = np.exp(row / gamma)
+        alpha = [np.eye(n_source + 1)[0]]
+        for j in range(n_target):
+            alpha.append(emit[j, -1] * alpha[j] + np.append(0.0, (alpha[j] @ move) * emit[j, :-1]))
+        beta = np.exp(end[left] / gamma)
+        total = alpha[-1] @ beta
+        values.append(gamma * np.log(total))
+        np.add.at(counts[2], left, weights[n] * alpha[-1] * beta / total)
+        own = np.empty_like(row)
+        for j in reversed(range(n_target)):
+            pair = alpha[j][:, None] * move * (emit[j, :-1] * beta[1:]) / total
+            own[j] = np.append(pair.sum(axis=0), emit[j, -1] * (alpha[j] @ beta) / total)
+            np.add.at(counts[0], cell, weights[n] * pair)
+            counts[1][n_source, : n_source + 1] += weights[n] * pair.sum(axis=1)
+            beta = emit[j, -1] * beta + move @ (emit[j, :-1] * beta[1:])
+        unary.append(own.ravel())
+    return np.array(values), np.concatenate([*unary, *(count.ravel() for count in counts)])
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 24), st.integers(1, 8)), min_size=1, max_size=3),
+    st.integers(1, 9),
+    SEEDS,
+    st.sampled_from([0.1, 0.3, 1.0, 3.0]),
+    st.sampled_from([0.0, 0.2]),
+)
+def test_clipped_jumps_are_those_of_a_dense_pass(pairs, width, seed, gamma, impossible):
+    """Entry by entry: the tails beyond the widest jump are sums of positive numbers, however small."""
+    structure, scores, weights = problem(pairs, width, seed, impossible=impossible)
+    with np.errstate(all="ignore"):
+        expected_values, expected = dense(structure, scores, gamma, weights)
+    possible = np.isfinite(expected_values)
+    scaled, logarithmic, status = both(structure, scores, gamma, weights, possible)
+    assert not status.any()
+    if not possible.all():
+        return
+    for values, marginals in (scaled, logarithmic):
+        np.testing.assert_allclose(values, expected_values, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(marginals, expected, rtol=3e-12, atol=1e-200)
 
 
 def test_what_the_scaled_pass_loses_it_reports():

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from structure_cases import alignments, random_scores, seeds
 
 from spectrem.exceptions import InvalidInputError
-from spectrem.kernels import alignment as kernel
+from spectrem.kernels import alignment_log as kernel
 from spectrem.structures import NULL, Alignment, Parts
 from spectrem.testing import brute_force_smoothed_max
 
@@ -50,7 +50,7 @@ def test_null_keeps_the_last_source_position():
     for gamma in (0.0, 1.0):
         values, marginals = pairs.smoothed_max(scores, gamma)
         assert values.tolist() == [expected]
-        assert marginals.factors[0].tolist() == [0, 0, 0, 2, 0]
+        assert marginals.factors[0].tolist() == pytest.approx([0, 0, 0, 2, 0], rel=1e-15)
         assert marginals.factors[1].tolist() == [[0, 0, 0], [0, 0, 0], [1, 1, 0]]
         assert marginals.factors[2].tolist() == [1, 0, 0]
     assert pairs.decode(scores).tolist() == [0, NULL, 1]
@@ -80,13 +80,13 @@ def test_jumps_of_zero_score_are_independent_positions():
 
 def test_underflowing_pairs_are_run_again_in_log_space(monkeypatch):
     asked = []
-    log_sum_pass = kernel.log_sum_pass
+    log_sum_pass = kernel.sum_pass
 
     def recorded(*arguments):
         asked.append(arguments[8].tolist())
         log_sum_pass(*arguments)
 
-    monkeypatch.setattr(kernel, "log_sum_pass", recorded)
+    monkeypatch.setattr(kernel, "sum_pass", recorded)
     pairs, scores = must_come_from_behind([-800.0], [-np.inf])
     values, marginals = pairs.smoothed_max(scores, 1.0)
     assert asked == [[True]]

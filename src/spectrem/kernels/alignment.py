@@ -3,7 +3,8 @@
 Every target position j picks a source position i or NULL. A link from the last source position p (-1 at the
 start; NULL keeps p, [OchNey2003]) to i scores ``unary[j, i] + jump[clip(i - p)] + departure[I, p + 1]``, the last
 p of a pair ``end[min(I - 1 - p, W)]``. Links and NULLs at the same p share one future, so the backward pass needs I + 1
-states only.
+states only. Jumps wider than W share a potential: running sums (or maxima) over all of them make a pass cost
+J x I x min(I, W) in place of J x I x I.
 
 The scaled pass replaces every potential and every normalised forward probability below FLOOR by zero, so that no
 product can underflow. From the first such removal on it carries, state by state, an upper bound on the mass removed
@@ -13,6 +14,8 @@ log-space pass.
 
 import numpy as np
 from numba import njit
+
+from spectrem.kernels.toeplitz import count_moves, spread, tails
 
 FLOOR = 1e-100
 LOSS = 1e-12
@@ -28,28 +31,22 @@ def _potential(score, top, gamma):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _transitions(n_source, jump, departure, gamma, into, out_of, bound):
-    """Potentials of moving from p (row p + 1) to i, their transpose and their upper bounds; the score they are over.
+def _floored(scores, first, stop, gamma, potentials, bounds):
+    """Potentials of scores, those in ``first:stop`` over their largest, which is returned; whether the floor took one.
 
-    Also whether the floor removed one.
+    ``bounds`` says what a potential may have been before.
     """
-    width = (len(jump) - 1) // 2
     top = -np.inf
-    for p in range(-1, n_source):
-        for i in range(n_source):
-            d = min(max(i - p, -width), width)
-            score = jump[d + width] + departure[n_source, p + 1]
-            bound[p + 1, i] = score
-            top = max(top, score)
+    for k in range(first, stop):
+        top = max(top, scores[k])
     if top == -np.inf:
         top = 0.0
     floored = False
-    for p in range(n_source + 1):
-        for i in range(n_source):
-            potential = _potential(bound[p, i], top, gamma)
-            removed = potential == 0.0 and bound[p, i] > -np.inf
-            floored = floored or removed
-            into[p, i], out_of[i, p], bound[p, i] = potential, potential, FLOOR if removed else potential
+    for k in range(len(scores)):
+        potentials[k] = _potential(scores[k], top, gamma) if first <= k < stop else 0.0
+        removed = potentials[k] == 0.0 and first <= k < stop and scores[k] > -np.inf
+        floored = floored or removed
+        bounds[k] = FLOOR if removed else potentials[k]
     return top, floored
 
 
@@ -70,22 +67,36 @@ def _emissions(row, shift, gamma, emit):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _move_loss(row, emit, bound, fresh, lost, moved):
+def _move_loss(row, emit, moves_bound, depart_bound, fresh, lost, leaving, moved):
     """Carry the bound on what is lost over one position; potentials below the floor count as FLOOR."""
     n_source = len(row) - 1
-    moved[:] = 0.0
     for p in range(n_source + 1):
-        for i in range(n_source):
-            moved[i + 1] += lost[p] * bound[p, i]
-    for i in range(n_source):
-        moved[i + 1] *= max(emit[i], FLOOR if row[i] > -np.inf else 0.0)
+        leaving[p] = lost[p] * depart_bound[p]
+    spread(leaving, moves_bound, 1, moved)
     null = max(emit[n_source], FLOOR if row[n_source] > -np.inf else 0.0)
     for p in range(n_source + 1):
-        lost[p] = moved[p] + null * lost[p] + fresh
+        come = moved[p - 1] * max(emit[p - 1], FLOOR if row[p - 1] > -np.inf else 0.0) if p > 0 else 0.0
+        lost[p] = come + null * lost[p] + fresh
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _forward(block, end, shift, floored, gamma, emit, into, bound, finish, real, position, scale, lost, moved):
+def _leave(position, depart, leaving):
+    """Forward mass that leaves every position; what falls below the floor is left out and handed back."""
+    removed = 0.0
+    for p in range(len(position)):
+        mass = position[p] * depart[p]
+        if mass < FLOOR:
+            removed += mass
+            mass = 0.0
+        leaving[p] = mass
+    return removed
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _forward(
+    block, end, shift, floored, gamma, moves, depart, moves_bound, depart_bound,
+    emit, real, finish, position, scale, leaving, moved, lost,
+):  # fmt: skip
     """Scaled forward pass; ``real[j, i]`` links, ``position[j + 1, p + 1]`` links and NULLs together.
 
     Fills ``finish`` with the normalised potentials of the end. Returns the value and the share of the total that may
@@ -97,18 +108,14 @@ def _forward(block, end, shift, floored, gamma, emit, into, bound, finish, real,
     position[0, 0] = 1.0
     for j in range(n_target):
         top, emit_floored = _emissions(block[j], shift, gamma, emit[j])
-        fresh = (2.0 * FLOOR if emit_floored else 0.0) + (FLOOR if floored else 0.0)
+        fresh = (2.0 * FLOOR if emit_floored else 0.0) + floored * FLOOR
+        fresh += _leave(position[j], depart, leaving)
+        spread(leaving, moves, 1, real[j, :n_source])
         if leaking:
-            _move_loss(block[j], emit[j], bound, fresh, lost, moved)
+            _move_loss(block[j], emit[j], moves_bound, depart_bound, fresh, lost, leaving, moved)
         else:
             lost[:] = fresh
         leaking = leaking or fresh > 0.0
-        real[j, :] = 0.0
-        for p in range(n_source + 1):
-            mass = position[j, p]
-            if mass != 0.0:
-                for i in range(n_source):
-                    real[j, i] += mass * into[p, i]
         null = emit[j, n_source]
         total = null * position[j, 0]
         for i in range(n_source):
@@ -151,44 +158,34 @@ def _forward(block, end, shift, floored, gamma, emit, into, bound, finish, real,
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _backward(emit, out_of, finish, real, position, scale, arrive, beta):
-    """Scaled backward pass; ``arrive[j, i]`` = emission x future of a link.
+def _backward(
+    weight, emit, moves, depart, finish, real, position, scale, arrive, left, leaving, beta,
+    jump_counts, departure_counts,
+):  # fmt: skip
+    """Scaled backward pass: forward links in ``real`` become marginals, NULL's last; adds expected counts of moves.
 
     Where nothing arrives the future is unbounded and must not be carried on.
     """
     n_target, n_source = emit.shape[0], emit.shape[1] - 1
     for p in range(n_source + 1):
-        beta[n_target, p] = finish[p] if position[n_target, p] > 0.0 else 0.0
+        beta[p] = finish[p] if position[n_target, p] > 0.0 else 0.0
     for j in range(n_target - 1, -1, -1):
-        null = emit[j, n_source] * scale[j]
+        stay = emit[j, n_source] * scale[j]
+        null = 0.0
         for p in range(n_source + 1):
-            beta[j, p] = null * beta[j + 1, p]
+            null += position[j, p] * beta[p]
         for i in range(n_source):
-            arrive[j, i] = emit[j, i] * beta[j + 1, i + 1] * scale[j] if real[j, i] > 0.0 else 0.0
-            mass = arrive[j, i]
-            if mass != 0.0:
-                for p in range(n_source + 1):
-                    beta[j, p] += mass * out_of[i, p]
+            arrive[i] = emit[j, i] * beta[i + 1] * scale[j] if real[j, i] > 0.0 else 0.0
+            real[j, i] *= beta[i + 1]
+        real[j, n_source] = null * stay
+        spread(arrive, moves, -1, left)
+        if weight != 0.0:
+            _leave(position[j], depart, leaving)
+            count_moves(weight, leaving, arrive, moves, jump_counts)
         for p in range(n_source + 1):
-            beta[j, p] = beta[j, p] if position[j, p] > 0.0 else 0.0
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _count_jumps(weight, into, position, arrive, jump_counts, departure_counts):
-    """Add the expected counts of jump widths and of departures (both shared by the batch)."""
-    n_target, n_source = arrive.shape
-    width = (len(jump_counts) - 1) // 2
-    for j in range(n_target):
-        for p in range(n_source + 1):
-            mass = position[j, p] * weight
-            if mass != 0.0:
-                total = 0.0
-                for i in range(n_source):
-                    pair = mass * into[p, i] * arrive[j, i]
-                    d = min(max(i - p + 1, -width), width)
-                    jump_counts[d + width] += pair
-                    total += pair
-                departure_counts[n_source, p] += total
+            gone = left[p] * depart[p] if position[j, p] > 0.0 else 0.0
+            departure_counts[p] += weight * position[j, p] * gone
+            beta[p] = stay * beta[p] + gone if position[j, p] > 0.0 else 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -197,133 +194,83 @@ def sum_pass(
     values, marginals, jump_counts, departure_counts, end_counts, status,
 ):  # fmt: skip
     """Smoothed max of every active instance in scaled probabilities; ``status`` 1 where it lost mass."""
-    longest_source, longest_target = 0, 0
+    longest, tallest, most = 0, 0, 0
     for n in range(len(source_lengths)):
-        longest_source = max(longest_source, source_lengths[n])
-        longest_target = max(longest_target, target_lengths[n])
-    emit_space = np.empty(longest_target * (longest_source + 1))
-    real_space = np.empty(longest_target * longest_source)
-    arrive_space = np.empty(longest_target * longest_source)
-    position_space = np.empty((longest_target + 1) * (longest_source + 1))
-    beta_space = np.empty((longest_target + 1) * (longest_source + 1))
-    into_space = np.empty((longest_source + 1) * longest_source)
-    out_of_space = np.empty((longest_source + 1) * longest_source)
-    scale = np.empty(longest_target)
-    bound_space = np.empty((longest_source + 1) * longest_source)
-    end_space, finish_space = np.empty(longest_source + 1), np.empty(longest_source + 1)
-    lost_space, moved_space = np.empty(longest_source + 1), np.empty(longest_source + 1)
-    built, shift, floored = -1, 0.0, False
+        if active[n]:
+            longest, tallest = max(longest, source_lengths[n]), max(tallest, target_lengths[n])
+            most = max(most, (target_lengths[n] + 1) * (source_lengths[n] + 1))
+    emit_space, position_space, scale = np.empty(most), np.empty(most), np.empty(tallest)
+    rows_space = np.empty((9, longest + 1))
+    width = len(jump) // 2
+    moves, moves_bound = np.empty(2 * width + 1), np.empty(2 * width + 1)
+    built, shift, floored = -1, 0.0, 0.0
     for n in range(len(source_lengths)):
         rows, columns = target_lengths[n], source_lengths[n]
         if not active[n] or rows == 0:
             continue
-        into = into_space[: (columns + 1) * columns].reshape(columns + 1, columns)
-        out_of = out_of_space[: (columns + 1) * columns].reshape(columns, columns + 1)
-        bound = bound_space[: (columns + 1) * columns].reshape(columns + 1, columns)
+        depart, depart_bound = rows_space[0, : columns + 1], rows_space[1, : columns + 1]
+        ending, finish = rows_space[2, : columns + 1], rows_space[3, : columns + 1]
+        leaving, lost = rows_space[4, : columns + 1], rows_space[5, : columns + 1]
+        left, beta = rows_space[6, : columns + 1], rows_space[7, : columns + 1]
+        come = rows_space[8, :columns]
         if built != columns:
-            shift, floored = _transitions(columns, jump, departure, gamma, into, out_of, bound)
+            first, stop = max(0, width + 1 - columns), min(2 * width, width + columns) + 1
+            top_jump, moves_floored = _floored(jump, first, stop if columns else first, gamma, moves, moves_bound)
+            top_leave, depart_floored = _floored(
+                departure[columns, : columns + 1], 0, columns + 1 if columns else 0, gamma, depart, depart_bound
+            )
+            shift, floored = top_jump + top_leave, 1.0 * moves_floored + 1.0 * depart_floored
             built = columns
         emit = emit_space[: rows * (columns + 1)].reshape(rows, columns + 1)
-        real = real_space[: rows * columns].reshape(rows, columns)
-        arrive = arrive_space[: rows * columns].reshape(rows, columns)
         position = position_space[: (rows + 1) * (columns + 1)].reshape(rows + 1, columns + 1)
-        beta = beta_space[: (rows + 1) * (columns + 1)].reshape(rows + 1, columns + 1)
         at = offsets[n]
         block = unary[at : at + rows * (columns + 1)].reshape(rows, columns + 1)
-        ending, finish = end_space[: columns + 1], finish_space[: columns + 1]
+        real = marginals[at : at + rows * (columns + 1)].reshape(rows, columns + 1)
         for p in range(columns + 1):
             ending[p] = end[min(columns - p, len(end) - 1)]
         value, share = _forward(
-            block, ending, shift, floored, gamma, emit, into, bound, finish, real, position, scale,
-            lost_space[: columns + 1], moved_space[: columns + 1],
+            block, ending, shift, floored, gamma, moves, depart, moves_bound, depart_bound,
+            emit, real, finish, position, scale, leaving, come, lost,
         )  # fmt: skip
         if not (share <= LOSS):
             status[n] = 1
             continue
         values[n] = value
         if value == -np.inf:
+            real[:, :] = 0.0
             continue
-        _backward(emit, out_of, finish, real, position, scale, arrive, beta)
-        for j in range(rows):
-            null = 0.0
-            for p in range(columns + 1):
-                null += position[j, p] * beta[j + 1, p]
-            marginals[at + j * (columns + 1) + columns] = null * emit[j, columns] * scale[j]
-            for i in range(columns):
-                marginals[at + j * (columns + 1) + i] = real[j, i] * beta[j + 1, i + 1]
-        _count_jumps(weights[n], into, position, arrive, jump_counts, departure_counts)
         for p in range(columns + 1):
-            end_counts[min(columns - p, len(end) - 1)] += weights[n] * position[rows, p] * beta[rows, p]
+            end_counts[min(columns - p, len(end) - 1)] += weights[n] * position[rows, p] * finish[p]
+        _backward(
+            weights[n], emit, moves, depart, finish, real, position, scale, come, left, leaving, beta,
+            jump_counts, departure_counts[columns],
+        )  # fmt: skip
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _log_add(a, b):
-    if a < b:
-        a, b = b, a
-    return a if b == -np.inf else a + np.log1p(np.exp(b - a))
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def log_sum_pass(
-    source_lengths, target_lengths, offsets, unary, jump, departure, end, gamma, chosen, weights,
-    values, marginals, jump_counts, departure_counts, end_counts,
-):  # fmt: skip
-    """The same in log space, several times slower, for the instances ``chosen``; impossible ones get value -inf."""
-    width = (len(jump) - 1) // 2
-    for n in range(len(source_lengths)):
-        if not chosen[n]:
-            continue
-        rows, columns = target_lengths[n], source_lengths[n]
-        at = offsets[n]
-        score = unary[at : at + rows * (columns + 1)].reshape(rows, columns + 1) / gamma
-        move = np.empty((columns + 1, columns))
-        for p in range(columns + 1):
-            for i in range(columns):
-                d = min(max(i - p + 1, -width), width)
-                move[p, i] = (jump[d + width] + departure[columns, p]) / gamma
-        real = np.full((rows, columns), -np.inf)
-        position = np.full((rows + 1, columns + 1), -np.inf)
-        position[0, 0] = 0.0
-        for j in range(rows):
-            for p in range(columns + 1):
-                if position[j, p] > -np.inf:
-                    for i in range(columns):
-                        real[j, i] = _log_add(real[j, i], position[j, p] + move[p, i] + score[j, i])
-            for p in range(columns + 1):
-                position[j + 1, p] = position[j, p] + score[j, columns]
-            for i in range(columns):
-                position[j + 1, i + 1] = _log_add(position[j + 1, i + 1], real[j, i])
-        beta = np.full((rows + 1, columns + 1), -np.inf)
-        total = -np.inf
-        for p in range(columns + 1):
-            beta[rows, p] = end[min(columns - p, len(end) - 1)] / gamma
-            total = _log_add(total, position[rows, p] + beta[rows, p])
-        values[n] = gamma * total
-        for k in range(at, at + rows * (columns + 1)):
-            marginals[k] = 0.0
-        if total == -np.inf:
-            continue
-        for p in range(columns + 1):
-            count = weights[n] * np.exp(position[rows, p] + beta[rows, p] - total)
-            end_counts[min(columns - p, len(end) - 1)] += count
-        for j in range(rows - 1, -1, -1):
-            null = 0.0
-            for p in range(columns + 1):
-                stay = score[j, columns] + beta[j + 1, p]
-                null += np.exp(position[j, p] + stay - total)
-                beta[j, p] = stay
-                departed = 0.0
-                for i in range(columns):
-                    go = move[p, i] + score[j, i] + beta[j + 1, i + 1]
-                    beta[j, p] = _log_add(beta[j, p], go)
-                    pair = weights[n] * np.exp(position[j, p] + go - total)
-                    d = min(max(i - p + 1, -width), width)
-                    jump_counts[d + width] += pair
-                    departed += pair
-                departure_counts[columns, p] += departed
-            marginals[at + j * (columns + 1) + columns] = null
-            for i in range(columns):
-                marginals[at + j * (columns + 1) + i] = np.exp(real[j, i] + beta[j + 1, i + 1] - total)
+def _best_moves(best, jump, leave, top, came_from):
+    """Best way to every source position; of equally good ones the leftmost, as if all were tried in order."""
+    n_in, n_out, width = len(best), len(top), len(jump) // 2
+    before, low, after, high = tails(width, 1)
+    below, below_at = -np.inf, 0
+    for i in range(n_out):
+        if before <= i:
+            candidate = best[i - before] + (jump[low] + leave[i - before])
+            if candidate > below:
+                below, below_at = candidate, i - before
+        most, most_at = below, below_at
+        for p in range(max(0, i - before + 1), min(n_in, i + after)):
+            candidate = best[p] + (jump[width + 1 + i - p] + leave[p])
+            if candidate > most:
+                most, most_at = candidate, p
+        top[i], came_from[i] = most, most_at
+    above, above_at = -np.inf, 0
+    for p in range(n_in - 1, after - 1, -1):
+        candidate = best[p] + (jump[high] + leave[p])
+        if candidate >= above:
+            above, above_at = candidate, p
+        if above > top[p - after]:
+            top[p - after], came_from[p - after] = above, above_at
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -342,20 +289,14 @@ def max_pass(
         score = unary[offsets[n] : offsets[n] + rows * (columns + 1)].reshape(rows, columns + 1)
         best = np.full(columns + 1, -np.inf)
         best[0] = 0.0
-        came_from = np.empty((rows, columns), np.int32)
+        came_from, top = np.empty((rows, columns), np.int32), np.empty(columns)
         linked = np.zeros((rows, columns + 1), np.bool_)
         for j in range(rows):
             following = best + score[j, columns]
+            _best_moves(best, jump, departure[columns], top, came_from[j])
             for i in range(columns):
-                top, top_p = -np.inf, 0
-                for p in range(columns + 1):
-                    d = min(max(i - p + 1, -width), width)
-                    candidate = best[p] + (jump[d + width] + departure[columns, p])
-                    if candidate > top:
-                        top, top_p = candidate, p
-                came_from[j, i] = top_p
-                if top + score[j, i] >= following[i + 1] and top + score[j, i] > -np.inf:
-                    following[i + 1] = top + score[j, i]
+                if top[i] + score[j, i] >= following[i + 1] and top[i] + score[j, i] > -np.inf:
+                    following[i + 1] = top[i] + score[j, i]
                     linked[j, i + 1] = True
             best = following
         for p in range(columns + 1):

@@ -4,7 +4,7 @@ A work row holds the states of one step, LANES numbers each: one per sentence pa
 rows, which the compiler turns into vector instructions. Pairs shorter than their group are padded with positions that
 only NULL explains (with weight one, which changes nothing) and with words that cannot be linked. Potentials are not
 rescaled from position to position; a pair whose total leaves the range of a double is reported in ``status`` and
-solved by the generic path, as are pairs too long for a group.
+solved without a group, as are pairs too long for one.
 """
 
 from typing import NamedTuple

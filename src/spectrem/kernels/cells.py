@@ -4,6 +4,7 @@ A direction runs over ``steps`` (the words produced) that choose among ``states`
 cell of step s and state i of pair n is ``cell_offsets[n] + s + i * J`` forward and ``+ s * J + i`` backward.
 """
 
+import numpy as np
 from numba import njit
 
 
@@ -77,3 +78,50 @@ def cell_masses(backward, step_offsets, state_offsets, cell_offsets, marginals, 
             for i in range(states):
                 masses[cell_offsets[n] + s * step_stride + i * state_stride] = marginals[at + i]
             at += states + 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def agree(rate, source_offsets, target_offsets, links, other_links, forward, backward, gaps):
+    """One gradient step on the multipliers of agreement, moved into the unary scores of both directions.
+
+    ``links`` and ``other_links`` are their marginals. ``gaps`` takes the largest difference of every pair.
+    """
+    first, other_first = 0, 0
+    for n in range(len(source_offsets) - 1):
+        n_source = source_offsets[n + 1] - source_offsets[n]
+        n_target = target_offsets[n + 1] - target_offsets[n]
+        for i in range(n_source):
+            for j in range(n_target):
+                at, other = first + j * (n_source + 1) + i, other_first + i * (n_target + 1) + j
+                excess = links[at] - other_links[other]
+                gaps[n] = max(gaps[n], abs(excess))
+                forward[at] -= rate * excess
+                backward[other] += rate * excess
+        first += n_target * (n_source + 1)
+        other_first += n_source * (n_target + 1)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def limit_fertility(rate, most, step_offsets, state_offsets, marginals, unary, multipliers, gaps, prices):
+    """One projected gradient step on the multipliers of ``sum over steps of link <= most``, of one direction.
+
+    ``gaps`` takes the largest excess of every pair, ``prices`` what the multipliers (one per state) add to its dual.
+    """
+    first = 0
+    for n in range(len(step_offsets) - 1):
+        steps = step_offsets[n + 1] - step_offsets[n]
+        begin, states = state_offsets[n], state_offsets[n + 1] - state_offsets[n]
+        expected = np.zeros(states)
+        for s in range(steps):
+            for i in range(states):
+                expected[i] += marginals[first + s * (states + 1) + i]
+        for i in range(states):
+            excess = expected[i] - most
+            gaps[n] = max(gaps[n], excess)
+            prices[n] += most * multipliers[begin + i]
+            expected[i] = max(rate * excess, -multipliers[begin + i]) if rate > 0.0 else 0.0
+            multipliers[begin + i] += expected[i]
+        for s in range(steps):
+            for i in range(states):
+                unary[first + s * (states + 1) + i] -= expected[i]
+        first += steps * (states + 1)

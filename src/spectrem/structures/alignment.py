@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem._validate import as_count, as_gamma, as_lengths
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels import alignment as kernel
+from spectrem.kernels import alignment_log
 from spectrem.kernels import categorical as independent
 from spectrem.structures._polytopes import path_polytope, simplex_polytope
 from spectrem.structures._ragged import (
@@ -191,7 +192,7 @@ class Alignment:
         layout = (self.source_lengths, self.target_lengths, self.offsets, given.unary, jump, departure, end, gamma)
         kernel.sum_pass(*layout, given.active, given.weights, values, marginals, *counts, status)
         if status.any():
-            kernel.log_sum_pass(*layout, status != 0, given.weights, values, marginals, *counts)
+            alignment_log.sum_pass(*layout, status != 0, given.weights, values, marginals, *counts)
         return values, Parts(marginals, counts)
 
     def decode(self, scores: Parts) -> NDArray[np.int64]:

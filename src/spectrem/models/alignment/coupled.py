@@ -9,10 +9,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.constraints import agreement, compile_constraints, fertility
-from spectrem.constraints.rows import Rows
 from spectrem.execution import Executor
-from spectrem.inference import FixedStep, project
+from spectrem.kernels import cells
 from spectrem.kernels.bidirectional import PAD, Direction, Duals, Expected, couple
 from spectrem.models.alignment.model import AlignmentModel, log_departures
 from spectrem.models.alignment.pairs import BitextShard
@@ -23,11 +21,11 @@ from spectrem.models.alignment.parameters import (
     DirectionStats,
 )
 from spectrem.models.estep import EStepResult, EStepTask, Start
-from spectrem.structures import Structure
+from spectrem.structures import Parts
 
 # Below this, probabilities to the power of 1 / gamma leave the range of a double.
 _LEAST_GAMMA = 0.1
-# Pairs of more cells than this go through the generic path: a group of LANES of them would not stay in cache.
+# Pairs of more cells than this are solved one by one: a group of LANES of them would not stay in cache.
 _MOST_CELLS = 1 << 14
 
 
@@ -36,8 +34,8 @@ class CoupledEStep:
     """E-step with agreement and bounded fertility by fixed gradient steps ([Samdani2012] alg. 3, [Ganchev2010] §5).
 
     Equal, up to rounding, to `project` with the rows of `agreement()` and `fertility()` and the solver
-    `FixedStep`, which also takes over for pairs that are very long or whose scores leave the range of a double; a
-    test holds the two equal.
+    `FixedStep`; a test holds the two equal. Pairs that are long, or whose scores leave the range of a double, take
+    the same steps through the passes of `spectrem.structures.Alignment`, without a group and without rows.
 
     Use when gamma is positive and the bitext is large.
 
@@ -71,7 +69,7 @@ class CoupledEStep:
     ) -> EStepResult[AlignmentStats]:
         """Expected counts of one shard; where links are known they stand, unconstrained."""
         if shard.known is not None:
-            return self._project(params, shard, gamma)
+            return self._solve(params, shard, gamma)
         expected, numbers, rest = self._couple(params, shard, gamma, len(shard.pair_ids), by_cell=False)
         stats = AlignmentStats(
             _stats(expected[0], shard.target_tokens, len(params.forward.null) - 1, params.forward.max_jump),
@@ -83,7 +81,7 @@ class CoupledEStep:
         free_objective, objective = gamma * float(weights @ numbers[0]), gamma * float(weights @ numbers[1])
         violation = float(numbers[2].max(initial=0.0))
         if len(rest):
-            slow = self._project(params, shard.select(rest), gamma)
+            slow = self._solve(params, shard.select(rest), gamma)
             stats.forward.add(slow.stats.forward)
             stats.backward.add(slow.stats.backward)
             objective, free_objective = objective + slow.objective, free_objective + slow.free_objective
@@ -99,48 +97,61 @@ class CoupledEStep:
         expected, _, rest = self._couple(params, unweighted, gamma, n_cells, by_cell=True)
         forward, backward = expected[0].links, expected[1].links
         if len(rest):
-            part = unweighted.select(rest)
+            part = shard.select(rest)
             at = np.concatenate([np.arange(*shard.pairs.cell_offsets[n : n + 2]) for n in rest])
-            structure, scores = self.model.scores(params, part)
-            marginals = project(structure, scores, self._rows(structure), gamma, solver=self._solver()).marginals
+            _, marginals = self._take_steps(params, part, gamma, np.zeros(len(rest)))
             forward[at], backward[at] = self.model.cell_masses(part, marginals)
         return forward, backward
 
-    def _project(self, params: AlignmentParameters, shard: BitextShard, gamma: float) -> EStepResult[AlignmentStats]:
-        """The generic path."""
-        structure, scores = self.model.scores(params, shard)
+    def _solve(self, params: AlignmentParameters, shard: BitextShard, gamma: float) -> EStepResult[AlignmentStats]:
+        """Expected counts without groups."""
         weights = shard.pairs.weights
-        rows = None if shard.known is not None else self._rows(structure)
-        projection = project(structure, scores, rows, gamma, solver=self._solver(), weights=weights)
-        free_values, _ = structure.smoothed_max(scores, gamma)
-        return EStepResult(
-            self.model.gather(params, shard, projection.marginals),
-            float(weights @ projection.objectives),
-            float(weights @ free_values),
-            projection.violation,
-        )
+        (free, values, gaps), marginals = self._take_steps(params, shard, gamma, weights)
+        stats = self.model.gather(params, shard, marginals)
+        return EStepResult(stats, float(weights @ values), float(weights @ free), float(gaps.max(initial=0.0)))
 
-    def _rows(self, structure: Structure) -> Rows | None:
-        constraints = [agreement()] if self.agreement else []
-        if self.max_fertility < np.inf:
-            constraints.append(fertility(self.max_fertility))
-        return compile_constraints(constraints, structure) if constraints else None
-
-    def _solver(self) -> FixedStep:
-        return FixedStep(self.steps, self.step_size)
+    def _take_steps(
+        self, params: AlignmentParameters, shard: BitextShard, gamma: float, weights: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], Parts]:
+        """Free value, dual value and violation of every pair; marginals of both directions at the last multipliers."""
+        structure, scores = self.model.scores(params, shard)
+        sources, targets, n_pairs = shard.pairs.source_offsets, shard.pairs.target_offsets, len(weights)
+        forward, backward = (part.unary for part in structure.split(scores))
+        bounded = self.max_fertility < np.inf
+        limits = np.zeros(int(sources[-1])), np.zeros(int(targets[-1]))
+        free = None
+        n_steps = self.steps if shard.known is None and (self.agreement or bounded) else 0
+        for step in range(n_steps + 1):
+            last = step == n_steps
+            values, marginals = structure.smoothed_max(scores, gamma, weights=weights if last else np.zeros(n_pairs))
+            free = values if free is None else free
+            links, other_links = (part.unary for part in structure.split(marginals))
+            gaps, prices, rate = np.zeros(n_pairs), np.zeros(n_pairs), 0.0 if last else self.step_size
+            if self.agreement and shard.known is None:
+                cells.agree(rate, sources, targets, links, other_links, forward, backward, gaps)
+            if bounded and shard.known is None:
+                for ends, mass, unary, limit in (
+                    ((targets, sources), links, forward, limits[0]),
+                    ((sources, targets), other_links, backward, limits[1]),
+                ):
+                    cells.limit_fertility(rate, self.max_fertility, *ends, mass, unary, limit, gaps, prices)
+        assert free is not None
+        return np.array([free, values + prices, gaps]), marginals
 
     def _couple(
         self, params: AlignmentParameters, shard: BitextShard, gamma: float, n_links: int, by_cell: bool
     ) -> tuple[tuple[Expected, Expected], NDArray[np.float64], NDArray[np.int64]]:
-        """Expected counts; free value, dual value and violation of every pair; pairs left to the generic path."""
+        """Expected counts; free value, dual value and violation of every pair; pairs that no group can hold."""
         sources, targets = shard.source_lengths, shard.target_lengths
         present = (sources > 0) | (targets > 0)
         grouped = (gamma >= _LEAST_GAMMA) & (sources > 0) & (targets > 0) & (sources * targets <= _MOST_CELLS)
         order = np.lexsort((targets, sources))
         order = order[grouped[order]]
-        forward = _potentials(params.forward, shard.pair_ids, shard.target_tokens, sources, gamma)
-        backward = _potentials(params.backward, shard.pair_ids, shard.source_tokens, targets, gamma)
-        expected = (_empty(forward, n_links), _empty(backward, n_links))
+        forward = _potentials(params.forward, shard.pair_ids, shard.target_tokens, sources[order], gamma)
+        backward = _potentials(params.backward, shard.pair_ids, shard.source_tokens, targets[order], gamma)
+        # Counts of departures have room for the pairs that are solved alone.
+        counted = order if by_cell else np.arange(len(sources))
+        expected = (_empty(forward, n_links, sources[counted]), _empty(backward, n_links, targets[counted]))
         numbers = np.zeros((3, len(sources)))
         status = np.zeros(len(sources), np.int64)
         constrained = self.agreement or self.max_fertility < np.inf
@@ -164,7 +175,7 @@ def _potentials(
     gamma: float,
 ) -> Direction:
     longest = int(lengths.max(initial=0))
-    departures = np.exp(log_departures(params, longest))
+    departures = np.exp(log_departures(params, lengths))
     width = params.max_jump
     reach = longest + 1 + PAD
     distance = np.clip(np.arange(-reach, reach + 1), -width, width) + width
@@ -175,17 +186,18 @@ def _potentials(
         departures,
         params.end[np.minimum(np.arange(longest + 1), width)],
     )
-    # Departures may exceed 1: a total that overflows sends its pair down the generic path.
+    # Departures may exceed 1: a pair whose total overflows is solved without a group.
     with np.errstate(over="ignore"):
         return Direction(*(tables if gamma == 1 else (table ** (1 / gamma) for table in tables)))
 
 
-def _empty(direction: Direction, n_links: int) -> Expected:
+def _empty(direction: Direction, n_links: int, lengths: NDArray[np.int64]) -> Expected:
+    longest = int(lengths.max(initial=0))
     return Expected(
         np.zeros(n_links),
         np.zeros(len(direction.null)),
         np.zeros(len(direction.moves)),
-        np.zeros(direction.departures.shape),
+        np.zeros((longest + 1, longest + 1)),
         np.zeros(len(direction.ends)),
     )
 

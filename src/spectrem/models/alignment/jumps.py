@@ -58,9 +58,11 @@ def fit_jumps(
     k, p = np.nonzero(departures > 0)
     nearest, beyond = 1 - p + longest, lengths[k] + 1 - p + longest
     clipped = np.clip(np.arange(-longest, longest + 1), -max_jump, max_jump) + max_jump
+    counted = departures[k, p]
     jump = np.maximum(jump / jump.sum(), 1e-300)
     for _ in range(max_iter):
-        rate = departures[k, p] / normalisers(jump, lengths)[k, p]
+        cumulative = np.concatenate([[0.0], np.cumsum(jump[clipped])])
+        rate = counted / (cumulative[beyond] - cumulative[nearest])
         # From p every distance between the first and the last position is reached once: a range, not a list.
         ends = np.bincount(nearest, rate, 2 * longest + 2) - np.bincount(beyond, rate, 2 * longest + 2)
         expected = np.bincount(clipped, np.cumsum(ends)[:-1], len(jump)).astype(np.float64)

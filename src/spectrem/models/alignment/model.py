@@ -133,7 +133,7 @@ class AlignmentModel:
         structure = Alignment(lengths, np.diff(steps), params.max_jump if self.chain else None, reverse=backward)
         with np.errstate(divide="ignore"):
             jump, end = np.log(params.jump), np.log(params.end)
-        departures = log_departures(params, int(lengths.max(initial=0)))
+        departures = log_departures(params, lengths)
         unary = np.empty(structure.n_unary)
         cells.score_links(
             backward, not self.chain, steps, states, shard.pairs.cell_offsets, shard.pairs.cells,
@@ -189,11 +189,18 @@ def sides(shard: BitextShard, *, backward: bool) -> tuple[NDArray[np.int64], NDA
     return shard.pairs.target_offsets, shard.pairs.source_offsets, shard.target_tokens
 
 
-def log_departures(params: DirectionParameters, longest: int) -> NDArray[np.float64]:
-    """Log of (1 - p0) over the normaliser of the jumps from p, shape (longest + 1, longest + 1); -inf outside."""
-    sums = normalisers(params.jump, np.arange(longest + 1))
+def log_departures(params: DirectionParameters, lengths: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Log of (1 - p0) over the normaliser of the jumps from p, in sentences of the given lengths.
+
+    Shape (longest + 1, longest + 1); -inf outside a sentence and for other lengths.
+    """
+    longest = int(lengths.max(initial=0))
+    present = np.unique(lengths)
+    sums = normalisers(params.jump, present)
+    departures = np.full((longest + 1, longest + 1), -np.inf)
     with np.errstate(divide="ignore"):
-        return np.where(sums > 0, np.log1p(-params.null_probability) - np.log(sums), -np.inf)
+        departures[present] = np.where(sums > 0, np.log1p(-params.null_probability) - np.log(sums), -np.inf)
+    return departures
 
 
 # No word is impossible: a pair never met, or without any expected count, is explained by NULL at the worst.

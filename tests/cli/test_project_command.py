@@ -298,7 +298,8 @@ def test_constraints_that_cannot_be_met_within_rows_may_be_skipped(project):
         (
             SCORES,
             ["--labels", "ham"],
-            "need two columns of scores or more, found only 'ham'; the others are 'id' (line 2: '007' has a zero in front)",
+            "need two columns of scores or more, found only 'ham'; the others are 'id' "
+            "(line 2: '007' has a zero in front)",
         ),
         (
             SCORES,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -146,6 +146,37 @@ def as_sample_weight(weights: ArrayLike | None, n_rows: int, unit: str) -> NDArr
             f"sample_weight must be finite and at least 0, got {array[at]} in row {at}; 0 leaves a row out"
         )
     return array
+
+
+def check_same_index(**given: Any) -> None:
+    """Refuse pandas objects of one length whose indices differ, since arrays made of them are paired by position.
+
+    Arguments are named as the user knows them; those without an index, and others of a mapping, may be anything.
+
+    Raises
+    ------
+    InvalidInputError
+        Naming two of them and the first place where they differ.
+    """
+    members = {
+        f"{name}[{key!r}]" if isinstance(value, Mapping) else name: member
+        for name, value in given.items()
+        for key, member in (value.items() if isinstance(value, Mapping) else [(None, value)])
+    }
+    first: dict[int, tuple[str, Any]] = {}
+    for name, member in members.items():
+        index: Any = getattr(member, "index", None)
+        if not hasattr(index, "equals"):
+            continue
+        other, known = first.setdefault(len(index), (name, index))
+        if not index.equals(known):
+            pairs = list(zip(known, index, strict=True))
+            at = next((n for n, (one, two) in enumerate(pairs) if one != two), 0)
+            raise InvalidInputError(
+                f"{name} must have the index of {other}, got {pairs[at][1]!r} where that has {pairs[at][0]!r} "
+                f"(row {at}); to pair rows by index give {name} as .loc[index of {other}], to pair them by position "
+                ".to_numpy()"
+            )
 
 
 def as_names(names: Sequence[str], name: str) -> tuple[str, str]:

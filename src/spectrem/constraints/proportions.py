@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from spectrem.constraints.columns import Scalar, part
 from spectrem.constraints.constraint import Constraint
@@ -41,7 +42,7 @@ def tag_proportions(proportions: Mapping[Scalar, Share]) -> tuple[Constraint, ..
     0.2 * E.count(..., each="occurrence")).named("proportion of VERB")
     (E[part("tag") == "DET"] == 0.1 * E.count(..., each="occurrence")).named("proportion of DET")
     """
-    return _shares(proportions, "tag", "occurrence", "tag_proportions")
+    return _shares(_by_name(proportions), "tag", "occurrence", "tag_proportions")
 
 
 def label_proportions(proportions: Mapping[Scalar, Share] | Sequence[Share], of: str = "row") -> tuple[Constraint, ...]:
@@ -83,8 +84,7 @@ def label_proportions(proportions: Mapping[Scalar, Share] | Sequence[Share], of:
     >>> [share.name for share in rough]
     ['proportion of 0', 'proportion of 1', 'proportion of 2']
     """
-    if hasattr(proportions, "to_dict"):  # a series of pandas, such as value_counts(normalize=True)
-        proportions = proportions.to_dict()
+    proportions = _by_name(proportions)
     if isinstance(proportions, Mapping):
         return _shares(proportions, "label", of, "label_proportions")
     if isinstance(proportions, str) or not hasattr(proportions, "__len__"):
@@ -99,6 +99,11 @@ def label_proportions(proportions: Mapping[Scalar, Share] | Sequence[Share], of:
             "{label: share} for a few labels only"
         )
     return made
+
+
+def _by_name(proportions: Any) -> Any:
+    """A series of pandas, such as value_counts(normalize=True), as a mapping."""
+    return proportions.to_dict() if hasattr(proportions, "to_dict") else proportions
 
 
 def _shares(proportions: Mapping[Scalar, Share], column: str, each: str, function: str) -> tuple[Constraint, ...]:

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from spectrem._validate import as_sample_weight
+from spectrem._validate import as_sample_weight, check_same_index
 from spectrem.constraints import check_columns
 from spectrem.constraints.constraint import AnyConstraint
 from spectrem.estimators.mixture_assign import feasible_labels
@@ -239,6 +239,7 @@ class GaussianMixture(ShowsReport, DensityMixin, BaseEstimator):
             If the constraints cannot be met.
         """
         check_settings(self)
+        check_same_index(X=X, y=y, sample_weight=sample_weight, columns=columns)
         x = validate_data(self, X, dtype=_KEPT, order="C", ensure_min_samples=2)
         x, dtype = np.asarray(x, np.float64), x.dtype
         labels = self._known(y, len(x))

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from spectrem._validate import check_same_index
 from spectrem.constraints.constraint import AnyConstraint
 from spectrem.data import TaggedCorpus, Vocabulary
 from spectrem.estimators import tagger_file
@@ -251,6 +252,7 @@ class HMMTagger(BaseEstimator):
             If a sentence cannot meet a constraint and ``infeasible`` is "raise".
         """
         check_settings(self)
+        check_same_index(sentences=sentences, y=y, sample_weight=sample_weight)
         text = read_text(sentences, y)
         weights = as_weights(sample_weight, len(text.lengths))
         trained = train(self, text, weights, executor_for(self.n_threads))

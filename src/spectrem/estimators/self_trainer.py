@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.utils import indexable
 from sklearn.utils.validation import _num_samples
 
+from spectrem._validate import check_same_index
 from spectrem.constraints import check_columns, check_values
 from spectrem.constraints.constraint import AnyConstraint
 from spectrem.estimators.self_trainer_input import (
@@ -187,6 +188,7 @@ class SelfTrainer(ShowsReport, ClassifierMixin, MetaEstimatorMixin, BaseEstimato
             If a label that should have 15 % of the unlabelled rows or more is hardly ever predicted.
         """
         check_settings(self)
+        check_same_index(X=X, y=y, sample_weight=sample_weight, columns=columns)
         if y is None and self.classes is not None:
             y = np.full(_num_samples(X), UNLABELLED)
         classes, codes = read_labels(y, self.classes, "; to learn from constraints alone, list the labels in classes")
@@ -264,6 +266,7 @@ class SelfTrainer(ShowsReport, ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         InvalidInputError
             If no row has a label.
         """
+        check_same_index(X=X, y=y, sample_weight=sample_weight)
         classes, codes = read_labels(y)
         weights = read_weights(sample_weight, len(codes)) * (codes >= 0)
         if not weights.sum() > 0:

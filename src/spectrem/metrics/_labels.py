@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem._validate import check_same_index
 from spectrem.exceptions import InvalidInputError
 
 Labels: TypeAlias = Sequence[Hashable] | NDArray[Any]
@@ -27,6 +28,7 @@ def flat_labels(labels: Labels, name: str) -> list[Any]:
 
 def paired_labels(first: Labels, second: Labels, names: tuple[str, str]) -> tuple[list[Any], list[Any]]:
     """Two flat lists of labels of the same tokens."""
+    check_same_index(**dict(zip(names, (first, second), strict=True)))
     left, right = flat_labels(first, names[0]), flat_labels(second, names[1])
     check_same_length(names[0], len(left), names[1], len(right))
     return left, right

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._validate import check_same_index
 from spectrem.exceptions import InvalidInputError
 from spectrem.metrics._labels import Labels, as_mask, check_same_length
 from spectrem.metrics.tagging import correct_tokens
@@ -63,6 +64,7 @@ def sign_test(first: ArrayLike, second: ArrayLike) -> SignTest:
     >>> sign_test([1, 1, 1, 1, 0], [0, 0, 0, 0, 0])
     SignTest(n_first=4, n_second=0, p_value=0.125)
     """
+    check_same_index(first=first, second=second)
     left, right = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if left.ndim != 1 or left.shape != right.shape:
         raise InvalidInputError(

@@ -9,6 +9,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._validate import check_same_index
 from spectrem.constraints.compile import Constraints, compile_constraints, flatten
 from spectrem.constraints.rows import Rows
 from spectrem.constraints.values import check_columns, check_values
@@ -83,10 +84,10 @@ def project(
     Raises
     ------
     InvalidInputError
-        NaN, negative numbers, rows that do not sum to 1 or are zero throughout; a constraint over a column that does
-        not exist (the message lists those that do), a label that does not or a value that no row has (unless allowed by
-        `Constraint.allow_empty`); columns of a wrong length; weights that
-        are negative, not finite, of a wrong length or all 0.
+        Pandas objects whose indices differ; NaN, negative numbers, rows that do not sum to 1 or are zero throughout; a
+        constraint over a column that does not exist (the message lists those that do), a label that does not or a value
+        that no row has (unless allowed by `Constraint.allow_empty`); columns of a wrong length; weights that are
+        negative, not finite, of a wrong length or all 0.
     InfeasibleConstraintError
         No probabilities meet the constraints; the message names those that conflict.
 
@@ -125,6 +126,7 @@ def project(
     >>> project([[0.9, 0.1], [0.4, 0.6]], spam, sample_weight=[3, 1]).proba.round(2).tolist()
     [[0.74, 0.26], [0.18, 0.82]]
     """
+    check_same_index(proba=proba, columns=columns, sample_weight=sample_weight)
     cells = read_table(proba, labels, scores)
     listed = flatten(constraints)
     check_values(listed, "label", cells.known_labels)

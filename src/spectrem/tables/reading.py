@@ -76,6 +76,7 @@ def read_table(proba: Any, labels: Any, scores: str) -> Cells:
         return _read_lattice(proba, labels)
     if labels is None and hasattr(proba, "columns") and hasattr(proba, "to_numpy"):
         labels = [str(name) if not isinstance(name, (int, float)) else name for name in proba.columns]
+    labels = _by_position(labels, proba)
     values, sizes, ragged = _values(proba, labels)
     if not len(sizes):
         raise InvalidInputError(f"proba must have a row or more, got shape {np.shape(proba)}; skip tables without rows")
@@ -194,6 +195,21 @@ def _numbers(values: ArrayLike) -> NDArray[np.float64]:
             f"proba must hold numbers in rows, got {type(values).__name__} ({error}); "
             "leave columns that are no probabilities out"
         ) from None
+
+
+def _by_position(labels: Any, proba: Any) -> Any:
+    """Labels without the index that pandas gives them."""
+    index: Any = getattr(labels, "index", None)
+    if not hasattr(index, "equals"):
+        return labels
+    listed = list(index)
+    names = list(getattr(proba, "columns", listed))
+    if listed not in (names, list(range(len(listed)))):
+        raise InvalidInputError(
+            f"labels must have the columns of proba as their index, got {listed[:5]!r} for {names[:5]!r}; give "
+            "labels.loc[proba.columns] to pair them by name, labels.to_numpy() to pair them by position"
+        )
+    return labels.to_numpy()
 
 
 def _nested(labels: Any) -> bool:

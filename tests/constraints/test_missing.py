@@ -1,6 +1,7 @@
 """Values that are missing, however they are spelled, belong to no group and equal nothing."""
 
 import datetime
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -132,8 +133,22 @@ def test_a_column_that_is_missing_throughout():
 
 def test_whole_numbers_that_floats_would_round_stay_apart():
     keys = [2**60, 2**60 + 1, None]
-    rows = compile_constraints((E[...] <= 1).per("id"), Categorical([1, 1, 1]), {"id": keys})
-    assert rows.blocks[0].keys["id"].tolist() == [str(2**60), str(2**60 + 1)]
+    columns = [keys, np.array(keys, object)]
+    with suppress(ImportError):
+        import polars
+
+        columns.append(polars.Series(keys))
+    with suppress(ImportError):
+        import pandas
+
+        columns += [pandas.Series(keys, dtype="Int64"), pandas.Series(keys, dtype=object)]
+    with suppress(ImportError):
+        import pyarrow
+
+        columns += [pyarrow.array(keys), pyarrow.chunked_array([keys]), pyarrow.array(keys).dictionary_encode()]
+    for column in columns:
+        rows = compile_constraints((E[...] <= 1).per("id"), Categorical([1, 1, 1]), {"id": as_column("id", column)})
+        assert rows.blocks[0].keys["id"].tolist() == [str(2**60), str(2**60 + 1)]
 
 
 @pytest.mark.parametrize("structure", [Categorical([2, 2, 3]), Chain([1, 1, 1], 2)], ids=repr)

@@ -85,12 +85,16 @@ def _as_array(values: Any) -> NDArray:
         return np.asarray(values.tolist(), object)
     if isinstance(values, np.ndarray):
         return values
-    nulls = getattr(values, "null_count", 0)  # of polars and Arrow, whose whole numbers NumPy rounds beside nulls
-    if nulls() if callable(nulls) else nulls:
-        values = values.to_pylist() if hasattr(values, "to_pylist") else values.to_list()
+    if hasattr(values, "to_pylist"):  # of Arrow
+        values = values.to_pylist()
+    elif hasattr(values, "null_count") and values.null_count():  # of polars
+        values = values.to_list()
     if isinstance(values, list | tuple):
         return np.asarray(values, object)  # NumPy would turn NaN beside text into the text "nan"
-    return np.asarray(values)
+    array = np.asarray(values)
+    if array.dtype.kind == "f" and not isinstance(getattr(values, "dtype", None), np.dtype):
+        return np.asarray(values, object)  # whole numbers of pandas beside NA, which NumPy rounds
+    return array
 
 
 def _typed(name: str, cells: list[Any]) -> NDArray:

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from spectrem.constraints.cells import as_column
@@ -45,9 +44,8 @@ class UserColumns(Mapping[str, NDArray]):
     hint: str
 
     def __getitem__(self, name: str) -> NDArray:
-        given = self.source[self.names[name]]
-        column = as_column(name, given) if np.ndim(given) == 1 else np.asarray(given)
-        if column.ndim != 1 or len(column) not in self.lengths.values():
+        column = as_column(name, self.source[self.names[name]])
+        if len(column) not in self.lengths.values():
             sizes = ", ".join(f"{size} {unit}" for unit, size in self.lengths.items())
             raise InvalidInputError(
                 f"columns: {name!r} has shape {column.shape}, and the table has {sizes}; {self.hint}"

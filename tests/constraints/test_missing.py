@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from spectrem import E, GaussianMixture, part, project
-from spectrem.constraints import compile_constraints, max_over
+from spectrem.constraints import compile_constraints, max_over, must_link
 from spectrem.constraints.cells import as_column
 from spectrem.data.frames import TEXT, Frame
 from spectrem.exceptions import InvalidInputError
@@ -184,6 +184,17 @@ def test_mixtures_leave_rows_without_a_key_free():
     mixture = GaussianMixture(2, constraints=[apart], **settings).fit(x, columns={"household": ["h", "h", None, NAN]})
     np.testing.assert_allclose(mixture.posteriors_[:2].sum(axis=0), [1, 1], atol=1e-3)
     np.testing.assert_allclose(mixture.posteriors_[2:], free[2:], atol=1e-2)
+
+
+@pytest.mark.parametrize("columns", [spelled, pandas_columns, polars_columns, arrow_columns])
+@pytest.mark.parametrize("values", [TEXTS, NUMBERS])
+def test_rows_without_a_value_are_not_linked(columns, values):
+    for column in columns(values):
+        assert must_link(column="key").links({"key": column}, 6).pairs.tolist() == [[0, 3]], repr(column)
+    proba = np.array([[0.9, 0.1], [0.9, 0.1], [0.5, 0.5], [0.3, 0.7], [0.2, 0.8], [0.5, 0.5]])
+    table = project(proba, must_link(column="key"), columns={"key": values})
+    np.testing.assert_allclose(table.proba[0], table.proba[3], atol=1e-6)
+    np.testing.assert_allclose(table.proba[[1, 2, 4, 5]], proba[[1, 2, 4, 5]], atol=1e-6)
 
 
 @pytest.mark.parametrize(

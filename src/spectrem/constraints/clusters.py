@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem.constraints.cells import as_column, missing_of
 from spectrem.constraints.columns import Scalar, part
 from spectrem.constraints.constraint import Constraint, LinearConstraint, linear
 from spectrem.constraints.expectation import E
@@ -119,12 +120,13 @@ class ColumnLinks:
             raise InvalidInputError(
                 f"{self.name}: there is no column {self.column!r}; those given with the data: {listed}"
             )
-        values = np.asarray(columns[self.column])
+        values = as_column(self.column, columns[self.column])
         if values.shape != (n_rows,):
             raise InvalidInputError(
                 f"{self.name}: {self.column!r} needs a value for each of {n_rows} rows, got {values.shape}"
             )
-        rows = np.flatnonzero(~np.isnan(values)) if values.dtype.kind in "fT" else np.arange(n_rows)
+        missing = missing_of(values)
+        rows = np.arange(n_rows) if missing is None else np.flatnonzero(~missing)
         _, group = np.unique(values[rows], return_inverse=True)
         order = np.argsort(group, kind="stable")
         rows, sizes = rows[order], np.bincount(group)

@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite
 
 from spectrem._validate import as_sample_weight
+from spectrem.constraints.cells import is_missing
 from spectrem.constraints.user_columns import read_user_columns
 from spectrem.exceptions import InvalidInputError
 
@@ -116,12 +117,7 @@ def _missing_labels(y: Any) -> tuple[NDArray, NDArray[np.bool_]]:
 
 
 def _marks_missing(value: Any) -> bool:
-    if value is None or isinstance(value, str):
-        return value is None or value == str(UNLABELLED)
-    try:
-        return bool(value != value) or bool(value == UNLABELLED)  # NaN differs from itself
-    except TypeError:
-        return True  # the missing value of pandas: whether it equals anything is missing, too
+    return is_missing(value) or bool(value == (str(UNLABELLED) if isinstance(value, str) else UNLABELLED))
 
 
 def read_columns(columns: Any, n_rows: int) -> dict[str, NDArray]:

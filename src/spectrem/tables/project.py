@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._validate import check_same_index
+from spectrem.constraints.clusters import resolve_links
 from spectrem.constraints.compile import Constraints, compile_constraints, flatten
 from spectrem.constraints.rows import Rows
 from spectrem.constraints.values import check_columns, check_values
@@ -134,6 +135,7 @@ def project(
     given = read_columns(columns, cells)
     own = {name: values for name, values in cells.table.columns.items() if name != "label"}
     check_columns(listed, ChainMap(cast(Any, own), cast(Any, given)))
+    listed = list(resolve_links(listed, ChainMap(cast(Any, own), cast(Any, given)), cells.table.n_instances))
     rows = compile_constraints(listed, cells.table, given, weights)
     solution = project_structure(
         cells.table.inner, cells.scores, rows, gamma,

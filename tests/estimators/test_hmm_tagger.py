@@ -84,6 +84,9 @@ def test_posteriors_best_sequences_and_likelihoods_are_those_of_all_tag_sequence
         assert own == [TAGS[k] for k in matrix.argmax(axis=1)]
         assert possible[tuple(path)] == pytest.approx(max(possible.values()), rel=1e-12)
         total += np.log(sum(possible.values()))
+    assert tagger.score_samples(new).sum() == pytest.approx(total, rel=1e-12)
+    unseen = sum(words.count("blorp") for words in new)
+    total -= unseen * np.log(len(tagger.vocabulary_.words) + 1)
     assert tagger.score(new) == pytest.approx(total / sum(map(len, new)), rel=1e-12)
 
 
@@ -107,7 +110,7 @@ def test_score_with_labels_is_that_of_words_and_labels(fitted):
     )
 
 
-def test_an_impossible_sentence_scores_minus_infinity_and_is_tagged_all_the_same():
+def test_an_impossible_sentence_is_scored_and_tagged_all_the_same():
     tagger = HMMTagger.from_parameters(
         [1.0, 0.0, 0.0],
         [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]],
@@ -115,8 +118,9 @@ def test_an_impossible_sentence_scores_minus_infinity_and_is_tagged_all_the_same
         n_threads=1,
     )
     assert tagger.score([[0, 1, 1]]) == pytest.approx(np.log(0.5 * 0.5 * 0.3) / 3)
-    assert tagger.score([[0, 1, 1], [2]]) == -np.inf
-    assert tagger.score([[0, 1, 1], [2]], sample_weight=[1, 0]) > -np.inf
+    assert tagger.score_samples([[0, 1, 1], [2]]).tolist() == [pytest.approx(np.log(0.5 * 0.5 * 0.3)), -np.inf]
+    assert np.isfinite(tagger.score([[0, 1, 1], [2]]))
+    assert tagger.score([[0, 1, 1], [2]]) < tagger.score([[0, 1, 1], [2]], sample_weight=[1, 0])
     floored = tables_of(tagger)
     for table in (floored.initial, floored.transition, floored.emission):
         table.update({key: max(p, 1e-100) for key, p in table.items()})

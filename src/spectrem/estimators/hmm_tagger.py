@@ -78,7 +78,7 @@ class HMMTagger(BaseEstimator):
         mappings such as ``{"transition": {("DT", "VB"): 0.0}, "emission": {("DT", "the"): 0.6}}``.
     unknown : str
         The word that stands for rare and unseen ones, if training met any (or ``vocabulary`` has it). Without it unseen
-        words say nothing about their tags.
+        words say nothing about their tags, and `score` counts them as one more word.
     min_count : int
         Words that occur less often in training become ``unknown``; the dictionary still goes by their spelling.
     decode : {"posterior", "viterbi"}
@@ -274,8 +274,7 @@ class HMMTagger(BaseEstimator):
         """
         model, shards, lengths = self._encoded(read_text(sentences))
         found = best_states(self, model, shards, executor_for(self.n_threads))
-        names = np.empty(len(self.tags_), object)
-        names[:] = self.tags_
+        names = np.array(self.tags_, object)
         tags = names[in_corpus_order(shards, list(found))].tolist()
         return [tags[end - size : end] for size, end in _spans(lengths)]
 
@@ -287,9 +286,13 @@ class HMMTagger(BaseEstimator):
         return [table[end - size : end] for size, end in _spans(lengths)]
 
     def score(self, sentences: Sentences, y: Labels | None = None, sample_weight: ArrayLike | None = None) -> float:
-        """Log-likelihood per token, nats; with labels that of words and labels; -inf if a sentence is impossible."""
+        """Log-likelihood per token, nats; with labels that of words and labels. Finite, as cross-validation needs it.
+
+        Where a sentence is impossible, events of probability 0 count as 1e-9; a word that training did not see, and
+        no ``unknown`` word stands for, has the probability 1 / (words of the vocabulary + 1) with every tag.
+        """
         text = read_text(sentences, y)
-        values = self._log_likelihoods(text)
+        values = self._log_likelihoods(text, finite=True)
         weights = as_weights(sample_weight, len(values))
         tokens = float(weights @ text.lengths)
         if tokens <= 0:
@@ -297,7 +300,10 @@ class HMMTagger(BaseEstimator):
         return weighted_sum(weights, values) / tokens
 
     def score_samples(self, sentences: Sentences, y: Labels | None = None) -> NDArray[np.float64]:
-        """Log-likelihood of every sentence (with labels, of words and labels), shape (n_sentences,), nats."""
+        """Log-likelihood of every sentence (with labels, of words and labels), shape (n_sentences,), nats.
+
+        -inf if it is impossible; words that training did not see, and no ``unknown`` word stands for, are left out.
+        """
         return self._log_likelihoods(read_text(sentences, y))
 
     def sample(
@@ -323,18 +329,15 @@ class HMMTagger(BaseEstimator):
         self._check_fitted()
         lengths = np.full(n_sentences, length) if np.ndim(length) == 0 else np.asarray(length)
         if lengths.shape != (n_sentences,):
-            raise InvalidInputError(
-                f"length must be one number or {n_sentences}, one per sentence, got shape {lengths.shape}; "
-                "set n_sentences"
-            )
+            expected = f"one number or {n_sentences}, one per sentence"
+            raise InvalidInputError(f"length must be {expected}, got shape {lengths.shape}; set n_sentences")
         rng = np.random.default_rng(self.random_state if random_state is None else random_state)
         numbers, states = sample_sentences(self.params_, self.lexicon_, lengths, rng)
         words = [self.vocabulary_.words[number] for number in numbers.tolist()]
         tags = [self.tags_[state] for state in states.tolist()]
-        spans = list(_spans(lengths))
         return TaggedCorpus(
-            [words[end - size : end] for size, end in spans],
-            [tags[end - size : end] for size, end in spans],
+            [words[end - size : end] for size, end in _spans(lengths)],
+            [tags[end - size : end] for size, end in _spans(lengths)],
         )
 
     @property
@@ -378,10 +381,10 @@ class HMMTagger(BaseEstimator):
         model = HMMModel(lexicon, self.params_.order, names=self.coding_.names)
         return model, build_shards(lexicon, text.lengths, entries, known=text.labelled()), text.lengths
 
-    def _log_likelihoods(self, text: LabelledText) -> NDArray[np.float64]:
+    def _log_likelihoods(self, text: LabelledText, finite: bool = False) -> NDArray[np.float64]:
         model, shards, lengths = self._encoded(text)
         values = np.zeros(len(lengths))
-        found = log_likelihoods(model, self.params_, shards, executor_for(self.n_threads))
+        found = log_likelihoods(model, self.params_, shards, executor_for(self.n_threads), finite=finite)
         for shard, own in zip(shards, found, strict=True):
             values[shard.sentences] = own
         return values

@@ -105,6 +105,34 @@ def test_projection_of_new_sentences_is_at_the_gamma_of_training(gamma):
     np.testing.assert_allclose(tagger.predict_proba([words])[0][:, 2], verbs, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("options", "gamma"),
+    [({"gamma": 0.2}, 0.2), ({"schedule": Anneal(0.25, 0.5, alpha=2.0)}, 2.0), ({}, 1.0)],
+    ids=["gamma", "schedule", "default"],
+)
+def test_known_tables_are_projected_at_the_gamma_asked_for(options, gamma):
+    tagger = HMMTagger.from_parameters(
+        [0.6, 0.4], [[0.7, 0.3], [0.2, 0.8]], [[0.5, 0.5], [0.1, 0.9]],
+        tags=["A", "B"], vocabulary=["x", "y"], constraints=[at_least(1, "B")], project_at_predict=True, n_threads=1,
+        **options,
+    )  # fmt: skip
+    assert tagger.gamma_ == gamma
+    emission, move, start = [[0.5, 0.5], [0.1, 0.9]], [[0.7, 0.3], [0.2, 0.8]], [0.6, 0.4]
+    joint = np.array([[start[a] * emission[a][0] * move[a][b] * emission[b][0] for b in (0, 1)] for a in (0, 1)])
+
+    def expected_b(price):
+        q = (joint * np.exp(price * np.add.outer([0, 1], [0, 1]))) ** (1 / gamma)
+        q /= q.sum()
+        return q, q[1].sum() + q[:, 1].sum()
+
+    low, high = 0.0, 20.0
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if expected_b(middle)[1] < 1.0 else (low, middle)
+    q, _ = expected_b(high)
+    np.testing.assert_allclose(tagger.predict_proba(["x x"])[0][:, 1], [q[1].sum(), q[:, 1].sum()], atol=1e-6)
+
+
 def test_a_constraint_that_a_sentence_cannot_meet():
     dictionary = {**DICTIONARY, "one": ["DT", "NN"]}
     sentences = [*SENTENCES, "one dog"]

@@ -17,6 +17,7 @@ from spectrem.estimators.tagger_input import Tag, Word, check_tag
 from spectrem.estimators.tagger_settings import check_settings
 from spectrem.estimators.tagger_tables import by_cell
 from spectrem.exceptions import InvalidInputError
+from spectrem.learning import Constant
 from spectrem.models.tagging import HMMParameters
 
 _KIND, _LAYOUT = "HMMTagger", 1
@@ -119,7 +120,8 @@ def from_tables(
     # training, if asked for, goes on from here
     tagger.set_params(order=params.order, tags=list(names), vocabulary=words, init=params)
     check_settings(tagger)
-    tagger._take(coding, params, 1.0)
+    schedule = tagger.schedule or Constant(tagger.gamma)
+    tagger._take(coding, params, float(list(schedule.gammas())[-1]))
     tagger.history_ = []
     return tagger
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from spectrem.constraints import E, compile_constraints, linear, part
 from spectrem.constraints.rows import Block, Rows, Slack
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
 from spectrem.inference import Accelerated, FixedStep, QuasiNewton, Solution, Status, project
@@ -16,9 +17,9 @@ def rows_of(matrix, bounds, instance, *blocks):
     return Rows(sp.csr_array(np.array(matrix, float)), np.array(bounds, float), np.array(instance), blocks)
 
 
-def block(name, start, stop, equality=False, scope="instance", slack=None, keys=None, group=None):
+def block(name, start, stop, equality=False, scope="instance", slack=None, keys=None, group=None, turned=None):
     group = np.zeros(stop - start, np.int64) if group is None else np.array(group)
-    return Block(name, start, stop, equality, scope, slack, group, keys or {})
+    return Block(name, start, stop, equality, scope, slack, group, keys or {}, turned=turned)
 
 
 @pytest.mark.parametrize("gamma", GAMMAS)
@@ -29,7 +30,7 @@ def test_a_row_out_of_reach_is_named_with_its_keys(gamma):
         [[0, -1, 0, 0], [0, 0, 0, -1]],
         [-0.5, -0.5],
         [0, 1],
-        block("one verb per sentence", 0, 2, keys={"sentence": np.array([11, 12])}),
+        block("one verb per sentence", 0, 2, keys={"sentence": np.array([11, 12])}, turned=np.ones(2, bool)),
     )
     with pytest.raises(
         InfeasibleConstraintError,
@@ -37,6 +38,33 @@ def test_a_row_out_of_reach_is_named_with_its_keys(gamma):
         r"and the row demands >= 0.5; relax the bound, give the constraint slack",
     ):
         project(structure, scores, rows, gamma)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 1.0])
+@pytest.mark.parametrize(
+    ("constraint", "told"),
+    [
+        (
+            (E[part("label") == 7] >= 1).per("instance"),
+            "its possible parts reach 0 to 0, and the row demands >= 1 (and 1 more rows);",
+        ),
+        (
+            (E[part("label") == 7] <= -1).per("instance"),
+            "its possible parts reach 0 to 0, and the row demands <= -1 (and 1 more rows);",
+        ),
+        (E[part("label") == 7] >= 1, "over the corpus (>= 1, and it can be 0 at most)"),
+        (E[part("label") == 7].between(1, 2), "over the corpus (>= 1, and it can be 0 at most)"),
+        (E[part("label") == 7] <= -1, "over the corpus (<= -1, and it can be 0 at least)"),
+        (E[part("label") == 0] >= E[part("label") == 1] + 3, "over the corpus (>= 3, and it can be 2 at most)"),
+        (linear([[1.0, -1.0, 0.0, 0.0]], 3.0, ">="), "over the corpus (>= 3, and it can be 1 at most)"),
+    ],
+)
+def test_a_demand_is_told_as_it_was_written(constraint, told, gamma):
+    structure = Categorical([2, 2])
+    rows = compile_constraints(constraint, structure)
+    with pytest.raises(InfeasibleConstraintError) as error:
+        project(structure, Parts(np.zeros(4)), rows, gamma)
+    assert told in str(error.value)
 
 
 @pytest.mark.parametrize("gamma", GAMMAS)

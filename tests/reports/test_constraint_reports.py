@@ -165,8 +165,8 @@ def test_hard_posteriors_are_told_alike(data, gamma):
     assert (size.price == 0).all() or gamma == 0
 
 
-def test_rows_without_entries_are_told_by_their_bound():
-    block = Block("empty", 0, 2, False, "corpus", None, np.zeros(2, int), {})
+def test_rows_are_told_as_they_were_written_whatever_their_entries():
+    block = Block("empty", 0, 2, False, "corpus", None, np.zeros(2, int), {}, turned=np.array([False, True]))
     rows = Rows(sp.csr_array((2, 4)), np.array([3.0, -1.0]), np.full(2, -1), (block,))
     (report,) = report_constraints(rows, np.zeros(2), np.full(4, 0.5), np.full(4, 0.5))
     assert report.sense.tolist() == ["<=", ">="]

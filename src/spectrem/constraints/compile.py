@@ -273,6 +273,7 @@ def _blocks(blocks: Sequence[BlockRows]) -> tuple[Block, ...]:
             block.slack_group,
             block.keys,
             block.weighted,
+            block.turned,
         )
         for block, stop in zip(blocks, stops, strict=True)
     )

@@ -26,8 +26,8 @@ Scope = Literal["instance", "corpus"]
 class Draft:
     """Rows of one constraint in one shard, sorted by ``side`` and then by ``keys``.
 
-    A row is known across shards by its side (0 upper, 1 lower) and keys. The bound is ``constant + counts``, of which
-    the counts add over shards and the constant does not.
+    A row is known across shards by its side (0 upper or equal, 1 lower) and keys. The bound is ``constant + counts``,
+    of which the counts add over shards and the constant does not.
     """
 
     name: str
@@ -68,6 +68,7 @@ class BlockRows:
     matrices: tuple[sp.csr_array, ...]
     present: tuple[NDArray[np.int64], ...]
     weighted: bool
+    turned: NDArray[np.bool_]
 
 
 def draft_constraint(constraint: Constraint, table: PartTable) -> Draft:
@@ -87,7 +88,7 @@ def draft_constraint(constraint: Constraint, table: PartTable) -> Draft:
     if constraint.lower is not None and not constraint.equality:
         sides.append(constraint.lower - constraint.expression)
     compiled = [_side(side, constraint, table, group, len(first)) for side in sides]
-    n = len(sides)
+    n, lowest = len(sides), 1 if constraint.upper is None else 0
     instance = structure.instance[first] if scope == "instance" else np.full(len(first), -1, dtype=np.int64)
     return Draft(
         name=constraint.name,
@@ -100,7 +101,7 @@ def draft_constraint(constraint: Constraint, table: PartTable) -> Draft:
         constant=np.repeat([constant for _, constant, _ in compiled], len(first)).astype(np.float64),
         counts=_joined([counts for *_, counts in compiled]),
         row_instance=_joined([instance] * n),
-        side=np.repeat(np.arange(n), len(first)),
+        side=np.repeat(lowest + np.arange(n), len(first)),
         keys={name: join_keys([as_key(columns[name][first])] * n) for name in (*constraint.groups, *over)},
     )
 
@@ -128,7 +129,7 @@ def draft_linear(constraint: LinearConstraint, table: PartTable) -> Draft:
         row_instance=(
             _row_instances(constraint, table) if constraint.scope == "instance" else np.full(n_rows, -1, dtype=np.int64)
         ),
-        side=np.zeros(n_rows, dtype=np.int64),
+        side=np.full(n_rows, int(constraint.sense == ">=")),
         keys={name: as_key(values) for name, values in (constraint.keys or {"row": np.arange(n_rows)}).items()},
         weighted=constraint.weighted,
     )
@@ -151,14 +152,14 @@ def finish(drafts: Sequence[Draft]) -> BlockRows:
     counts = _joined([draft.counts for draft in drafts])
     row_instance = _joined([draft.row_instance for draft in drafts])
     entries = _joined([np.diff(draft.matrix.indptr) for draft in drafts])
+    side = _joined([draft.side for draft in drafts])
     row = np.arange(sizes[0])
     if len(drafts) > 1:
         if not head.droppable and any(not np.array_equal(draft.constant, head.constant) for draft in drafts):
             raise InvalidInputError(f"{head.name!r}: rows over the corpus need the same bounds b in every shard")
-        side = np.concatenate([draft.side for draft in drafts])
         row, first = number_groups([side, *map(numbers_of, keys.values())], len(side))
         keys = {name: values[first] for name, values in keys.items()}
-        constant, row_instance = constant[first], row_instance[first]
+        constant, row_instance, side = constant[first], row_instance[first], side[first]
         counts = np.bincount(row, weights=counts, minlength=len(first))
         entries = np.bincount(row, weights=entries, minlength=len(first))
     bounds = constant + counts
@@ -168,7 +169,7 @@ def finish(drafts: Sequence[Draft]) -> BlockRows:
     number = np.cumsum(kept) - 1
     if not kept.all():
         keys = {name: values[kept] for name, values in keys.items()}
-        bounds, row_instance = bounds[kept], row_instance[kept]
+        bounds, row_instance, side = bounds[kept], row_instance[kept], side[kept]
     groups = (
         [numbers_of(keys[name]) for name in head.group_columns]
         if head.group_columns
@@ -191,6 +192,7 @@ def finish(drafts: Sequence[Draft]) -> BlockRows:
         matrices=tuple(matrix for matrix, _ in shards),
         present=tuple(rows for _, rows in shards),
         weighted=head.weighted,
+        turned=side == 1,
     )
 
 

@@ -56,6 +56,8 @@ class Block:
         The columns the constraint was grouped by, one value per row.
     weighted : bool
         Whether instances count by their weights in rows of corpus scope; those of a link do not.
+    turned : ndarray of shape (stop - start,), bool, or None
+        Rows that were written as ``>=`` and became ``<=`` by the factor -1; None if there are none.
     """
 
     name: str
@@ -67,6 +69,14 @@ class Block:
     slack_group: NDArray[np.int64]
     keys: Mapping[str, NDArray]
     weighted: bool = True
+    turned: NDArray[np.bool_] | None = None
+
+    @property
+    def senses(self) -> NDArray[np.str_]:
+        """``"<="``, ``">="`` or ``"=="`` of every row as it was written, shape (stop - start,)."""
+        n = self.stop - self.start
+        turned = np.zeros(n, np.bool_) if self.turned is None else self.turned
+        return np.where(turned, ">=", "==" if self.equality else "<=")
 
 
 @dataclass(frozen=True)

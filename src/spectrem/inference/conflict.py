@@ -125,6 +125,25 @@ def find_conflict(
     return search.finish(fewer, irreducible=True, smallest=True)
 
 
+def find_proof(dual: BatchDual, problem: int, seconds: float = 3.0) -> NDArray[np.float64] | None:
+    """Prices of all rows along which the dual falls for ever, if the rows of the problem cannot hold together.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,) or None
+        None if the rows can hold, nearly, or that was not found out.
+    """
+    search = _Search(dual, problem, time.perf_counter() + seconds)
+    rows = search.candidates
+    system = write_system(dual, problem, rows, _MOST_VARIABLES) if len(rows) else None
+    if system is None:
+        return None
+    found = system.excess(np.ones(len(rows), np.bool_), search.left)
+    proof = np.zeros(len(dual.row_problem))
+    proof[rows] = found.multipliers / dual.row_weight[rows]
+    return proof if found.least > _CONFLICT and search.proves(proof) else None
+
+
 def unproven(rows: NDArray[np.int64]) -> Conflict:
     """A conflict that lies among the rows, of which many may be idle."""
     nothing = np.zeros(len(rows))

@@ -68,9 +68,7 @@ def _row(conflict: Conflict, rows: Rows, block: Block, k: int, summed: bool) -> 
     """Place, bound and what the others allow, of the k-th row of the conflict."""
     row = int(conflict.rows[k])
     place = place_of(block, row - block.start, int(rows.row_instance[row]))
-    sense, sign = _sense(rows, block, row)
-    if sense is None:
-        return place
+    sense, sign = _sense(block, row)
     bound, allowed = sign * rows.bounds[row], sign * conflict.allowed[k]
     digits = _digits(bound, allowed)
     demand = f"{sense} {_number(bound, digits)}"
@@ -83,14 +81,10 @@ def _row(conflict: Conflict, rows: Rows, block: Block, k: int, summed: bool) -> 
     return f"{place} ({demand}, and {who} {_number(allowed, digits)} at {'least' if least else 'most'})"
 
 
-def _sense(rows: Rows, block: Block, row: int) -> tuple[str | None, float]:
-    """Comparison as the user wrote it, and the sign that turns the compiled row into it; None if that is not known."""
-    if block.equality:
-        return "==", 1.0
-    entries = rows.matrix.data[rows.matrix.indptr[row] : rows.matrix.indptr[row + 1]]
-    if not len(entries) or entries.min() >= 0:
-        return "<=", 1.0
-    return (">=", -1.0) if entries.max() <= 0 else (None, 1.0)
+def _sense(block: Block, row: int) -> tuple[str, float]:
+    """Comparison as it was written, and the sign that turns the compiled row into it."""
+    sense = str(block.senses[row - block.start])
+    return sense, -1.0 if sense == ">=" else 1.0
 
 
 def _sum(conflict: Conflict, rows: Rows) -> str:
@@ -100,10 +94,9 @@ def _sum(conflict: Conflict, rows: Rows) -> str:
     pulls, demanded = set(), 0.0
     for row, multiplier in zip(conflict.rows, conflict.multipliers, strict=True):
         block = next(b for b in rows.blocks if b.start <= row < b.stop)
-        sense, sign = _sense(rows, block, int(row))
-        pulls.add(None if sense is None else float(np.sign(multiplier)) * sign)
+        pulls.add(float(np.sign(multiplier)) * _sense(block, int(row))[1])
         demanded += np.sign(multiplier) * rows.bounds[row]
-    if len(pulls) > 1 or None in pulls:
+    if len(pulls) > 1:
         return ""
     sign = 1.0 if pulls == {1.0} else -1.0
     digits = _digits(demanded, conflict.total)

@@ -67,8 +67,10 @@ class _CorpusDual:
         self.row_problem, self.instance_problem = terms.row_problem, np.zeros(1, np.int64)
         self.row_weight = np.ones(n)
         self.terms = terms
-        self.scale = self.terms.level(1.0 / np.where(norms > 0, norms * norms, 1.0))
-        self.size = np.maximum.reduce([np.ones(n), np.abs(bounds), norms])
+        self.scale = 1.0 / np.where(norms > 0, norms * norms, 1.0)
+        size = np.maximum(np.abs(bounds), norms)
+        self.size = np.where(size > 0, size, 1.0)
+        self.lever = np.ones(n)
         self.value = np.nan
 
     def evaluate(self, multipliers: NDArray[np.float64], active: NDArray[np.bool_]) -> Evaluation:
@@ -88,7 +90,10 @@ class _CorpusDual:
             return np.zeros(1, bool)
         direction = direction / largest
         slope = self._bounds @ direction + self._support(direction) + self.terms.value(direction)
-        return slope < -1e-9 * (1.0 + np.abs(self._bounds * direction).sum())
+        return slope < -1e-9 * (self.size @ np.abs(direction))
+
+    def gap_unit(self, bound: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.maximum(1.0, np.abs(bound))
 
 
 def solve_corpus_dual(
@@ -228,7 +233,10 @@ def pick_rows(rows: Rows, wanted: NDArray[np.bool_]) -> Rows:
             slack_group = np.unique(block.slack_group[own], return_inverse=True)[1].astype(np.int64)
             keys = block.keys
             keys = keys.pick(own) if isinstance(keys, KeyColumns) else {name: v[own] for name, v in keys.items()}
-            blocks.append(replace(block, start=start, stop=start + size, slack_group=slack_group, keys=keys))
+            turned = None if block.turned is None else block.turned[own]
+            blocks.append(
+                replace(block, start=start, stop=start + size, slack_group=slack_group, keys=keys, turned=turned)
+            )
             start += size
     index = np.flatnonzero(wanted)
     return Rows(sp.csr_array(rows.matrix[index]), rows.bounds[index], rows.row_instance[index], tuple(blocks))

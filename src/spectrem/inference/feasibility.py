@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem.constraints.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError
-from spectrem.inference.conflict import find_conflict, unproven
+from spectrem.inference.conflict import find_conflict, find_proof, unproven
 from spectrem.inference.conflict_text import place_of, tell_conflict
 from spectrem.inference.oracle import BatchDual
 from spectrem.inference.result import Status
@@ -34,10 +36,8 @@ def refuse_unreachable(scores: Parts, rows: Rows) -> None:
             continue
         n_bad, k = int(bad[span].sum()), int(np.flatnonzero(bad[span])[0])
         row = block.start + k
-        flipped = most[row] <= 0 and not block.equality  # a lower bound, told as the user wrote it
-        low, high, bound = least[row], most[row], rows.bounds[row]
-        low, high, bound = (-high, -low, -bound) if flipped else (low, high, bound)
-        sign = "==" if block.equality else ">=" if flipped else "<="
+        low, high, bound, sign = least[row], most[row], rows.bounds[row], block.senses[k]
+        low, high, bound = (-high, -low, -bound) if sign == ">=" else (low, high, bound)
         more = f" (and {n_bad - 1} more rows)" if n_bad > 1 else ""
         error = InfeasibleConstraintError(
             f"{block.name!r}: no feasible q {place_of(block, k, int(rows.row_instance[row]))}: its possible parts "
@@ -82,7 +82,7 @@ def _reach(scores: Parts, rows: Rows) -> tuple[NDArray[np.bool_], NDArray[np.flo
         give = 0.0 if block.slack is None else block.slack.strength
         span = slice(block.start, block.stop)
         bounds = rows.bounds[span]
-        room = give + 1e-9 * np.maximum(1.0, np.abs(bounds))
+        room = give + 1e-9 * np.maximum.reduce([np.abs(bounds), -least[span], most[span]])
         bad[span] = least[span] > bounds + room
         if block.equality:
             bad[span] |= most[span] < bounds - room
@@ -93,6 +93,17 @@ _ADVICE = (
     "relax the bound, give the constraint slack (a penalty or a bound), drop the instance, or leave the constraint out "
     'there with infeasible="skip"'
 )
+
+
+def prove_infeasible(dual: BatchDual, solution: Solution) -> Solution:
+    """The solution with problems that ended open tested by linear programs; those that cannot hold get a proof."""
+    status, multipliers = solution.status.copy(), solution.multipliers.copy()
+    for p in np.flatnonzero(status == Status.MAX_ITERATIONS)[:_MOST_PROBLEMS]:
+        proof = find_proof(dual, int(p))
+        if proof is not None:
+            status[p] = Status.INFEASIBLE
+            multipliers = np.where(dual.row_problem == p, proof, multipliers)
+    return replace(solution, status=status, multipliers=multipliers)
 
 
 def explain_infeasible(dual: BatchDual, solution: Solution, *, whole: bool = False) -> InfeasibleConstraintError:

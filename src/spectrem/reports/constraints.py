@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from spectrem.constraints.rows import Block, Rows
 from spectrem.inference.oracle import weigh_rows
-from spectrem.inference.segments import sum_by
 from spectrem.structures.structure import Structure
 
 SIGNS = {"<=": "≤", ">=": "≥", "==": "="}
@@ -77,8 +76,7 @@ def report_constraints(
     Where cells count with weights, in rows over several instances, ``rows.matrix`` holds them already.
     """
     first, then = rows.matrix @ before, rows.matrix @ after
-    turned = _turned(rows)
-    return tuple(_report(block, rows.bounds, multipliers, first, then, turned) for block in rows.blocks)
+    return tuple(_report(block, rows.bounds, multipliers, first, then) for block in rows.blocks)
 
 
 def report_weighted(
@@ -146,26 +144,15 @@ def largest_rows(report: ConstraintReport, limit: int | None = None) -> NDArray[
     return order[:limit].astype(np.int64)
 
 
-def _turned(rows: Rows) -> NDArray[np.bool_]:
-    """Rows compiled from ``>=`` by the factor -1; one without entries is told by its bound."""
-    n = len(rows.bounds)
-    entry_row = np.repeat(np.arange(n), np.diff(rows.matrix.indptr))
-    below = sum_by(entry_row, np.minimum(rows.matrix.data, 0.0), n)
-    above = sum_by(entry_row, np.maximum(rows.matrix.data, 0.0), n)
-    return (above == 0) & ((below < 0) | (rows.bounds < 0))
-
-
 def _report(
     block: Block,
     bounds: NDArray[np.float64],
     multipliers: NDArray[np.float64],
     before: NDArray[np.float64],
     after: NDArray[np.float64],
-    turned: NDArray[np.bool_],
 ) -> ConstraintReport:
     span = slice(block.start, block.stop)
-    lower = turned[span] & (not block.equality)
-    sign = np.where(lower, -1.0, 1.0)
+    sign = np.where(block.senses == ">=", -1.0, 1.0)
 
     def violation(values: NDArray[np.float64]) -> NDArray[np.float64]:
         excess = values[span] - bounds[span]
@@ -173,7 +160,7 @@ def _report(
 
     return ConstraintReport(
         name=block.name,
-        sense=np.where(lower, ">=", "==" if block.equality else "<="),
+        sense=block.senses,
         keys=dict(block.keys.items()),
         bound=sign * bounds[span],
         price=multipliers[span],

@@ -6,12 +6,14 @@ import scipy.sparse as sp
 
 from spectrem.constraints import E, linear, part
 from spectrem.constraints.compile import compile_constraints
-from spectrem.exceptions import InfeasibleConstraintError
+from spectrem.constraints.rows import Rows
+from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError
 from spectrem.inference import Status, project
 from spectrem.inference.oracle import BatchDual
 from spectrem.inference.program import ProblemPrograms
 from spectrem.inference.solvers import linear_program
 from spectrem.inference.solvers.columns import follow_temperatures, solve_by_columns
+from spectrem.inference.solvers.linear_program import LinearProgram
 from spectrem.structures import Categorical, Parts
 
 LABEL = part("label")
@@ -100,3 +102,64 @@ def test_many_rows(monkeypatch):
     fast, whole = both_ways(monkeypatch, structure, scores, rows)
     assert fast.primal_value == pytest.approx(whole.primal_value, rel=1e-9)
     assert fast.status == Status.SOLVED
+
+
+def words(n, n_words, scale=1.0, **more):
+    """Tokens of words: of those of one word, no label takes more than half and a bit."""
+    rng = np.random.default_rng(0)
+    labels = Categorical(np.full(n, 3))
+    word = rng.integers(0, n_words, n)
+    scores = np.log(rng.dirichlet(np.ones(3), n)) * np.where(word % 2, scale, 1.0)[:, None]
+    half = (E[...] <= 0.5 * E.count(...) + 0.3).per("word", "label").named("half")
+    return labels, Parts(scores.ravel()), compile_constraints([half, *more.values()], labels, {"word": word})
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-9])
+def test_thousands_of_small_problems_are_solved_exactly_and_few_programs_run(monkeypatch, scale):
+    labels, scores, rows = words(6000, 2500, scale)
+    assert len(rows.bounds) > 5000
+    programs = []
+    run = linear_program._run
+    monkeypatch.setattr(linear_program, "_run", lambda *given: (programs.append(1), run(*given))[1])
+    result = project(labels, scores, rows, 0.0)
+    assert result.status == Status.SOLVED
+    assert result.violation <= 1e-7
+    assert result.primal_value == pytest.approx(result.dual_value, abs=1e-6)
+    small = Parts(np.where(np.abs(scores.unary) < 1e-6, scores.unary, 0.0)) if scale < 1 else scores
+    own = project(labels, small, rows, 0.0)
+    assert own.status <= Status.SOLVED
+    assert own.primal_value == pytest.approx(own.dual_value, abs=1e-8 * abs(own.dual_value))
+    assert 2 <= len(programs) <= 40
+
+
+def test_one_infeasible_problem_among_thousands_is_told():
+    labels, scores, rows = words(6000, 2500)
+    bounds = rows.bounds.copy()
+    word = rows.blocks[0].keys["word"]
+    few = np.flatnonzero(word == 1234)
+    bounds[few] = 0.2 * bounds[few]
+    rows = Rows(rows.matrix, bounds, rows.row_instance, rows.blocks)
+    with pytest.raises(InfeasibleConstraintError, match="'half': no feasible q in word 1234, label 0"):
+        project(labels, scores, rows, 0.0)
+
+
+def test_thousands_of_rows_that_are_one_problem_are_solved_exactly():
+    labels, scores, rows = words(20_000, 2500, totals=(E[...] <= 7400).per("label").named("totals"))
+    result = project(labels, scores, rows, 0.0)
+    assert len(rows.bounds) > 5000
+    assert BatchDual(labels, scores, rows, 0.0).n_problems == 1
+    assert result.status == Status.SOLVED
+    assert result.violation <= 1e-7
+    assert result.primal_value == pytest.approx(result.dual_value, abs=1e-4)
+
+
+def test_problems_beyond_the_limit_end_open_and_say_so():
+    labels, scores, rows = words(600, 30)
+    open_ended = LinearProgram(most_rows=2)
+    with pytest.warns(ConvergenceWarning, match="ran out of iterations"):
+        result = project(labels, scores, rows, 0.0, solver=open_ended)
+    assert result.status == Status.MAX_ITERATIONS
+    assert result.residual > 1e-8
+    exact = project(labels, scores, rows, 0.0)
+    assert exact.status == Status.SOLVED
+    assert result.dual_value >= exact.dual_value - 1e-9

@@ -24,7 +24,8 @@ def terms_of(kind, norm, strength, group, equality):
 
 def ball(values, radius):
     out = np.empty_like(values)
-    project_l1_balls(values, np.array([0, len(values)]), np.array([radius]), out)
+    even = np.ones(len(values))
+    project_l1_balls(values, even, even, np.array([0, len(values)]), np.array([radius]), out)
     return out
 
 
@@ -150,8 +151,31 @@ def test_only_penalised_multipliers_are_bounded():
     assert not terms.is_box
 
 
-def test_steps_are_levelled_within_tied_groups_only():
-    group = np.array([0, 0, 1])
-    step = np.array([1.0, 0.5, 2.0])
-    np.testing.assert_array_equal(terms_of("penalty", "l2", 1.0, group, True).level(step), [0.5, 0.5, 2.0])
-    np.testing.assert_array_equal(terms_of("penalty", "l1", 1.0, group, True).level(step), step)
+@pytest.mark.parametrize(("kind", "norm"), [("penalty", "l2"), ("penalty", "linf"), ("bound", "l2"), ("bound", "l1")])
+@every_sense
+@pytest.mark.parametrize("seed", range(4))
+def test_tied_rows_may_take_steps_of_different_length(kind, norm, equality, seed):
+    rng = np.random.default_rng(seed)
+    n, group = 6, np.array([0, 0, 1, 1, 1, 1])
+    step, values = 10.0 ** rng.uniform(-3, 3, n), rng.normal(size=n) * 10.0 ** rng.uniform(-2, 2, n)
+    terms = terms_of(kind, norm, 0.7, group, equality)
+    found = terms.prox(values, step)
+
+    def cost(x):
+        return terms.value(x)[0] + (((x - values) ** 2) / (2 * step)).sum()
+
+    def inside(x):
+        x = x if equality else np.maximum(x, 0.0)
+        if kind == "bound":
+            return x
+        for g in range(2):
+            length = slack_norm(np.abs(x[group == g]), DUAL[norm])
+            x[group == g] *= min(1.0, 0.7 / length) if length > 0 else 1.0
+        return x
+
+    np.testing.assert_allclose(inside(found.copy()), found, rtol=1e-12)
+    for _ in range(300):
+        other = inside(found + rng.normal(size=n) * 10.0 ** rng.uniform(-6, 1) * np.sqrt(step))
+        assert cost(other) >= cost(found) * (1 - 1e-12)
+    for scale in (0.0, 0.5, 0.999, 1.001, 2.0):
+        assert cost(inside(scale * found)) >= cost(found) * (1 - 1e-12)

@@ -162,7 +162,7 @@ def test_the_solver_is_chosen_by_shape():
     block = Block("b", 0, 6000, False, "instance", None, np.arange(6000), {})
     rows = Rows(sp.csr_array(np.eye(1)).tocsr()[np.zeros(6000, int)], np.ones(6000), np.arange(6000), (block,))
     rows = Rows(sp.csr_array((6000, 12000)), rows.bounds, rows.row_instance, rows.blocks)
-    assert isinstance(choose_solver(BatchDual(wide, Parts(np.zeros(12000)), rows, 0.0), 1e-8, None), Subgradient)
+    assert isinstance(choose_solver(BatchDual(wide, Parts(np.zeros(12000)), rows, 0.0), 1e-8, None), LinearProgram)
 
 
 def test_problems_are_independent_of_the_batch_they_are_in():

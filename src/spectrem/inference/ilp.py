@@ -13,6 +13,7 @@ from spectrem.inference.integer_program import run_milp
 from spectrem.inference.oracle import BatchDual
 from spectrem.inference.program import ProblemPrograms, Program, read_structures
 from spectrem.inference.result import Status
+from spectrem.inference.scaling import scale_program
 from spectrem.inference.segments import sum_by
 from spectrem.inference.solvers.subgradient import Subgradient
 from spectrem.structures.parts import Parts
@@ -76,13 +77,14 @@ def solve_integer(dual: BatchDual, weights: NDArray[np.float64] | None) -> Integ
     hard = np.flatnonzero(~certified)
     for p in hard:
         program = programs.write(int(p))
-        result = _solve(program)
+        scaled = scale_program(program, dual.spread[p])
+        result = _solve(scaled.program)
         if result.x is None:
             primal[p] = bound[p] = 0.0
             status[p] = Status.INFEASIBLE if result.status == 2 else Status.MAX_ITERATIONS
             continue
         status[p] = Status.CERTIFIED if result.status == 0 else Status.MAX_ITERATIONS
-        primal[p], bound[p] = -result.fun, -result.mip_dual_bound
+        primal[p], bound[p] = -result.fun * scaled.unit, -result.mip_dual_bound * scaled.unit
         values[program.instances] = read_structures(program, np.rint(result.x), weights, parts)
     return IntegerSolution(parts, values, dual.total(bound, values), dual.total(primal, values), status, len(hard))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -53,7 +54,9 @@ class DualFunction(Protocol):
     scale : ndarray of shape (n_rows,)
         Step per row that levels rows of different size.
     size : ndarray of shape (n_rows,)
-        Unit in which a row's residual is measured.
+        Unit in which a row's residual is measured: nothing that multiplies a row and its bound changes what it means.
+    lever : ndarray of shape (n_rows,)
+        Nats by which a unit of the row's multiplier moves a score, at most: its largest coefficient.
     """
 
     @property
@@ -72,6 +75,8 @@ class DualFunction(Protocol):
     def scale(self) -> NDArray[np.float64]: ...
     @property
     def size(self) -> NDArray[np.float64]: ...
+    @property
+    def lever(self) -> NDArray[np.float64]: ...
 
     def evaluate(self, multipliers: NDArray[np.float64], active: NDArray[np.bool_]) -> Evaluation:
         """Value and gradient; only problems in ``active``, shape (n_problems,), are computed."""
@@ -79,6 +84,10 @@ class DualFunction(Protocol):
 
     def infeasible(self, multipliers: NDArray[np.float64], active: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Problems, shape (n_problems,), that the direction of ``multipliers`` proves to have no feasible point."""
+        ...
+
+    def gap_unit(self, bound: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What a duality gap at dual values ``bound`` is measured in, nats, shape (n_problems,)."""
         ...
 
 
@@ -137,11 +146,11 @@ class BatchDual:
         self.terms = compile_slack(rows.blocks, self.row_problem, self.n_problems, self.row_weight)
         squared = sp.csr_array((rows.matrix.data**2, rows.matrix.indices, rows.matrix.indptr), shape=rows.matrix.shape)
         squares = np.asarray(squared @ self.instance_weight[structure.instance], np.float64)
-        self.scale = self.terms.level(1.0 / np.where(squares > 0, squares, 1.0))
-        least = np.where(own, 1.0, unit[self.row_problem])
-        self.size = np.maximum.reduce([least, np.abs(rows.bounds), least * np.sqrt(squares)]) * np.where(
-            self.row_weight > 0, self.row_weight, 1.0
-        )
+        self.scale = 1.0 / np.where(squares > 0, squares, 1.0)
+        norm = np.where(own, 1.0, unit[self.row_problem]) * np.sqrt(squares)
+        size = np.maximum(np.abs(rows.bounds), norm)
+        self.size = np.where(size > 0, size, 1.0) * np.where(self.row_weight > 0, self.row_weight, 1.0)
+        self.lever = _largest_entries(rows.matrix)
         self._part_instance = structure.instance
         self.n_evaluations = 0
         self.free_value: float | None = None
@@ -226,9 +235,43 @@ class BatchDual:
         shifted = self._shifted(possible, direction, wanted)
         values, _ = self.structure.smoothed_max(shifted, 0.0, active=wanted)
         slope = self.per_problem(values, direction) + self.terms.value(direction)
-        costs = np.abs(self.row_weight * self.rows.bounds * direction)
-        unit = 1.0 + sum_by(self.row_problem, costs, self.n_problems)
+        unit = sum_by(self.row_problem, self.size * np.abs(direction), self.n_problems)
         return active & (slope < -1e-9 * unit)
+
+    def gap_unit(self, bound: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The range of the scores of whole structures, or the cost of the rows if that is more; never below rounding.
+
+        A shift of all scores leaves it as it is, and it grows with them when they are multiplied.
+        """
+        top, spread = self._ranges
+        # Of sums, the last of some fifteen digits are rounding.
+        return np.maximum.reduce([spread, np.abs(bound - top), 1e-4 * np.abs(bound), np.full(len(bound), 1e-300)])
+
+    @property
+    def spread(self) -> NDArray[np.float64]:
+        """How far the scores of whole structures lie apart, in sum over each problem, nats."""
+        return self._ranges[1]
+
+    @cached_property
+    def _ranges(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Of every problem, the best score that structures have without the rows, and how far the worst lies below."""
+        best, _ = self.structure.smoothed_max(self.scores, 0.0)
+        turned = (np.where(np.isneginf(s), s, -s) for s in (self.scores.unary, *self.scores.factors))
+        unary, *factors = turned
+        least, _ = self.structure.smoothed_max(Parts(unary, tuple(factors)), 0.0)
+        inside = self.instance_problem >= 0
+        problem, weight = self.instance_problem[inside], self.instance_weight[inside]
+        top = sum_by(problem, weight * best[inside], self.n_problems)
+        return top, np.maximum(sum_by(problem, weight * (best + least)[inside], self.n_problems), 0.0)
+
+
+def _largest_entries(matrix: sp.csr_array) -> NDArray[np.float64]:
+    """The largest absolute entry of every row, 1 for rows without any."""
+    largest = np.ones(matrix.shape[0])
+    filled = np.flatnonzero(np.diff(matrix.indptr))
+    if len(filled):
+        largest[filled] = np.maximum.reduceat(np.abs(matrix.data), matrix.indptr[filled])
+    return np.where(largest > 0, largest, 1.0)
 
 
 def refuse_impossible(values: NDArray[np.float64]) -> None:

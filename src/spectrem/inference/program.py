@@ -70,7 +70,7 @@ class Shapes:
 
 
 class ProblemPrograms:
-    """Writes the program of any one problem of a batch."""
+    """Writes the program of any one problem of a batch, or of several that are solved side by side."""
 
     def __init__(self, dual: BatchDual) -> None:
         self.dual = dual
@@ -81,9 +81,13 @@ class ProblemPrograms:
         self._slack = _members(self.variables.variable_problem, n)
         self._ties = _members(self.variables.tie_problem, n)
 
-    def write(self, p: int) -> Program:
-        """The program of problem ``p``."""
-        dual, rows, instances, slack = self.dual, self._rows[p], self._instances[p], self._slack[p]
+    def write(self, p: int | NDArray[np.int64]) -> Program:
+        """The program of problem ``p``, or of all of several."""
+        dual, some = self.dual, np.atleast_1d(p)
+        rows, instances, slack, own_ties = (
+            np.sort(np.concatenate([members[k] for k in some]))
+            for members in (self._rows, self._instances, self._slack, self._ties)
+        )
         shapes = _write_shapes(dual, instances)
         possible = ~np.isneginf(shapes.objective)
         scores = dual.instance_weight[instances][shapes.owner] * np.where(possible, shapes.objective, 0.0)
@@ -92,7 +96,7 @@ class ProblemPrograms:
             self.variables.matrix[rows][:, slack],
         )
         both = dual.terms.equality[rows]
-        ties = self.variables.ties[self._ties[p]][:, slack]
+        ties = self.variables.ties[own_ties][:, slack]
         bounds = dual.rows.bounds[rows]
         return Program(
             cost=np.concatenate([-scores, self.variables.cost[slack]]),
@@ -109,6 +113,11 @@ class ProblemPrograms:
             shapes=shapes,
             slack=slack,
         )
+
+    def owners(self, program: Program) -> NDArray[np.int64]:
+        """The problem of every variable of a program."""
+        instances = program.instances[program.shapes.owner]
+        return np.concatenate([self.dual.instance_problem[instances], self.variables.variable_problem[program.slack]])
 
 
 def read_structures(

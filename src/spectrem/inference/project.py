@@ -11,7 +11,13 @@ from spectrem.constraints.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, warn_unconverged
 from spectrem.inference.checks import Infeasible, check_infeasible, check_problem
 from spectrem.inference.corpus import pick_rows
-from spectrem.inference.feasibility import drop_rows, drop_unreachable, explain_infeasible, refuse_unreachable
+from spectrem.inference.feasibility import (
+    drop_rows,
+    drop_unreachable,
+    explain_infeasible,
+    prove_infeasible,
+    refuse_unreachable,
+)
 from spectrem.inference.ilp import solve_integer
 from spectrem.inference.oracle import BatchDual, per_copy, shift_scores
 from spectrem.inference.result import Projection, Status
@@ -22,12 +28,9 @@ from spectrem.inference.solvers.linear_program import LinearProgram
 from spectrem.inference.solvers.newton import Newton, suits_newton
 from spectrem.inference.solvers.quasi_newton import QuasiNewton
 from spectrem.inference.solvers.solver import Solution, Solver
-from spectrem.inference.solvers.subgradient import Subgradient
 from spectrem.inference.transportation import Transports, find_transports
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Structure
-
-_MOST_ROWS_OF_A_PROGRAM = 5_000
 
 
 def project(
@@ -62,7 +65,7 @@ def project(
     solver : Solver or None
         None chooses by shape: for gamma > 0 ``Bracket`` (one row per problem), ``Newton`` (a categorical structure
         and few rows per problem) or ``QuasiNewton`` (slack on each row alone or none), ``Accelerated`` (slack norms
-        that tie rows); for gamma = 0 ``LinearProgram``, or ``Subgradient`` above 5,000 rows. Problems of a categorical
+        that tie rows); for gamma = 0 ``LinearProgram``. Problems of a categorical
         structure whose rows only count labels, up to whole numbers of instances of one weight, need none at gamma = 0
         and -inf: they are transportations, solved exactly by shortest paths.
     start : array-like of shape (n_rows,) or None
@@ -157,6 +160,8 @@ class _Task:
         dual = BatchDual(self.structure, scores, rows, self.gamma, self.weights)
         chosen = choose_solver(dual, self.tol, self.max_iter) if self.solver is None else self.solver
         solution = chosen.solve(dual, dual.terms.project(first))
+        if (solution.status == Status.MAX_ITERATIONS).any():
+            solution = prove_infeasible(dual, solution)
         if (solution.status == Status.INFEASIBLE).any():
             raise explain_infeasible(dual, solution)
         if (solution.status == Status.MAX_ITERATIONS).any():
@@ -237,9 +242,7 @@ def choose_solver(dual: BatchDual, tol: float, max_iter: int | None) -> Solver:
     """The solver that suits the shape of the rows and slack."""
     limit = {} if max_iter is None else {"max_iter": max_iter}
     if dual.gamma == 0:
-        if len(dual.row_problem) <= _MOST_ROWS_OF_A_PROGRAM:
-            return LinearProgram(tol=tol, **limit)
-        return Subgradient(tol=tol) if max_iter is None else Subgradient(tol=tol, steps=max_iter)
+        return LinearProgram(tol=tol, **limit)
     if dual.n_problems == len(dual.row_problem):
         return Bracket(tol=tol, **limit)
     if suits_newton(dual):

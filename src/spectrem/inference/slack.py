@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from spectrem.constraints.rows import Block, Slack
 from spectrem.inference.segments import max_by, sum_by
-from spectrem.kernels.projection import project_l1_balls
+from spectrem.kernels.projection import project_l1_balls, project_l2_balls
 
 
 @dataclass(frozen=True)
@@ -61,21 +61,25 @@ class SlackGroups:
         return unit * np.sqrt(np.add.reduceat(scaled * scaled, self.offsets[:-1]))
 
     def prox(self, values: NDArray[np.float64], step: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Proximal step of a coupled dual term; ``values`` in group order, one ``step`` per row."""
-        sizes = np.diff(self.offsets)
-        strength = self.slack.strength
-        if self.slack.norm == "l2":
-            norm = self.norm(np.abs(values), "l2")
-            safe = np.where(norm > 0, norm, 1.0)
-            if self.slack.kind == "penalty":
-                return values * np.repeat(np.minimum(1.0, strength / safe), sizes)
-            reach = step[self.offsets[:-1]] * self.weight * strength
-            return values * np.repeat(np.maximum(0.0, 1.0 - reach / safe), sizes)
+        """Proximal step of a coupled dual term; ``values`` in group order, a ``step`` for every row of its own."""
         out = np.empty_like(values)
-        if self.slack.kind == "penalty":
-            project_l1_balls(values, self.offsets, np.full(len(sizes), strength), out)
+        penalty = self.slack.kind == "penalty"
+        strength = float(self.slack.strength) * (np.ones(len(self.problem)) if penalty else self.weight)
+        even = np.ones(len(values))
+        if penalty:
+            metric = np.where(step > 0, step, 1.0)
+            if self.slack.norm == "l2":
+                project_l2_balls(values, even, metric, self.offsets, strength, out)
+            else:
+                project_l1_balls(values, even, metric, self.offsets, strength, out)
             return out
-        project_l1_balls(values, self.offsets, step[self.offsets[:-1]] * self.weight * strength, out)
+        if not step.any():
+            return values.copy()
+        # By Moreau's identity, what the norm takes away is the projection onto the ball of its dual norm.
+        if self.slack.norm == "l2":
+            project_l2_balls(values, 1.0 / step, 1.0 / step, self.offsets, strength, out)
+        else:
+            project_l1_balls(values, 1.0 / step, even, self.offsets, strength, out)
         return values - out
 
 
@@ -126,7 +130,7 @@ class SlackTerms:
     def prox(self, values: NDArray[np.float64], step: NDArray[np.float64]) -> NDArray[np.float64]:
         """Multipliers that minimise the terms plus ``(lambda - values)^2 / (2 step)``.
 
-        ``step`` has shape (n_rows,) and is constant within a coupled group.
+        ``step`` has shape (n_rows,): all positive, or all 0 for the nearest point of the feasible set.
         """
         if self.has_kinks:
             values = np.sign(values) * np.maximum(np.abs(values) - step * self.kink, 0.0)
@@ -155,15 +159,6 @@ class SlackTerms:
         """The part of ``multipliers`` along which they may grow for ever."""
         return np.where(self.penalised, 0.0, multipliers)
 
-    def level(self, step: NDArray[np.float64]) -> NDArray[np.float64]:
-        """``step`` made constant (the least) within every coupled group."""
-        out = step.copy()
-        for group in self.groups:
-            if group.coupled:
-                least = np.minimum.reduceat(step[group.rows], group.offsets[:-1])
-                out[group.rows] = np.repeat(least, np.diff(group.offsets))
-        return out
-
     def violation(self, excess: NDArray[np.float64]) -> NDArray[np.float64]:
         """What of ``U mu - b`` breaks each row: the positive part of ``<=`` rows, the size of ``==`` rows."""
         return np.where(self.equality, np.abs(excess), np.maximum(excess, 0.0))
@@ -178,13 +173,20 @@ class SlackTerms:
                 total += sum_by(group.problem, group.weight * group.slack.strength * norm, self.n_problems)
         return total
 
-    def worst_violation(self, excess: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Largest violation per problem beyond the slack allowed, shape (n_problems,)."""
+    def worst_violation(
+        self, excess: NDArray[np.float64], size: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        """Largest violation per problem beyond the slack allowed, shape (n_problems,).
+
+        In units of the rows or, given the ``size`` of every row, relative to it.
+        """
         violation = self.violation(excess)
-        worst = max_by(self.row_problem[self.slackless], violation[self.slackless], self.n_problems)
+        unit = np.ones(len(excess)) if size is None else size
+        worst = max_by(self.row_problem[self.slackless], (violation / unit)[self.slackless], self.n_problems)
         for group in self.groups:
             if group.slack.kind == "bound":
                 over = group.norm(violation[group.rows], group.slack.norm) - group.slack.strength
+                over /= np.maximum.reduceat(unit[group.rows], group.offsets[:-1])
                 worst = np.maximum(worst, max_by(group.problem, over, self.n_problems))
         return worst
 

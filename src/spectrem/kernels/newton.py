@@ -166,6 +166,7 @@ def newton_duals(
     upper,
     scale,
     size,
+    lever,
     gamma,
     tol,
     max_iter,
@@ -229,8 +230,8 @@ def newton_duals(
             missing = False
             for a in range(m):
                 r = own[a]
-                low = at[a] - lower[r] <= near and slope[a] > 0.0
-                high = upper[r] - at[a] <= near and slope[a] < 0.0
+                low = (at[a] - lower[r]) * lever[r] <= near and slope[a] > 0.0
+                high = (upper[r] - at[a]) * lever[r] <= near and slope[a] < 0.0
                 free[a] = not (low or high)
                 missing |= free[a] and not wanted[a]
             if missing:

@@ -1,35 +1,78 @@
-"""Projections onto l1 balls, group by group."""
+"""Projections onto weighted l1 and l2 balls in a metric of one weight per entry, group by group."""
 
 import numpy as np
 from numba import njit
 
+_MOST_STEPS = 100
+
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def project_l1_balls(values, offsets, radius, out):
-    """Nearest point with ``sum |out| <= radius`` in each group; Michelot's shrinking-support iteration."""
+def project_l1_balls(values, length, step, offsets, radius, out):
+    """The x with ``sum length |x| <= radius`` that is nearest to the values.
+
+    Distance is ``sum (length / step) (x - value)^2``, so that what shrinks is ``|x| = max(|value| - mu step, 0)``;
+    Michelot's shrinking-support iteration finds mu. ``length`` and ``step`` are positive.
+    """
     for g in range(offsets.shape[0] - 1):
         start, stop = offsets[g], offsets[g + 1]
         total = 0.0
+        width = 0.0
         for k in range(start, stop):
-            total += abs(values[k])
+            total += length[k] * abs(values[k])
+            width += length[k] * step[k]
         if total <= radius[g]:
             for k in range(start, stop):
                 out[k] = values[k]
             continue
         count = stop - start
-        threshold = (total - radius[g]) / count
+        threshold = (total - radius[g]) / width
         while True:
             kept = 0
-            kept_total = 0.0
+            total = 0.0
+            width = 0.0
             for k in range(start, stop):
-                if abs(values[k]) > threshold:
+                if abs(values[k]) > threshold * step[k]:
                     kept += 1
-                    kept_total += abs(values[k])
+                    total += length[k] * abs(values[k])
+                    width += length[k] * step[k]
             # Not "== count": where rounding decides, the support may also grow by one and shrink again for ever.
             if kept == 0 or kept >= count:
                 break
             count = kept
-            threshold = (kept_total - radius[g]) / count
+            threshold = (total - radius[g]) / width
         for k in range(start, stop):
-            size = abs(values[k]) - threshold
+            size = abs(values[k]) - threshold * step[k]
             out[k] = np.sign(values[k]) * size if size > 0.0 else 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def project_l2_balls(values, length, step, offsets, radius, out):
+    """The x with ``sqrt(sum (length x)^2) <= radius`` that is nearest to the values.
+
+    Distance is ``sum (length^2 / step) (x - value)^2``, so that what shrinks is ``x = value / (1 + mu step)``. Newton's
+    method on the inverse norm finds mu from below; where all steps are equal the first one is exact.
+    """
+    for g in range(offsets.shape[0] - 1):
+        start, stop = offsets[g], offsets[g + 1]
+        largest = 0.0
+        for k in range(start, stop):
+            largest = max(largest, length[k] * abs(values[k]))
+        mu = 0.0
+        for _ in range(_MOST_STEPS):
+            if largest == 0.0 or radius[g] == 0.0:
+                break
+            square = 0.0
+            slope = 0.0
+            for k in range(start, stop):
+                size = length[k] * abs(values[k]) / largest / (1.0 + mu * step[k])
+                square += size * size
+                slope += size * size * step[k] / (1.0 + mu * step[k])
+            norm = largest * np.sqrt(square)
+            if norm <= radius[g] * (1.0 + 1e-15) or slope == 0.0:
+                break
+            further = mu + (norm / radius[g] - 1.0) * square / slope
+            if further <= mu:
+                break
+            mu = further
+        for k in range(start, stop):
+            out[k] = values[k] / (1.0 + mu * step[k]) if radius[g] > 0.0 else 0.0

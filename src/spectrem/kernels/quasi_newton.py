@@ -5,11 +5,14 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def quasi_newton_directions(offsets, order, wanted, free, gradient, scale, steps, changes, newest, stored, direction):
+def quasi_newton_directions(
+    offsets, order, wanted, free, gradient, scale, lever, steps, changes, newest, stored, direction
+):  # fmt: skip
     """Fill ``direction`` (zero outside ``free``) with minus the inverse Hessian estimate times ``gradient``.
 
     Problem p owns rows ``order[offsets[p]:offsets[p + 1]]``; its last ``stored[p]`` pairs of ``steps`` and
-    ``changes`` (each of shape (memory, n_rows)) end at slot ``newest[p]``.
+    ``changes`` (each of shape (memory, n_rows)) end at slot ``newest[p]``. A row moves no score by more than 1 in the
+    first step.
     """
     memory = steps.shape[0]
     along = np.empty(memory)
@@ -49,7 +52,7 @@ def quasi_newton_directions(offsets, order, wanted, free, gradient, scale, steps
         if factor == 0.0:
             longest = 0.0
             for k in range(start, stop):
-                longest = max(longest, abs(direction[order[k]]) * scale[order[k]])
+                longest = max(longest, abs(direction[order[k]]) * scale[order[k]] * lever[order[k]])
             factor = 1.0 / max(longest, 1.0)
         for k in range(start, stop):
             direction[order[k]] *= factor * scale[order[k]]

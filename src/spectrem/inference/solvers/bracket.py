@@ -52,7 +52,7 @@ class Bracket:
         residual = residual_of(dual, x, slope)[problem]
         active = (right | left) & (residual > self.tol) & (low < high)
         status = np.full(n, Status.SOLVED, np.int8)
-        reach = np.full(n, max(dual.gamma, 1e-3))
+        reach = max(dual.gamma, 1e-3) / dual.lever
         side = np.zeros(n, np.int8)
         warm = active & (start > low) & (start < high) & (start != 0)
         iteration = 0

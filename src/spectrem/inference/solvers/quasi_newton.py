@@ -71,15 +71,15 @@ class QuasiNewton:
         iteration = 0
         while active.any() and iteration < self.max_iter:
             iteration += 1
-            near = np.minimum(1e-3, residual)[problem]
+            near = np.minimum(1e-3, residual)[problem] / dual.lever
             at_low = (x - terms.lower <= near) & (g > 0)
             at_high = (terms.upper - x <= near) & (g < 0)
             free = ~(at_low | at_high)
             quasi_newton_directions(
-                offsets, order, wanted, free, g, dual.scale, steps, changes, newest, stored, direction
+                offsets, order, wanted, free, g, dual.scale, dual.lever, steps, changes, newest, stored, direction
             )
             # Round-off in the gradient may pass for curvature where there is none; no leap dwarfs the last.
-            leap = max_by(problem, np.abs(direction), n)
+            leap = max_by(problem, np.abs(direction) * dual.lever, n)
             tame = np.where(wanted & (leap > 30.0 * reach), 30.0 * reach / np.maximum(leap, 1e-300), 1.0)
             fresh = wanted[problem]
             direction *= tame[problem]
@@ -101,7 +101,7 @@ class QuasiNewton:
             stored = np.where(accepted, np.minimum(stored + 1, self.memory), stored)
             x[rows], g[rows] = trial[rows], g_trial[rows]
             f = np.where(accepted, f_trial, f)
-            reach = np.where(accepted, max_by(problem, np.abs(move), n), reach)
+            reach = np.where(accepted, max_by(problem, np.abs(move) * dual.lever, n), reach)
             residual = np.where(accepted, residual_of(dual, x, g - terms.kink), residual)
             # Where the dual is all but linear the inverse Hessian says nothing: stride twice as far next time.
             shallow = slope <= 0.9e4 * expected

@@ -58,12 +58,13 @@ def residual_of(
 ) -> NDArray[np.float64]:
     """Largest proximal-gradient residual per problem, in units of ``dual.size``; 0 exactly at the optimum.
 
-    For a row without slack this is its violation, or the smaller of its room and its (scaled) multiplier.
+    For a row without slack this is its violation, or the smaller of its room and its (scaled) multiplier over gamma.
     """
-    moved = dual.terms.prox(multipliers - dual.scale * gradient, dual.scale)
+    scale = dual.scale * (dual.gamma if dual.gamma > 0 else 1.0)
+    moved = dual.terms.prox(multipliers - scale * gradient, scale)
     # Beside multipliers that run away, a step is lost to rounding and would look like rest.
     distance = np.maximum(np.abs(moved - multipliers), np.finfo(float).eps * np.abs(multipliers))
-    return max_by(dual.row_problem, distance / (dual.scale * dual.size), dual.n_problems)
+    return max_by(dual.row_problem, distance / (scale * dual.size), dual.n_problems)
 
 
 def excess_of(dual: DualFunction, gradient: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -89,8 +89,9 @@ class Subgradient:
     ) -> NDArray[np.float64]:
         """The larger of the relative duality gap and the violation, per problem."""
         primal = score - dual.terms.cost(excess)
-        gap = np.abs(bound - primal) / np.maximum(1.0, np.abs(bound))
-        return np.maximum(gap, dual.terms.worst_violation(excess))
+        gap = np.abs(bound - primal) / dual.gap_unit(bound)
+        size = dual.size / np.where(dual.row_weight > 0, dual.row_weight, 1.0)
+        return np.maximum(gap, dual.terms.worst_violation(excess, size))
 
     def _walk(
         self, dual: DualFunction, start: NDArray[np.float64], active: NDArray[np.bool_]

@@ -161,6 +161,23 @@ def test_matrices_and_penalties():
     assert soft.violation_after == pytest.approx(soft.proba[:, 0].sum() - 0.5)
 
 
+@pytest.mark.parametrize("gamma", [0.0, 1.0])
+def test_the_violation_beyond_the_slack_is_told_beside_the_whole(gamma):
+    p = random_table(7)
+    matrix = counts(5, 3)[:2]
+    for slack in ({"penalty": 0.1, "norm": "l1"}, {"penalty": 0.1, "norm": "l2"}):
+        table = project(p, linear(matrix, 0.5).slack(**slack), gamma)
+        assert table.violation == 0.0 < table.violation_after
+        assert "beyond the slack granted" in table._repr_html_()
+    table = project(p, linear(matrix, 0.5).slack(bound=0.3, norm="l1"), gamma)
+    assert table.violation_after > 0.1
+    assert abs(table.violation) <= 1e-6
+    assert np.maximum(table.constraints[0].after - 0.5, 0).sum() == pytest.approx(0.3, abs=1e-6)
+    hard = project(p, linear(matrix, 0.5), gamma)
+    assert hard.violation == pytest.approx(hard.violation_after, abs=1e-12)
+    assert "beyond the slack granted" not in hard._repr_html_()
+
+
 def test_log_scores_need_no_normalising():
     logits = np.log(random_table(8)) + np.arange(5)[:, None]
     rule = E[part("label") == 2] <= 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -112,6 +112,10 @@ def assign(
     >>> assign(structure, np.log([0.9, 0.1, 0.8, 0.2, 0.6, 0.4]), rows).labels
     array([0, 0, 1])
     """
+    unit = _unit(structure, scores)
+    if unit != 1.0:
+        found = assign(structure, scores / unit, _in_units(rows, unit), weights=weights, time_limit=time_limit)
+        return replace(found, score=found.score * unit, relaxation=found.relaxation * unit, gap=found.gap * unit)
     rows = tidy_rows(_counted(structure, rows, weights))
     if weights is None:
         return _assign(structure, scores, scores, rows, time_limit)
@@ -177,6 +181,25 @@ def _assign(
     gap = gap if gap > 1e-9 * max(1.0, abs(score)) else 0.0
     violation = float(terms.worst_violation(excess)[0]) if len(excess) else 0.0
     return Assignment(labels, score, score + gap, gap, violation, status)
+
+
+def _unit(structure: Choices, scores: NDArray[np.float64]) -> float:
+    """A power of two near the largest range of an instance's scores where that is far from 1, else 1."""
+    possible = ~np.isneginf(scores)
+    tops = np.repeat(np.maximum.reduceat(scores, structure.offsets[:-1]), np.diff(structure.offsets))
+    spread = float((tops - scores)[possible].max(initial=0.0))
+    return 1.0 if spread == 0.0 or 1e-3 <= spread <= 1e6 else float(2.0 ** np.rint(np.log2(spread)))
+
+
+def _in_units(rows: Rows, unit: float) -> Rows:
+    """Rows whose penalties are counted in units of so many nats."""
+    blocks = (
+        block
+        if block.slack is None or block.slack.kind == "bound"
+        else replace(block, slack=replace(block.slack, strength=block.slack.strength / unit))
+        for block in rows.blocks
+    )
+    return replace(rows, blocks=tuple(blocks))
 
 
 def _counted(structure: Choices, rows: Rows, weights: NDArray[np.float64] | None) -> Rows:

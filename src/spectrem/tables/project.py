@@ -155,6 +155,7 @@ def project(
         objective=solution.primal_value,
         violation_before=max((r.violation_before.max(initial=0.0) for r in reports), default=0.0),
         violation_after=max((r.violation_after.max(initial=0.0) for r in reports), default=0.0),
+        violation=solution.violation,
         multipliers=multipliers,
         n_evaluations=solution.n_evaluations,
         _cells=replace(cells, weights=weights),

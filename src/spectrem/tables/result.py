@@ -33,7 +33,11 @@ class ProjectedTable:
     objective : float
         ``<scores, q> + gamma H(q) - slack`` in nats. In it and in `kl`, rows count as often as their weights say.
     violation_before, violation_after : float
-        The worst of any row of any constraint, in the row's own unit.
+        The worst of any row of any constraint, in the row's own unit and whatever slack it has.
+    violation : float
+        The worst of any row or slack group after the projection, beyond the slack that it was granted: 0 up to rounding
+        where the constraints are met as they were meant. A penalty grants any slack; rows that were left out
+        (``infeasible="skip"``) do not count.
     multipliers : ndarray of shape (n_constraint_rows,)
         Prices in the order of the compiled rows.
     n_evaluations : int
@@ -47,6 +51,7 @@ class ProjectedTable:
     objective: float
     violation_before: float
     violation_after: float
+    violation: float
     multipliers: NDArray[np.float64]
     n_evaluations: int
     _cells: Cells = field(repr=False)
@@ -118,4 +123,6 @@ class ProjectedTable:
         if self.kl is not None:
             told["cost of the constraints"] = f"{self.kl:.6g} nats"
         told["largest violation"] = f"{self.violation_before:.3g} → {self.violation_after:.3g}"
+        if any(block.slack is not None for block in self._rows.blocks):
+            told["beyond the slack granted"] = f"{self.violation:.3g}"
         return page(f"Projected table of {len(self.proba)} rows", facts(told), constraint_tables(self.constraints))

@@ -1,7 +1,17 @@
 """Public oracles: enumerators, and checks for your own structures, constraints and models."""
 
 from spectrem.testing.check import check_structure
+from spectrem.testing.check_constraint import check_constraint
 from spectrem.testing.check_model import check_model
+from spectrem.testing.check_projection import check_projection
 from spectrem.testing.enumerate import BruteForce, brute_force_smoothed_max, enumerate_structures
 
-__all__ = ["BruteForce", "brute_force_smoothed_max", "check_model", "check_structure", "enumerate_structures"]
+__all__ = [
+    "BruteForce",
+    "brute_force_smoothed_max",
+    "check_constraint",
+    "check_model",
+    "check_projection",
+    "check_structure",
+    "enumerate_structures",
+]

@@ -38,7 +38,7 @@ class ListedStructures:
         What each adds to the left side of each row.
     rows : Rows
     size : ndarray of shape (n_rows,)
-        The larger of the bound and of the largest of ``left``: the unit of a violation.
+        The largest of the bound, the coefficients and ``left``: the unit of a violation.
     """
 
     owner: NDArray[np.int64]
@@ -228,7 +228,8 @@ def list_structures(
         unary += [h.unary for h in found]
     members = np.array(unary).reshape(len(owner), structure.n_unary)
     left = np.asarray(rows.matrix @ members.T).reshape(len(rows.bounds), len(owner))
-    size = np.maximum(np.abs(rows.bounds), np.abs(left).max(axis=1, initial=0.0))
+    largest = np.abs(rows.matrix.toarray()).max(axis=1, initial=0.0)
+    size = np.maximum.reduce([np.abs(rows.bounds), largest, np.abs(left).max(axis=1, initial=0.0)])
     flat = np.concatenate([np.zeros(0), *score])
     return ListedStructures(np.array(owner, np.int64), flat, shift, members, left, rows, np.where(size > 0, size, 1.0))
 

@@ -96,8 +96,13 @@ def compile_chunks(
     summed = rows.where(lambda block: block.scope == "corpus" and block.weighted)
     means = chunks.mean.tocoo()
     share = np.bincount(means.coords[1], means.data, n)
-    data *= np.where(summed[entry_row], share[instance], 1.0)
+    # A penalty inside a row of data is paid as often as that row counts, not as often as its chunk does.
+    paid = rows.where(
+        lambda block: block.scope == "instance" and block.slack is not None and block.slack.kind == "penalty"
+    )
+    data *= np.where((summed | paid)[entry_row], share[instance], 1.0)
+    bounds = np.where(paid, share[rows.row_instance], 1.0) * rows.bounds
     parts = chunks.chunk[instance] * k + rows.matrix.indices % k
     matrix = sp.csr_array((data, (entry_row, parts)), shape=(len(rows.bounds), n_chunks * k))
     row_instance = np.where(rows.row_instance >= 0, chunks.chunk[rows.row_instance], -1)
-    return Categorical(np.full(n_chunks, k)), replace(rows, matrix=matrix, row_instance=row_instance)
+    return Categorical(np.full(n_chunks, k)), replace(rows, matrix=matrix, bounds=bounds, row_instance=row_instance)

@@ -50,9 +50,12 @@ def check_sizes(rows: Rows, weights: NDArray[np.float64], k: int) -> None:
 def _bounded(
     rows: Rows, block: Block, weights: NDArray[np.float64], k: int, counted: int
 ) -> list[tuple[int, float, float]]:
-    """Label, smallest and largest size of every row of a block that counts all rows of data with one label."""
+    """Label, smallest and largest size of every row of a block that counts all rows of data with one label.
+
+    In links, that may name all rows too, a row is one whatever it weighs: they say nothing of sizes.
+    """
     found: list[tuple[int, float, float]] = []
-    if block.slack is not None:
+    if block.slack is not None or not block.weighted:
         return found
     own = np.arange(block.start, block.stop)
     sizes = np.diff(rows.matrix.indptr)[own]

@@ -9,6 +9,7 @@ from spectrem.constraints.compile import compile_constraints
 from spectrem.constraints.rows import Rows
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError
 from spectrem.inference import Status, project
+from spectrem.inference.highs import Deadline
 from spectrem.inference.oracle import BatchDual
 from spectrem.inference.program import ProblemPrograms
 from spectrem.inference.solvers import linear_program
@@ -75,11 +76,11 @@ def test_few_labels_are_looked_at():
     program = ProblemPrograms(dual).write(0)
     warm, gamma = follow_temperatures(dual)
     prices = warm.multipliers[program.rows_below], warm.multipliers[program.rows_equal]
-    found = solve_by_columns(program, *prices, 6 * gamma, 1e-8)
+    found = solve_by_columns(program, *prices, 6 * gamma, 1e-8, Deadline(None))
     bound = dual.evaluate(np.concatenate([found.equal, found.below]), np.ones(1, bool)).value[0]
     assert -found.cost == pytest.approx(bound, rel=1e-9)
     # far from the optimum, too, it comes to the same end
-    lost = solve_by_columns(program, *(np.zeros_like(p) for p in prices), 0.0, 1e-8)
+    lost = solve_by_columns(program, *(np.zeros_like(p) for p in prices), 0.0, 1e-8, Deadline(None))
     assert lost.cost == pytest.approx(found.cost, rel=1e-9)
 
 
@@ -91,7 +92,7 @@ def test_rows_that_conflict_are_found_on_the_way():
     dual = BatchDual(structure, scores, rows, 0.0)
     program = ProblemPrograms(dual).write(0)
     nothing = np.zeros(len(program.rows_below)), np.zeros(0)
-    proof = solve_by_columns(program, *nothing, 1.0, 1e-8)
+    proof = solve_by_columns(program, *nothing, 1.0, 1e-8, Deadline(None))
     assert proof.cost == np.inf
     assert dual.infeasible(proof.below, np.ones(1, bool))[0]
 
@@ -119,8 +120,8 @@ def test_thousands_of_small_problems_are_solved_exactly_and_few_programs_run(mon
     labels, scores, rows = words(6000, 2500, scale)
     assert len(rows.bounds) > 5000
     programs = []
-    run = linear_program._run
-    monkeypatch.setattr(linear_program, "_run", lambda *given: (programs.append(1), run(*given))[1])
+    run = linear_program.run_linear
+    monkeypatch.setattr(linear_program, "run_linear", lambda *given: (programs.append(1), run(*given))[1])
     result = project(labels, scores, rows, 0.0)
     assert result.status == Status.SOLVED
     assert result.violation <= 1e-7

@@ -132,7 +132,7 @@ def project(
             min=0.0,
             metavar="SECONDS",
             help="For --decide; then the best labels found so far count.",
-            show_default="none",
+            show_default="300",
             rich_help_panel=_MORE,
         ),
     ] = None,

@@ -15,6 +15,7 @@ from spectrem.inference.assignment_counts import assign_counts, find_counts, no_
 from spectrem.inference.assignment_program import solve_program
 from spectrem.inference.corpus import pick_rows
 from spectrem.inference.feasibility import explain_conflict
+from spectrem.inference.highs import Deadline
 from spectrem.inference.result import Status
 from spectrem.inference.slack import compile_slack
 from spectrem.kernels.categorical import max_pass
@@ -89,7 +90,7 @@ def assign(
         How often an instance counts, in the scores and in rows of corpus scope. Those of weight 0 take the labels that
         suit them best among those that the others leave.
     time_limit : float, optional
-        Seconds for the integer program.
+        Seconds for all programs together; None is 300.
 
     Raises
     ------
@@ -116,21 +117,24 @@ def assign(
     if unit != 1.0:
         found = assign(structure, scores / unit, _in_units(rows, unit), weights=weights, time_limit=time_limit)
         return replace(found, score=found.score * unit, relaxation=found.relaxation * unit, gap=found.gap * unit)
-    rows = tidy_rows(_counted(structure, rows, weights))
+    deadline = Deadline(time_limit)
     if weights is None:
-        return _assign(structure, scores, scores, rows, time_limit)
+        return _assign(structure, scores, scores, tidy_rows(rows), deadline)
+    counted = _counted(structure, rows, weights, weights)
     weight = np.repeat(weights, np.diff(structure.offsets))
     possible = ~np.isneginf(scores)
     weighted = np.where(possible, np.where(possible, scores, 0.0) * weight, -np.inf)
-    found = _assign(structure, weighted, scores, rows, time_limit)
-    touched = np.zeros(structure.n_unary, np.bool_)
-    touched[rows.matrix.indices] = True
-    if not (touched & (weight == 0)).any():
+    found = _assign(structure, weighted, scores, counted, deadline)
+    touched = np.zeros(structure.n_instances, np.bool_)
+    touched[structure.instance[counted.matrix.indices]] = True
+    touched[rows.row_instance[rows.row_instance >= 0]] = True
+    if not (touched & (weights == 0)).any() or found.status != Status.CERTIFIED:
         return found
     chosen = np.zeros(structure.n_unary, np.bool_)
     chosen[structure.offsets[:-1] + found.labels] = True
     rest = np.where(weight == 0, scores, np.where(chosen, 0.0, -np.inf))
-    again = _assign(structure, rest, rest, rows, time_limit)
+    counted = _counted(structure, rows, weights, np.where(weights > 0, weights, 1.0))
+    again = _assign(structure, rest, rest, counted, deadline)
     return Assignment(again.labels, found.score, found.relaxation, found.gap, again.violation, found.status)
 
 
@@ -139,7 +143,7 @@ def _assign(
     scores: NDArray[np.float64],
     alone: NDArray[np.float64],
     rows: Rows,
-    time_limit: float | None,
+    deadline: Deadline,
 ) -> Assignment:
     """By ``scores``; instances that no row touches by ``alone``."""
     n, offsets = structure.n_instances, structure.offsets
@@ -156,9 +160,10 @@ def _assign(
         own[hard] = True
         cells = np.flatnonzero(np.repeat(own, np.diff(offsets)))
         some = pick_rows(rows, wanted)
-        some = Rows(sp.csr_array(some.matrix[:, cells]), some.bounds, some.row_instance, some.blocks)
+        place = np.where(some.row_instance >= 0, np.cumsum(own)[some.row_instance] - 1, -1)
+        some = Rows(sp.csr_array(some.matrix[:, cells]), some.bounds, place, some.blocks)
         sizes = np.diff(offsets)[hard]
-        solved = solve_program(scores[cells], sizes, some, time_limit)
+        solved = solve_program(scores[cells], sizes, some, deadline)
         if solved is None:
             possible = Parts(np.where(np.isneginf(scores[cells]), -np.inf, 0.0))
             told = explain_conflict(Categorical(sizes), possible, some, whole=True)
@@ -168,8 +173,8 @@ def _assign(
         gap, status = solved.gap, solved.status
         if status != Status.CERTIFIED:
             warn_unconverged(
-                f"the labels were not proven best within time_limit={time_limit!r} seconds; raise it, or look at the "
-                f"gap ({gap:.3g} nats)",
+                f"the labels were not proven best within time_limit={deadline.limit:g} seconds; raise it, or look at "
+                f"the gap ({gap:.3g} nats)",
                 stacklevel=4,
             )
     cell = offsets[:-1] + labels
@@ -202,18 +207,20 @@ def _in_units(rows: Rows, unit: float) -> Rows:
     return replace(rows, blocks=tuple(blocks))
 
 
-def _counted(structure: Choices, rows: Rows, weights: NDArray[np.float64] | None) -> Rows:
-    """Rows over whole instances: in those of corpus scope one of weight w counts w times, and a penalty is paid so."""
-    if weights is None or (weights == 1.0).all():
-        return rows
+def _counted(structure: Choices, rows: Rows, weights: NDArray[np.float64], times: NDArray[np.float64]) -> Rows:
+    """Rows over whole instances: of weight w, one counts w times across them; penalties are paid ``times``."""
+    if (weights == 1.0).all():
+        return tidy_rows(rows)
     counted = rows.where(lambda block: block.scope == "corpus" and block.weighted)
     paid = rows.where(
         lambda block: block.scope == "instance" and block.slack is not None and block.slack.kind == "penalty"
     )
     matrix = rows.matrix.copy()
-    entry = np.repeat(counted | paid, np.diff(matrix.indptr))
-    data = matrix.data * np.where(entry, weights[structure.instance[matrix.indices]], 1.0)
+    entry = np.diff(matrix.indptr)
+    instance = structure.instance[matrix.indices]
+    factor = np.where(np.repeat(counted, entry), weights[instance], 1.0)
+    data = matrix.data * np.where(np.repeat(paid, entry), times[instance], factor)
     whole = np.rint(data)  # weights of chunks times shares of them
     matrix.data = np.where(np.abs(data - whole) <= 1e-12 * np.abs(data), whole, data)
-    bounds = np.where(paid, weights[rows.row_instance] * rows.bounds, rows.bounds)
-    return Rows(matrix, bounds, rows.row_instance, rows.blocks)
+    bounds = np.where(paid, times[rows.row_instance] * rows.bounds, rows.bounds)
+    return tidy_rows(Rows(matrix, bounds, rows.row_instance, rows.blocks))

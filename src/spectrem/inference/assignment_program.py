@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import time
 import warnings
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, linprog
 
 from spectrem.constraints.rows import Rows
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.assignment_counts import WHOLE, no_assignment
-from spectrem.inference.integer_program import run_milp
+from spectrem.inference.highs import INFEASIBLE, OPTIMAL, Deadline, Matrices, run_integer, run_linear
 from spectrem.inference.project import project
 from spectrem.inference.result import Status
 from spectrem.inference.slack import SlackTerms, compile_slack
-from spectrem.inference.slack_variables import SlackVariables, compile_slack_variables
+from spectrem.inference.slack_variables import SlackVariables, compile_slack_variables, largest_excess
 from spectrem.structures.categorical import Categorical
 from spectrem.structures.parts import Parts
 
@@ -36,7 +33,7 @@ class Solved:
 
 
 def solve_program(
-    scores: NDArray[np.float64], sizes: NDArray[np.int64], rows: Rows, time_limit: float | None
+    scores: NDArray[np.float64], sizes: NDArray[np.int64], rows: Rows, deadline: Deadline
 ) -> Solved | None:
     """The best labels of instances with ``sizes`` labels each, None if none meet the rows.
 
@@ -53,22 +50,21 @@ def solve_program(
     if not len(sizes):  # nothing takes part in these rows
         met = float(terms.worst_violation(-rows.bounds)[0]) <= WHOLE
         return Solved(np.zeros(0, np.int64), 0.0, Status.CERTIFIED) if met else None
-    slack = compile_slack_variables(terms)
+    slack = compile_slack_variables(terms, largest_excess(rows.matrix, rows.bounds))
     if slack.curved:
         raise InvalidInputError(
             "slack with norm 'l2' cannot be used by decide, whose program must be linear; use norm='l1' or norm='linf'"
         )
     rows = Rows(rows.matrix, _whole_bounds(rows), rows.row_instance, rows.blocks)
     program = _Program.write(scores, sizes, rows, terms, slack)
-    until = np.inf if time_limit is None else time.monotonic() + time_limit
     if len(scores) <= _MANY_CELLS:
-        return _solve(program, scores, time_limit, until)
+        return _solve(program, len(scores), deadline)
     bound, cost = _price(scores, sizes, rows, terms)
     spread = np.sort(cost[cost > 0])
     reach = float(spread[min(_MANY_CELLS // 4, len(spread) - 1)]) if len(spread) else 0.0
     while True:
         kept = cost <= reach
-        solved = _solve(program.pick(kept), scores[kept], time_limit, until)
+        solved = _solve(program.pick(kept), int(kept.sum()), deadline)
         if kept.all():
             return solved
         if solved is None:
@@ -105,56 +101,32 @@ def _price(
     return bound, best[instance] - reduced
 
 
-def _solve(program: _Program, scores: NDArray[np.float64], time_limit: float | None, until: float) -> Solved | None:
-    relaxed: OptimizeResult = linprog(
-        program.cost,
-        A_ub=cast(Any, program.below if program.below.shape[0] else None),
-        b_ub=program.limit if program.below.shape[0] else None,
-        A_eq=cast(Any, program.equal),
-        b_eq=program.equal_to,
-        bounds=cast(Any, np.column_stack([np.zeros(len(program.cost)), program.upper])),
-        method="highs",
-    )
-    if relaxed.status == 2:
+def _solve(program: _Program, n_cells: int, deadline: Deadline) -> Solved | None:
+    relaxed = run_linear(program, deadline.left, accurate=False)
+    if relaxed.status == INFEASIBLE:
         return None
-    n_cells, status = len(scores), Status.CERTIFIED
+    status = Status.CERTIFIED
     if relaxed.x is not None and _integral(relaxed.x[:n_cells]):
         return Solved(_chosen(relaxed.x[:n_cells]), 0.0, status)
-    solved = run_milp(
-        program.cost,
-        program.whole,
-        Bounds(0.0, program.upper),
-        [
-            LinearConstraint(program.equal, program.equal_to, program.equal_to),
-            *([LinearConstraint(program.below, -np.inf, program.limit)] if program.below.shape[0] else []),
-        ],
-        mip_rel_gap=0.0,
-        time_limit=max(until - time.monotonic(), 0.0),
-    )
-    if solved.status == 2:
+    solved = run_integer(program, program.whole, deadline.left)
+    if solved.status == INFEASIBLE:
         return None
     if solved.x is None:
         raise InvalidInputError(
-            f"no labels that meet the constraints were found within time_limit={time_limit!r} seconds "
+            f"no labels that meet the constraints were found within time_limit={deadline.limit:g} seconds "
             f"({solved.message}); allow more time, or give the constraints slack"
         )
-    if solved.status != 0:
+    if solved.status != OPTIMAL:
         status = Status.MAX_ITERATIONS
-    lowest = relaxed.fun if relaxed.x is not None else solved.mip_dual_bound
-    return Solved(_chosen(solved.x[:n_cells]), float(solved.fun - lowest), status)
+    lowest = solved.bound if relaxed.x is None else relaxed.cost
+    return Solved(_chosen(solved.x[:n_cells]), solved.cost - lowest, status)
 
 
 @dataclass(frozen=True)
-class _Program:
-    """Minimise ``cost @ x`` with ``0 <= x <= upper``, ``equal @ x == equal_to``, ``below @ x <= limit``."""
+class _Program(Matrices):
+    """Cells first, then the variables of the slack; those in ``whole`` are whole numbers."""
 
-    cost: NDArray[np.float64]
-    upper: NDArray[np.float64]
-    whole: NDArray[np.int64]
-    equal: sp.csr_array
-    equal_to: NDArray[np.float64]
-    below: sp.csr_array
-    limit: NDArray[np.float64]
+    whole: NDArray[np.bool_]
 
     @classmethod
     def write(
@@ -165,7 +137,6 @@ class _Program:
         terms: SlackTerms,
         slack: SlackVariables,
     ) -> _Program:
-        """Cells first, then the variables of the slack."""
         possible = ~np.isneginf(scores)
         n, n_slack, n_cells = len(sizes), len(slack.cost), len(scores)
         offsets = np.concatenate([[0], np.cumsum(sizes)])
@@ -177,7 +148,7 @@ class _Program:
         return cls(
             cost=np.concatenate([-np.where(possible, scores, 0.0), slack.cost]),
             upper=np.concatenate([possible.astype(np.float64), slack.upper]),
-            whole=np.concatenate([np.ones(n_cells, np.int64), np.zeros(n_slack, np.int64)]),
+            whole=np.concatenate([np.ones(n_cells, np.bool_), np.zeros(n_slack, np.bool_)]),
             equal=sp.csr_array(sp.vstack([one_each, body[both]], format="csr")),
             equal_to=np.concatenate([np.ones(n), rows.bounds[both]]),
             below=sp.csr_array(sp.vstack([body[~both], ties], format="csr")),
@@ -188,14 +159,13 @@ class _Program:
         """The same over some of the cells."""
         kept = np.concatenate([cells, np.ones(len(self.cost) - len(cells), np.bool_)])
         columns = np.flatnonzero(kept)
-        return _Program(
-            self.cost[kept],
-            self.upper[kept],
-            self.whole[kept],
-            sp.csr_array(self.equal[:, columns]),
-            self.equal_to,
-            sp.csr_array(self.below[:, columns]),
-            self.limit,
+        return replace(
+            self,
+            cost=self.cost[kept],
+            upper=self.upper[kept],
+            whole=self.whole[kept],
+            equal=sp.csr_array(self.equal[:, columns]),
+            below=sp.csr_array(self.below[:, columns]),
         )
 
     @staticmethod

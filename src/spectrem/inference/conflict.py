@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem.inference.conflict_system import ConflictSystem, write_system
+from spectrem.inference.highs import Deadline
 from spectrem.inference.oracle import BatchDual
 from spectrem.inference.segments import sum_by
 from spectrem.structures.categorical import Categorical
@@ -19,6 +19,7 @@ _MOST_VARIABLES = 200_000
 _MOST_ROWS = 400
 _MOST_SETS = 400
 _EASY = 20  # rows that are soon gone through
+_LAST = 1.0  # seconds for what the rows found demand of each other, at least
 # Violations relative to the size of a row: above the first, rows cannot hold together; below the second, they can.
 _CONFLICT, _HOLDS = 1e-8, 1e-9
 
@@ -102,7 +103,7 @@ def find_conflict(
     >>> conflict.rows.tolist(), conflict.smallest
     ([0, 1], True)
     """
-    search = _Search(dual, problem, time.perf_counter() + seconds)
+    search = _Search(dual, problem, Deadline(seconds))
     if len(search.candidates) == 0:
         return None
     alone = search.rows_alone()
@@ -133,7 +134,7 @@ def find_proof(dual: BatchDual, problem: int, seconds: float = 3.0) -> NDArray[n
     ndarray of shape (n_rows,) or None
         None if the rows can hold, nearly, or that was not found out.
     """
-    search = _Search(dual, problem, time.perf_counter() + seconds)
+    search = _Search(dual, problem, Deadline(seconds))
     rows = search.candidates
     system = write_system(dual, problem, rows, _MOST_VARIABLES) if len(rows) else None
     if system is None:
@@ -153,8 +154,8 @@ def unproven(rows: NDArray[np.int64]) -> Conflict:
 class _Search:
     """The rows of one problem that may conflict, and what is asked of them."""
 
-    def __init__(self, dual: BatchDual, problem: int, end: float) -> None:
-        self.dual, self.problem, self.end = dual, problem, end
+    def __init__(self, dual: BatchDual, problem: int, deadline: Deadline) -> None:
+        self.dual, self.problem, self.deadline = dual, problem, deadline
         usable = (dual.row_problem == problem) & ~dual.terms.penalised & (dual.row_weight > 0)
         self.candidates = np.flatnonzero(usable)
         self.least_size = 2  # no fewer rows conflict
@@ -164,7 +165,7 @@ class _Search:
     @property
     def left(self) -> float:
         """Seconds that remain."""
-        return self.end - time.perf_counter()
+        return self.deadline.left
 
     def proves(self, direction: NDArray[np.float64]) -> bool:
         """Whether a direction proves that the rows in it cannot hold together."""
@@ -319,7 +320,7 @@ class _Search:
         if system is None:
             return Conflict(rows, irreducible, smallest, np.zeros(len(rows)), allowed, np.nan, False)
         all_rows = np.ones(len(rows), np.bool_)
-        multipliers = system.excess(all_rows).multipliers
+        multipliers = system.excess(all_rows, max(self.left, _LAST)).multipliers
         for row in range(len(rows)):
             if len(rows) > 12 or self.left <= 0:
                 break

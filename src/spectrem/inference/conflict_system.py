@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, LinearConstraint, linprog
 
-from spectrem.inference.integer_program import run_milp
+from spectrem.inference.highs import INFEASIBLE, OPTIMAL, Matrices, run_integer, run_linear
 from spectrem.inference.oracle import BatchDual
-from spectrem.inference.slack_variables import compile_slack_variables
+from spectrem.inference.slack_variables import compile_slack_variables, largest_excess
 from spectrem.structures.categorical import Categorical
-
-_OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
 class Excess(NamedTuple):
@@ -43,6 +40,8 @@ class ConflictSystem:
     size : ndarray of shape (n_rows,)
         Unit in which a violation is measured.
     equality : ndarray of shape (n_rows,), bool
+    most : ndarray of shape (n_x,)
+        The largest that x can be.
     slack_upper : ndarray of shape (n_y,)
     exact : bool
         Whether rows that can hold together here can do so in the batch; not under an l2 slack, which is approximated
@@ -56,6 +55,7 @@ class ConflictSystem:
     equality: NDArray[np.bool_]
     equal: sp.csr_array
     equal_to: NDArray[np.float64]
+    most: NDArray[np.float64]
     slack: sp.csr_array
     slack_upper: NDArray[np.float64]
     ties: sp.csr_array
@@ -66,7 +66,7 @@ class ConflictSystem:
         """How large its programs are."""
         return self.matrix.shape[1] + self.slack.shape[1]
 
-    def excess(self, active: NDArray[np.bool_], seconds: float = np.inf) -> Excess:
+    def excess(self, active: NDArray[np.bool_], seconds: float) -> Excess:
         """By how much the active rows, shape (n_rows,), fail to hold together."""
         index = np.flatnonzero(active)
         k, both = len(index), np.flatnonzero(self.equality[index])
@@ -76,17 +76,19 @@ class ConflictSystem:
         below = sp.vstack([sp.hstack([body, give]), sp.hstack([-body[both], give[both]]), ties], format="csr")
         limit = np.concatenate([bounds, -bounds[both], np.zeros(ties.shape[0])])
         cost = np.concatenate([np.zeros(self.n_variables), np.ones(k)])
-        result = self._linear(cost, below, limit, shape, seconds)
+        further = 2.0 * largest_excess(sp.csr_array(body @ sp.diags_array(self._upper)), bounds) + 1.0
+        upper = np.concatenate([self._upper, further])
+        result = run_linear(Matrices(cost, upper, shape, self.equal_to, below, limit), seconds)
         multipliers = np.zeros(len(self.rows))
-        if result.status != 0:
+        if result.status != OPTIMAL:
             return Excess(np.nan, multipliers)
-        prices = -result.ineqlin.marginals
+        prices = result.below_prices
         price = prices[:k].copy()
         price[both] -= prices[k : k + len(both)]
         multipliers[index] = np.where(np.abs(price) > 1e-9, price, 0.0) / self.size[index]
-        return Excess(float(result.fun), multipliers)
+        return Excess(result.cost, multipliers)
 
-    def extreme(self, row: int, sign: float, others: NDArray[np.bool_], seconds: float = np.inf) -> float:
+    def extreme(self, row: int, sign: float, others: NDArray[np.bool_], seconds: float) -> float:
         """Least (sign 1) or greatest (sign -1) value of the left side of a row while other rows hold, or NaN."""
         if not self.n_variables:
             return 0.0
@@ -98,28 +100,30 @@ class ConflictSystem:
         limit = np.concatenate([bounds, -bounds[both], np.zeros(ties.shape[0])])
         cost = np.zeros(self.n_variables)
         cost[: self.matrix.shape[1]] = sign * self.matrix[[row]].toarray().ravel() / self.size[row]
-        result = self._linear(cost, below, limit, shape, seconds)
-        return float(sign * result.fun * self.size[row]) if result.status == 0 else np.nan
+        result = run_linear(Matrices(cost, self._upper, shape, self.equal_to, below, limit), seconds)
+        return float(sign * result.cost * self.size[row]) if result.status == OPTIMAL else np.nan
 
-    def holds_whole(self, active: NDArray[np.bool_], seconds: float = np.inf) -> bool | None:
+    def holds_whole(self, active: NDArray[np.bool_], seconds: float) -> bool | None:
         """Whether whole structures can meet the active rows; None if that was not found out within the time."""
         index = np.flatnonzero(active)
         body, bounds = self._body(index)
         ties, shape = self._fixed(0)
-        lower = np.concatenate([np.where(self.equality[index], bounds, -np.inf), np.full(ties.shape[0], -np.inf)])
-        limit = np.concatenate([bounds, np.zeros(ties.shape[0])])
-        n_x, n_y = self.matrix.shape[1], self.slack.shape[1]
-        result = run_milp(
+        both = self.equality[index]
+        program = Matrices(
             np.zeros(self.n_variables),
-            np.concatenate([np.ones(n_x), np.zeros(n_y)]),
-            Bounds(0.0, np.concatenate([np.full(n_x, np.inf), self.slack_upper])),
-            [
-                LinearConstraint(sp.vstack([body, ties], format="csr"), lower, limit),
-                LinearConstraint(shape, self.equal_to, self.equal_to),
-            ],
-            time_limit=max(seconds, 0.01),
+            self._upper,
+            sp.csr_array(sp.vstack([shape, body[both]], format="csr")),
+            np.concatenate([self.equal_to, bounds[both]]),
+            sp.csr_array(sp.vstack([body[~both], ties], format="csr")),
+            np.concatenate([bounds[~both], np.zeros(ties.shape[0])]),
         )
-        return True if result.x is not None else False if result.status == 2 else None
+        whole = np.arange(self.n_variables) < self.matrix.shape[1]
+        result = run_integer(program, whole, seconds)
+        return True if result.x is not None else False if result.status == INFEASIBLE else None
+
+    @property
+    def _upper(self) -> NDArray[np.float64]:
+        return np.concatenate([self.most, self.slack_upper])
 
     def _body(self, index: NDArray[np.int64]) -> tuple[sp.csr_array, NDArray[np.float64]]:
         unit = sp.diags_array(1.0 / self.size[index], format="csr")
@@ -132,28 +136,6 @@ class ConflictSystem:
         n_ties, n_equal = self.ties.shape[0], self.equal.shape[0]
         ties = sp.hstack([sp.csr_array((n_ties, n_x)), self.ties, sp.csr_array((n_ties, n_more))], format="csr")
         return ties, sp.hstack([self.equal, sp.csr_array((n_equal, n_y + n_more))], format="csr")
-
-    def _linear(
-        self,
-        cost: NDArray[np.float64],
-        below: sp.csr_array,
-        limit: NDArray[np.float64],
-        shape: sp.csr_array,
-        seconds: float,
-    ) -> Any:
-        solve: Any = linprog  # its stubs know no sparse arrays
-        upper = np.full(len(cost), np.inf)
-        upper[self.matrix.shape[1] : self.n_variables] = self.slack_upper
-        return solve(
-            cost,
-            A_ub=below,
-            b_ub=limit,
-            A_eq=shape,
-            b_eq=self.equal_to,
-            bounds=np.column_stack([np.zeros(len(cost)), upper]),
-            method="highs",
-            options=_OPTIONS | ({} if seconds == np.inf else {"time_limit": max(seconds, 0.01)}),
-        )
 
 
 def write_system(dual: BatchDual, problem: int, rows: NDArray[np.int64], most: int) -> ConflictSystem | None:
@@ -174,8 +156,11 @@ def write_system(dual: BatchDual, problem: int, rows: NDArray[np.int64], most: i
     largest = np.zeros(len(rows)) if not body.nnz else np.asarray(abs(body).max(axis=1).todense()).ravel()
     size = np.maximum(np.abs(bounds), largest)
     size = np.where(size > 0, size, 1.0)
+    # Of a kind there are so many instances; the variables of a polytope are at most 1.
+    alike = isinstance(dual.structure, Categorical)
+    ends = np.asarray(equal.T @ equal_to) if alike else np.ones(body.shape[1])
     return ConflictSystem(
-        rows, body, bounds, size, dual.terms.equality[rows], equal, equal_to, slack, upper, ties, exact
+        rows, body, bounds, size, dual.terms.equality[rows], equal, equal_to, ends, slack, upper, ties, exact
     )
 
 
@@ -224,7 +209,7 @@ def _polytopes(
 
 def _slack(dual: BatchDual, rows: NDArray[np.int64]) -> tuple[sp.csr_array, NDArray[np.float64], sp.csr_array, bool]:
     """The slack variables that touch the rows, what bounds and ties them, and whether they say all there is."""
-    variables = compile_slack_variables(dual.terms)
+    variables = compile_slack_variables(dual.terms, largest_excess(dual.matrix, dual.rows.bounds))
     ties = variables.ties
     wanted = np.zeros(len(variables.upper), np.bool_)
     wanted[variables.matrix[rows].indices] = True

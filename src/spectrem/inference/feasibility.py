@@ -11,6 +11,7 @@ from spectrem.constraints.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError
 from spectrem.inference.conflict import find_conflict, find_proof, unproven
 from spectrem.inference.conflict_text import place_of, tell_conflict
+from spectrem.inference.highs import Deadline
 from spectrem.inference.oracle import BatchDual
 from spectrem.inference.result import Status
 from spectrem.inference.segments import max_by, sum_by
@@ -130,8 +131,9 @@ def explain_conflict(
     *,
     weights: NDArray[np.float64] | None = None,
     whole: bool = False,
+    seconds: float = 5.0,
 ) -> InfeasibleConstraintError | None:
-    """The error for rows that someone else found infeasible, or None if no conflict is found within some seconds.
+    """The error for rows that someone else found infeasible, or None if no conflict is found in time.
 
     Parameters
     ----------
@@ -143,6 +145,8 @@ def explain_conflict(
     weights : ndarray of shape (n_instances,) or None
     whole : bool
         Whether whole structures had to meet the rows; with False, expectations.
+    seconds : float
+        For all problems together.
 
     Examples
     --------
@@ -155,9 +159,9 @@ def explain_conflict(
     ... # doctest: +ELLIPSIS
     'half': no feasible q over the corpus (== 1.5); expectations could meet it, whole structures cannot; relax ...
     """
-    dual = BatchDual(structure, scores, rows, 0.0, weights)
+    dual, deadline = BatchDual(structure, scores, rows, 0.0, weights), Deadline(seconds)
     for problem in range(min(dual.n_problems, _MOST_PROBLEMS)):
-        conflict = find_conflict(dual, problem, whole=whole)
+        conflict = find_conflict(dual, problem, whole=whole, seconds=deadline.left)
         if conflict is not None:
             error = InfeasibleConstraintError(tell_conflict(conflict, rows))
             error.rows = tuple(conflict.rows.tolist())

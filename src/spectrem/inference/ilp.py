@@ -6,12 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, LinearConstraint, OptimizeResult
 
 from spectrem.exceptions import InvalidInputError
-from spectrem.inference.integer_program import run_milp
+from spectrem.inference.highs import INFEASIBLE, OPTIMAL, Deadline, run_integer
 from spectrem.inference.oracle import BatchDual
-from spectrem.inference.program import ProblemPrograms, Program, read_structures
+from spectrem.inference.program import ProblemPrograms, read_structures
 from spectrem.inference.result import Status
 from spectrem.inference.scaling import scale_program
 from spectrem.inference.segments import sum_by
@@ -45,16 +44,16 @@ class IntegerSolution:
     n_iter: int
 
 
-def solve_integer(dual: BatchDual, weights: NDArray[np.float64] | None) -> IntegerSolution:
+def solve_integer(dual: BatchDual, weights: NDArray[np.float64] | None, deadline: Deadline) -> IntegerSolution:
     """Exact integer optimum of every problem ([Chang2007]; [Samdani2012] eq. 10 at gamma of minus infinity).
 
     A few steps of Lagrangian relaxation certify the problems that are easy; HiGHS solves the others, one program
-    per problem.
+    per problem, and of those that do not end in time takes the best structures found.
 
     Raises
     ------
     InvalidInputError
-        If a slack has an l2 norm, which no linear program can express.
+        If a slack has an l2 norm, which no linear program can express, or nothing was found within the time.
     """
     programs = ProblemPrograms(dual)
     if programs.variables.curved:
@@ -75,24 +74,26 @@ def solve_integer(dual: BatchDual, weights: NDArray[np.float64] | None) -> Integ
     primal = scored - dual.terms.cost(dual.matrix @ parts.unary - dual.rows.bounds)
     bound = primal.copy()
     hard = np.flatnonzero(~certified)
-    for p in hard:
+    if len(hard):
+        relaxed = dual.evaluate(solution.multipliers, ~certified).value + dual.terms.value(solution.multipliers)
+    for k, p in enumerate(hard):
         program = programs.write(int(p))
         scaled = scale_program(program, dual.spread[p])
-        result = _solve(scaled.program)
-        if result.x is None:
+        whole = np.ones(len(program.cost), np.bool_)
+        whole[len(whole) - len(program.slack) :] = False
+        result = run_integer(scaled.program, whole, deadline.left)
+        if result.status == INFEASIBLE:
             primal[p] = bound[p] = 0.0
-            status[p] = Status.INFEASIBLE if result.status == 2 else Status.MAX_ITERATIONS
+            status[p] = Status.INFEASIBLE
             continue
-        status[p] = Status.CERTIFIED if result.status == 0 else Status.MAX_ITERATIONS
-        primal[p], bound[p] = -result.fun * scaled.unit, -result.mip_dual_bound * scaled.unit
+        if result.x is None:
+            raise InvalidInputError(
+                f"no structures that meet the constraints were found within time_limit={deadline.limit:g} seconds "
+                f"({result.message}; {len(hard) - k} of {dual.n_problems} problems are left); allow more time, give "
+                "the constraints slack, or use gamma = 0"
+            )
+        status[p] = Status.CERTIFIED if result.status == OPTIMAL else Status.MAX_ITERATIONS
+        primal[p] = -result.cost * scaled.unit
+        bound[p] = min(-result.bound * scaled.unit, relaxed[p])
         values[program.instances] = read_structures(program, np.rint(result.x), weights, parts)
     return IntegerSolution(parts, values, dual.total(bound, values), dual.total(primal, values), status, len(hard))
-
-
-def _solve(program: Program) -> OptimizeResult:
-    whole = np.ones(len(program.cost), np.int64)
-    whole[len(whole) - len(program.slack) :] = 0
-    constraints = [LinearConstraint(program.equal, program.equal_to, program.equal_to)]
-    if program.below.shape[0]:
-        constraints.append(LinearConstraint(program.below, -np.inf, program.limit))
-    return run_milp(program.cost, whole, Bounds(0.0, program.upper), constraints, mip_rel_gap=0.0)

@@ -142,7 +142,8 @@ class BatchDual:
         unit = np.where(self.problem_weight > 0, self.problem_weight, 1.0)
         self.instance_weight = np.ones(n)
         self.instance_weight[inside] = np.where(mean[problem] > 0, self.weights[inside] / unit[problem], 1.0)
-        self.row_weight = np.where(own, self.instance_weight[rows.row_instance], 1.0 / unit[self.row_problem])
+        self.row_weight = 1.0 / unit[self.row_problem]
+        self.row_weight[own] = self.instance_weight[rows.row_instance[own]]
         self.terms = compile_slack(rows.blocks, self.row_problem, self.n_problems, self.row_weight)
         squared = sp.csr_array((rows.matrix.data**2, rows.matrix.indices, rows.matrix.indptr), shape=rows.matrix.shape)
         squares = np.asarray(squared @ self.instance_weight[structure.instance], np.float64)

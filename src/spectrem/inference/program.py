@@ -8,16 +8,17 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from spectrem.inference.highs import Matrices
 from spectrem.inference.oracle import BatchDual
 from spectrem.inference.segments import sum_by
-from spectrem.inference.slack_variables import SlackVariables, compile_slack_variables
+from spectrem.inference.slack_variables import SlackVariables, compile_slack_variables, largest_excess
 from spectrem.structures.categorical import Categorical
 from spectrem.structures.parts import Parts
 
 
 @dataclass(frozen=True)
-class Program:
-    """Minimise ``cost @ x`` with ``0 <= x <= upper``, ``equal @ x == equal_to``, ``below @ x <= limit``.
+class Program(Matrices):
+    """One problem of a batch.
 
     Attributes
     ----------
@@ -30,12 +31,6 @@ class Program:
         Slack variables (of the batch) that follow them.
     """
 
-    cost: NDArray[np.float64]
-    upper: NDArray[np.float64]
-    equal: sp.csr_array
-    equal_to: NDArray[np.float64]
-    below: sp.csr_array
-    limit: NDArray[np.float64]
     rows_below: NDArray[np.int64]
     rows_equal: NDArray[np.int64]
     instances: NDArray[np.int64]
@@ -74,7 +69,8 @@ class ProblemPrograms:
 
     def __init__(self, dual: BatchDual) -> None:
         self.dual = dual
-        self.variables: SlackVariables = compile_slack_variables(dual.terms)
+        largest = largest_excess(dual.matrix, dual.rows.bounds)
+        self.variables: SlackVariables = compile_slack_variables(dual.terms, largest)
         n = dual.n_problems
         self._instances = _members(dual.instance_problem, n)
         self._rows = _members(dual.row_problem, n)

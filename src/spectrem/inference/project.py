@@ -18,6 +18,7 @@ from spectrem.inference.feasibility import (
     prove_infeasible,
     refuse_unreachable,
 )
+from spectrem.inference.highs import Deadline
 from spectrem.inference.ilp import solve_integer
 from spectrem.inference.oracle import BatchDual, per_copy, shift_scores
 from spectrem.inference.result import Projection, Status
@@ -45,6 +46,7 @@ def project(
     tol: float = 1e-8,
     max_iter: int | None = None,
     infeasible: Infeasible = "raise",
+    time_limit: float | None = None,
 ) -> Projection:
     """Solve the E-step ``max over q of <s, mu> + gamma H(q) - slack`` subject to ``U mu <= b`` or ``== b``.
 
@@ -81,6 +83,10 @@ def project(
     infeasible : {"raise", "skip"}
         Rows of instance scope that no distribution meets are an error, or are left out: all rows of their constraint
         in that instance, and where several constraints only clash together, those of all of them.
+    time_limit : float or None
+        Seconds for all linear and integer programs together, at gamma = 0 and -inf, unless ``solver`` is given; None is
+        300. Then the best found so far is returned with a warning, and its gap in `residual`. What conflicts is looked
+        for in some seconds more.
 
     Returns
     -------
@@ -89,7 +95,8 @@ def project(
     Raises
     ------
     InvalidInputError
-        NaN scores, shapes that do not fit, a gamma below 0 other than -inf, an instance without any possible structure.
+        NaN scores, shapes that do not fit, a gamma below 0 other than -inf, an instance without any possible structure,
+        and at gamma = -inf nothing that meets the rows found within the time limit.
     InfeasibleConstraintError
         No distribution meets the rows; the message names the constraints and the first instances. With
         ``infeasible="skip"`` only if rows of corpus scope are to blame.
@@ -97,7 +104,7 @@ def project(
     Warns
     -----
     ConvergenceWarning
-        If some instance ran out of iterations; ``instance_status`` tells which.
+        If some instance ran out of iterations or time; ``instance_status`` tells which.
 
     Examples
     --------
@@ -119,7 +126,7 @@ def project(
     if rows is None:
         return _unconstrained(structure, scores, gamma, weight)
     rows = per_copy(structure, rows, weight)
-    task = _Task(structure, gamma, solver, weight, tol, max_iter)
+    task = _Task(structure, gamma, solver, weight, tol, max_iter, Deadline(time_limit))
     if infeasible == "raise":
         refuse_unreachable(scores, rows)
         return task.solve(scores, rows, first)
@@ -146,6 +153,7 @@ class _Task:
     weights: NDArray[np.float64] | None
     tol: float
     max_iter: int | None
+    deadline: Deadline
 
     def solve(self, scores: Parts, rows: Rows, first: NDArray[np.float64]) -> Projection:
         idle = self._idle(rows)
@@ -156,9 +164,9 @@ class _Task:
             if transports is not None:
                 return self._solve_transports(scores, rows, first, transports)
         if self.gamma == -np.inf:
-            return _integer(self.structure, scores, rows, self.weights)
+            return _integer(self.structure, scores, rows, self.weights, self.deadline)
         dual = BatchDual(self.structure, scores, rows, self.gamma, self.weights)
-        chosen = choose_solver(dual, self.tol, self.max_iter) if self.solver is None else self.solver
+        chosen = self.solver or choose_solver(dual, self.tol, self.max_iter, self.deadline.left)
         solution = chosen.solve(dual, dual.terms.project(first))
         if (solution.status == Status.MAX_ITERATIONS).any():
             solution = prove_infeasible(dual, solution)
@@ -238,11 +246,11 @@ class _Task:
         )
 
 
-def choose_solver(dual: BatchDual, tol: float, max_iter: int | None) -> Solver:
-    """The solver that suits the shape of the rows and slack."""
+def choose_solver(dual: BatchDual, tol: float, max_iter: int | None, time_limit: float | None = None) -> Solver:
+    """The solver that suits the shape of the rows and slack; the time is that of linear programs."""
     limit = {} if max_iter is None else {"max_iter": max_iter}
     if dual.gamma == 0:
-        return LinearProgram(tol=tol, **limit)
+        return LinearProgram(tol=tol, time_limit=time_limit, **limit)
     if dual.n_problems == len(dual.row_problem):
         return Bracket(tol=tol, **limit)
     if suits_newton(dual):
@@ -339,16 +347,18 @@ def _unconstrained(
     )
 
 
-def _integer(structure: Structure, scores: Parts, rows: Rows, weights: NDArray[np.float64] | None) -> Projection:
+def _integer(
+    structure: Structure, scores: Parts, rows: Rows, weights: NDArray[np.float64] | None, deadline: Deadline
+) -> Projection:
     dual = BatchDual(structure, scores, rows, 0.0, weights)
-    solution = solve_integer(dual, weights)
+    solution = solve_integer(dual, weights, deadline)
     multipliers = np.zeros(len(rows.bounds))
     if (solution.status == Status.INFEASIBLE).any():
         nothing = np.zeros(dual.n_problems)
         raise explain_infeasible(dual, Solution(multipliers, solution.status, nothing, solution.n_iter), whole=True)
     unsolved = int((solution.status == Status.MAX_ITERATIONS).sum())
     if unsolved:
-        _warn(unsolved, dual.n_problems, "HiGHS gave up on the integer program")
+        _warn(unsolved, dual.n_problems, "HiGHS gave up on the integer program", "time_limit")
     worst = dual.terms.worst_violation(dual.matrix @ solution.marginals.unary - rows.bounds)
     outside = dual.instance_problem < 0
     place = np.maximum(dual.instance_problem, 0)
@@ -370,9 +380,9 @@ def _integer(structure: Structure, scores: Parts, rows: Rows, weights: NDArray[n
     )
 
 
-def _warn(unsolved: int, n_problems: int, detail: str) -> None:
+def _warn(unsolved: int, n_problems: int, detail: str, way_out: str = "max_iter or tol") -> None:
     warn_unconverged(
         f"{unsolved} of {n_problems} constrained problems {Status.MAX_ITERATIONS.message} ({detail}); "
-        "raise max_iter or tol, or give the constraint slack",
+        f"raise {way_out}, or give the constraint slack",
         stacklevel=3,
     )

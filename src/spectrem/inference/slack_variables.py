@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from spectrem.inference.segments import sum_by
 from spectrem.inference.slack import SlackGroups, SlackTerms
 
 
@@ -20,7 +21,8 @@ class SlackVariables:
     matrix : csr_array of shape (n_rows, n_variables)
         Takes the upward violation from a row and, for equality rows, adds the downward one.
     cost, upper : ndarray of shape (n_variables,)
-        One variable per group holds its norm; it costs the penalty, or is at most the bound.
+        One variable per group holds its norm; it costs the penalty, or is at most the bound. All upper ends are finite
+        and, but for that of a bound, beyond anything that is of use.
     ties : csr_array of shape (n_ties, n_variables)
     variable_problem, tie_problem : ndarray of int64
     curved : tuple of (SlackGroups, first row variable, norm variable)
@@ -36,8 +38,28 @@ class SlackVariables:
     curved: tuple[tuple[SlackGroups, int, int], ...]
 
 
-def compile_slack_variables(terms: SlackTerms) -> SlackVariables:
-    """Write the slack of all rows as a linear program (exact for l1, linf and single rows)."""
+def largest_excess(matrix: sp.csr_array, bounds: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A number that ``abs(matrix @ mu - bounds)`` never exceeds for parts in [0, 1], shape (n_rows,).
+
+    Examples
+    --------
+    >>> largest_excess(sp.csr_array([[1.0, -2.0]]), np.array([-0.5]))
+    array([3.5])
+    """
+    return np.asarray(abs(matrix).sum(axis=1), np.float64).ravel() + np.abs(bounds)
+
+
+def compile_slack_variables(terms: SlackTerms, largest: NDArray[np.float64]) -> SlackVariables:
+    """Write the slack of all rows as a linear program (exact for l1, linf and single rows).
+
+    Parameters
+    ----------
+    terms : SlackTerms
+    largest : ndarray of shape (n_rows,)
+        A number that the violation of a row never exceeds, as `largest_excess`.
+    """
+    # So far away that no solution comes near, and no price falls to the ends of variables in place of the rows.
+    end = 2.0 * largest + 1.0
     cells: list[tuple[NDArray, NDArray, NDArray]] = []
     tie_cells: list[tuple[NDArray, NDArray, NDArray]] = []
     cost, upper, variable_problem, tie_problem, curved = [], [], [], [], []
@@ -68,7 +90,9 @@ def compile_slack_variables(terms: SlackTerms) -> SlackVariables:
         penalty = group.slack.kind == "penalty"
         strength = group.slack.strength
         cost += [np.zeros(len(violations)), strength * group.weight if penalty else np.zeros(n_groups)]
-        upper += [np.full(len(violations), np.inf), np.full(n_groups, np.inf if penalty else strength)]
+        ends = end[group.rows]
+        upper.append(np.tile(ends, len(signs)))
+        upper.append(sum_by(group_of, ends, n_groups) if penalty else np.full(n_groups, strength))
         variable_problem += [group.problem[owner], group.problem]
         n_variables += len(violations) + n_groups
     return SlackVariables(

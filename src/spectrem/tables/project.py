@@ -36,6 +36,7 @@ def project(
     tol: float = 1e-8,
     max_iter: int | None = None,
     infeasible: Infeasible = "raise",
+    time_limit: float | None = None,
 ) -> ProjectedTable:
     """The table nearest to a model's predictions whose expectations meet the constraints.
 
@@ -77,6 +78,9 @@ def project(
     infeasible : {"raise", "skip"}
         ``"skip"`` leaves out constraints inside a row where they cannot hold; their price is 0, and what remains of
         their violation is reported.
+    time_limit : float or None
+        Seconds for the linear and integer programs of gamma = 0 and -inf together, as in `spectrem.inference.project`;
+        None is 300, inf no limit.
 
     Returns
     -------
@@ -95,7 +99,7 @@ def project(
     Warns
     -----
     ConvergenceWarning
-        If the solver ran out of iterations.
+        If the solver ran out of iterations or time.
 
     Examples
     --------
@@ -139,7 +143,7 @@ def project(
     rows = compile_constraints(listed, cells.table, given, weights)
     solution = project_structure(
         cells.table.inner, cells.scores, rows, gamma,
-        solver=solver, weights=weights, tol=tol, max_iter=max_iter, infeasible=infeasible,
+        solver=solver, weights=weights, tol=tol, max_iter=max_iter, infeasible=infeasible, time_limit=time_limit,
     )  # fmt: skip
     after = solution.marginals.unary
     multipliers = solution.multipliers if len(solution.multipliers) else np.zeros(len(rows.bounds))

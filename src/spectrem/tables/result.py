@@ -74,8 +74,9 @@ class ProjectedTable:
         Parameters
         ----------
         time_limit : float or None
-            Seconds for the integer program of a table (not of a lattice); the best decision found so far is returned,
-            with its gap.
+            Seconds for all programs together; None is 300, inf no limit. Then the best decision found so far is
+            returned, with its gap. If there is none because the constraints conflict, which of them do is looked for
+            in some seconds more.
 
         Returns
         -------

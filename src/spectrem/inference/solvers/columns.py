@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
+from spectrem.inference.highs import Deadline, Matrices, run_linear
 from spectrem.inference.oracle import BatchDual
 from spectrem.inference.program import Program
 from spectrem.inference.result import Status
+from spectrem.inference.slack_variables import largest_excess
 from spectrem.inference.solvers.accelerated import Accelerated
 from spectrem.inference.solvers.newton import Newton, suits_newton
 from spectrem.inference.solvers.quasi_newton import QuasiNewton
@@ -72,7 +73,12 @@ def follow_temperatures(dual: BatchDual) -> tuple[Solution, float]:
 
 
 def solve_by_columns(
-    program: Program, below: NDArray[np.float64], equal: NDArray[np.float64], near: float, tol: float
+    program: Program,
+    below: NDArray[np.float64],
+    equal: NDArray[np.float64],
+    near: float,
+    tol: float,
+    deadline: Deadline,
 ) -> ColumnSolution | None:
     """Column generation over the labels of categorical instances (Dantzig & Wolfe 1960).
 
@@ -89,13 +95,14 @@ def solve_by_columns(
         Labels this close to the best of their instance at those prices, in nats, take part from the start.
     tol : float
         Relative gap.
+    deadline : Deadline
 
     Returns
     -------
     ColumnSolution or None
         With an infinite cost if the rows cannot hold: its prices are a proof. None if it does not come to an end.
     """
-    task = _Columns(program, program.cost)
+    task = _Columns(program, program.cost, deadline)
     reduced = task.reduced(below, equal)
     taking = task.possible & (reduced >= task.best(reduced)[task.owner] - near)
     large = 10.0 * (1.0 + max(np.abs(below).max(initial=0.0), np.abs(equal).max(initial=0.0)))
@@ -104,15 +111,15 @@ def solve_by_columns(
         if answer is None or answer[1] <= _MISSING:
             return None if answer is None else answer[0]
         # At that price of a violation the rows do not hold: do they at any?
-        least = _Columns(program, np.zeros(len(program.cost))).grow(taking, 1.0, tol)
+        least = _Columns(program, np.zeros(len(program.cost)), deadline).grow(taking, 1.0, tol)
         if least is None or least[1] > _MISSING:
             return None if least is None else least[0]._replace(cost=np.inf)
     return None
 
 
 class _Columns:
-    def __init__(self, program: Program, cost: NDArray[np.float64]) -> None:
-        self.program, self.cost = program, cost
+    def __init__(self, program: Program, cost: NDArray[np.float64], deadline: Deadline) -> None:
+        self.program, self.cost, self.deadline = program, cost, deadline
         self.owner = program.shapes.owner
         self.n = len(self.owner)
         self.possible = program.upper[: self.n] > 0
@@ -122,6 +129,9 @@ class _Columns:
             sp.vstack([program.below[: self.n_below, : self.n], program.equal[: self.n_equal, : self.n]], format="csc")
         )
         self.turned = sp.csr_array(self.heads.T)
+        bounds = np.concatenate([program.limit[: self.n_below], program.equal_to[: self.n_equal]])
+        furthest = 2.0 * largest_excess(sp.csr_array(self.heads), bounds) + 1.0
+        self.furthest = np.concatenate([furthest, furthest[self.n_below :]])  # equalities are violated both ways
 
     def reduced(self, below: NDArray[np.float64], equal: NDArray[np.float64]) -> NDArray[np.float64]:
         """Scores less prices; ``-inf`` for impossible labels."""
@@ -173,27 +183,24 @@ class _Columns:
         side = sp.hstack([sp.vstack([program.equal[: self.n_equal][:, columns], shapes]), either], format="csr")
         limit = program.limit.copy()
         limit[: self.n_below] -= used[: self.n_below]
-        solve: Any = linprog  # its stubs know no sparse arrays
-        upper = np.concatenate([np.ones(len(free)), program.upper[self.n :], np.full(given, np.inf)])
-        arguments = {
-            "c": np.concatenate([self.cost[columns], np.full(given, large)]),
-            "A_ub": top,
-            "b_ub": limit,
-            "A_eq": side,
-            "b_eq": np.concatenate(
+        some = Matrices(
+            cost=np.concatenate([self.cost[columns], np.full(given, large)]),
+            upper=np.concatenate([np.ones(len(free)), program.upper[self.n :], self.furthest]),
+            equal=side,
+            equal_to=np.concatenate(
                 [program.equal_to[: self.n_equal] - used[self.n_below : n_rows], np.ones(shapes.shape[0])]
             ),
-            "bounds": np.column_stack([np.zeros(len(upper)), upper]),
-            "options": {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-        }
+            below=top,
+            limit=limit,
+        )
         # Many rows are as degenerate as they come: there an interior point and a crossover are far faster than simplex.
-        result = solve(**arguments, method="highs-ipm" if n_rows > _MANY_ROWS else "highs")
-        if result.x is None or result.status != 0:
-            result = solve(**arguments, method="highs")
+        result = run_linear(some, self.deadline.left, method="highs-ipm" if n_rows > _MANY_ROWS else "highs")
+        if result.x is None:
+            result = run_linear(some, self.deadline.left)
         if result.x is None:
             return None
         x[columns] = result.x[: len(columns)]
         missing = float(result.x[len(columns) :].sum())
-        cost = float(result.fun + self.cost[fixed].sum())
-        below, equal = -result.ineqlin.marginals[: self.n_below], -result.eqlin.marginals[: self.n_equal]
+        cost = result.cost + float(self.cost[fixed].sum())
+        below, equal = result.below_prices[: self.n_below], result.equal_prices[: self.n_equal]
         return ColumnSolution(x, below, equal, cost), missing

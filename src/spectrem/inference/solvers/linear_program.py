@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
 from spectrem.exceptions import InvalidInputError
+from spectrem.inference.highs import INFEASIBLE, Deadline, Outcome, run_linear
 from spectrem.inference.oracle import BatchDual, DualFunction
 from spectrem.inference.program import ProblemPrograms, Program, read_structures
 from spectrem.inference.result import Status
@@ -50,18 +49,23 @@ class LinearProgram:
         Rounds of tangents per program.
     most_rows : int
         Rows of one problem.
+    time_limit : float or None
+        Seconds for all programs together, None for 300; where they did not come to an end, the subgradient's average is
+        kept.
     """
 
     tol: float = 1e-8
     max_iter: int = 30
     max_cuts: int = 100
     most_rows: int = 100_000
+    time_limit: float | None = None
 
     def solve(self, dual: DualFunction, start: NDArray[np.float64]) -> Solution:
         if not isinstance(dual, BatchDual):
             raise InvalidInputError(
                 "solver LinearProgram needs the whole batch; got a dual over shards; use Subgradient()"
             )
+        deadline = Deadline(self.time_limit)
         n_rows = np.bincount(dual.row_problem, minlength=dual.n_problems)
         steps = self.max_iter if n_rows.max(initial=0) <= self.most_rows else max(self.max_iter, _STEPS_OF_THE_LARGE)
         first = Subgradient(steps=steps, tol=self.tol).solve(dual, start)
@@ -89,7 +93,7 @@ class LinearProgram:
                     multipliers[own] = warm[0].multipliers[own]
                     continue
                 begin = scaled.scale_prices(warm[0].multipliers * weight)
-                found = solve_by_columns(scaled.program, *begin, NEAR * warm[1] / scaled.unit, self.tol)
+                found = solve_by_columns(scaled.program, *begin, NEAR * warm[1] / scaled.unit, self.tol, deadline)
                 if found is not None:
                     prices[below] = scaled.below_prices(found.below) / weight[below]
                     prices[equal] = scaled.equal_prices(found.equal) / weight[equal]
@@ -105,15 +109,15 @@ class LinearProgram:
                     primal[p] = -found.cost * scaled.unit
                     solved.append((program, found.x * scaled.column))
                     continue
-            result = self._solve(scaled, programs.variables)
+            result = self._solve(scaled, programs.variables, deadline)
             if result.x is None:
                 if len(some) > 1:
                     waiting += [some[k : k + 1] for k in range(len(some))]
-                elif result.status == 2:
+                elif result.status == INFEASIBLE:
                     status[p] = Status.INFEASIBLE
                 continue
-            prices[below] = scaled.below_prices(-result.ineqlin.marginals) / weight[below]
-            prices[equal] = scaled.equal_prices(-result.eqlin.marginals) / weight[equal]
+            prices[below] = scaled.below_prices(result.below_prices) / weight[below]
+            prices[equal] = scaled.equal_prices(result.equal_prices) / weight[equal]
             x = result.x * scaled.column
             primal -= sum_by(programs.owners(program), program.cost * x, dual.n_problems)
             solved.append((program, x))
@@ -132,12 +136,12 @@ class LinearProgram:
         mixture = partial(_mixture, dual, first, kept, done, mixed & ~done)
         return Solution(multipliers, status, residual, first.n_iter + len(hard), mixed, mixture)
 
-    def _solve(self, scaled: ScaledProgram, variables: SlackVariables) -> Any:
+    def _solve(self, scaled: ScaledProgram, variables: SlackVariables, deadline: Deadline) -> Outcome:
         """HiGHS, with tangents to the l2 norms until the slack it chooses lies under them."""
         program = scaled.program
         below, limit = program.below, program.limit
         for _ in range(self.max_cuts):
-            result = _run(program, below, limit)
+            result = run_linear(replace(program, below=below, limit=limit), deadline.left)
             if result.x is None or not variables.curved:
                 break
             cuts = _tangents(scaled, variables, result.x * scaled.column)
@@ -171,20 +175,6 @@ def _batches(dual: BatchDual, programs: ProblemPrograms, hard: NDArray[np.int64]
 def _is_large(dual: BatchDual, program: Program, variables: SlackVariables) -> bool:
     """Whether column generation pays."""
     return isinstance(dual.structure, Categorical) and not variables.curved and len(program.cost) > _LARGE
-
-
-def _run(program: Program, below: sp.csr_array, limit: NDArray[np.float64]) -> Any:
-    solve: Any = linprog  # its stubs know no sparse arrays
-    return solve(
-        program.cost,
-        A_ub=below,
-        b_ub=limit,
-        A_eq=program.equal,
-        b_eq=program.equal_to,
-        bounds=np.column_stack([np.zeros(len(program.upper)), program.upper]),
-        method="highs",
-        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-    )
 
 
 def _tangents(scaled: ScaledProgram, variables: SlackVariables, x: NDArray[np.float64]) -> sp.csr_array:

@@ -1,0 +1,219 @@
+"""Linear and integer programs by HiGHS, which come back within their time whatever happens inside."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.optimize import Bounds, LinearConstraint, linprog, milp
+
+from spectrem.exceptions import InvalidInputError
+
+TIME_LIMIT = 300.0
+"""Seconds that all programs of one call may take together unless the caller says otherwise."""
+
+# Ways in which a program ends, as SciPy numbers them.
+OPTIMAL, OUT_OF_TIME, INFEASIBLE, BROKEN = 0, 1, 2, 4
+_GRACE = 2.0  # seconds that HiGHS may go on beyond its limit, which it looks at only now and then
+_ROUNDING = 1e-7  # HiGHS' own tolerance of feasibility
+_ACCURATE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+
+
+class Deadline:
+    """The time that the programs of one call have together.
+
+    Parameters
+    ----------
+    time_limit : float or None
+        Seconds; None is ``TIME_LIMIT``, inf no limit.
+
+    Raises
+    ------
+    InvalidInputError
+        If the time limit is negative, NaN or not a number.
+    """
+
+    def __init__(self, time_limit: float | None) -> None:
+        limit: Any = TIME_LIMIT if time_limit is None else time_limit
+        if isinstance(limit, bool) or not isinstance(limit, int | float | np.integer | np.floating) or not limit >= 0:
+            raise InvalidInputError(
+                f"time_limit must be a number of seconds >= 0, got {time_limit!r}; leave None for {TIME_LIMIT:g}"
+            )
+        self.limit = float(limit)
+        self._end = time.monotonic() + self.limit
+
+    @property
+    def left(self) -> float:
+        """Seconds that remain, 0 when there are none."""
+        return max(self._end - time.monotonic(), 0.0)
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """Minimise ``cost @ x`` with ``0 <= x <= upper``, ``equal @ x == equal_to``, ``below @ x <= limit``.
+
+    Attributes
+    ----------
+    cost : ndarray of shape (n_variables,)
+    upper : ndarray of shape (n_variables,)
+        Finite: presolve may loop for ever over a variable without a bound, and does not look at the time there.
+    equal : csr_array of shape (n_equalities, n_variables)
+    equal_to : ndarray of shape (n_equalities,)
+    below : csr_array of shape (n_inequalities, n_variables)
+    limit : ndarray of shape (n_inequalities,)
+    """
+
+    cost: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    equal: sp.csr_array
+    equal_to: NDArray[np.float64]
+    below: sp.csr_array
+    limit: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a program ended.
+
+    Attributes
+    ----------
+    status : int
+        ``OPTIMAL``, ``OUT_OF_TIME``, ``INFEASIBLE``, or another number of SciPy's.
+    x : ndarray of shape (n_variables,) or None
+        The solution; of an integer program that is out of time, the best found so far, if any was.
+    cost : float
+        Of ``x``, NaN without.
+    bound : float
+        No solution of the integer program costs less.
+    below_prices, equal_prices : ndarray
+        By how much a linear program's cost falls per unit of ``limit`` and of ``equal_to``.
+    message : str
+    """
+
+    status: int
+    x: NDArray[np.float64] | None = None
+    cost: float = np.nan
+    bound: float = -np.inf
+    below_prices: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    equal_prices: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    message: str = ""
+
+
+def run_linear(program: Matrices, seconds: float, *, method: str = "highs", accurate: bool = True) -> Outcome:
+    """Solve a linear program.
+
+    Parameters
+    ----------
+    program : Matrices
+    seconds : float
+        It is ``OUT_OF_TIME`` then.
+    method : {"highs", "highs-ipm", "highs-ds"}
+    accurate : bool
+        Tolerances of 1e-10 in place of 1e-7.
+
+    Examples
+    --------
+    >>> one = sp.csr_array([[1.0, 1.0]])
+    >>> program = Matrices(np.array([1.0, 2.0]), np.ones(2), one, np.ones(1), sp.csr_array((0, 2)), np.zeros(0))
+    >>> run_linear(program, 10.0).x
+    array([1., 0.])
+    """
+    solve: Any = linprog  # its stubs know no sparse arrays
+    some = bool(program.below.shape[0])
+
+    def run(options: dict[str, Any]) -> Any:
+        return solve(
+            program.cost,
+            A_ub=program.below if some else None,
+            b_ub=program.limit if some else None,
+            A_eq=program.equal,
+            b_eq=program.equal_to,
+            bounds=np.column_stack([np.zeros(len(program.upper)), program.upper]),
+            method=method,
+            options=options | (_ACCURATE if accurate else {}),
+        )
+
+    def read(result: Any) -> Outcome:
+        cost, prices = float(result.fun), (-result.ineqlin.marginals, -result.eqlin.marginals)
+        return Outcome(result.status, result.x, cost, cost, *prices, result.message)
+
+    return _run(program, seconds, run, read)
+
+
+def run_integer(program: Matrices, whole: NDArray[np.bool_], seconds: float) -> Outcome:
+    """Solve a program of which the variables ``whole``, shape (n_variables,), are whole numbers."""
+    constraints = [LinearConstraint(program.equal, program.equal_to, program.equal_to)]
+    if program.below.shape[0]:
+        constraints.append(LinearConstraint(program.below, -np.inf, program.limit))
+    solve: Any = milp
+
+    def run(options: dict[str, Any]) -> Any:
+        return solve(
+            program.cost,
+            integrality=whole.astype(np.int64),
+            bounds=Bounds(0.0, program.upper),
+            constraints=constraints,
+            options={"mip_rel_gap": 0.0} | options,
+        )
+
+    def read(result: Any) -> Outcome:
+        cost, bound = float(result.fun), result.mip_dual_bound  # None where nothing has to be whole
+        return Outcome(result.status, result.x, cost, cost if bound is None else float(bound), message=result.message)
+
+    return _run(program, seconds, run, read)
+
+
+def _run(
+    program: Matrices, seconds: float, run: Callable[[dict[str, Any]], Any], read: Callable[[Any], Outcome]
+) -> Outcome:
+    """Within the time; once more without presolve where that breaks down, as it does on a few programs."""
+    if not len(program.cost):
+        return _without_variables(program)
+    deadline = Deadline(seconds)
+    for presolve in (True, False):
+        left = deadline.left
+        result = _watch(partial(run, {"time_limit": left, "presolve": presolve}), left)
+        if result is None:
+            return Outcome(OUT_OF_TIME, message="HiGHS did not come back within its time")
+        if result.x is not None:
+            return read(result)
+        if result.status != BROKEN:
+            break
+    return Outcome(result.status, message=result.message)
+
+
+def _watch(call: Callable[[], Any], seconds: float) -> Any:
+    """What a call returns, or None if it is still busy ``_GRACE`` after its time.
+
+    HiGHS runs without Python's lock, in a thread of its own, so that the caller is always answered and can be
+    interrupted. A thread that was given up ends with the process.
+    """
+    answer: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(call())
+        except BaseException as error:  # it is the caller's
+            answer.set_exception(error)
+
+    Thread(target=run, name="spectrem-highs", daemon=True).start()
+    try:
+        return answer.result(None if seconds == np.inf else seconds + _GRACE)
+    except TimeoutError:
+        return None
+
+
+def _without_variables(program: Matrices) -> Outcome:
+    """SciPy refuses a program that has nothing to choose: its rows hold, or they do not."""
+    prices = np.zeros(len(program.limit)), np.zeros(len(program.equal_to))
+    if (np.abs(program.equal_to) <= _ROUNDING).all() and (program.limit >= -_ROUNDING).all():
+        return Outcome(OPTIMAL, np.zeros(0), 0.0, 0.0, *prices, "nothing to choose")
+    return Outcome(INFEASIBLE, message="nothing to choose")

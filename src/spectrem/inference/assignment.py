@@ -113,11 +113,11 @@ def assign(
     >>> assign(structure, np.log([0.9, 0.1, 0.8, 0.2, 0.6, 0.4]), rows).labels
     array([0, 0, 1])
     """
+    deadline = Deadline(time_limit)
     unit = _unit(structure, scores)
     if unit != 1.0:
         found = assign(structure, scores / unit, _in_units(rows, unit), weights=weights, time_limit=time_limit)
         return replace(found, score=found.score * unit, relaxation=found.relaxation * unit, gap=found.gap * unit)
-    deadline = Deadline(time_limit)
     if weights is None:
         return _assign(structure, scores, scores, tidy_rows(rows), deadline)
     counted = _counted(structure, rows, weights, weights)

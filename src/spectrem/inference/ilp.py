@@ -78,9 +78,9 @@ def solve_integer(dual: BatchDual, weights: NDArray[np.float64] | None, deadline
         relaxed = dual.evaluate(solution.multipliers, ~certified).value + dual.terms.value(solution.multipliers)
     for k, p in enumerate(hard):
         program = programs.write(int(p))
-        scaled = scale_program(program, dual.spread[p])
         whole = np.ones(len(program.cost), np.bool_)
         whole[len(whole) - len(program.slack) :] = False
+        scaled = scale_program(program, dual.spread[p])
         result = run_integer(scaled.program, whole, deadline.left)
         if result.status == INFEASIBLE:
             primal[p] = bound[p] = 0.0
@@ -93,7 +93,6 @@ def solve_integer(dual: BatchDual, weights: NDArray[np.float64] | None, deadline
                 "the constraints slack, or use gamma = 0"
             )
         status[p] = Status.CERTIFIED if result.status == OPTIMAL else Status.MAX_ITERATIONS
-        primal[p] = -result.cost * scaled.unit
-        bound[p] = min(-result.bound * scaled.unit, relaxed[p])
+        primal[p], bound[p] = -result.cost * scaled.unit, min(-result.bound * scaled.unit, relaxed[p])
         values[program.instances] = read_structures(program, np.rint(result.x), weights, parts)
     return IntegerSolution(parts, values, dual.total(bound, values), dual.total(primal, values), status, len(hard))

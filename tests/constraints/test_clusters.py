@@ -38,7 +38,8 @@ def test_sizes():
     assert repr(cluster_size(1, 3)) == 'E[...].between(1, 3).per("label").named("cluster size")'
     assert error_of(cluster_size) == ("cluster_size bounds nothing with max=None and min=0; give max or a min above 0")
     assert error_of(lambda: cluster_size("3")) == (
-        "cluster_size needs 0 <= min <= max, got min='3' and max=None; change either"
+        "cluster_size needs shares 0% <= min <= max <= 100% that bound something, got min='3' and max=None; write both "
+        "as '20%', or both in rows"
     )
     assert error_of(lambda: cluster_size(3, 2)) == (
         "cluster_size needs 0 <= min <= max, got min=3 and max=2; change either"

@@ -64,6 +64,13 @@ ERRORS = [
      "you mean 'min'? its fields are min, max"),
     ("- {at_least_one_per: bag, label: [0]}", 1, "[0].label", None),
     ("- must_link: [[0, 1], [2]]", 1, "[0].must_link[1]", "expected a pair of rows, as in [0, 3], found [2]"),
+    ("- must_link: {columns: a}", 1, "[0].must_link.columns",
+     "must_link has no field 'columns'; did you mean 'column'? its fields are column"),
+    ("- cannot_link: {}", 1, "[0].cannot_link", "expected a column, found a mapping with no fields"),
+    ("- cluster_size: {min: a}", 1, "[0].cluster_size.min",
+     'expected a number, or a share as 20%, found the text "a"'),
+    ("- cluster_size: {min: 120%}", 1, "[0]", "cluster_size needs shares 0% <= min <= max <= 100% that bound "
+     "something, got min='120%' and max=None; write both as '20%', or both in rows"),
     ("- must_link: [[0, 1.5]]", 1, "[0].must_link[0]", "expected a pair of rows, as in [0, 3], found [0, 1.5]"),
     ("- cannot_link: [[4, 4]]", 1, "[0]", "cannot_link: pairs must link two rows, got row 4 with itself; drop it"),
     ("- {cannot_link: [[4, 5]], slack: {penalty: 1}}", 1, "[0].slack", None),

@@ -226,6 +226,20 @@ def test_shortcuts_are_those_of_the_library(text, made):
         assert read(written(made, format), format) == list(made)
 
 
+def test_links_by_a_column_and_sizes_as_shares(tmp_path):
+    links = [must_link(column="household"), cannot_link(column="photo")]
+    path = tmp_path / "links.yaml"
+    write_constraints(links, path)
+    assert path.read_text() == "- must_link: {column: household}\n- cannot_link: {column: photo}\n"
+    assert [(own.column, own.together) for own in read_constraints(path)] == [("household", True), ("photo", False)]
+    path.write_text("- cluster_size: {min: 20%, max: 50%}\n- cluster_size: {max: 50%}\n")
+    made = [cluster_size("20%", "50%"), cluster_size(max="50%")]
+    assert [repr(own) for own in read_constraints(path)] == [repr(own) for own in made]
+    path.write_text("- must_link: {column: home}\n")
+    with pytest.raises(InvalidInputError, match="there is no column 'home'; did you mean 'house'"):
+        read_constraints(path, columns=["house"])
+
+
 @pytest.mark.parametrize("format", FORMATS)
 def test_links(format):
     links = [must_link([[0, 3], [1, 2]]), cannot_link([[4, 5]]), must_link([])]

@@ -144,6 +144,9 @@ class ColumnLinks:
         return self.links(structure.columns, structure.n_instances).rows(structure)
 
 
+AnyLinks = Links | ColumnLinks
+
+
 def resolve_links(constraints: Iterable[Any], columns: Mapping[str, ArrayLike], n_rows: int) -> tuple[Any, ...]:
     """Constraints in which links by a column are pairs of rows."""
     return tuple(own.links(columns, n_rows) if isinstance(own, ColumnLinks) else own for own in constraints)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from types import EllipsisType
 from typing import Any
 
-from spectrem.constraints.clusters import Links
+from spectrem.constraints.clusters import ColumnLinks, Links
 from spectrem.constraints.columns import Column, Scalar
 from spectrem.constraints.constraint import Constraint, LinearConstraint, MaxOver
 from spectrem.constraints.expectation import Expectation, Term
@@ -37,6 +37,8 @@ def entry_data(constraint: object, number: int) -> dict[str, Any]:
     >>> entry_data(at_least(1, "VERB"), 0)  # doctest: +NORMALIZE_WHITESPACE
     {'expect': {'tag': 'VERB'}, 'at_least': 1, 'per': 'sentence', 'name': 'at least 1 VERB per sentence'}
     """
+    if isinstance(constraint, ColumnLinks):
+        return {"must_link" if constraint.together else "cannot_link": {"column": constraint.column}}
     if isinstance(constraint, Links):
         return {"must_link" if constraint.together else "cannot_link": constraint.pairs.tolist()}
     if not isinstance(constraint, Constraint):

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TextIO
 
-from spectrem.constraints.clusters import Links
+from spectrem.constraints.clusters import AnyLinks
 from spectrem.constraints.compile import Constraints, flatten
 from spectrem.constraints.constraint import Constraint
 from spectrem.constraints.file_columns import Names
@@ -25,7 +25,7 @@ _SUFFIXES = ", ".join(_FORMATS)
 
 def read_constraints(
     source: str | os.PathLike[str] | TextIO, *, format: str | None = None, columns: Collection[str] | None = None
-) -> list[Constraint | Links]:
+) -> list[Constraint | AnyLinks]:
     """Read constraints from a file in YAML or JSON; ``docs/constraints.md`` describes the fields.
 
     Parameters

@@ -40,13 +40,14 @@ def warn_unconverged(message: str, stacklevel: int = 1) -> None:
 
 
 def shorten(text: str) -> str:
-    """A value as messages quote it: of a long one the beginning, and its length.
+    """A value as messages quote it: on one line, of a long one the beginning and the length.
 
     Examples
     --------
     >>> shorten("'house'"), shorten("9" * 5000)
     ("'house'", '99999999999999999999999999999999999999999999999999999999999999999999999999999999... (5000 characters)')
     """
+    text = " ".join(text.splitlines())
     return text if len(text) <= 200 else f"{text[:80]}... ({len(text)} characters)"
 
 

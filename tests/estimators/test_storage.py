@@ -166,7 +166,7 @@ def test_pickles_are_never_read(tmp_path):
             return (pytest.fail, ("a pickle was read",))
 
     np.savez(tmp_path / "model.npz", header=np.array([Bomb()], dtype=object))
-    assert "Object arrays cannot be loaded when allow_pickle=False" in load_error(tmp_path / "model.npz")
+    assert "header.npy: holds object of 1 axes, not uint8 of 1" in load_error(tmp_path / "model.npz")
 
 
 def test_a_damaged_compressed_archive(tmp_path):
@@ -252,7 +252,7 @@ def test_an_interrupted_save_leaves_the_old_file(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         save_arrays(tmp_path / "model", "Thing", 1, {"a": 2}, {"x": np.arange(3)})
     monkeypatch.undo()
-    assert load_arrays(tmp_path / "model", "Thing", 1)[0] == {"a": 1}
+    assert load_arrays(tmp_path / "model", "Thing", 1, {"x": ("i8", 1)})[0] == {"a": 1}
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 

@@ -9,12 +9,17 @@ import numpy as np
 
 from spectrem.data import Vocabulary
 from spectrem.estimators.aligner_settings import check_settings
-from spectrem.estimators.storage import load_arrays, pack_words, save_arrays, unpack_words
-from spectrem.exceptions import InvalidInputError
+from spectrem.estimators.storage import DAMAGE, check_probabilities, load_arrays, pack_words, save_arrays, unpack_words
+from spectrem.exceptions import InvalidInputError, shorten
+from spectrem.learning.schedule import check_gamma
 from spectrem.models.alignment import AlignmentModel, AlignmentParameters, DirectionParameters, PairTable
 
 _KIND, _LAYOUT = "WordAligner", 1
 _ARRAYS = ("translation", "null", "jump", "end")
+_MEMBERS = {
+    **{"source_words": ("u1", 1), "target_words": ("u1", 1), "row_offsets": ("i8", 1), "targets": ("i4", 1)},
+    **{f"{side}_{name}": ("f8", 1) for side in ("forward", "backward") for name in _ARRAYS},
+}
 
 
 def save(aligner: Any, path: str | os.PathLike[str]) -> None:
@@ -45,7 +50,7 @@ def save(aligner: Any, path: str | os.PathLike[str]) -> None:
 
 def load(aligner: Any, path: str | os.PathLike[str]) -> Any:
     """Fill a new aligner with what `save` wrote, and return it."""
-    header, arrays = load_arrays(path, _KIND, _LAYOUT)
+    header, arrays = load_arrays(path, _KIND, _LAYOUT, _MEMBERS)
     try:
         aligner.set_params(**header["parameters"])
         check_settings(aligner)
@@ -59,10 +64,13 @@ def load(aligner: Any, path: str | os.PathLike[str]) -> Any:
             for side in ("forward", "backward")
         ]
         aligner.threshold_, aligner.gamma_ = float(header["threshold"]), float(header["gamma"])
-        _check_sizes(aligner, table, *sides)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        check_gamma(aligner.gamma_)
+        if not 0 <= aligner.threshold_ <= 1:
+            raise ValueError(f"the threshold must lie in [0, 1], got {aligner.threshold_}")
+        _check_arrays(aligner, table, *sides)
+    except DAMAGE as error:
         raise InvalidInputError(
-            f"{path}: a damaged {_KIND} ({type(error).__name__}: {error}); save the model again"
+            f"{path}: a damaged {_KIND} ({type(error).__name__}: {shorten(str(error))}); save the model again"
         ) from None
     aligner.table_, aligner.params_ = table, AlignmentParameters(*sides)
     aligner.model_ = AlignmentModel(table, chain=aligner.model == "hmm", learn_positions=aligner.model != "ibm1")
@@ -70,15 +78,25 @@ def load(aligner: Any, path: str | os.PathLike[str]) -> Any:
     return aligner
 
 
-def _check_sizes(aligner: Any, table: PairTable, forward: DirectionParameters, backward: DirectionParameters) -> None:
-    """Raise ValueError unless all arrays belong together; kernels trust them."""
+def _check_arrays(aligner: Any, table: PairTable, forward: DirectionParameters, backward: DirectionParameters) -> None:
+    """Raise ValueError unless all arrays belong together and hold what fits them; kernels trust them."""
     n_sources, n_targets = len(aligner.source_vocabulary_), len(aligner.target_vocabulary_)
     offsets, targets = table.row_offsets, table.targets
     if len(offsets) != n_sources + 1 or offsets[0] != 0 or offsets[-1] != len(targets) or (np.diff(offsets) < 0).any():
         raise ValueError("row_offsets do not fit the words")
     if n_targets != table.n_target_words or (targets < 0).any() or (targets >= n_targets).any():
         raise ValueError("targets do not fit the words")
-    for side, n_produced in ((forward, n_targets), (backward, n_sources)):
-        expected = (len(targets) + 1, n_produced + 1, 2 * side.max_jump + 1, side.max_jump + 1)
-        if tuple(len(getattr(side, name)) for name in _ARRAYS) != expected:
+    pairs = np.sort(table.sources * np.int64(max(n_targets, 1)) + targets)
+    if (pairs[1:] == pairs[:-1]).any():
+        raise ValueError("targets hold a word pair twice")
+    for side, direction, n_produced in (("forward", forward, n_targets), ("backward", backward, n_sources)):
+        width = direction.max_jump
+        expected = (len(targets) + 1, n_produced + 1, 2 * width + 1, width + 1)
+        if tuple(len(getattr(direction, name)) for name in _ARRAYS) != expected:
             raise ValueError("parameters do not fit the words")
+        for name in _ARRAYS:
+            check_probabilities(f"{side}_{name}", getattr(direction, name), positive=True)
+        for name in ("jump", "end"):
+            total = getattr(direction, name).sum()
+            if abs(total - 1) > 1e-6:
+                raise ValueError(f"{side}_{name} must sum to 1, got {total:g}")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -13,9 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, shorten
 
 _MAGIC = "spectrem"
+# What Python and NumPy raise on bytes that are no archive, no array or no JSON, or that say the wrong things.
+DAMAGE = (
+    *(OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, EOFError, SyntaxError, OverflowError),
+    *(RuntimeError, MemoryError, struct.error, zlib.error, zipfile.BadZipFile, tokenize.TokenError),
+)
 
 
 def save_arrays(
@@ -47,9 +55,18 @@ def save_arrays(
 
 
 def load_arrays(
-    path: str | os.PathLike[str], kind: str, version: int
+    path: str | os.PathLike[str], kind: str, version: int, members: Mapping[str, tuple[str, int]]
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Read what `save_arrays` wrote.
+    """Read what `save_arrays` wrote; nothing is read whose name, type or size is not as expected.
+
+    Parameters
+    ----------
+    path : path
+    kind, version
+        As in `save_arrays`.
+    members : mapping of name -> (str, int)
+        Of every array that a file of this kind may hold: its type, such as "f8", and the number of its axes (at most
+        that many).
 
     Raises
     ------
@@ -60,26 +77,66 @@ def load_arrays(
         with Path(path).open("rb") as file:
             if not zipfile.is_zipfile(file):
                 raise ValueError("not a NumPy archive")
-            file.seek(0)
-            archive = np.load(file, allow_pickle=False)
-            arrays = {name: archive[name] for name in archive.files}
-        header = json.loads(arrays.pop("header").tobytes())
+            with zipfile.ZipFile(file) as archive:
+                entries = _entries(archive, os.fstat(file.fileno()).st_size)
+                header = json.loads(_read(archive, entries.pop("header"), "u1", 1).tobytes())
+                _check_header(header, path, kind, version)
+                unknown = sorted(set(entries) - set(members))
+                if unknown:
+                    raise ValueError(f"a {kind} has no member {unknown[0]!r}")
+                arrays = {name: _read(archive, entry, *members[name]) for name, entry in entries.items()}
+    except InvalidInputError:
+        raise
     except FileNotFoundError:
         raise InvalidInputError(f"{path}: no such model file; train one and save it first") from None
-    except (OSError, ValueError, KeyError, EOFError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
+    except DAMAGE as error:
         raise InvalidInputError(
-            f"{path}: not a model saved by spectrem, or damaged ({type(error).__name__}: {error}); save the model again"
+            f"{path}: not a model saved by spectrem, or damaged ({type(error).__name__}: {shorten(str(error))}); save "
+            "the model again"
         ) from None
+    return header["settings"], arrays
+
+
+def _check_header(header: Any, path: str | os.PathLike[str], kind: str, version: int) -> None:
     if not isinstance(header, dict) or header.get("format") != _MAGIC or header.get("kind") != kind:
-        found = header.get("kind") if isinstance(header, dict) else header
-        raise InvalidInputError(f"{path}: expected a saved {kind}, found {found!r}; give the file of a {kind}")
+        found = shorten(repr(header.get("kind") if isinstance(header, dict) else header))
+        raise InvalidInputError(f"{path}: expected a saved {kind}, found {found}; give the file of a {kind}")
     if not isinstance(header.get("version"), int) or not isinstance(header.get("settings"), dict):
         raise InvalidInputError(f"{path}: a damaged {kind} (no version or settings); save the model again")
     if header["version"] > version:
         raise InvalidInputError(
             f"{path}: saved with layout {header['version']} of {kind}, this spectrem reads up to {version}; upgrade it"
         )
-    return header["settings"], arrays
+
+
+def _entries(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
+    """The members of an archive by name; ValueError if they hold more than the file, which has ``size`` bytes."""
+    entries: dict[str, zipfile.ZipInfo] = {}
+    for entry in archive.infolist():
+        name = entry.filename.removesuffix(".npy")
+        if name in entries:
+            raise ValueError(f"two members {name}")
+        if entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size:
+            raise ValueError(f"the member {name} is compressed")
+        entries[name] = entry
+    if sum(entry.file_size for entry in entries.values()) > size:
+        raise ValueError("members larger than the file")
+    return entries
+
+
+def _read(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, type: str, n_axes: int) -> NDArray[Any]:
+    """An array of an archive; ValueError, before its numbers are read, unless its head is as expected."""
+    with archive.open(entry) as stream:
+        if np.lib.format.read_magic(stream) != (1, 0):
+            raise ValueError(f"{entry.filename}: not an array as spectrem writes them")
+        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+        expected = entry.file_size - stream.tell()
+    if dtype.hasobject or dtype.str[1:] != type or len(shape) > n_axes:
+        raise ValueError(f"{entry.filename}: holds {dtype} of {len(shape)} axes, not {np.dtype(type)} of {n_axes}")
+    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != expected:
+        raise ValueError(f"{entry.filename}: says it has shape {shape}, but holds {expected} bytes")
+    with archive.open(entry) as stream:
+        return np.lib.format.read_array(stream, allow_pickle=False).astype(type, copy=False)
 
 
 def _plain(value: object) -> Any:
@@ -95,5 +152,15 @@ def pack_words(words: tuple[str, ...]) -> NDArray[np.uint8]:
 
 
 def unpack_words(data: NDArray[np.uint8], count: int) -> tuple[str, ...]:
-    """The inverse of `pack_words`."""
-    return tuple(data.tobytes().decode().split("\n")) if count else ()
+    """The inverse of `pack_words`; ValueError unless there are ``count`` words."""
+    words = tuple(data.tobytes().decode().split("\n")) if count or len(data) else ()
+    if len(words) != count:
+        raise ValueError(f"{len(words)} words instead of {count}")
+    return words
+
+
+def check_probabilities(name: str, values: NDArray[np.float64], *, positive: bool = False) -> None:
+    """ValueError unless all are numbers from 0 to 1, or above 0 if they must be positive."""
+    least = (values > 0) if positive else (values >= 0)
+    if not (least & (values <= 1 + 1e-9)).all():
+        raise ValueError(f"{name} must hold probabilities, got values from {values.min():g} to {values.max():g}")

@@ -5,22 +5,29 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem.data import Vocabulary
-from spectrem.estimators.storage import load_arrays, save_arrays
+from spectrem.estimators.storage import DAMAGE, check_probabilities, load_arrays, save_arrays
 from spectrem.estimators.tagger_coding import Coding
 from spectrem.estimators.tagger_input import Tag, Word, check_tag
 from spectrem.estimators.tagger_settings import check_settings
 from spectrem.estimators.tagger_tables import by_cell
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, shorten
 from spectrem.learning import Constant
+from spectrem.learning.schedule import check_gamma
 from spectrem.models.tagging import HMMParameters
 
 _KIND, _LAYOUT = "HMMTagger", 1
+_MEMBERS = {
+    **{"words": ("u1", 1), "dictionary_words": ("u1", 1), "dictionary_offsets": ("i8", 1)},
+    **{"dictionary_states": ("i8", 1), "initial": ("f8", 1), "transition": ("f8", 3), "second": ("f8", 2)},
+    "emission": ("f8", 1),
+}
 # The dictionary is kept as arrays; fitted taggers hold all that these said.
 _APART = ("dictionary", "vocabulary", "tags")
 
@@ -56,28 +63,30 @@ def save(tagger: Any, path: str | os.PathLike[str]) -> None:
 
 def load(tagger: Any, path: str | os.PathLike[str]) -> Any:
     """Fill a new tagger with what `save` wrote, and return it."""
-    header, arrays = load_arrays(path, _KIND, _LAYOUT)
+    header, arrays = load_arrays(path, _KIND, _LAYOUT, _MEMBERS)
     try:
         tagger.set_params(**header["parameters"])
         check_settings(tagger)
-        tags = tuple(check_tag(tag, "tags") for tag in header["tags"])
+        tags = _distinct(tuple(check_tag(tag, "tags") for tag in header["tags"]), "tags")
         bounds = arrays["dictionary_offsets"].tolist()
         words = _unpack(arrays["dictionary_words"])
         states = arrays["dictionary_states"].tolist()
-        if bounds[-1] != len(states):
+        if bounds[0] != 0 or bounds[-1] != len(states) or bounds != sorted(bounds):
             raise ValueError("dictionary_states do not fit their offsets")
         dictionary = {
             word: tuple(states[start:stop]) for word, start, stop in zip(words, bounds[:-1], bounds[1:], strict=True)
         }
         vocabulary = Vocabulary(_unpack(arrays["words"]))
-        coding = Coding(tags, vocabulary, dictionary, tuple(header["free"]), str(header["unknown"]))
+        [unknown] = _distinct((header["unknown"],), "the unknown word")
+        coding = Coding(tags, vocabulary, dictionary, tuple(header["free"]), unknown)
         params = _checked(
             coding, HMMParameters(arrays["initial"], arrays["transition"], arrays.get("second"), arrays["emission"])
         )
         gamma = float(header["gamma"])
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        check_gamma(gamma)
+    except DAMAGE as error:
         raise InvalidInputError(
-            f"{path}: a damaged {_KIND} ({type(error).__name__}: {error}); save the model again"
+            f"{path}: a damaged {_KIND} ({type(error).__name__}: {shorten(str(error))}); save the model again"
         ) from None
     tagger.set_params(
         tags=list(tags),
@@ -129,19 +138,32 @@ def from_tables(
 def _checked(coding: Coding, params: HMMParameters) -> HMMParameters:
     """Raise ValueError unless all arrays belong together; kernels trust them."""
     n = len(coding.tags)
-    states = [state for own in (*coding.dictionary.values(), coding.free) for state in own]
-    if min(states, default=0) < 0 or max(states, default=0) >= n or not all(map(len, coding.dictionary.values())):
-        raise ValueError("states do not fit the tags")
-    shapes = [(n,), (n, n), (coding.lexicon.n_cells,)]
+    for states in (*coding.dictionary.values(), coding.free):
+        whole = all(isinstance(state, int) and 0 <= state < n for state in states)
+        if not whole or not states or any(first >= second for first, second in pairwise(states)):
+            raise ValueError("states do not fit the tags")
+    # counted here, since the lexicon itself may be far larger than the file
+    words = coding.vocabulary.words
+    n_cells = sum(n if word == coding.unknown else len(coding.states(word)) for word in words)
+    shapes = [(n,), (n, n), (n_cells,)]
     if params.second is not None:
-        shapes = [(n,), (n, n, n), (coding.lexicon.n_cells,), (n, n)]
+        shapes = [(n,), (n, n, n), (n_cells,), (n, n)]
     for name, shape in zip(("initial", "transition", "emission", "second"), shapes, strict=False):
         table = getattr(params, name)
         if table.shape != shape:
             raise ValueError(f"{name} must have shape {shape}, got {table.shape}")
-        if not ((table >= 0) & (table <= 1 + 1e-9)).all():
-            raise ValueError(f"{name} must hold probabilities, got values from {table.min():g} to {table.max():g}")
+        check_probabilities(name, table)
+        # less under a mean-field prior
+        if name != "emission" and (table.sum(axis=-1) > 1 + 1e-6).any():
+            raise ValueError(f"{name} must have rows that sum to 1 at most")
     return params
+
+
+def _distinct(names: tuple[Any, ...], what: str) -> tuple[Any, ...]:
+    """Raise ValueError if one is there twice, or is neither text nor a whole number."""
+    if len(set(names)) < len(names) or not all(type(name) in (str, int) for name in names):
+        raise ValueError(f"{what} must be distinct texts or numbers")
+    return names
 
 
 def _pack(words: tuple[Any, ...]) -> NDArray[np.uint8]:
@@ -149,7 +171,7 @@ def _pack(words: tuple[Any, ...]) -> NDArray[np.uint8]:
 
 
 def _unpack(data: NDArray[np.uint8]) -> tuple[Any, ...]:
-    return tuple(json.loads(data.tobytes()))
+    return _distinct(tuple(json.loads(data.tobytes())), "words")
 
 
 def _is_plain(value: Any) -> bool:

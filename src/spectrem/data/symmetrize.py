@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from spectrem._compiled import njit
 from spectrem.data.links import MAX_LENGTH, Links
 from spectrem.exceptions import InvalidInputError
 

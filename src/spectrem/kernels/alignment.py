@@ -13,8 +13,8 @@ log-space pass.
 """
 
 import numpy as np
-from numba import njit
 
+from spectrem._compiled import njit
 from spectrem.kernels.toeplitz import count_moves, spread, tails
 
 FLOOR = 1e-100

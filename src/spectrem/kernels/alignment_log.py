@@ -1,8 +1,8 @@
 """Forward-backward of the alignment chain in log space, where probabilities leave the range of a double."""
 
 import numpy as np
-from numba import njit
 
+from spectrem._compiled import njit
 from spectrem.kernels.toeplitz import tails
 
 

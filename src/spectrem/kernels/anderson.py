@@ -1,7 +1,8 @@
 """Anderson extrapolation of many small problems side by side."""
 
 import numpy as np
-from numba import njit
+
+from spectrem._compiled import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

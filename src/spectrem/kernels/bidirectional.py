@@ -10,7 +10,8 @@ solved without a group, as are pairs too long for one.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from spectrem._compiled import njit
 
 LANES = 8
 PAD = 3

@@ -7,7 +7,8 @@ Instance n owns the positions ``group_offsets[n]:group_offsets[n + 1]`` and posi
 import math
 
 import numpy as np
-from numba import njit
+
+from spectrem._compiled import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

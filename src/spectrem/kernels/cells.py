@@ -5,7 +5,8 @@ cell of step s and state i of pair n is ``cell_offsets[n] + s + i * J`` forward 
 """
 
 import numpy as np
-from numba import njit
+
+from spectrem._compiled import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

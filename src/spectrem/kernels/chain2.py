@@ -18,7 +18,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from spectrem._compiled import njit
 
 FLOOR = 1e-100
 LOSS = 1e-12

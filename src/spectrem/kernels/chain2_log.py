@@ -6,7 +6,8 @@ Tables, rows and nodes are those of `chain2`. Scores stay in nats, so that no di
 import math
 
 import numpy as np
-from numba import njit
+
+from spectrem._compiled import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -6,7 +6,8 @@ Token t of the batch may take the states ``states[offsets[t]:offsets[t + 1]]``, 
 """
 
 import numpy as np
-from numba import njit
+
+from spectrem._compiled import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

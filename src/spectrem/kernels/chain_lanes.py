@@ -18,7 +18,8 @@ of TILE.
 import math
 
 import numpy as np
-from numba import njit
+
+from spectrem._compiled import njit
 
 WIDTH = 32
 TILE = 4

@@ -1,7 +1,8 @@
 """Which words meet in some sentence pair, and which such meeting every cell of every pair is."""
 
 import numpy as np
-from numba import njit
+
+from spectrem._compiled import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -5,7 +5,8 @@ quadratic forms are sums of squares of differences from a mean, so that data far
 """
 
 import numpy as np
-from numba import njit
+
+from spectrem._compiled import njit
 
 LANES = 128
 

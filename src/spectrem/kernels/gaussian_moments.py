@@ -4,7 +4,8 @@ The sums over lanes may be reordered by the compiler; with the groups fixed, the
 """
 
 import numpy as np
-from numba import njit
+
+from spectrem._compiled import njit
 
 LANES = 128
 

@@ -1,7 +1,8 @@
 """M-step of a sparse table of multinomials with learned pseudo-counts."""
 
 import numpy as np
-from numba import njit
+
+from spectrem._compiled import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

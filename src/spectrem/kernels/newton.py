@@ -8,7 +8,8 @@ Problem p owns the rows ``rows[row_offsets[p]:row_offsets[p + 1]]`` and the inst
 import math
 
 import numpy as np
-from numba import njit
+
+from spectrem._compiled import njit
 
 _FEW = 8
 

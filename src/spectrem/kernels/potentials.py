@@ -3,7 +3,8 @@
 import math
 
 import numpy as np
-from numba import njit
+
+from spectrem._compiled import njit
 
 FLOOR = 1e-100
 

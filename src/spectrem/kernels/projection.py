@@ -1,7 +1,8 @@
 """Projections onto weighted l1 and l2 balls in a metric of one weight per entry, group by group."""
 
 import numpy as np
-from numba import njit
+
+from spectrem._compiled import njit
 
 _MOST_STEPS = 100
 

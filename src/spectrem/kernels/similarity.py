@@ -1,7 +1,8 @@
 """Spelling similarity of word pairs."""
 
 import numpy as np
-from numba import njit
+
+from spectrem._compiled import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

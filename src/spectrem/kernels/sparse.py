@@ -1,6 +1,6 @@
 """Sparse products that skip what is not asked for."""
 
-from numba import njit
+from spectrem._compiled import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -1,6 +1,6 @@
 """The arithmetic of a spectral gradient step, in one walk over the rows each."""
 
-from numba import njit
+from spectrem._compiled import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -5,7 +5,7 @@ Widths below W are summed one by one. All wider ones share a potential, so runni
 every entry keeps its relative accuracy, which a fast Fourier transform would lose.
 """
 
-from numba import njit
+from spectrem._compiled import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -8,7 +8,8 @@ paths are found by Dijkstra; they come from every 16th row, solved the same way,
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from spectrem._compiled import njit
 
 SOLVED, INFEASIBLE = 0, 1
 _FEWEST, _SHARE = 512, 16

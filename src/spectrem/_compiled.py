@@ -1,0 +1,75 @@
+"""Numba's compiler, with a place for compiled code wherever the package lies.
+
+Numba keeps compiled code beside the sources or in the user's cache folder, and refuses to compile at all where neither
+can be written, as in many containers. Kernels import ``njit`` from here.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numba
+
+
+def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """`numba.njit`; where it finds no place for compiled code, that is kept in a temporary folder or not at all."""
+
+    def compiled(function: Callable[..., Any]) -> Any:
+        try:
+            return numba.njit(**options)(function)
+        except RuntimeError as error:
+            if "no locator available" not in str(error):
+                raise
+        folder = _temporary_folder()
+        if folder is None:
+            return numba.njit(**{**options, "cache": False})(function)
+        before = numba.config.CACHE_DIR
+        numba.config.CACHE_DIR = str(folder)
+        try:
+            return numba.njit(**options)(function)
+        finally:
+            numba.config.CACHE_DIR = before
+
+    return compiled
+
+
+@cache
+def _temporary_folder() -> Path | None:
+    """A folder for compiled code that no other user can write; says once where compiled code goes."""
+    folder = _own_folder(Path(tempfile.gettempdir()))
+    place = "is not kept, so that every start compiles again" if folder is None else f"is kept in {folder}"
+    # a line of the logger, since a warning that somebody turned into an error would make the import fail
+    logging.getLogger("spectrem").warning(
+        "spectrem: neither the folder of spectrem nor the user's cache folder can be written: compiled code %s; set "
+        "NUMBA_CACHE_DIR to a folder that lasts",
+        place,
+    )
+    return folder
+
+
+def _own_folder(parent: Path) -> Path | None:
+    """A folder in ``parent`` of this user alone, the same at every start, or None.
+
+    Numba unpickles what it finds there, so a folder that another user made, or could replace, is not used.
+    """
+    if not hasattr(os, "getuid"):
+        return None
+    folder = parent / f"spectrem-{os.getuid()}"
+    try:
+        above = os.stat(parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = os.lstat(folder)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError:
+        return None
+    guarded = above.st_mode & stat.S_ISVTX or not above.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    return folder if guarded and own else None

@@ -1,0 +1,104 @@
+"""Where compiled code is kept when neither the package nor the user's cache folder can be written."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numba
+import pytest
+
+import spectrem
+from spectrem import _compiled
+
+TOKENISE = "from spectrem.data.text import tokenise; print(tokenise(b'a b a', 'x').tokens.tolist())"
+
+
+@pytest.fixture
+def install(tmp_path):
+    """A copy of the package beside which nothing can be written: folders of compiled code would be in a file's place.
+
+    That holds for every user; permissions do not bind root.
+    """
+    package = tmp_path / "site" / "spectrem"
+    shutil.copytree(Path(spectrem.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in [package, *(path for path in package.rglob("*") if path.is_dir())]:
+        (folder / "__pycache__").touch()
+    (tmp_path / "tmp").mkdir()
+
+    def run(code):
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "XDG_"))}
+        environment |= {"PYTHONPATH": str(tmp_path / "site"), "HOME": "/dev/null/x", "TMPDIR": str(tmp_path / "tmp")}
+        return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+
+    return run
+
+
+def test_a_temporary_folder_is_used_and_used_again(install, tmp_path):
+    done = install(TOKENISE)
+    folder = tmp_path / "tmp" / f"spectrem-{os.getuid()}"
+    assert (done.returncode, done.stdout) == (0, "[0, 1, 0]\n"), done.stderr
+    assert done.stderr == (
+        "spectrem: neither the folder of spectrem nor the user's cache folder can be written: compiled code is kept in "
+        f"{folder}; set NUMBA_CACHE_DIR to a folder that lasts\n"
+    )
+    assert folder.stat().st_mode & 0o777 == 0o700
+    kept = {path: path.stat().st_mtime_ns for path in folder.rglob("*.nbc")}
+    assert kept
+    assert install(TOKENISE).stdout == "[0, 1, 0]\n"
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.nbc")} == kept
+
+
+def test_without_any_folder_nothing_is_kept(install, tmp_path):
+    (tmp_path / "tmp" / f"spectrem-{os.getuid()}").touch()
+    done = install(TOKENISE)
+    assert (done.returncode, done.stdout) == (0, "[0, 1, 0]\n"), done.stderr
+    assert "compiled code is not kept, so that every start compiles again; set NUMBA_CACHE_DIR" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_command_line_says_so_in_one_line(install):
+    code = "from spectrem.cli import main; import sys; sys.argv[1:] = ['evaluate', '/dev/null/x', 'y']; main()"
+    done = install(code)
+    assert done.returncode == 2
+    first, second = done.stderr.splitlines()
+    assert first.startswith("spectrem: neither the folder of spectrem nor")
+    assert second.startswith("spectrem: error: /dev/null/x")
+
+
+def test_a_folder_of_somebody_else_is_not_used(tmp_path):
+    name = f"spectrem-{os.getuid()}"
+    assert _compiled._own_folder(tmp_path) == tmp_path / name
+    assert _compiled._own_folder(tmp_path) == tmp_path / name
+
+    (tmp_path / name).chmod(0o755)
+    assert _compiled._own_folder(tmp_path) is None
+    (tmp_path / name).rmdir()
+
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    (tmp_path / name).symlink_to(tmp_path / "elsewhere")
+    assert _compiled._own_folder(tmp_path) is None
+    (tmp_path / name).unlink()
+
+    tmp_path.chmod(0o777)  # here others could put another in its place
+    assert _compiled._own_folder(tmp_path) is None
+    tmp_path.chmod(0o1777)
+    assert _compiled._own_folder(tmp_path) == tmp_path / name
+    assert _compiled._own_folder(tmp_path / "missing") is None
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives folders away")
+def test_a_folder_that_another_user_made_is_not_used(tmp_path):
+    folder = _compiled._own_folder(tmp_path)
+    os.chown(folder, 12345, 12345)
+    assert _compiled._own_folder(tmp_path) is None
+
+
+def test_other_errors_of_the_compiler_stay(monkeypatch):
+    def fail(**options):
+        raise RuntimeError("something else")
+
+    monkeypatch.setattr(numba, "njit", fail)
+    with pytest.raises(RuntimeError, match="something else"):
+        _compiled.njit(cache=True)(len)

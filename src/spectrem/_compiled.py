@@ -30,12 +30,13 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
         folder = _temporary_folder()
         if folder is None:
             return numba.njit(**{**options, "cache": False})(function)
-        before = numba.config.CACHE_DIR
-        numba.config.CACHE_DIR = str(folder)
+        config: Any = numba.config
+        before = config.CACHE_DIR
+        config.CACHE_DIR = str(folder)
         try:
             return numba.njit(**options)(function)
         finally:
-            numba.config.CACHE_DIR = before
+            config.CACHE_DIR = before
 
     return compiled
 

@@ -198,6 +198,26 @@ def test_blank_lines_and_new_words(run, tagged):
     assert second.startswith("the/DET xyzzy/")
 
 
+def test_words_with_slashes_keep_them(run, tagged, tmp_path):
+    text = tmp_path / "text"
+    text.write_text("and/or\nthe/dog and/or\n")
+    result = run("tag", "predict", tagged.model, text)
+    words = [[token.rpartition("/")[0] for token in line.split()] for line in result.stdout.splitlines()]
+    assert words == [["and/or"], ["the/dog", "and/or"]]
+    result = run("tag", "predict", tagged.model, text, "--format", "slash")
+    assert [line.count("/") for line in result.stdout.splitlines()] == [1, 2]
+
+
+def test_tagged_text_is_read_when_asked_for(run, tagged, tmp_path):
+    text = tmp_path / "text"
+    text.write_text("the\tDT\ndog\tNN\n")
+    result = run("tag", "predict", tagged.model, text)
+    assert result.exit_code == 2
+    assert "text, line 1: looks like columns, not like plain text; say format columns, or text if" in result.stderr
+    for option in ("auto", "columns"):
+        assert run("tag", "predict", tagged.model, text, "--format", option).stdout.count("/") == 2
+
+
 def test_posteriors(run, tagged, tmp_path):
     out = tmp_path / "posteriors.tsv"
     options = ["-o", tmp_path / "out", "--posteriors", out, "--min-probability", "0.05"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from spectrem.cli.options import MinProbability, Output
-from spectrem.cli.tag_options import Columns, Decode, Field, FieldOption, Format, InputFormat, OutputFormat
+from spectrem.cli.tag_options import Columns, Decode, Field, FieldOption, InputFormat, OutputFormat
 from spectrem.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ def predict(
         str,
         typer.Argument(
             metavar="TEXT",
-            help="Tokenised sentences, one per line, plain or gzipped UTF-8; or tagged text, whose tags are "
-            "ignored; - is standard input.",
+            help="Tokenised sentences, one per line, plain or gzipped UTF-8; or with --format tagged text, whose tags "
+            "are ignored; - is standard input.",
         ),
     ],
     output: Output = "-",
@@ -48,7 +48,17 @@ def predict(
     ] = None,
     min_probability: MinProbability = 0.01,
     decode: Decode = None,
-    format: Format = InputFormat.AUTO,
+    format: Annotated[
+        InputFormat | None,
+        typer.Option(
+            "--format",
+            metavar="NAME",
+            help="text: one sentence per line. slash: the same of word/TAG. columns: one word per line, blank lines "
+            "between sentences. conllu: that of Universal Dependencies. auto tells them apart, and takes a first line "
+            "whose words all have slashes for word/TAG.",
+            show_default="text",
+        ),
+    ] = None,
     columns: Columns = (0, 1),
     field: FieldOption = Field.UPOS,
     threads: Annotated[
@@ -79,7 +89,7 @@ def predict(
             "n_threads": threads,
         }
         tagger.set_params(**{name: value for name, value in settings.items() if value is not None})
-        sentences = read_sentences(text, format.value, column=columns[0])
+        sentences = read_sentences(text, "plain" if format is None else format.value, column=columns[0])
         tags = [list(map(str, predicted)) for predicted in tagger.predict(sentences)]
         write_tagged(tags_out, sentences, tags, output_format.value, field=field.value)
         if posteriors_out is not None:

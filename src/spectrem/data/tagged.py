@@ -95,7 +95,7 @@ def read_tagged(
 
 def read_sentences(
     path: str | os.PathLike[str],
-    format: Literal["auto", "text", "slash", "columns", "conllu"] = "auto",
+    format: Literal["auto", "plain", "text", "slash", "columns", "conllu"] = "auto",
     *,
     column: int = 0,
 ) -> list[list[str]]:
@@ -104,10 +104,11 @@ def read_sentences(
     Parameters
     ----------
     path : path or "-"
-    format : {"auto", "text", "slash", "columns", "conllu"}
+    format : {"auto", "plain", "text", "slash", "columns", "conllu"}
         ``text``: one sentence per line, words separated by spaces or tabs; blank lines are empty sentences. The
         others are those of `read_tagged`, whose tags are dropped. ``auto`` takes a first line without tabs, whose
-        words do not all have slashes, for text: columns separated by spaces must be asked for.
+        words do not all have slashes, for text: columns separated by spaces must be asked for. ``plain`` is text, in
+        which words may have slashes; a file that looks like CoNLL-U or columns between tabs is refused.
     column : int
         Where ``columns`` has the word.
 
@@ -125,9 +126,16 @@ def read_sentences(
     ...     read_sentences(f"{folder}/a.txt")
     [['the', 'price', 'fell'], [], ['it', 'fell']]
     """
-    _check_options(format, ("auto", "text", "slash", "columns", "conllu"), "upos")
+    _check_options(format, ("auto", "plain", "text", "slash", "columns", "conllu"), "upos")
     lines = decoded_lines(read_bytes(path), display_name(path))
-    chosen = _guess(path, lines, otherwise="text") if format == "auto" else format
+    chosen = _guess(path, lines, otherwise="text") if format in ("auto", "plain") else format
+    if format == "plain" and chosen in ("columns", "conllu"):
+        number = next((n for n, line in enumerate(lines.lines) if line.strip(" \t")), 0)
+        lines.refuse(
+            number,
+            f"looks like {chosen}, not like plain text; say format {chosen}, or text if every line is a sentence",
+        )
+    chosen = "text" if format == "plain" else chosen
     return parse_text(lines) if chosen == "text" else _parse(chosen, lines, (column, column), None)[0]
 
 

@@ -1,6 +1,7 @@
 """Where compiled code is kept when neither the package nor the user's cache folder can be written."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -33,6 +34,12 @@ def install(tmp_path):
         return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
 
     return run
+
+
+def test_kernels_are_compiled_by_way_of_it():
+    root = Path(spectrem.__file__).parent
+    direct = [path for path in root.rglob("*.py") if re.search(r"^(from|import) numba", path.read_text("utf-8"), re.M)]
+    assert direct == [root / "_compiled.py"]
 
 
 def test_a_temporary_folder_is_used_and_used_again(install, tmp_path):

@@ -51,6 +51,17 @@ def shorten(text: str) -> str:
     return text if len(text) <= 200 else f"{text[:80]}... ({len(text)} characters)"
 
 
+def quoted(value: object) -> str:
+    """The ``repr`` of a value, shortened.
+
+    Examples
+    --------
+    >>> quoted("house")
+    "'house'"
+    """
+    return shorten(repr(value))
+
+
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> type[Warning]:

@@ -97,9 +97,12 @@ def test_formats_do_not_matter(run, folder):
         ("the/DT old/NN saw/NN\n", "has 3 sentences, but "),
         (
             "the/DT old/NN saw/NN\n\nshe/PRP saw/VB\n",
-            "must have the same words, but sentence 3 has 3 and 2 words; give",
+            "other, line 3, must have the same words, but have 3 and 2 words in 'she saw it'; give taggings of one",
         ),
-        ("the/DT new/NN saw/NN\n\nshe/P saw/V it/P\n", "sentence 1 has 'old' and 'new'; give taggings of one text"),
+        (
+            "the/DT new/NN saw/NN\n\nshe/P saw/V it/P\n",
+            "other, line 1, must have the same words, but have 'old' and 'new' in",
+        ),
         ("the/DT old saw/NN\n\n\n", "line 1: 'old' has no tag"),
     ],
 )
@@ -111,6 +114,17 @@ def test_taggings_of_other_texts(run, folder, text, message):
     assert result.stderr.startswith("spectrem: error: ")
     assert result.stderr.count("\n") == 1
     assert message in result.stderr
+
+
+def test_differences_are_named_by_lines_of_both_files(run, tmp_path):
+    conllu = [f"{n}\t{word}\t_\tX\t_\t_\t0\t_\t_\t_" for n, word in [(1, "a"), (1, "b"), (2, "d")]]
+    (tmp_path / "other.conllu").write_text("\n".join(["# one", conllu[0], "", "# two", "# more", *conllu[1:], ""]))
+    (tmp_path / "gold.pos").write_text("a/X\nb/X c/Y\n")
+    result = run("tag", "evaluate", tmp_path / "gold.pos", tmp_path / "other.conllu")
+    assert (
+        f"{tmp_path}/gold.pos, line 2, and {tmp_path}/other.conllu, line 6, must have the same words" in result.stderr
+    )
+    assert "'c' and 'd' in 'b c'" in result.stderr
 
 
 def test_standard_input_has_one_text(run, folder):

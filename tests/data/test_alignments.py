@@ -114,3 +114,18 @@ def test_error_messages(written, text, n_sentences, message):
     path = written(text)
     with pytest.raises(InvalidInputError, match=f"^{re.escape(f'{path}{message}')}$"):
         read_links(path, n_sentences=n_sentences)
+
+
+def test_numbers_of_sentences_have_a_bound(tmp_path):
+    """One byte more in a number must not ask for gigabytes."""
+    (tmp_path / "x.wa").write_text("1 1 1\n999999999 1 1\n")
+    with pytest.raises(InvalidInputError, match="line 2: sentence 999999999 lies beyond the 8388607 sentence pairs"):
+        read_links(tmp_path / "x.wa")
+    with pytest.raises(InvalidInputError, match="at most 8388607 sentences, got 8388608; cut the text"):
+        Links.from_arrays([], [], [], n_sentences=1 << 23)
+
+
+def test_long_words_are_quoted_by_their_beginning(tmp_path):
+    (tmp_path / "x").write_text("0-0\n0-" + "9" * 5000 + "\n")
+    with pytest.raises(InvalidInputError, match=r"line 2: '0-9{77}\.\.\. \(5004 characters\) is not a link; write i-j"):
+        read_links(tmp_path / "x")

@@ -188,7 +188,9 @@ def test_options_that_make_no_sense(write):
     path = write("a", "a/X\n")
     with pytest.raises(InvalidInputError, match=r"^format must be one of auto, slash, columns, conllu, got 'text'$"):
         read_tagged(path, "text")
-    with pytest.raises(InvalidInputError, match=r"^format must be one of auto, plain, text, slash, columns, conllu, got 'x'$"):
+    with pytest.raises(
+        InvalidInputError, match=r"^format must be one of auto, plain, text, slash, columns, conllu, got 'x'$"
+    ):
         read_sentences(path, "x")
     with pytest.raises(InvalidInputError, match=r"^format must be one of slash, columns, conllu, got 'auto'$"):
         write_tagged(path, [], [], "auto")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from spectrem.cli.tag_options import Columns, Field, FieldOption
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, quoted, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,13 +104,13 @@ def _check_same_text(gold: str, truth: TaggedCorpus, name: str, guess: TaggedCor
         raise InvalidInputError(
             f"{gold} has {len(truth.words)} sentences, but {name} has {len(guess.words)}; give taggings of one text"
         )
-    for number, (left, right) in enumerate(zip(truth.words, guess.words, strict=True), start=1):
+    for number, (left, right) in enumerate(zip(truth.words, guess.words, strict=True)):
         if left != right:
             place = next((k for k, pair in enumerate(zip(left, right, strict=False)) if pair[0] != pair[1]), None)
             differ = f"{len(left)} and {len(right)} words" if place is None else f"{left[place]!r} and {right[place]!r}"
             raise InvalidInputError(
-                f"{gold} and {name} must have the same words, but sentence {number} has {differ}; "
-                "give taggings of one text"
+                f"{gold}, {truth.place(number)}, and {name}, {guess.place(number)}, must have the same words, but have "
+                f"{shorten(differ)} in {quoted(' '.join(left))}; give taggings of one text"
             )
 
 

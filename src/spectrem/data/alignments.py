@@ -9,11 +9,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.data.links import MAX_LENGTH, Links
+from spectrem.data.links import MAX_LENGTH, MAX_SENTENCES, Links
 from spectrem.data.readers import display_name, read_text
 from spectrem.data.text import Text, tokenise
 from spectrem.data.writers import write_lines
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, quoted
 
 _PHARAOH = re.compile(r"([0-9]{1,7})([-?])([0-9]{1,7})")
 _WHOLE = re.compile(r"[0-9]{1,9}")
@@ -110,7 +110,7 @@ def _parse_pharaoh(text: Text, name: str, n_sentences: int | None) -> Links:
     bad = text.first_line_where(np.array([match is None for match in matches], dtype=bool))
     if bad is not None:
         raise InvalidInputError(
-            f"{name}, line {bad[0]}: {bad[1]!r} is not a link; write i-j (sure) or i?j (possible), "
+            f"{name}, line {bad[0]}: {quoted(bad[1])} is not a link; write i-j (sure) or i?j (possible), "
             "positions counted from 0"
         )
     parsed = [(int(match[1]), int(match[3]), match[2] == "-") for match in matches if match]
@@ -148,11 +148,13 @@ def _parse_shared_task(text: Text, name: str, n_sentences: int | None) -> Links:
 
     sentence, source, target = (numbers[text.tokens[starts + k]] for k in range(3))
     last = int(sentence.max())
-    if n_sentences is not None and last > n_sentences:
-        line = text.line_of(int(starts[np.argmax(sentence > n_sentences)]))
+    most = MAX_SENTENCES - 1 if n_sentences is None else n_sentences
+    if last > most:
+        line = text.line_of(int(starts[np.argmax(sentence > most)]))
+        of = "that can be" if n_sentences is None else "of the bitext"
         raise InvalidInputError(
-            f"{name}, line {line}: sentence {sentence[sentence > n_sentences][0]} lies beyond the "
-            f"{n_sentences} sentence pairs of the bitext; give the alignment of the same file"
+            f"{name}, line {line}: sentence {sentence[sentence > most][0]} lies beyond the {most} sentence pairs {of}; "
+            "give the alignment of the same file"
         )
     _check_length(text, numbers, name, starts + 1, starts + 2)
     sure = np.ones(starts.size, dtype=bool)
@@ -172,7 +174,7 @@ def _refuse(text: Text, positions: NDArray[np.int64], bad_words: NDArray[np.bool
     if bad.size:
         position = int(bad[0])
         word = text.words[text.tokens[position]]
-        raise InvalidInputError(f"{name}, line {text.line_of(position)}: {word!r} is not {expected}")
+        raise InvalidInputError(f"{name}, line {text.line_of(position)}: {quoted(word)} is not {expected}")
 
 
 def _check_length(text: Text, numbers: NDArray[np.int64], name: str, *positions: NDArray[np.int64]) -> None:

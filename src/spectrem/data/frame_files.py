@@ -18,7 +18,7 @@ from spectrem.data.decoding import decode
 from spectrem.data.frames import TEXT, Frame, as_typed
 from spectrem.data.readers import STANDARD_INPUT, display_name, read_bytes
 from spectrem.data.writers import open_output
-from spectrem.exceptions import InvalidInputError, shorten
+from spectrem.exceptions import InvalidInputError, quoted, shorten
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 _PARQUET = ".parquet"
@@ -165,7 +165,7 @@ def _check_header(header: list[str], name: str, line: int, separator: str) -> No
             if other in header[0] and other != separator:
                 hint = {",": "name the file .csv", "\t": "name the file .tsv", ";": "write commas in their place"}
                 raise InvalidInputError(
-                    f"{name}, line {line}: the columns seem to be separated by {called}: {shorten(repr(header[0]))}; "
+                    f"{name}, line {line}: the columns seem to be separated by {called}: {quoted(header[0])}; "
                     f"{hint[other]}"
                 )
     if all(map(_is_measured, header)):
@@ -181,7 +181,7 @@ def _check_header(header: list[str], name: str, line: int, separator: str) -> No
             )
         if title in header[: number - 1]:
             raise InvalidInputError(
-                f"{name}, line {line}: there are two columns {shorten(repr(title))}; the first line must name "
+                f"{name}, line {line}: there are two columns {quoted(title)}; the first line must name "
                 "every column, each differently"
             )
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.exceptions import InvalidInputError, shorten
+from spectrem.exceptions import InvalidInputError, quoted
 
 TEXT = np.dtypes.StringDType()
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)")
@@ -153,7 +153,7 @@ class Frame:
             if not _WHOLE.fullmatch(text) or text.startswith("-") or not _fits(text):
                 raise InvalidInputError(
                     f"{self.name}, {self.place(row)}, column {name!r}: {option} needs whole numbers from 0, or empty "
-                    f"cells where unknown, found {shorten(repr(value))}; correct it"
+                    f"cells where unknown, found {quoted(value)}; correct it"
                 )
             out[row] = int(text)
         return out
@@ -211,7 +211,7 @@ class Frame:
                 row, _ = _odd_cell(cells)
                 if row is not None and any(text and _is_number(text) for text in _sample(cells)):
                     doubt = f" ({self.place(row)}: {_told(cells[row])})"
-            told.append(f"{shorten(repr(name))}{doubt}")
+            told.append(f"{quoted(name)}{doubt}")
         return told
 
     def _cells(self, name: str, *, text: bool = False) -> NDArray:
@@ -349,7 +349,7 @@ def _is_meant(text: str) -> bool:
 
 def _told(text: str) -> str:
     if _CODE.match(text) and _is_number(text):
-        return f"{shorten(repr(text))} has a zero in front"
+        return f"{quoted(text)} has a zero in front"
     if text.lower() not in _MISSING:
-        return f"{shorten(repr(text))} is no number"
+        return f"{quoted(text)} is no number"
     return f"the cell is {'not a number (nan)' if text else 'empty'}"

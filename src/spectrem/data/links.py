@@ -12,6 +12,8 @@ from spectrem.exceptions import InvalidInputError
 
 MAX_LENGTH = 1 << 20
 """Longest sentence, in tokens; so that (sentence, source, target) fits into one int64."""
+MAX_SENTENCES = (1 << 63) // MAX_LENGTH**2
+"""Most sentences of one alignment, for the same reason."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,10 @@ class Links:
     sure: NDArray[np.bool_]
 
     def __post_init__(self) -> None:
+        if self.offsets.size > MAX_SENTENCES:
+            raise InvalidInputError(
+                f"links must be of at most {MAX_SENTENCES - 1} sentences, got {self.offsets.size - 1}; cut the text"
+            )
         if not self.source.shape == self.target.shape == self.sure.shape == (self.source.size,):
             raise InvalidInputError(
                 "source, target and sure must be one value per link, but have shapes "

@@ -8,7 +8,15 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, TextIO, TypeAlias
 
 from spectrem.data.readers import display_name, read_bytes
-from spectrem.data.tagged_lines import Lines, decoded_lines, parse_columns, parse_conllu, parse_slashes, parse_text
+from spectrem.data.tagged_lines import (
+    Lines,
+    decoded_lines,
+    parse_columns,
+    parse_conllu,
+    parse_slashes,
+    parse_text,
+    sentence_starts,
+)
 from spectrem.data.tagged_output import FORMATTERS
 from spectrem.data.writers import open_output
 from spectrem.exceptions import InvalidInputError
@@ -26,6 +34,10 @@ class TaggedCorpus(NamedTuple):
     words: list[list[str]]
     tags: list[list[str | None]]
 
+    def place(self, sentence: int) -> str:
+        """Where a sentence (from 0) stands, for messages: its line where a file was read."""
+        return f"sentence {sentence} (from 0)"
+
     def dictionary(self) -> dict[str, tuple[str, ...]]:
         """The tags seen with every word, most frequent first, of equals the one seen first; words without none.
 
@@ -41,6 +53,15 @@ class TaggedCorpus(NamedTuple):
                     seen = counts.setdefault(word, {})
                     seen[tag] = seen.get(tag, 0) + 1
         return {word: tuple(sorted(seen, key=lambda tag: -seen[tag])) for word, seen in counts.items()}
+
+
+class _FileCorpus(TaggedCorpus):
+    """A corpus that remembers the line, from 1, where each sentence starts."""
+
+    starts: list[int]
+
+    def place(self, sentence: int) -> str:
+        return f"line {self.starts[sentence]}"
 
 
 def read_tagged(
@@ -90,7 +111,9 @@ def read_tagged(
     _check_options(format, ("auto", "slash", "columns", "conllu"), field)
     lines = decoded_lines(read_bytes(path), display_name(path))
     chosen = _guess(path, lines, otherwise="columns") if format == "auto" else format
-    return TaggedCorpus(*_parse(chosen, lines, columns, field))
+    corpus = _FileCorpus(*_parse(chosen, lines, columns, field))
+    corpus.starts = sentence_starts(chosen, lines)
+    return corpus
 
 
 def read_sentences(

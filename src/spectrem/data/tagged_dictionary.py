@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from spectrem.data.readers import display_name, read_bytes
 from spectrem.data.tagged_lines import decoded_lines
 from spectrem.data.writers import write_lines
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, quoted
 
 
 def read_tag_dictionary(path: str | os.PathLike[str]) -> dict[str, tuple[str, ...]]:
@@ -44,9 +44,11 @@ def read_tag_dictionary(path: str | os.PathLike[str]) -> dict[str, tuple[str, ..
         word, tab, rest = line.partition("\t")
         tags = tuple(dict.fromkeys(tag for tag in rest.replace("\t", " ").split(" ") if tag))
         if not tab:
-            lines.refuse(number, f"{line!r} has no tab between word and tags; write the word, a tab, and its tags")
+            lines.refuse(
+                number, f"{quoted(line)} has no tab between word and tags; write the word, a tab, and its tags"
+            )
         if not word:
-            lines.refuse(number, f"{line!r} has no word before the tab; write the word, a tab, and its tags")
+            lines.refuse(number, f"{quoted(line)} has no word before the tab; write the word, a tab, and its tags")
         if not tags:
             lines.refuse(number, f"the entry of {word!r} has no tags; add some, or leave the word out: it may be any")
         seen = dictionary.get(word)

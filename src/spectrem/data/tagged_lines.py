@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, NoReturn
 
 from spectrem.data.decoding import decode
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, quoted, shorten
 
 MISSING = "_"
 _FIELDS = ("id", "form", "lemma", "upos", "xpos")
@@ -42,6 +42,16 @@ def decoded_lines(data: bytes, name: str) -> Lines:
     if "\r" in text:
         text = text.replace("\r\n", "\n").removesuffix("\r")
     return Lines(name, text.removesuffix("\n").split("\n"))
+
+
+def sentence_starts(format: str, lines: Lines) -> list[int]:
+    """The line, from 1, where each sentence starts that the parser of a format finds."""
+    if format == "slash":
+        return list(range(1, len(lines.lines) + 1))
+    words = (
+        [number + 1 for number, line in run if format == "columns" or line[:1].isdigit()] for run in lines.sentences()
+    )
+    return [numbers[0] for numbers in words if numbers]
 
 
 def parse_text(lines: Lines) -> list[list[str]]:
@@ -98,7 +108,7 @@ def parse_columns(lines: Lines, columns: tuple[int, int]) -> _Tagged:
                 )
             word, tag = (fields[column] for column in columns)
             if not (word and tag):
-                lines.refuse(number, f"has no {'tag' if word else 'word'} in {line!r}; write _ for a missing tag")
+                lines.refuse(number, f"has no {'tag' if word else 'word'} in {quoted(line)}; write _ for a missing tag")
             words[-1].append(known.setdefault(word, word))
             tags[-1].append(None if tag == MISSING else known.setdefault(tag, tag))
     return words, tags
@@ -125,12 +135,15 @@ def parse_conllu(lines: Lines, field: str | None) -> _Tagged:
             try:
                 token = parse_line(line, fields, parsers)
             except ParseException as error:
-                lines.refuse(number, f"is no line of CoNLL-U: {error}")
+                lines.refuse(number, f"is no line of CoNLL-U: {shorten(str(error))}")
             if isinstance(token.get("id"), tuple):  # a multiword range or an empty node
                 continue
             form, tag = token.get("form"), token.get(field, "") if field else None
             if token.get("id") is None or not form or tag == "":
-                lines.refuse(number, f"must have a number, a form and {field or 'a tag'}, but is {line!r}; add columns")
+                lines.refuse(
+                    number,
+                    f"must have a number, a form and {field or 'a tag'}, but is {quoted(line)}; add columns",
+                )
             sentence.append(known.setdefault(form, form))
             its_tags.append(None if tag is None or tag == MISSING else known.setdefault(tag, tag))
         if sentence:
@@ -142,9 +155,12 @@ def parse_conllu(lines: Lines, field: str | None) -> _Tagged:
 def _split(lines: Lines, number: int, token: str) -> tuple[str, str | None]:
     word, slash, tag = token.rpartition("/")
     if not slash:
-        lines.refuse(number, f"{token!r} has no tag; write word/TAG, or word/_ if it is missing")
+        lines.refuse(number, f"{quoted(token)} has no tag; write word/TAG, or word/_ if it is missing")
     if not (word and tag):
-        lines.refuse(number, f"{token!r} has no {'tag' if word else 'word'}; write word/TAG, or word/_ without a tag")
+        lines.refuse(
+            number,
+            f"{quoted(token)} has no {'tag' if word else 'word'}; write word/TAG, or word/_ without a tag",
+        )
     return word, None if tag == MISSING else tag
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from spectrem.cli.table_options import split_names
 from spectrem.data import Frame, read_frame
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -136,7 +136,7 @@ def read_links(path: str, option: str, frame: Frame, ids: dict[Any, int] | None)
                 known = f"rows are numbered from 0 to {len(frame) - 1}" if ids is None else "no row has it in --id"
                 hint = "; give --id COLUMN if rows have names" if ids is None else "; correct it"
                 raise InvalidInputError(
-                    f"{option} {table.name}, {table.place(row)}: there is no row {value!r} in {frame.name}: "
+                    f"{option} {table.name}, {table.place(row)}: there is no row {quoted(value)} in {frame.name}: "
                     f"{known}{hint}"
                 )
             pairs[row, side] = found

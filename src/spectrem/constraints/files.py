@@ -7,6 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TextIO
 
+from spectrem._outputs import open_bytes
 from spectrem.constraints.clusters import AnyLinks
 from spectrem.constraints.compile import Constraints, flatten
 from spectrem.constraints.constraint import Constraint
@@ -99,7 +100,8 @@ def write_constraints(
     entries = [entry_data(constraint, number) for number, constraint in enumerate(flatten(constraints))]
     text = yaml_text(entries) if chosen == "yaml" else json_text(entries)
     if isinstance(target, (str, os.PathLike)):
-        Path(target).write_text(text, encoding="utf-8")
+        with open_bytes(target) as stream:
+            stream.write(text.encode())
     else:
         target.write(text)
 

@@ -1,6 +1,6 @@
 """Texts, bitexts, alignments and tagged text: arrays, readers and writers."""
 
-from spectrem.data.alignments import pharaoh_lines, read_links, write_pharaoh, write_shared_task
+from spectrem.data.alignments import pharaoh_lines, read_both_links, read_links, write_pharaoh, write_shared_task
 from spectrem.data.bitext import Bitext, encode_bitext
 from spectrem.data.frame_files import open_frame, read_frame
 from spectrem.data.frames import Frame
@@ -32,6 +32,7 @@ __all__ = [
     "open_output",
     "pharaoh_lines",
     "read_bitext",
+    "read_both_links",
     "read_bytes",
     "read_frame",
     "read_links",

@@ -55,7 +55,26 @@ def read_links(path: str | os.PathLike[str], n_sentences: int | None = None) -> 
     array([ True, False])
     """
     name = display_name(path)
-    text = tokenise(read_text(path), name)
+    return _parse(tokenise(read_text(path), name), name, n_sentences)
+
+
+def read_both_links(first: str | os.PathLike[str], second: str | os.PathLike[str]) -> tuple[Links, Links]:
+    """Read two alignments of one bitext, each file once, so that pipes will do.
+
+    A ``.wa`` file does not show how many sentence pairs there are; the longer of both does.
+
+    Raises
+    ------
+    InvalidInputError
+        As `read_links`.
+    """
+    names = [display_name(path) for path in (first, second)]
+    texts = [tokenise(read_text(path), name) for path, name in zip((first, second), names, strict=True)]
+    n_sentences = max(_parse(text, name, None).n_sentences for text, name in zip(texts, names, strict=True))
+    return _parse(texts[0], names[0], n_sentences), _parse(texts[1], names[1], n_sentences)
+
+
+def _parse(text: Text, name: str, n_sentences: int | None) -> Links:
     if text.tokens.size and _WHOLE.fullmatch(text.words[text.tokens[0]]):
         return _parse_shared_task(text, name, n_sentences)
     return _parse_pharaoh(text, name, n_sentences)

@@ -234,7 +234,9 @@ def _write_parquet(frame: Frame, stream: TextIO) -> None:
             columns.append(series.fill_nan(None) if column.dtype == TEXT and typed.dtype.kind == "f" else series)
         else:
             columns.append(column)
-    polars.DataFrame(columns).write_parquet(stream.buffer)
+    table = io.BytesIO()  # polars would write past a stream into its descriptor, and errors would not name the file
+    polars.DataFrame(columns).write_parquet(table)
+    stream.buffer.write(table.getbuffer())
 
 
 def _polars(name: str) -> Any:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import gzip
 import io
 import os
-import secrets
-import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import BinaryIO, TextIO
 
-from spectrem.exceptions import InvalidInputError
+from spectrem._outputs import open_bytes
 
 STANDARD_OUTPUT = "-"
 
@@ -22,9 +19,10 @@ STANDARD_OUTPUT = "-"
 def open_output(path: str | os.PathLike[str]) -> Iterator[TextIO]:
     r"""Open a text file that appears under its name only when it is complete.
 
-    Lines go to a temporary file in the same folder, which takes the name when the block ends and is
-    removed when the block is left by any exception, an interrupt from the keyboard included. What stood there before
-    stays until then. A path that is no regular file (a device, a pipe) is written directly.
+    Lines go to a temporary file in the same folder, which takes the name when the block ends (or with the other
+    outputs of the run) and is removed when the block is left by any exception, an interrupt from the keyboard included.
+    What stood there before stays until then, and passes its mode on. Links are followed. A path that is no regular file
+    (a device, a pipe, an open descriptor as ``/dev/stdout``) is written directly.
 
     Parameters
     ----------
@@ -50,30 +48,8 @@ def open_output(path: str | os.PathLike[str]) -> Iterator[TextIO]:
         yield sys.stdout
         sys.stdout.flush()
         return
-    final = Path(os.path.realpath(path))
-    if final.is_dir():
-        raise InvalidInputError(f"{os.fspath(path)} is a folder; name a file in it")
-    if not final.parent.is_dir():
-        raise InvalidInputError(f"{os.fspath(path)}: the folder {final.parent} does not exist; make it first")
-    direct = Path(path).exists() and not final.is_file()
-    written = Path(path) if direct else final.with_name(f".{final.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        stream = open(written, "wb")  # noqa: SIM115 -- closed below, whatever happens
-    except OSError as error:
-        raise InvalidInputError(
-            f"{os.fspath(path)}: cannot be written: {error.strerror}; choose another place"
-        ) from None
-    try:
-        with stream, _text(stream, gzipped=final.suffix == ".gz") as lines:
-            yield lines
-        if not direct:
-            if final.exists():
-                shutil.copymode(final, written)
-            os.replace(written, final)
-    except BaseException:
-        if not direct:
-            written.unlink(missing_ok=True)
-        raise
+    with open_bytes(path) as stream, _text(stream, gzipped=os.path.realpath(path).endswith(".gz")) as lines:
+        yield lines
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem._outputs import open_bytes
 from spectrem.exceptions import InvalidInputError, shorten
 
 _MAGIC = "spectrem"
@@ -29,7 +30,7 @@ DAMAGE = (
 def save_arrays(
     path: str | os.PathLike[str], kind: str, version: int, settings: Mapping[str, Any], arrays: Mapping[str, NDArray]
 ) -> None:
-    """Write settings and arrays; the file appears whole or not at all.
+    """Write settings and arrays; the file appears whole or not at all, see `spectrem._outputs.open_bytes`.
 
     Parameters
     ----------
@@ -44,14 +45,8 @@ def save_arrays(
     """
     content = {"format": _MAGIC, "kind": kind, "version": version, "settings": dict(settings)}
     header = json.dumps(content, default=_plain)
-    target = Path(path)
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    try:
-        with partial.open("wb") as file:
-            np.savez(file, allow_pickle=False, header=np.frombuffer(header.encode(), np.uint8), **arrays)
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
+    with open_bytes(path) as file:
+        np.savez(file, allow_pickle=False, header=np.frombuffer(header.encode(), np.uint8), **arrays)
 
 
 def load_arrays(

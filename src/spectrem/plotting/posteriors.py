@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem._outputs import open_bytes
 from spectrem.exceptions import InvalidInputError
 from spectrem.plotting.curves import make_figure
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _INCHES_PER_WORD = 0.42
-_FORMATS = (".png", ".svg", ".pdf")
+FORMATS = (".png", ".svg", ".pdf")
 
 
 def plot_posteriors(
@@ -72,24 +74,20 @@ def plot_posteriors(
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Write a figure as .png, .svg or .pdf, whole or not at all.
+    """Write a figure as .png, .svg or .pdf, whole or not at all; links are followed.
 
     Raises
     ------
     InvalidInputError
         If the name ends otherwise or the folder does not exist.
     """
-    final = Path(path)
-    if final.suffix not in _FORMATS:
-        raise InvalidInputError(f"{path}: a figure is written as {', '.join(_FORMATS)}; choose one of these endings")
-    if not final.parent.is_dir():
-        raise InvalidInputError(f"{path}: the folder {final.parent} does not exist; make it first")
-    partial = final.with_name(f".{final.stem}.{os.getpid()}{final.suffix}")
-    try:
-        figure.savefig(partial, dpi=150)
-        partial.replace(final)
-    finally:
-        partial.unlink(missing_ok=True)
+    suffix = Path(path).suffix
+    if suffix not in FORMATS:
+        raise InvalidInputError(f"{path}: a figure is written as {', '.join(FORMATS)}; choose one of these endings")
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format=suffix[1:], dpi=150)
+    with open_bytes(path) as stream:
+        stream.write(drawn.getbuffer())
 
 
 def _check(matrices: Mapping[str, NDArray[np.float64]], n_source: int, n_target: int) -> None:

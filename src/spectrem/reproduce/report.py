@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spectrem.data import write_lines
+from spectrem.plotting import save_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -104,7 +105,7 @@ class Report:
         """Write the figure (PNG), the numbers (TSV) and the text into a folder, which is made if missing."""
         folder.mkdir(parents=True, exist_ok=True)
         paths = [folder / f"{self.name}{ending}" for ending in (".png", ".tsv", ".txt")]
-        self.figure.savefig(paths[0], dpi=150)
+        save_figure(self.figure, paths[0])
         write_lines(paths[1], self.numbers.tsv())
         write_lines(paths[2], str(self).splitlines())
         return paths

@@ -1,0 +1,318 @@
+"""Files that appear under their names complete and together, or not at all."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO, NoReturn
+
+from spectrem.exceptions import InvalidInputError
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+_LINKS_AT_MOST = 40
+# Every temporary file of the process, for one that must end at once.
+_temporary: set[str] = set()
+# What was written to devices, pipes and open descriptors, which no failure can take back.
+_sent: dict[str, None] = {}
+
+
+class OutputStream(io.FileIO):
+    """A file that is written once, from front to back or by seeking, and whose errors say how the user called it.
+
+    Parameters
+    ----------
+    file : path or int
+        To be opened for writing, or a descriptor that is.
+    shown : str
+        How messages call it.
+    direct : bool
+        Whether what is written is out at once: recorded in `sent_directly`, and never sought in.
+    """
+
+    def __init__(self, file: str | int, shown: str, *, direct: bool, closefd: bool = True) -> None:
+        super().__init__(file, "wb", closefd=closefd)
+        self.shown = shown
+        self.direct = direct
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        try:
+            count = super().write(data)
+        except BrokenPipeError:
+            raise OSError(f"{self.shown}: its reader stopped before the end") from None
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, self.shown) from None
+        if self.direct and count and self.shown != os.devnull:
+            _sent[self.shown] = None
+        return count
+
+    def close(self) -> None:
+        try:
+            super().close()
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, self.shown) from None
+
+    def seekable(self) -> bool:
+        return not self.direct and super().seekable()
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        if self.direct:
+            raise io.UnsupportedOperation("seek")
+        return super().seek(offset, whence)
+
+    def tell(self) -> int:
+        if self.direct:
+            raise io.UnsupportedOperation("tell")
+        return super().tell()
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an output goes.
+
+    Attributes
+    ----------
+    shown : str
+        As the user wrote it.
+    real : str
+        The path that links lead to.
+    descriptor : int or None
+        Of this process, if the path names one, as ``/dev/stdout`` does.
+    status : os.stat_result or None
+        Of what is there already.
+    direct : bool
+        Whether it is written at once, because nothing can take its place: a device, a pipe, a descriptor.
+    """
+
+    shown: str
+    real: str
+    descriptor: int | None
+    status: os.stat_result | None
+    direct: bool
+
+
+def find_place(path: str | os.PathLike[str]) -> Place:
+    """Where a path leads, links followed.
+
+    Raises
+    ------
+    InvalidInputError
+        If it names no file, or one that cannot be looked at.
+    """
+    shown = os.fsdecode(path)
+    if not shown:
+        raise InvalidInputError("'' names no file; give its path")
+    descriptor = _descriptor(shown)
+    try:
+        status = os.stat(shown) if descriptor is None else os.fstat(descriptor)
+    except FileNotFoundError:
+        status = None
+    except OSError as error:
+        _refuse(shown, error)
+    real = os.path.realpath(shown)
+    if descriptor is not None or status is None:
+        return Place(shown, real, descriptor, status, descriptor is not None)
+    # a descriptor of another process may name a file that has no name any more
+    regular = stat.S_ISREG(status.st_mode) and os.path.exists(real) and os.path.samestat(status, os.stat(real))
+    return Place(shown, real, None, status, not regular and not stat.S_ISDIR(status.st_mode))
+
+
+class Outputs:
+    """Files that take their names by `commit`, one after another, once all of them are complete."""
+
+    def __init__(self) -> None:
+        self._temporary: dict[str, str] = {}  # of the real paths
+        self._written: dict[str, str] = {}  # how the user called them
+
+    def stage(self, path: str | os.PathLike[str]) -> Place:
+        """Make sure that a file can be written, and make the temporary one beside it, which gets its mode.
+
+        Raises
+        ------
+        InvalidInputError
+            If it cannot.
+        """
+        place = find_place(path)
+        shown, folder = place.shown, os.path.dirname(place.real)
+        if place.direct:
+            _check_direct(place)
+            return place
+        if place.status is not None and stat.S_ISDIR(place.status.st_mode):
+            raise InvalidInputError(f"{shown} is a folder; name a file in it")
+        if not os.path.isdir(folder):
+            raise InvalidInputError(f"{shown}: the folder {folder} does not exist; make it first")
+        if shown.endswith(os.sep):
+            raise InvalidInputError(f"{shown} names a folder; name a file in it")
+        if place.status is not None and not os.access(place.real, os.W_OK):
+            _refuse(shown, OSError(errno.EACCES, os.strerror(errno.EACCES)))
+        if place.real in self._temporary:
+            return place
+        name = os.path.join(folder, f".spectrem-{os.urandom(6).hex()}.tmp")
+        try:
+            _temporary.add(name)  # before it exists, so that no signal finds it without an owner
+            self._temporary[place.real] = name
+            _create(name, place.status)
+        except OSError as error:
+            self._drop(place.real)
+            _refuse(shown, error)
+        return place
+
+    @contextmanager
+    def open(self, path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+        """A binary stream into a file, which will take its name by `commit` unless the block is left by an exception.
+
+        Raises
+        ------
+        InvalidInputError
+            As `stage`.
+        """
+        place = self.stage(path)
+        if place.direct:
+            try:
+                file = os.open(place.shown, os.O_WRONLY) if place.descriptor is None else os.dup(place.descriptor)
+            except OSError as error:
+                _refuse(place.shown, error)
+            with io.BufferedWriter(OutputStream(file, place.shown, direct=True)) as stream:
+                yield stream
+            return
+        try:
+            with io.BufferedWriter(OutputStream(self._temporary[place.real], place.shown, direct=False)) as stream:
+                yield stream
+            self._written[place.real] = place.shown
+        except BaseException:
+            self._drop(place.real)
+            raise
+
+    def commit(self) -> None:
+        """Give all files that were written their names.
+
+        Raises
+        ------
+        OSError
+            If a file cannot take its name; the message says which files are in place already.
+        """
+        done: list[str] = []
+        for real, shown in self._written.items():
+            try:
+                os.replace(self._temporary[real], real)
+            except OSError as error:
+                already = f"already in place: {', '.join(done)}" if done else "no output was written"
+                raise OSError(f"{shown}: cannot be put in place: {error.strerror}; {already}") from None
+            _temporary.discard(self._temporary.pop(real))
+            done.append(shown)
+        self._written.clear()
+
+    def discard(self) -> None:
+        """Remove all files that did not take their names."""
+        for real in list(self._temporary):
+            self._drop(real)
+        self._written.clear()
+
+    def _drop(self, real: str) -> None:
+        name = self._temporary.pop(real, None)
+        if name is not None:
+            with suppress(OSError):
+                os.unlink(name)
+            _temporary.discard(name)
+
+
+_together: ContextVar[Outputs | None] = ContextVar("_together", default=None)
+
+
+@contextmanager
+def outputs_together() -> Iterator[Outputs]:
+    """Let files that `open_bytes` writes in this block appear when it ends, and none if it is left by an exception."""
+    outputs = Outputs()
+    token = _together.set(outputs)
+    try:
+        yield outputs
+        outputs.commit()
+    finally:
+        _together.reset(token)
+        outputs.discard()
+
+
+@contextmanager
+def open_bytes(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A binary file that appears under its name when the block ends, or with the others of `outputs_together`.
+
+    Links are followed, and a file that was there before keeps its mode. Devices, pipes and open descriptors
+    (``/dev/stdout``) are written at once.
+
+    Raises
+    ------
+    InvalidInputError
+        If the folder does not exist or the file cannot be written.
+
+    Examples
+    --------
+    >>> with open_bytes(os.devnull) as stream:
+    ...     stream.write(b"gone")
+    4
+    """
+    outputs = _together.get()
+    if outputs is not None:
+        with outputs.open(path) as stream:
+            yield stream
+        return
+    with outputs_together() as outputs, outputs.open(path) as stream:
+        yield stream
+
+
+def remove_temporary() -> None:
+    """Remove every temporary file of the process, which is to end at once."""
+    for name in list(_temporary):
+        with suppress(OSError):
+            os.unlink(name)
+
+
+def sent_directly() -> list[str]:
+    """Devices, pipes and descriptors that something has been written to, as the user called them."""
+    return list(_sent)
+
+
+def _descriptor(path: str) -> int | None:
+    """The number in ``/dev/fd/5``, or in ``/dev/stdout``, which is a link to such a name."""
+    own = (f"/proc/{os.getpid()}/fd", "/dev/fd")
+    for _ in range(_LINKS_AT_MOST):
+        parent, name = os.path.split(path)
+        parent = os.path.realpath(parent)
+        if parent in own and name.isdecimal():
+            return int(name)
+        path = os.path.join(parent, name)
+        if not os.path.islink(path):
+            return None
+        path = os.path.join(parent, os.readlink(path))
+    return None
+
+
+def _check_direct(place: Place) -> None:
+    if place.descriptor is None:
+        if not os.access(place.shown, os.W_OK):
+            _refuse(place.shown, OSError(errno.EACCES, os.strerror(errno.EACCES)))
+        return
+    import fcntl  # descriptors have names on Unix only
+
+    if fcntl.fcntl(place.descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+        raise InvalidInputError(f"{place.shown}: cannot be written: it is not open for writing; choose another place")
+
+
+def _create(name: str, before: os.stat_result | None) -> None:
+    """An empty file with owner and mode of the one that was there before."""
+    os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if before is None else 0o600))
+    if before is not None:
+        if hasattr(os, "chown"):
+            with suppress(OSError):  # only root may give files away
+                os.chown(name, before.st_uid, before.st_gid)
+        os.chmod(name, stat.S_IMODE(before.st_mode))
+
+
+def _refuse(shown: str, error: OSError) -> NoReturn:
+    raise InvalidInputError(f"{shown}: cannot be written: {error.strerror}; choose another place") from None

@@ -40,6 +40,7 @@ bench: $(VENV)/warm
 	$(BIN)/python benchmarks/projection.py --write
 	$(BIN)/python benchmarks/mixture.py
 	$(BIN)/python benchmarks/clusters.py --write
+	$(BIN)/python benchmarks/start.py --write
 	$(BIN)/python benchmarks/align.py $(ARGS)
 
 picture: $(VENV)/warm

@@ -7,9 +7,11 @@ expectations guide learning at any gamma.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # as that of typing, which would be most of the time to load this package
 if TYPE_CHECKING:
+    from typing import Any
+
     from spectrem.constraints import E, agreement, fertility, linear, max_over, part
     from spectrem.estimators import GaussianMixture, HMMTagger, SelfTrainer, WordAligner
     from spectrem.learning import run_em

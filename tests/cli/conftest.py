@@ -30,29 +30,103 @@ def start():
 
     def popen(*arguments, **options):
         command = [sys.executable, "-c", "from spectrem.cli import main; main()", *map(str, arguments)]
-        # a suite that runs in the background of a shell ignores SIGINT and hands that down
-        unblock = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **unblock, **options)
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **UNBLOCKED, **options)
 
     return popen
 
 
+# a suite that runs in the background of a shell ignores SIGINT and hands that down
+UNBLOCKED = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+
+_LOADED = """
+import os, sys
+leave, modules = os._exit, sys.argv.pop(1).split()
+def told(status):
+    print("loaded:", *[name for name in modules if name in sys.modules], file=sys.stderr, flush=True)
+    leave(status)
+os._exit = told
+from spectrem.cli import main
+main()
+"""
+
+
 @pytest.fixture
-def cpu_seconds(start):
-    """Processor time of a command and of nothing else, in seconds; the command must succeed."""
+def loaded_by():
+    """Which of some modules a command loads, and what it prints; the command must succeed."""
 
-    def measure(*arguments):
-        process = start(*arguments)
-        process.stdout.read()
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        process.stdout.close()
-        errors = process.stderr.read().decode()
-        process.stderr.close()
-        assert process.returncode == 0, errors
-        return usage.ru_utime + usage.ru_stime
+    def run_child(modules, *arguments):
+        command = [sys.executable, "-c", _LOADED, " ".join(modules), *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stderr.rpartition("loaded:")[2].split(), done.stdout
 
-    return measure
+    return run_child
+
+
+# Stops at the first call of a function, or where a module is about to be loaded: says so by a byte, and goes on when a
+# byte comes back or nobody is left to send one.
+_PAUSED = """
+import importlib, os, sys
+up, go, kind, place = int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3].split()
+del sys.argv[1:4]
+def pause():
+    global pause
+    pause = lambda: None
+    os.write(up, b"u")
+    os.read(go, 1)
+if kind == "import":
+    class Finder:
+        def find_spec(self, name, path=None, target=None):
+            if name == place:
+                pause()
+    sys.meta_path.insert(0, Finder())
+else:
+    module, _, name = place.partition(":")
+    owner = importlib.import_module(module)
+    *outer, name = name.split(".")
+    for each in outer:
+        owner = getattr(owner, each)
+    wrapped = getattr(owner, name)
+    def stopping(*arguments, **options):
+        pause()
+        return wrapped(*arguments, **options)
+    setattr(owner, name, stopping)
+from spectrem.cli import main
+main()
+"""
+
+
+class Paused:
+    """A command that has stopped at a place and waits."""
+
+    def __init__(self, place, arguments, options):
+        told, up = os.pipe()
+        go, self._release = os.pipe()
+        command = [sys.executable, "-c", _PAUSED, str(up), str(go), place, *map(str, arguments)]
+        given = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **UNBLOCKED, **options}
+        self.process = subprocess.Popen(command, pass_fds=(up, go), **given)
+        os.close(up)
+        os.close(go)
+        with os.fdopen(told, "rb") as stream:
+            self.stopped = stream.read(1) == b"u"
+
+    def end(self):
+        """Let it go on, and return status, standard output and standard error."""
+        os.close(self._release)
+        output, errors = self.process.communicate()
+        return self.process.returncode, output, errors
+
+
+@pytest.fixture
+def paused():
+    """Start a command that stops at ``call module:function`` or ``import module``, and wait until it has."""
+
+    def make(place, *arguments, **options):
+        made = Paused(place, arguments, options)
+        assert made.stopped, made.end()
+        return made
+
+    return make
 
 
 class Files:

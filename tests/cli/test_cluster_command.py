@@ -279,7 +279,7 @@ def test_report(cluster, tmp_path):
         ),
         (["--size", "1e400:"], "--size '1e400:' is not understood; write MIN:MAX, MIN: or :MAX, as in 40:60"),
         (["--must-link", "none.csv"], "none.csv: no such file; check the path"),
-        (["--must-link", "-", "--cannot-link", "-"], "DATA, --must-link and --cannot-link cannot share standard input"),
+        (["--must-link", "-", "--cannot-link", "-"], "--must-link and --cannot-link cannot both be standard input"),
         (["-k", "61"], "--clusters 61: {data} has only 60 rows; lower it"),
         (["--features", "x,z"], "--features: {data} has no column 'z'"),
         (
@@ -399,7 +399,7 @@ def test_plots_that_are_refused(cluster, tmp_path, monkeypatch):
     fails(cluster("--plot", tmp_path / "no" / "a.png"), "does not exist; make it first")
     out = tmp_path / "out.csv"
     fails(cluster("--plot", tmp_path / "a.png", "-o", out, features="x"), "--plot needs two features or more, got 'x'")
-    monkeypatch.setattr("spectrem.cli.cluster_plot.find_spec", lambda name: None)
+    monkeypatch.setattr("spectrem.cli.files.find_spec", lambda name: None)
     message = "--plot needs matplotlib, which is not installed; pip install 'spectrem[plot]'"
     fails(cluster("--plot", tmp_path / "a.png", "-o", out), message)
     assert not list(tmp_path.iterdir())
@@ -427,7 +427,7 @@ def test_clusters_that_are_the_same_are_told(cluster):
 def test_files_for_two_things(cluster, tmp_path):
     out = tmp_path / "out.csv"
     fails(cluster("-o", out, "--report", out), "--output and --report must be two files, got ")
-    fails(cluster("-o", out, "--report", tmp_path / "data.csv"), "data.csv: is a page; let its name end in .html")
+    fails(cluster("-o", out, "--report", tmp_path / "data.csv"), "data.csv: the name must end in .html")
     fails(cluster("-o", out, "--report", tmp_path / ".." / tmp_path.name / "out.csv"), "must be two files, got ")
     assert not out.exists()
 

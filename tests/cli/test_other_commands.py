@@ -78,14 +78,14 @@ def test_demo_has_a_seed(run):
 def test_demo_draws_in_known_formats_only(run, tmp_path):
     result = run("demo", "--pairs", "60", "--plot", tmp_path / "demo.doc")
     assert result.exit_code == 2
-    assert "a figure is written as .png, .svg, .pdf" in result.stderr
+    assert "the name must end in .png, .svg, .pdf" in result.stderr
 
 
 @pytest.mark.slow
 def test_warmup_compiles_all_that_align_and_tag_need(start, files, tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
     process = start("warmup")
-    _, errors = process.communicate(timeout=600)
+    _, errors = process.communicate()
     assert process.returncode == 0, errors.decode()
     compiled = {path.name for path in (tmp_path / "cache").rglob("*.nb*")}
     assert compiled
@@ -99,7 +99,7 @@ def test_warmup_compiles_all_that_align_and_tag_need(start, files, tmp_path, mon
         ["--gamma", "0", "--iterations", "1", "--threads", "2"],
     ):
         process = start("align", files.source, files.target, *options)
-        _, errors = process.communicate(timeout=600)
+        _, errors = process.communicate()
         assert process.returncode == 0, errors.decode()
     text, tags = tmp_path / "text.pos", tmp_path / "tags.tsv"
     corpus = make_tagged_corpus(12, seed=1)
@@ -116,6 +116,6 @@ def test_warmup_compiles_all_that_align_and_tag_need(start, files, tmp_path, mon
             ["tag", "predict", model, text, "--posteriors", tmp_path / "posteriors", "--decode", "viterbi"],
         ):
             process = start(*command)
-            _, errors = process.communicate(timeout=600)
+            _, errors = process.communicate()
             assert process.returncode == 0, errors.decode()
     assert {path.name for path in (tmp_path / "cache").rglob("*.nb*")} == compiled

@@ -101,11 +101,11 @@ def test_broken_files_are_named(train, run, folder):
 def test_standard_input_is_read_once(run, folder):
     fails(
         run("tag", "train", "-", "--labelled", "-", "--model", folder / "m", stdin=b"a/X\n"),
-        "cannot share standard input",
+        "cannot both be standard input",
     )
     fails(
         run("tag", "train", "-", "--dictionary", "-", "--model", folder / "m", stdin=b"a/X\n"),
-        "cannot share standard input",
+        "cannot both be standard input",
     )
 
 

@@ -130,7 +130,7 @@ def test_differences_are_named_by_lines_of_both_files(run, tmp_path):
 def test_standard_input_has_one_text(run, folder):
     result = run("tag", "evaluate", folder / "gold", "-", "-", stdin=b"a/X\n")
     assert result.exit_code == 2
-    assert "only one of GOLD, PREDICTED and SECOND can be standard input" in result.stderr
+    assert "PREDICTED and SECOND cannot both be standard input; name files" in result.stderr
 
 
 def test_gold_without_tags(run, folder):

@@ -124,6 +124,7 @@ def test_start_from_a_model(run, tagged, tmp_path, anneal):
     )
     start = HMMTagger.load(model)
     options = ["--dictionary", tagged.dictionary, "--iterations", "1", "--start", model, *anneal]
+    model = tmp_path / "next.npz"
     result = run("tag", "train", tagged.text, "--model", model, *options)
     assert result.exit_code == 0, result.stderr
     schedule = Anneal(0.5) if anneal else None

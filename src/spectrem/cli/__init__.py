@@ -1,15 +1,34 @@
 """The command line: `spectrem align`, `evaluate`, `symmetrize`, `lexicon`, `tag`, `project`, `cluster`, and more."""
 
-import gc
-import sys
+TYPE_CHECKING = False  # as that of typing, which takes longer to load than signals take to come
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 
-def main() -> None:
-    """Run the command line; what `spectrem` starts."""
+def main() -> "NoReturn":
+    """Run the command line and end the process; what `spectrem` starts."""
+    import os
+
+    try:
+        from spectrem.cli.signals import catch_signals
+
+        catch_signals()
+    except KeyboardInterrupt:
+        os._exit(130)
+    import gc
+    import sys
+
     gc.set_threshold(100_000)  # looking for cycles among what libraries load is a fifth of the time to start
+    from spectrem.cli.ending import leave, open_streams
+
+    open_streams()
     try:
         from spectrem.cli.app import app
 
         app()
-    except KeyboardInterrupt:  # while modules were still loading
-        sys.exit(130)
+    except SystemExit as stop:
+        leave(stop.code)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        leave(1)
+    leave(0)

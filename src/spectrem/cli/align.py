@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from spectrem.cli.files import command_files
 from spectrem.cli.options import ConstraintName, DecodeName, ModelName, Output
 from spectrem.exceptions import InvalidInputError
 
@@ -255,8 +256,6 @@ def align(
     with more pairs: thousands at least. Text should be tokenised already;
     --lowercase helps when there is little of it.
     """
-    from spectrem.cli.alignment_job import AlignmentJob
-
     constraints = _constraints(constraint)
     training = _given(
         model=model and model.value,
@@ -273,23 +272,27 @@ def align(
         _refuse_training(load, training, save, tune_gamma)
     _check_tuning(decoding, dev, tune_gamma, gamma)
     _check_decoding(decoding, probabilities, tuned=dev is not None and not tune_gamma)
-    if probabilities == output:
-        raise InvalidInputError(f"--probabilities and --output must be two files, got {output!r} for both")
-    AlignmentJob(
-        source=source,
-        target=target,
-        output=output,
-        probabilities=probabilities,
-        min_probability=min_probability,
-        training=training,
-        decoding=decoding,
-        dev=dev,
-        tune_gamma=tune_gamma,
-        save=save,
-        load=load,
-        lowercase=lowercase,
-        quiet=quiet,
-    ).run()
+    gold = dict(zip(("SRC of --dev", "TGT of --dev", "GOLD of --dev"), dev or (), strict=False))
+    inputs = {"SOURCE": source, "TARGET": target, "--load": load, **gold}
+    outputs = {"--output": output, "--probabilities": probabilities, "--save": save}
+    with command_files(inputs, outputs):
+        from spectrem.cli.alignment_job import AlignmentJob
+
+        AlignmentJob(
+            source=source,
+            target=target,
+            output=output,
+            probabilities=probabilities,
+            min_probability=min_probability,
+            training=training,
+            decoding=decoding,
+            dev=dev,
+            tune_gamma=tune_gamma,
+            save=save,
+            load=load,
+            lowercase=lowercase,
+            quiet=quiet,
+        ).run()
 
 
 def _given(**options: Any) -> dict[str, Any]:

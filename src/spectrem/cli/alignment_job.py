@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -16,7 +15,6 @@ from spectrem.cli.links import probability_lines
 from spectrem.cli.progress import Advance, progress_bar
 from spectrem.data import Bitext, Links, Vocabulary, open_output, pharaoh_lines, read_bitext, read_links
 from spectrem.estimators import WordAligner
-from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Anneal, Record
 
 _GAMMAS = (1.0, 0.75, 0.5, 0.25, 0.1)  # of equally good ones the first is taken
@@ -52,10 +50,9 @@ class AlignmentJob:
     def run(self) -> None:
         """Read, train or load, tune, save, align, write."""
         with ExitStack() as stack:
-            # opened first: a place that cannot be written is found before the work, not after
+            # opened first: who reads a pipe sees its end if the work fails
             links_out = stack.enter_context(open_output(self.output))
             probabilities_out = self.probabilities and stack.enter_context(open_output(self.probabilities))
-            _check_place(self.save)
             loaded = self._loaded()
             bar = stack.enter_context(progress_bar(self._cost(loaded), shown=not self.quiet and not self._prints()))
             bar("Reading")
@@ -154,12 +151,3 @@ def _advance(bar: Advance, record: Record, cost: float) -> None:
 
 def _has_capitals(vocabulary: Vocabulary) -> bool:
     return any(word != word.lower() for word in vocabulary.words)
-
-
-def _check_place(path: str | None) -> None:
-    if path is None:
-        return
-    if Path(path).is_dir():
-        raise InvalidInputError(f"--save {path} is a folder; name a file in it")
-    if not Path(path).parent.is_dir():
-        raise InvalidInputError(f"--save {path}: the folder {Path(path).parent} does not exist; make it first")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 from typer.core import TyperGroup
@@ -12,7 +13,9 @@ from spectrem import __version__
 from spectrem.cli.align import align
 from spectrem.cli.cluster import cluster
 from spectrem.cli.demo import demo
+from spectrem.cli.ending import FAILED
 from spectrem.cli.evaluate import evaluate
+from spectrem.cli.files import limits_named
 from spectrem.cli.lexicon import lexicon
 from spectrem.cli.project import project
 from spectrem.cli.reproduce import app as reproduce
@@ -20,10 +23,6 @@ from spectrem.cli.symmetrize import symmetrize
 from spectrem.cli.tag import app as tag
 from spectrem.cli.warmup import warmup
 from spectrem.exceptions import SpectremError
-
-_FAILED = 2
-_INTERRUPTED = 130
-
 
 _ORDER = ("align", "evaluate", "symmetrize", "lexicon", "tag", "project", "cluster", "demo", "reproduce", "warmup")
 
@@ -34,23 +33,20 @@ class Commands(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted(super().list_commands(ctx), key=lambda name: [*_ORDER, name].index(name))
 
-    def invoke(self, ctx: Any) -> Any:
+    def main(self, *args: Any, **more: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with limits_named("these options"):
+                return super().main(*args, **more)
         except SpectremError as error:
-            _end(f"error: {error}", _FAILED)
-        except BrokenPipeError:
-            raise
+            _fail(str(error))
         except OSError as error:
-            place = f"{error.filename}: " if error.filename else ""
-            _end(f"error: {place}{error.strerror or error}", _FAILED)
-        except KeyboardInterrupt:
-            _end("interrupted; no output was written", _INTERRUPTED)
+            place = f"{os.fsdecode(error.filename)}: " if error.filename else ""
+            _fail(f"{place}{error.strerror or error}")
 
 
-def _end(message: str, status: int) -> None:
-    typer.echo(f"spectrem: {message}", err=True)
-    raise typer.Exit(status)
+def _fail(message: str) -> NoReturn:
+    typer.echo(f"spectrem: error: {message}", err=True)
+    sys.exit(FAILED)
 
 
 def _show_warning(

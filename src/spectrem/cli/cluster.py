@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from spectrem.cli.table_options import Quiet, Report, TableOutput, check_outputs
+from spectrem.cli.files import command_files
+from spectrem.cli.table_options import Quiet, Report, TableOutput
 from spectrem.exceptions import InvalidInputError
 
 _COLUMNS, _MODEL, _CONSTRAINTS, _TRAINING, _MORE = "Columns", "Model", "Constraints", "Training", "More results"
@@ -253,32 +254,30 @@ def cluster(
         "gamma": gamma,
         "assign": assign.value,
     }
-    check_outputs(output=output, plot=plot, report=report)
-    inputs = [name for name in (data, must_link, cannot_link) if name == "-"]
-    if len(inputs) > 1:
-        raise InvalidInputError("DATA, --must-link and --cannot-link cannot share standard input; name files")
+    inputs = {"DATA": data, "--must-link": must_link, "--cannot-link": cannot_link, "--constraints": constraints}
     if assign is Assign.FEASIBLE and size is must_link is cannot_link is constraints is None:
         raise InvalidInputError(
             "--assign feasible needs constraints; give --size, --must-link, --cannot-link or --constraints"
         )
-    from spectrem.cli.cluster_job import ClusterJob
+    with command_files(inputs, {"--output": output, "--plot": plot, "--report": report}):
+        from spectrem.cli.cluster_job import ClusterJob
 
-    ClusterJob(
-        data=data,
-        output=output,
-        features=features,
-        id=id,
-        weights=weights,
-        known=known,
-        standardize=standardize,
-        anneal=anneal,
-        size=size,
-        must_link=must_link,
-        cannot_link=cannot_link,
-        constraints=constraints,
-        probabilities=probabilities,
-        plot=plot,
-        report=report,
-        settings=settings,
-        quiet=quiet,
-    ).run()
+        ClusterJob(
+            data=data,
+            output=output,
+            features=features,
+            id=id,
+            weights=weights,
+            known=known,
+            standardize=standardize,
+            anneal=anneal,
+            size=size,
+            must_link=must_link,
+            cannot_link=cannot_link,
+            constraints=constraints,
+            probabilities=probabilities,
+            plot=plot,
+            report=report,
+            settings=settings,
+            quiet=quiet,
+        ).run()

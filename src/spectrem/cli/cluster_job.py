@@ -14,7 +14,7 @@ import typer
 from numpy.typing import NDArray
 
 from spectrem.cli.cluster_input import feature_matrix, feature_names, read_links, read_size, row_names
-from spectrem.cli.cluster_plot import check_plot, draw_clusters
+from spectrem.cli.cluster_plot import draw_clusters
 from spectrem.cli.table_options import (
     TableConstraints,
     as_page,
@@ -66,12 +66,10 @@ class ClusterJob:
 
     def run(self) -> None:
         """Read, cluster, write."""
-        if self.plot is not None:
-            check_plot(self.plot)
         bounds = [] if self.size is None else [read_size(self.size)]
         schedule = self._schedule()
         with ExitStack() as stack:
-            # opened first: a place that cannot be written is found before the work, not after
+            # opened first: who reads a pipe sees its end if the work fails
             write = stack.enter_context(open_frame(self.output))
             page = None if self.report is None else stack.enter_context(open_output(self.report))
             frame = read_frame(self.data)
@@ -101,6 +99,8 @@ class ClusterJob:
             x = feature_matrix(frame, names, weights, self.standardize)
             if len(frame) < 2:
                 raise InvalidInputError(f"{frame.name} has one row only; clusters need two or more")
+            if self.plot is not None and x.shape[1] < 2:
+                raise InvalidInputError(f"--plot needs two features or more, got {names[0]!r} alone; leave it out")
             constraints = [*bounds, *self._links(frame), *file.constraints]
             y = None if self.known is None else self._known(frame)
             settings = {name: value for name, value in self.settings.items() if schedule is None or name != "gamma"}

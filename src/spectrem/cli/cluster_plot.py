@@ -2,49 +2,17 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.exceptions import InvalidInputError
-
-_SUFFIXES = (".png", ".svg", ".pdf")
-
-
-def check_plot(path: str) -> None:
-    """Refuse a picture that could not be written, before the work.
-
-    Raises
-    ------
-    InvalidInputError
-        If the format is not known, the folder does not exist, or matplotlib is not installed.
-    """
-    if Path(path).suffix not in _SUFFIXES:
-        raise InvalidInputError(f"--plot {path}: the name must end in {', '.join(_SUFFIXES)}")
-    if Path(path).is_dir():
-        raise InvalidInputError(f"--plot {path} is a folder; name a file in it")
-    if not Path(path).parent.is_dir():
-        raise InvalidInputError(f"--plot {path}: the folder {Path(path).parent} does not exist; make it first")
-    if find_spec("matplotlib") is None:
-        raise InvalidInputError("--plot needs matplotlib, which is not installed; pip install 'spectrem[plot]'")
-
 
 def draw_clusters(mixture: Any, x: NDArray[np.float64], names: list[str], path: str) -> None:
-    """Rows, clusters and links in the plane of two features, or of the first two principal axes of more.
-
-    Raises
-    ------
-    InvalidInputError
-        If there is one feature only.
-    """
+    """Rows, clusters and links in the plane of two features, or of the first two principal axes of more."""
     from spectrem.plotting import plot_clusters, save_figure
 
-    if x.shape[1] < 2:
-        raise InvalidInputError(f"--plot needs two features or more, got {names[0]!r} alone; leave it out")
     titles, points, flat = names, x, mixture
     if x.shape[1] > 2:
         titles = ["first principal axis", "second principal axis"]

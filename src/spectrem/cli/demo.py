@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from spectrem.cli.ending import STANDARD_OUTPUT
+from spectrem.cli.files import command_files
 from spectrem.cli.options import Seed
 
 if TYPE_CHECKING:
@@ -63,6 +65,11 @@ def demo(
     alone; PR makes both directions agree on every link; UEM does so with sharper
     posteriors (gamma below 1).
     """
+    with command_files({}, {STANDARD_OUTPUT: "-", "--plot": plot}):
+        _compare(seed, pairs, plot)
+
+
+def _compare(seed: int, pairs: int, plot: str | None) -> None:
     from spectrem.datasets import make_bitext
 
     bitext = make_bitext(pairs, seed=seed)

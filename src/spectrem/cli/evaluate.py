@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from spectrem.cli.ending import STANDARD_OUTPUT
+from spectrem.cli.files import command_files
+
 if TYPE_CHECKING:
-    from spectrem.data import Links
     from spectrem.metrics import AlignmentScores
 
 
@@ -40,27 +42,17 @@ def evaluate(
     2005 shared tasks (.wa), a line per link of 'sentence source target S|P', all
     counted from 1.
     """
-    from spectrem.metrics import alignment_scores
+    with command_files({"ALIGN": align, "GOLD": gold}, {STANDARD_OUTPUT: "-"}):
+        from spectrem.data import read_both_links
+        from spectrem.metrics import alignment_scores
 
-    scores = alignment_scores(*_read_both(align, gold), alpha=alpha)
-    if as_json:
-        import json
+        scores = alignment_scores(*read_both_links(align, gold), alpha=alpha)
+        if as_json:
+            import json
 
-        typer.echo(json.dumps(asdict(scores) | {"alpha": alpha}))
-    else:
-        _print_table(scores, alpha)
-
-
-def _read_both(align: str, gold: str) -> tuple[Links, Links]:
-    """A .wa file does not tell how many sentences there are; the longer of both does."""
-    from spectrem.data import read_links
-
-    predicted, true = read_links(align), read_links(gold)
-    if predicted.n_sentences < true.n_sentences and align != "-":
-        predicted = read_links(align, true.n_sentences)
-    elif true.n_sentences < predicted.n_sentences and gold != "-":
-        true = read_links(gold, predicted.n_sentences)
-    return predicted, true
+            typer.echo(json.dumps(asdict(scores) | {"alpha": alpha}))
+        else:
+            _print_table(scores, alpha)
 
 
 def _print_table(scores: AlignmentScores, alpha: float) -> None:

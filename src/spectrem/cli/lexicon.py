@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from spectrem.cli.files import command_files
 from spectrem.cli.options import MinProbability, Output
 
 
@@ -24,12 +25,13 @@ def lexicon(
     best translations of every source word come first. An entry is written if
     either probability reaches --min-probability.
     """
-    from spectrem.data import open_output
-    from spectrem.estimators import WordAligner
+    with command_files({"MODEL": model}, {"--output": output}):
+        from spectrem.data import open_output
+        from spectrem.estimators import WordAligner
 
-    entries = WordAligner.load(model).lexicon(min_probability)
-    with open_output(output) as lines:
-        lines.write("source\ttarget\tp(target|source)\tp(source|target)\n")
-        for _, group in groupby(entries, key=itemgetter(0)):
-            for source, target, forward, backward in sorted(group, key=lambda entry: (-entry[2], -entry[3])):
-                lines.write(f"{source}\t{target}\t{forward:.4g}\t{backward:.4g}\n")
+        entries = WordAligner.load(model).lexicon(min_probability)
+        with open_output(output) as lines:
+            lines.write("source\ttarget\tp(target|source)\tp(source|target)\n")
+            for _, group in groupby(entries, key=itemgetter(0)):
+                for source, target, forward, backward in sorted(group, key=lambda entry: (-entry[2], -entry[3])):
+                    lines.write(f"{source}\t{target}\t{forward:.4g}\t{backward:.4g}\n")

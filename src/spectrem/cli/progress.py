@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
+
+from spectrem.cli.ending import before_the_end
+
+_UNDRAWN = b"\r\x1b[2K\x1b[?25h"  # the line erased, the cursor shown
 
 
 class Advance(Protocol):
@@ -38,7 +43,9 @@ def progress_bar(total: float, *, shown: bool) -> Iterator[Advance]:
         TextColumn("time left"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as bar:
+    console = Console(stderr=True)
+    progress = Progress(*columns, console=console, transient=True, redirect_stdout=False)
+    with before_the_end(lambda: console.is_dumb_terminal or os.write(2, _UNDRAWN)), progress as bar:
         task = bar.add_task("Starting", total=total)
 
         def advance(doing: str, amount: float = 0.0) -> None:

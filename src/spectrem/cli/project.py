@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from spectrem.cli.table_options import Quiet, Report, TableOutput, check_outputs
+from spectrem.cli.files import command_files
+from spectrem.cli.table_options import Quiet, Report, TableOutput
 from spectrem.exceptions import InvalidInputError
 
 _SCORES, _PROJECTION, _MORE = "Scores", "Projection", "More results"
@@ -180,26 +180,25 @@ def project(
         )
     if time_limit is not None and not decide:
         raise InvalidInputError(f"--time-limit {time_limit:g} concerns --decide; add it or drop this")
-    check_outputs(output=output, prices=prices, report=report)
-    if prices is not None and prices != "-" and os.path.realpath(prices) == os.path.realpath(scores):
-        raise InvalidInputError(f"--prices {prices} would replace SCORES; name another file")
-    from spectrem.cli.project_job import ProjectJob
+    inputs = {"SCORES": scores, "--constraints": constraints}
+    with command_files(inputs, {"--output": output, "--prices": prices, "--report": report}):
+        from spectrem.cli.project_job import ProjectJob
 
-    ProjectJob(
-        scores=scores,
-        constraints=constraints,
-        output=output,
-        labels=labels,
-        prefix=prefix,
-        long=long,
-        log=log,
-        normalize=normalize,
-        weights=weights,
-        gamma=gamma,
-        infeasible=infeasible.value,
-        decide=decide,
-        time_limit=time_limit,
-        prices=prices,
-        report=report,
-        quiet=quiet,
-    ).run()
+        ProjectJob(
+            scores=scores,
+            constraints=constraints,
+            output=output,
+            labels=labels,
+            prefix=prefix,
+            long=long,
+            log=log,
+            normalize=normalize,
+            weights=weights,
+            gamma=gamma,
+            infeasible=infeasible.value,
+            decide=decide,
+            time_limit=time_limit,
+            prices=prices,
+            report=report,
+            quiet=quiet,
+        ).run()

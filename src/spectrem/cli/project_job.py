@@ -51,7 +51,7 @@ class ProjectJob:
     def run(self) -> None:
         """Read, project, write."""
         with ExitStack() as stack:
-            # opened first: a place that cannot be written is found before the work, not after
+            # opened first: who reads a pipe sees its end if the work fails
             write = stack.enter_context(open_frame(self.output))
             write_prices = None if self.prices is None else stack.enter_context(open_frame(self.prices))
             page = None if self.report is None else stack.enter_context(open_output(self.report))

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from spectrem._outputs import outputs_together
+from spectrem.cli.files import check_folder, check_standard_output, finish
 from spectrem.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
@@ -44,7 +46,17 @@ Languages = Annotated[
 ]
 Sizes = Annotated[str | None, typer.Option(help="Training pairs, separated by commas.", show_default=False)]
 Size = Annotated[int | None, typer.Option(min=1, help="Training pairs  [default: 100000]", show_default=False)]
-Output = Annotated[Path, typer.Option(help="Folder for the figure (PNG), the numbers (TSV) and the text.")]
+
+
+def _check(output: Path) -> Path:
+    check_standard_output()
+    check_folder("--output", output)
+    return output
+
+
+Output = Annotated[
+    Path, typer.Option(callback=_check, help="Folder for the figure (PNG), the numbers (TSV) and the text.")
+]
 Quick = Annotated[bool, typer.Option("--quick", help="A small run (1,000 pairs) to see that everything works.")]
 QuickTagged = Annotated[bool, typer.Option("--quick", help="A small run (2,000 words) to see that everything works.")]
 Starts = Annotated[int | None, typer.Option(min=1, help="Random starts  [default: 200]", show_default=False)]
@@ -280,4 +292,6 @@ def _log(line: str) -> None:
 
 def _finish(report: Report, output: Path) -> None:
     typer.echo(str(report))
-    typer.echo(f"\nWritten: {', '.join(map(str, report.write(output)))}")
+    with outputs_together():
+        typer.echo(f"\nWritten: {', '.join(map(str, report.write(output)))}")
+        finish()

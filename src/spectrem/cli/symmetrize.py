@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from spectrem.cli.files import command_files
 from spectrem.cli.options import MethodName, Output
 
 
@@ -31,8 +32,9 @@ def symmetrize(
     union next to those already there; final then adds links of words that have
     none yet, final-and only links of two such words.
     """
-    from spectrem.data import read_links, write_pharaoh
-    from spectrem.data import symmetrize as merge
+    with command_files({"FORWARD": forward, "BACKWARD": backward}, {"--output": output}):
+        from spectrem.data import read_links, write_pharaoh
+        from spectrem.data import symmetrize as merge
 
-    links = read_links(forward)
-    write_pharaoh(output, merge(links, read_links(backward, links.n_sentences), method.value))
+        links = read_links(forward)
+        write_pharaoh(output, merge(links, read_links(backward, links.n_sentences), method.value))

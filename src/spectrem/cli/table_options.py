@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -42,30 +41,6 @@ Report: TypeAlias = Annotated[
         rich_help_panel="More results",
     ),
 ]
-
-
-def check_outputs(**files: str | None) -> None:
-    """Refuse the same file for two outputs, and a report that is not named as a page; arguments are named like options.
-
-    Raises
-    ------
-    InvalidInputError
-        Naming the options.
-
-    Examples
-    --------
-    >>> check_outputs(output="out.csv", report=None)
-    """
-    seen: dict[str, str] = {}
-    for name, file in files.items():
-        if file is None:
-            continue
-        place = file if file == "-" else os.path.realpath(file)
-        if seen.setdefault(place, name) != name:
-            raise InvalidInputError(f"--{seen[place]} and --{name} must be two files, got {file!r} for both")
-    page = files.get("report")
-    if page is not None and not page.endswith((".html", ".htm")):
-        raise InvalidInputError(f"--report {page}: is a page; let its name end in .html")
 
 
 def read_weights(frame: Frame, name: str) -> NDArray[np.float64]:

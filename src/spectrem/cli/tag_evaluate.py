@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from spectrem.cli.ending import STANDARD_OUTPUT
+from spectrem.cli.files import command_files
 from spectrem.cli.tag_options import Columns, Field, FieldOption
 from spectrem.exceptions import InvalidInputError, quoted, shorten
 
@@ -78,25 +80,25 @@ def evaluate(
 
     --columns concerns GOLD, --field every file of CoNLL-U.
     """
-    from spectrem.data import read_tag_dictionary, read_tagged
+    inputs = {"GOLD": gold, "PREDICTED": predicted, "SECOND": second, "--dictionary": dictionary}
+    with command_files(inputs, {STANDARD_OUTPUT: "-"}):
+        from spectrem.data import read_tag_dictionary, read_tagged
 
-    names = [name for name in (predicted, second) if name is not None]
-    if [gold, *names].count("-") > 1:
-        raise InvalidInputError("only one of GOLD, PREDICTED and SECOND can be standard input; name files")
-    truth = read_tagged(gold, columns=columns, field=field.value)
-    guesses = [read_tagged(name, field=field.value) for name in names]
-    for name, guess in zip(names, guesses, strict=True):
-        _check_same_text(gold, truth, name, guess)
-    listed = None if dictionary is None else read_tag_dictionary(dictionary)
-    scores = [_scores(truth, guess, listed) for guess in guesses]
-    signs = None if second is None else _sign_tests(truth, guesses)
-    if as_json:
-        import json
+        names = [name for name in (predicted, second) if name is not None]
+        truth = read_tagged(gold, columns=columns, field=field.value)
+        guesses = [read_tagged(name, field=field.value) for name in names]
+        for name, guess in zip(names, guesses, strict=True):
+            _check_same_text(gold, truth, name, guess)
+        listed = None if dictionary is None else read_tag_dictionary(dictionary)
+        scores = [_scores(truth, guess, listed) for guess in guesses]
+        signs = None if second is None else _sign_tests(truth, guesses)
+        if as_json:
+            import json
 
-        whole: dict[str, Any] = scores[0] if signs is None else {"first": scores[0], "second": scores[1], **signs}
-        typer.echo(json.dumps(whole))
-    else:
-        _print_table(names, scores, signs)
+            whole: dict[str, Any] = scores[0] if signs is None else {"first": scores[0], "second": scores[1], **signs}
+            typer.echo(json.dumps(whole))
+        else:
+            _print_table(names, scores, signs)
 
 
 def _check_same_text(gold: str, truth: TaggedCorpus, name: str, guess: TaggedCorpus) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from spectrem.cli.files import command_files
 from spectrem.cli.options import MinProbability, Output
 from spectrem.cli.tag_options import Columns, Decode, Field, FieldOption, InputFormat, OutputFormat
-from spectrem.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,15 +73,12 @@ def predict(
 
     Example: **spectrem tag predict model.npz text.txt -o tagged.txt**
     """
-    from contextlib import ExitStack
+    inputs, outputs = {"MODEL": model, "TEXT": text}, {"--output": output, "--posteriors": posteriors}
+    with command_files(inputs, outputs), ExitStack() as stack:
+        from spectrem.data import open_output, read_sentences, write_tagged
+        from spectrem.estimators import HMMTagger
 
-    from spectrem.data import open_output, read_sentences, write_tagged
-    from spectrem.estimators import HMMTagger
-
-    if posteriors == output:
-        raise InvalidInputError(f"--posteriors and --output must be two files, got {output!r} for both")
-    with ExitStack() as stack:
-        # opened first: a place that cannot be written is found before the work, not after
+        # opened first: who reads a pipe sees its end if the work fails
         tags_out = stack.enter_context(open_output(output))
         posteriors_out = None if posteriors is None else stack.enter_context(open_output(posteriors))
         tagger = HMMTagger.load(model)

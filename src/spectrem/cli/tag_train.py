@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from spectrem.cli.files import command_files
 from spectrem.cli.tag_options import Columns, Decode, Field, FieldOption, Format, InputFormat
 from spectrem.exceptions import InvalidInputError
 
@@ -254,8 +255,6 @@ def train(
     have (the usual way), by some tagged sentences, by constraints, or by nothing
     but a number of tags.
     """
-    from spectrem.cli.tag_training import TrainingJob
-
     if dictionary is None and labelled is None and tags is None:
         raise InvalidInputError(
             "nothing says which tags there are; give --dictionary, --labelled, or with --tags how many to find"
@@ -268,8 +267,7 @@ def train(
         raise InvalidInputError(f"--start {start} and --init {init.value} both say where to start; drop one of them")
     if anneal_rate is not None and anneal is None:
         raise InvalidInputError(f"--anneal-rate {anneal_rate:g} concerns --anneal, which is off; add it or drop this")
-    if [corpus, dictionary, labelled].count("-") > 1:
-        raise InvalidInputError("CORPUS, --dictionary and --labelled cannot share standard input; name files")
+    inputs = {"CORPUS": corpus, "--dictionary": dictionary, "--labelled": labelled, "--start": start}
     given: dict[str, Any] = {
         "order": order,
         "n_states": tags,
@@ -285,19 +283,22 @@ def train(
         "tol": tolerance,
         "n_threads": threads,
     }
-    TrainingJob(
-        corpus=corpus,
-        model=model,
-        dictionary=dictionary,
-        labelled=labelled,
-        start=start,
-        constraints=tuple(constraint or ()),
-        anneal=anneal,
-        anneal_rate=1.2 if anneal_rate is None else anneal_rate,
-        quench=quench,
-        settings={name: value for name, value in given.items() if value is not None} | {"random_state": seed or 0},
-        format=format.value,
-        columns=columns,
-        tag_field=field.value,
-        quiet=quiet,
-    ).run()
+    with command_files(inputs, {"--model": model}):
+        from spectrem.cli.tag_training import TrainingJob
+
+        TrainingJob(
+            corpus=corpus,
+            model=model,
+            dictionary=dictionary,
+            labelled=labelled,
+            start=start,
+            constraints=tuple(constraint or ()),
+            anneal=anneal,
+            anneal_rate=1.2 if anneal_rate is None else anneal_rate,
+            quench=quench,
+            settings={name: value for name, value in given.items() if value is not None} | {"random_state": seed or 0},
+            format=format.value,
+            columns=columns,
+            tag_field=field.value,
+            quiet=quiet,
+        ).run()

@@ -7,7 +7,6 @@ import time
 import warnings
 from dataclasses import dataclass, field
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -48,7 +47,6 @@ class TrainingJob:
 
     def run(self) -> None:
         """Read, train, save."""
-        _check_place(self.model)
         constraints = [read_constraint(text) for text in self.constraints]
         schedule = self._schedule()
         dictionary = None if self.dictionary is None else read_tag_dictionary(self.dictionary)
@@ -131,10 +129,3 @@ class _Progress:
     def _move(self, doing: str, amount: float) -> None:
         self._done += amount
         self._bar(doing, amount)
-
-
-def _check_place(path: str) -> None:
-    if Path(path).is_dir():
-        raise InvalidInputError(f"--model {path} is a folder; name a file in it")
-    if not Path(path).parent.is_dir():
-        raise InvalidInputError(f"--model {path}: the folder {Path(path).parent} does not exist; make it first")

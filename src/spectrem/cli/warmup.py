@@ -7,6 +7,8 @@ from typing import Any
 
 import typer
 
+from spectrem.cli.ending import before_the_end
+
 # Every way of training that runs kernels of its own, as parameters of WordAligner.
 _RUNS: tuple[dict[str, Any], ...] = (
     {"model": "hmm", "constraints": ("agreement", "fertility")},
@@ -58,6 +60,7 @@ def warmup() -> None:
     first alignment does the same work. The compiled code lies beside the package,
     or in your cache folder where that cannot be written.
     """
+    import shutil
     import tempfile
     import warnings
 
@@ -68,7 +71,7 @@ def warmup() -> None:
 
     started = time.perf_counter()
     bitext = make_bitext(12, seed=0)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, before_the_end(lambda: shutil.rmtree(folder)):
         both, gold, model, links = (f"{folder}/{name}" for name in ("both.txt", "gold.txt", "model.npz", "links.txt"))
         source, target = f"{folder}/source.txt", f"{folder}/target.txt"
         write_lines(source, bitext.source)

@@ -1,0 +1,161 @@
+"""The standard streams, and how a run of the command line ends."""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import io
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, NoReturn, TextIO
+
+from spectrem._outputs import OutputStream, remove_temporary, sent_directly
+from spectrem.cli import signals
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+FAILED = 2
+STANDARD_OUTPUT = "standard output"
+_NO_READER = signals.BY_SIGNAL + 13  # SIGPIPE, which Windows lacks
+_TEXT = "spectrem"  # the name under which codecs knows `_undecoded`
+_before_the_end: list[Callable[[], object]] = []
+
+
+@contextmanager
+def before_the_end(clean: Callable[[], object]) -> Iterator[None]:
+    """Call something if a signal ends the run while the block is at work."""
+    _before_the_end.append(clean)
+    try:
+        yield
+    finally:
+        _before_the_end.remove(clean)
+
+
+def _clean() -> str:
+    """Remove what is unfinished; what became of the outputs."""
+    remove_temporary()
+    for clean in reversed(_before_the_end):
+        with suppress(OSError):
+            clean()
+    sent = sent_directly()
+    if sent:
+        return f"no file was written, and what {' and '.join(sent)} received is incomplete"
+    return "no output was written"
+
+
+signals.last_act = _clean
+
+
+def leave(status: object) -> NoReturn:
+    """End with what ``sys.exit`` would take, once standard output is written; nothing can come between.
+
+    The interpreter is not taken down, which takes longer than most commands, and signals would find it defenceless.
+    """
+    code = status if isinstance(status, int) else 0 if status is None else 1
+    if isinstance(status, str):
+        sys.stderr.write(f"{status}\n")
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        if code == 0:  # else it may be what has been said already
+            sys.stderr.write(f"spectrem: error: {error.filename or STANDARD_OUTPUT}: {error.strerror}\n")
+            code = FAILED
+    signals.ignore_signals()
+    sys.stderr.flush()
+    _clean()
+    os._exit(code)
+
+
+def open_streams() -> None:
+    """Let standard output and error be UTF-8 whatever the locale, and errors of the former name it.
+
+    Streams that were closed get descriptors again, so that no file takes their place: reading from them and writing to
+    them fails, except to standard error, which is lost.
+    """
+    codecs.register_error(_TEXT, _undecoded)
+    if sys.stdin is None:
+        _fill(0, os.O_WRONLY)
+        sys.stdin = _Closed("standard input")
+    if sys.stdout is None:
+        _fill(1, os.O_RDONLY)
+        sys.stdout = _Closed(STANDARD_OUTPUT)
+    elif not _is_console(sys.stdout):
+        sys.stdout = _text(_StandardOutput(1, STANDARD_OUTPUT, direct=True, closefd=False), lines=sys.stdout.isatty())
+    if sys.stderr is None:
+        _fill(2, os.O_WRONLY)
+    elif _is_console(sys.stderr):
+        return
+    sys.stderr = _text(_StandardError(2, "wb", closefd=False), lines=True)
+
+
+def _is_console(stream: TextIO) -> bool:
+    """Whether it is a window of Windows, which takes all of Unicode, but not as UTF-8."""
+    return os.name == "nt" and stream.isatty()
+
+
+class _StandardOutput(OutputStream):
+    """Ends the run where the reader has gone, as SIGPIPE would; the reader wanted no more, so nothing is said."""
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            if error.errno is None:
+                _clean()
+                os._exit(_NO_READER)
+            raise
+
+
+class _StandardError(io.FileIO):
+    """Loses what cannot be written: messages never stop a run."""
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        try:
+            return super().write(data)
+        except OSError:
+            return memoryview(data).nbytes
+
+
+class _Closed(io.TextIOBase):
+    """A standard stream that was closed before the start."""
+
+    encoding, errors = "utf-8", "strict"
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def buffer(self) -> _Closed:
+        return self
+
+    def read(self, size: int | None = -1, /) -> NoReturn:
+        raise OSError(errno.EBADF, "it is closed", self._name)
+
+    def write(self, text: str, /) -> NoReturn:
+        raise OSError(errno.EBADF, "it is closed; name a file, by --output where the command has it", self._name)
+
+
+def _text(raw: io.FileIO, *, lines: bool) -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8", errors=_TEXT, line_buffering=lines)
+
+
+def _undecoded(error: UnicodeError) -> tuple[bytes, int]:
+    r"""Bytes of names that were not UTF-8, as they were; other lone surrogates as ``\ud800``."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    letters = map(ord, error.object[error.start : error.end])
+    written = (bytes([k - 0xDC00]) if 0xDC80 <= k <= 0xDCFF else f"\\u{k:04x}".encode() for k in letters)
+    return b"".join(written), error.end
+
+
+def _fill(descriptor: int, flags: int) -> None:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        opened = os.open(os.devnull, flags)
+        if opened != descriptor:
+            os.dup2(opened, descriptor)
+            os.close(opened)

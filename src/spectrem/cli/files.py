@@ -1,0 +1,189 @@
+"""The files of a command: checked before any work, and written together."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+from spectrem._outputs import Place, find_place, outputs_together
+from spectrem.cli.ending import STANDARD_OUTPUT
+from spectrem.cli.signals import ignore_signals
+from spectrem.exceptions import InvalidInputError
+
+STANDARD = "-"
+_ENDINGS = {"--plot": (".png", ".svg", ".pdf"), "--report": (".html", ".htm")}
+# Written in bytes that no terminal shows, and read again from a file only.
+_MODELS = ("--save", "--model")
+
+
+@contextmanager
+def command_files(inputs: Mapping[str, str | None], outputs: Mapping[str, str | None]) -> Iterator[None]:
+    """Do the work of a command in this block: all its outputs appear when it ends, or none.
+
+    Parameters
+    ----------
+    inputs, outputs : mapping of str -> path, "-" or None
+        Every file that the command reads or writes by the option or argument that names it. An output ``-`` is
+        standard output, also of a command that can write nowhere else.
+
+    Raises
+    ------
+    InvalidInputError
+        Before the block: if an output cannot be written, is an input or another output too, or several inputs are
+        standard input. After it: if there was not enough memory, or a number too large or a file too deeply nested was
+        met, naming the inputs.
+    """
+    read = {name: path for name, path in inputs.items() if path is not None}
+    written = {name: path for name, path in outputs.items() if path is not None}
+    _check_standard(written)
+    with outputs_together() as group:
+        places = {name: _found(name, path) for name, path in written.items() if path != STANDARD}
+        _check_collisions(read, written, places)
+        _check_endings(written)
+        for name, path in written.items():
+            if path != STANDARD:
+                try:
+                    group.stage(path)
+                except InvalidInputError as error:
+                    raise InvalidInputError(f"{name} {error}") from None
+        names = ("standard input" if path == STANDARD else path for path in read.values())
+        with limits_named(", ".join(dict.fromkeys(names)) or "these options"):
+            yield
+        finish()
+
+
+def finish() -> None:
+    """Everything is written: from here on files take their names, and nothing may come between."""
+    sys.stdout.flush()
+    ignore_signals()
+
+
+def check_standard_output() -> None:
+    """Refuse to begin what would be printed nowhere.
+
+    Raises
+    ------
+    InvalidInputError
+        If standard output is closed.
+    """
+    if not sys.stdout.writable():
+        raise InvalidInputError(f"{STANDARD_OUTPUT} is closed; open it, or name a file by --output where there is one")
+
+
+def check_folder(name: str, path: Path) -> None:
+    """Refuse a folder that cannot be made, or in which nothing can be.
+
+    Raises
+    ------
+    InvalidInputError
+        Naming the option.
+    """
+    nearest = path.absolute()
+    while not os.path.lexists(nearest):
+        nearest = nearest.parent
+    if not nearest.is_dir():
+        raise InvalidInputError(f"{name} {path}: {nearest} is not a folder; name another place")
+    try:
+        with outputs_together() as group:
+            group.stage(nearest / "probe")
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{name} {path}: nothing can be written into {nearest}: {error}") from None
+
+
+def _check_standard(written: Mapping[str, str]) -> None:
+    for name in (*_MODELS, *_ENDINGS):
+        if written.get(name) == STANDARD:
+            raise InvalidInputError(f"{name} -: this output is no text for standard output; name a file")
+    if STANDARD in written.values():
+        check_standard_output()
+
+
+def _check_endings(written: Mapping[str, str]) -> None:
+    for name, endings in _ENDINGS.items():
+        path = written.get(name)
+        if path is not None and Path(path).suffix not in endings:
+            raise InvalidInputError(f"{name} {path}: the name must end in {', '.join(endings)}")
+    if "--plot" in written and find_spec("matplotlib") is None:
+        raise InvalidInputError("--plot needs matplotlib, which is not installed; pip install 'spectrem[plot]'")
+
+
+def _found(name: str, path: str) -> Place:
+    try:
+        return find_place(path)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{name} {error}") from None
+
+
+def _check_collisions(read: Mapping[str, str], written: Mapping[str, str], places: Mapping[str, Place]) -> None:
+    seen: dict[object, str] = {}
+    standard: list[str] = []
+    for name, path in read.items():
+        try:
+            place = None if path == STANDARD else find_place(path)
+        except InvalidInputError:  # the reader will say what is wrong
+            continue
+        if place is None or place.descriptor == 0:
+            standard.append(name)
+        for key in _keys(place, 0):
+            seen.setdefault(key, name)
+    if len(standard) > 1:
+        raise InvalidInputError(
+            f"{' and '.join(standard)} cannot {'both' if len(standard) == 2 else 'all'} be standard input; name files"
+        )
+    for name, path in written.items():
+        for key in _keys(places.get(name), 1):
+            other = seen.setdefault(key, name)
+            if other in read:
+                raise InvalidInputError(
+                    f"{name} {path} would replace {read[other]}, which is read as {other}; name another file"
+                )
+            if other != name:
+                raise InvalidInputError(f"{other} and {name} must be two files, got {path!r} for both")
+
+
+def _keys(place: Place | None, standard: int) -> Iterator[object]:
+    """What an output may share with no other file, None being a standard stream; devices may be shared."""
+    descriptor, status = (standard, _status(standard)) if place is None else (place.descriptor, place.status)
+    if descriptor is not None:
+        yield "descriptor", descriptor
+    if status is not None and (stat.S_ISREG(status.st_mode) or stat.S_ISFIFO(status.st_mode)):
+        yield status.st_dev, status.st_ino
+    elif status is None and place is not None:
+        yield place.real
+
+
+def _status(descriptor: int) -> os.stat_result | None:
+    try:
+        return os.fstat(descriptor)
+    except OSError:
+        return None
+
+
+@contextmanager
+def limits_named(inputs: str) -> Iterator[None]:
+    """Say in one line what memory, the stack, a number or a text was too small for.
+
+    Raises
+    ------
+    InvalidInputError
+        Naming the inputs.
+    """
+    try:
+        yield
+    except MemoryError as error:
+        more = f" ({error})" if str(error) else ""
+        raise InvalidInputError(
+            f"{inputs}: more memory is needed than there is{more}; give less text or fewer rows at once"
+        ) from error
+    except RecursionError:
+        raise InvalidInputError(f"{inputs}: something in it is nested too deeply; make it flatter") from None
+    except OverflowError as error:
+        raise InvalidInputError(f"{inputs}: a number is too large ({error}); correct it") from error
+    except UnicodeEncodeError as error:
+        found = error.object[error.start : error.end][:5]
+        raise InvalidInputError(f"{inputs}: holds {found!r}, which no file of text can; correct it") from None

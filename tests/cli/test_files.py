@@ -1,0 +1,230 @@
+"""No output of any command may take the place of an input or of another output, and all appear together."""
+
+import os
+import shutil
+
+import pytest
+
+from spectrem import HMMTagger, WordAligner
+from spectrem.cli import files as command_files
+from spectrem.data import write_lines, write_tag_dictionary, write_tagged
+from spectrem.datasets import make_tagged_corpus
+
+ALIGN, TRAIN = "align en.txt fr.txt", "tag train text.txt --dictionary tags.tsv"
+PROJECT, CLUSTER = "project scores.csv -c c.yaml", "cluster data.csv -k 2"
+
+
+@pytest.fixture(scope="module")
+def inputs(files, tmp_path_factory):
+    """A folder of inputs for every command."""
+    folder = tmp_path_factory.mktemp("inputs")
+    shutil.copy(files.source, folder / "en.txt")
+    shutil.copy(files.target, folder / "fr.txt")
+    shutil.copy(files.gold, folder / "gold.txt")
+    WordAligner(iterations=1, model1_iterations=1).fit(files.bitext.source, files.bitext.target).save(folder / "m.npz")
+    corpus = make_tagged_corpus(20, seed=1)
+    write_tagged(folder / "text.pos", corpus.words, corpus.tags)
+    write_lines(folder / "text.txt", map(" ".join, corpus.words))
+    write_tag_dictionary(folder / "tags.tsv", corpus.dictionary)
+    HMMTagger(dictionary=corpus.dictionary, max_iter=2, tol=1e9).fit(corpus.words).save(folder / "t.npz")
+    rows = [(k % 3 * 5 + k % 7, k % 3 * 4 + k % 5) for k in range(24)]
+    write_lines(folder / "data.csv", ["x,y", *(f"{x}.5,{y}.5" for x, y in rows)])
+    write_lines(folder / "scores.csv", ["ham,spam", *(f"{0.25 + k / 64},{0.75 - k / 64}" for k in range(24))])
+    write_lines(folder / "c.yaml", ["- {expect: {label: spam}, equals: 9}"])
+    write_lines(folder / "pairs.csv", ["a,b", "0,1"])
+    return folder
+
+
+@pytest.fixture
+def folder(inputs, tmp_path, monkeypatch):
+    """A copy of the inputs in which the command runs."""
+    shutil.copytree(inputs, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def content(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("command", "first", "second"),
+    [
+        (f"{ALIGN} -o out --save out", "--output", "--save"),
+        (f"{ALIGN} -o out --save ./out", "--output", "--save"),
+        (f"{ALIGN} -o - --probabilities -", "--output", "--probabilities"),
+        (f"{ALIGN} --save out --probabilities out", "--probabilities", "--save"),
+        (f"{ALIGN} -o soft --save out", "--output", "--save"),
+        (f"{ALIGN} -o hard1 --save hard2", "--output", "--save"),
+        (f"{ALIGN} -o pipe --probabilities ./pipe", "--output", "--probabilities"),
+        (f"{ALIGN} -o - --probabilities /dev/stdout", "--output", "--probabilities"),
+        ("tag predict t.npz text.txt -o out --posteriors ./out", "--output", "--posteriors"),
+        (f"{PROJECT} -o out.csv --prices ./out.csv", "--output", "--prices"),
+        (f"{PROJECT} --prices page.html --report ./page.html", "--prices", "--report"),
+        (f"{CLUSTER} --plot page.html --report ./page.html", "--plot", "--report"),
+        (f"{CLUSTER} -o out.csv --plot ./out.csv", "--output", "--plot"),
+    ],
+)
+def test_two_outputs_need_two_files(run, folder, command, first, second):
+    (folder / "soft").symlink_to("out")
+    (folder / "hard1").write_text("old\n")
+    os.link(folder / "hard1", folder / "hard2")
+    os.mkfifo(folder / "pipe")
+    before = sorted(os.listdir(folder))
+    result = run(*command.split())
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"spectrem: error: {first} and {second} must be two files, got ")
+    assert result.stderr.count("\n") == 1
+    assert sorted(os.listdir(folder)) == before
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "file"),
+    [
+        (f"{ALIGN} -o fr.txt", "--output", "TARGET"),
+        (f"{ALIGN} --save en.txt", "--save", "SOURCE"),
+        (f"{ALIGN} --probabilities ./en.txt", "--probabilities", "SOURCE"),
+        ("align en.txt fr.txt --load m.npz -o m.npz", "--output", "--load"),
+        (f"{ALIGN} --dev en.txt fr.txt gold.txt --save gold.txt", "--save", "GOLD of --dev"),
+        (f"{ALIGN} -o soft", "--output", "SOURCE"),
+        (f"{ALIGN} -o hard", "--output", "SOURCE"),
+        ("align /dev/stdin -o en.txt", "--output", "SOURCE"),
+        ("symmetrize gold.txt gold.txt -o gold.txt", "--output", "FORWARD"),
+        ("symmetrize gold.txt en.txt -o en.txt", "--output", "BACKWARD"),
+        ("lexicon m.npz -o m.npz", "--output", "MODEL"),
+        (f"{TRAIN} --model text.txt", "--model", "CORPUS"),
+        (f"{TRAIN} --model tags.tsv", "--model", "--dictionary"),
+        (f"{TRAIN} --labelled text.pos --model text.pos", "--model", "--labelled"),
+        (f"{TRAIN} --start t.npz --model t.npz", "--model", "--start"),
+        ("tag predict t.npz text.txt -o t.npz", "--output", "MODEL"),
+        ("tag predict t.npz text.txt --posteriors text.txt", "--posteriors", "TEXT"),
+        (f"{PROJECT} -o scores.csv", "--output", "SCORES"),
+        (f"{PROJECT} --prices c.yaml", "--prices", "--constraints"),
+        (f"{CLUSTER} -o data.csv", "--output", "DATA"),
+        (f"{CLUSTER} --must-link pairs.csv -o pairs.csv", "--output", "--must-link"),
+        (f"{CLUSTER} --cannot-link pairs.csv --report pairs.csv", "--report", "--cannot-link"),
+        (f"{CLUSTER} --constraints c.yaml --plot c.yaml", "--plot", "--constraints"),
+    ],
+)
+def test_no_output_replaces_an_input(run, folder, monkeypatch, command, output, file):
+    (folder / "soft").symlink_to("en.txt")
+    os.link(folder / "en.txt", folder / "hard")
+    if "/dev/stdin" in command:
+        with open("en.txt") as stream:
+            saved = os.dup(0)
+            os.dup2(stream.fileno(), 0)
+    before = content(folder)
+    try:
+        result = run(*command.split())
+    finally:
+        if "/dev/stdin" in command:
+            os.dup2(saved, 0)
+            os.close(saved)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"spectrem: error: {output} ")
+    assert f"which is read as {file}; name another file" in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert content(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (f"{ALIGN} --save -", "--save -: this output is no text for standard output; name a file"),
+        (f"{TRAIN} --model -", "--model -: this output is no text for standard output; name a file"),
+        (f"{CLUSTER} --plot -", "--plot -: this output is no text for standard output; name a file"),
+        (f"{CLUSTER} --plot a.xyz", "--plot a.xyz: the name must end in .png, .svg, .pdf"),
+        ("demo --plot a.xyz", "--plot a.xyz: the name must end in .png, .svg, .pdf"),
+        ("demo --plot no/a.png", "--plot no/a.png: the folder "),
+        (f"{ALIGN} --save no/m", "--save no/m: the folder "),
+        (f"{TRAIN} --model no/m", "--model no/m: the folder "),
+        (f"{CLUSTER} --report no/a.html", "--report no/a.html: the folder "),
+        (f"{ALIGN} --save .", "--save . is a folder; name a file in it"),
+        (f"{ALIGN} -o out/", "--output out/ names a folder; name a file in it"),
+        (f"{ALIGN} --save en.txt/m", "--save en.txt/m: cannot be written: Not a directory; choose another place"),
+        ("reproduce em-constraints-fig1 --output en.txt", "--output en.txt: "),
+        ("reproduce em-constraints-fig1 --output en.txt/sub", "--output en.txt/sub: "),
+        ("align - -", "SOURCE and TARGET cannot both be standard input; name files"),
+        ("align en.txt - --dev - fr.txt gold.txt", "TARGET and SRC of --dev cannot both be standard input; name files"),
+        ("align - /dev/stdin", "SOURCE and TARGET cannot both be standard input; name files"),
+        (f"{CLUSTER} --must-link - --cannot-link -", "--must-link and --cannot-link cannot both be standard input"),
+    ],
+)
+def test_places_are_checked_before_any_work(run, folder, monkeypatch, command, message):
+    monkeypatch.setattr("spectrem.data.readers.read_bytes", None)
+    before = content(folder)
+    result = run(*command.split())
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"spectrem: error: {message}")
+    assert result.stderr.count("\n") == 1
+    assert content(folder) == before
+
+
+def test_an_empty_name_is_no_file(run, folder):
+    for option in ("-o", "--save", "--probabilities"):
+        result = run(*ALIGN.split(), option, "")
+        assert result.exit_code == 2
+        assert "'' names no file; give its path" in result.stderr
+
+
+def test_outputs_appear_together_or_not_at_all(run, folder, monkeypatch):
+    before = content(folder)
+
+    def fail(*_):
+        raise MemoryError("Unable to allocate 37. GiB")
+
+    monkeypatch.setattr("spectrem.cli.alignment_job.probability_lines", fail)
+    result = run(*ALIGN.split(), "-o", "out", "--save", "m.npz", "--probabilities", "p", "-q")
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "spectrem: error: en.txt, fr.txt: more memory is needed than there is (Unable to allocate 37. GiB); give less "
+        "text or fewer rows at once\n"
+    )
+    assert content(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (MemoryError(), "more memory is needed than there is; give less text or fewer rows at once"),
+        (RecursionError("maximum"), "something in it is nested too deeply; make it flatter"),
+        (OverflowError("int too large"), "a number is too large (int too large); correct it"),
+        (ZeroDivisionError("a bug"), None),
+    ],
+)
+def test_limits_name_the_inputs(run, folder, monkeypatch, error, told):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr("spectrem.data.read_both_links", fail)
+    result = run("evaluate", "gold.txt", "-", stdin=b"")
+    if told is None:
+        assert result.exception is error
+    else:
+        assert (result.exit_code, result.stderr) == (2, f"spectrem: error: gold.txt, standard input: {told}\n")
+
+
+def test_what_is_in_place_is_said_when_a_file_cannot_be(run, folder, monkeypatch):
+    real, done = os.replace, []
+
+    def second_fails(source, target):
+        if done:
+            raise OSError(30, "Read-only file system", source, None, target)
+        done.append(target)
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", second_fails)
+    result = run(*ALIGN.split(), "-o", "out", "--save", "model", "-q")
+    assert result.exit_code == 2
+    first, second = ("out", "model") if done[0].endswith("out") else ("model", "out")
+    assert result.stderr == (
+        f"spectrem: error: {second}: cannot be put in place: Read-only file system; already in place: {first}\n"
+    )
+    assert (folder / first).exists()
+    assert not (folder / second).exists()
+    assert not [name for name in os.listdir(folder) if name.startswith(".")]
+
+
+def test_a_folder_for_a_report_is_made_only_in_the_end(run, folder, monkeypatch):
+    command_files.check_folder("--output", folder / "new" / "deeper")
+    assert not (folder / "new").exists()

@@ -250,9 +250,9 @@ def test_known_order_does_not_matter():
 
 def test_pairs_are_selected_once_known_ones_last():
     bitext = encode_bitext(["a", "b b", "c c c", "d"], ["x", "y", "z", "w"])
-    taken, weights, links = select_pairs(bitext, np.arange(4.0), [None, [(1, 0)], None, None], 2)
-    assert [bitext.source_vocabulary.words[k] for k in taken.source_tokens] == ["a", "d", "b", "b"]
-    assert weights.tolist() == [0.0, 3.0, 1.0]
+    taken, weights, links = select_pairs(bitext, np.arange(4.0), [None, [(1, 0)], None, None], 2, np.array([3]))
+    assert [bitext.source_vocabulary.words[k] for k in taken.source_tokens] == ["a", "b", "b"]
+    assert weights.tolist() == [0.0, 1.0]
     assert links.pairs(0) == [(1, 0)]
 
 

@@ -1,7 +1,7 @@
-"""Order, exceptions and back pressure of the executors."""
+"""Order, exceptions and back pressure of the executors; tasks wait for each other, never for a clock."""
 
 import threading
-import time
+from concurrent.futures import Future
 
 import pytest
 
@@ -11,13 +11,26 @@ from spectrem.execution import Serial, Threads
 EXECUTORS = [Serial(), Threads(1), Threads(2), Threads(3), Threads(7)]
 
 
+def width_of(executor):
+    """How many tasks run at the same time."""
+    return executor.n_threads if isinstance(executor, Threads) else 1
+
+
 @pytest.mark.parametrize("executor", EXECUTORS, ids=repr)
 def test_results_come_in_the_order_of_the_shards(executor):
+    """Of every group that runs at the same time the last task ends first, as each waits for the one after it."""
+    width = width_of(executor)
+    ended, order = [threading.Event() for _ in range(3 * width)], []
+
     def task(shard):
-        time.sleep(0.002 * (5 - shard % 5))
+        if shard % width < width - 1:
+            ended[shard + 1].wait()
+        order.append(shard)
+        ended[shard].set()
         return shard * 10
 
-    assert list(executor.map(task, range(20))) == [10 * k for k in range(20)]
+    assert list(executor.map(task, range(3 * width))) == [10 * k for k in range(3 * width)]
+    assert order[:width] == list(range(width))[::-1]
 
 
 @pytest.mark.parametrize("executor", EXECUTORS, ids=repr)
@@ -26,17 +39,16 @@ def test_no_shards_no_results(executor):
 
 
 def test_threads_run_at_the_same_time():
-    barrier = threading.Barrier(3, timeout=10)
+    barrier = threading.Barrier(3)
     assert list(Threads(3).map(lambda shard: barrier.wait() * 0 + shard, [1, 2, 3])) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("executor", EXECUTORS, ids=repr)
 def test_an_error_surfaces_at_its_place_and_stops_the_rest(executor):
-    started = []
+    started, before = [], threading.active_count()
 
     def task(shard):
         started.append(shard)
-        time.sleep(0.005)
         if shard == 3:
             raise KeyError("shard three")
         return shard
@@ -45,34 +57,50 @@ def test_an_error_surfaces_at_its_place_and_stops_the_rest(executor):
     assert [next(results) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(KeyError, match="shard three"):
         next(results)
-    assert len(started) < 30
-    seen = len(started)
-    time.sleep(0.03)
-    assert len(started) == seen
+    assert set(range(4)) <= set(started)
+    assert max(started) <= 3 + width_of(executor) + 1
+    assert threading.active_count() == before  # nothing is left that could start another
 
 
-def test_what_waits_is_cancelled_after_an_error():
-    started = []
+def test_what_waits_is_cancelled_after_an_error(monkeypatch):
+    started, asked, both_asked = [], [], threading.Event()
+    cancel = Future.cancel
+
+    def recorded(future):
+        asked.append(cancel(future))
+        if len(asked) == 2:
+            both_asked.set()
+        return asked[-1]
 
     def task(shard):
         started.append(shard)
-        time.sleep(0.1)
         if shard == 0:
             raise KeyError(shard)
+        both_asked.wait()  # the thread may take the next one before it is cancelled, but then no other
 
+    monkeypatch.setattr(Future, "cancel", recorded)
     with pytest.raises(KeyError):
         list(Threads(1).map(task, range(3)))
-    assert started == [0, 1]
+    assert started in ([0], [0, 1])
+    assert asked[1]
 
 
 def test_only_a_few_results_wait():
-    done = []
-    results = Threads(2).map(lambda shard: done.append(shard) or shard, range(100))
+    taken, done = [], []
+
+    def shards():
+        for shard in range(100):
+            taken.append(shard)
+            yield shard
+
+    results = Threads(2).map(lambda shard: done.append(shard) or shard, shards())
     assert next(results) == 0
-    time.sleep(0.05)
-    assert len(done) <= 5
+    assert taken == [0, 1, 2, 3]
+    assert next(results) == 1
+    assert taken == [0, 1, 2, 3, 4]
     results.close()
-    assert len(done) <= 6
+    assert taken == [0, 1, 2, 3, 4]
+    assert set(done) <= set(taken)
 
 
 def test_n_threads_is_checked():

@@ -132,7 +132,17 @@ class AlignmentJob:
             chosen = f"threshold {aligner.threshold_:g}" + f", gamma {aligner.gamma_:g}" * self.tune_gamma
             error = 1.0 - aligner.score(dev[0], None, dev[1])
             typer.echo(f"tuned on {dev[0].n_pairs} sentence pairs: {chosen}, AER {error:.4f}", err=True)
-        typer.echo(f"aligned {bitext.n_pairs} sentence pairs in {seconds:.1f} s", err=True)
+        long, skipped = aligner.long_pairs(bitext), getattr(aligner, "n_skipped_", 0)
+        counted = (
+            (len(long.by_position), "aligned by translation and position alone"),
+            (len(long.unaligned), "left without links"),
+            (skipped, "not trained on"),
+        )
+        apart = ", ".join(f"{n} {fate}" for n, fate in counted if n)
+        typer.echo(
+            f"aligned {bitext.n_pairs} sentence pairs in {seconds:.1f} s" + f"; too long: {apart}" * bool(apart),
+            err=True,
+        )
 
 
 def _costs(aligner: WordAligner) -> Iterator[float]:

@@ -77,8 +77,9 @@ def select_pairs(
     weights: NDArray[np.float64],
     known: Known | None,
     max_length: int | None,
+    too_long: NDArray[np.integer],
 ) -> tuple[Bitext, NDArray[np.float64], Links | None]:
-    """Drop pairs that are too long, and move those with known links to the end."""
+    """Drop pairs longer than ``max_length`` without known links and those that are too long; known ones come last."""
     if known is not None and len(known) != bitext.n_pairs:
         raise InvalidInputError(
             f"known must have one entry per sentence pair ({bitext.n_pairs}), got {len(known)}; use None where unknown"
@@ -86,9 +87,12 @@ def select_pairs(
     kept = np.ones(bitext.n_pairs, np.bool_)
     if max_length is not None:
         kept = np.maximum(bitext.source_lengths, bitext.target_lengths) <= max_length
+    fit = np.ones(bitext.n_pairs, np.bool_)
+    fit[too_long] = False
+    kept &= fit
     if kept.all() and known is None:
         return bitext, weights, None
-    given = np.array([known is not None and known[n] is not None for n in range(bitext.n_pairs)], np.bool_)
+    given = fit & np.array([known is not None and known[n] is not None for n in range(bitext.n_pairs)], np.bool_)
     order = np.concatenate([np.flatnonzero(kept & ~given), np.flatnonzero(given)])
     links = None
     if known is not None:

@@ -53,10 +53,21 @@ def viterbi_links(model: AlignmentModel, params: AlignmentParameters, shard: Bit
     structure, scores = model.scores(params, shard)
     choices = structure.decode(scores)
     n_target = int(shard.target_lengths.sum())
-    forward = _links(shard.target_lengths, choices[:n_target], backward=False)
+    return merged_links(shard.source_lengths, shard.target_lengths, choices[:n_target], choices[n_target:], decode)
+
+
+def merged_links(
+    source_lengths: NDArray[np.int64],
+    target_lengths: NDArray[np.int64],
+    choices: NDArray[np.int64],
+    other_choices: NDArray[np.int64],
+    decode: str,
+) -> Links:
+    """Links of one direction, or of both merged; -1 chooses NULL."""
+    forward = _links(target_lengths, choices, backward=False)
     if decode in ("viterbi", "forward"):
         return forward
-    backward = _links(shard.source_lengths, choices[n_target:], backward=True)
+    backward = _links(source_lengths, other_choices, backward=True)
     if decode == "backward":
         return backward
     return symmetrize(forward, backward, decode)  # type: ignore[arg-type]

@@ -14,10 +14,11 @@ from sklearn.base import BaseEstimator
 from spectrem.constraints import agreement, fertility
 from spectrem.constraints.constraint import AnyConstraint
 from spectrem.data import Bitext, Links
-from spectrem.estimators import aligner_file
+from spectrem.estimators import aligner_file, long_pairs
 from spectrem.estimators.aligner_input import Known, Lines, as_bitext, as_weights, check_words, select_pairs
 from spectrem.estimators.aligner_settings import check_settings
 from spectrem.estimators.decode import Decode, LinkPosteriors, concatenate_links, links_above, viterbi_links
+from spectrem.estimators.long_pairs import LongPair, LongPairs, LongShard
 from spectrem.exceptions import NotFittedError
 from spectrem.execution import executor_for
 from spectrem.inference import FixedStep, project
@@ -95,6 +96,8 @@ class WordAligner(BaseEstimator):
         ``threshold``, or what `tune` chose.
     gamma_ : float
         Used for decoding.
+    n_skipped_ : int
+        Sentence pairs that were too long to train on, by ``max_length`` or for the model.
 
     Examples
     --------
@@ -179,12 +182,20 @@ class WordAligner(BaseEstimator):
         ------
         InvalidInputError
             If a parameter or the input breaks its rule.
+
+        Warns
+        -----
+        UserWarning
+            If sentence pairs are too long for the model and not trained on; see `long_pairs`.
         """
         check_settings(self)
         bitext = as_bitext(source, target)
         check_words(bitext)
         weights = as_weights(sample_weight, bitext.n_pairs)
-        bitext, weights, links = select_pairs(bitext, weights, known, self.max_length)
+        too_long = long_pairs.find_untrainable(bitext, long_pairs.most_cells(self, self.gamma))
+        n_pairs = bitext.n_pairs
+        bitext, weights, links = select_pairs(bitext, weights, known, self.max_length, too_long)
+        self.n_skipped_ = n_pairs - bitext.n_pairs
         table, shards = build_shards(bitext, weights=weights, known=links)
         self.table_ = table
         self.source_vocabulary_, self.target_vocabulary_ = bitext.source_vocabulary, bitext.target_vocabulary
@@ -226,6 +237,11 @@ class WordAligner(BaseEstimator):
         ------
         NotFittedError
             Before `fit`.
+
+        Warns
+        -----
+        UserWarning
+            If sentence pairs are too long for the model; see `long_pairs`.
         """
         return concatenate_links(list(self.iter_predict(source, target)))
 
@@ -234,8 +250,24 @@ class WordAligner(BaseEstimator):
         shards = self._shards(source, target)
         return executor_for(self.n_threads).map(self._decode, shards)
 
+    def long_pairs(self, source: Bitext | Lines, target: Lines | None = None) -> LongPairs:
+        """Which sentence pairs `predict` aligns without the chain, and which not at all.
+
+        With the default settings a pair of more than 2^20 possible links (1,024 x 1,024 words), or of more than 2,000
+        words on a side, is aligned by translation probabilities and the distance from the diagonal, both directions in
+        agreement if "agreement" is among the constraints. The limit is 2^16 links (256 x 256) where constraints are
+        not names or gamma lies below 0.1, and 2^11 (45 x 45) where linear or integer programs are solved. A pair of
+        more than 5,000 words on a side is left without links.
+        """
+        return long_pairs.find_long_pairs(
+            as_bitext(source, target), long_pairs.most_cells(self, getattr(self, "gamma_", self.gamma))
+        )
+
     def predict_proba(self, source: Bitext | Lines, target: Lines | None = None) -> LinkPosteriors:
-        """Posterior probabilities of all links, projected onto the constraints if ``project``."""
+        """Posterior probabilities of all links, projected onto the constraints if ``project``.
+
+        Pairs that are left unaligned (see `long_pairs`) count as empty.
+        """
         parts = list(self.iter_predict_proba(source, target))
         return LinkPosteriors(
             np.concatenate([np.zeros(0, np.int64)] + [part.source_lengths for part in parts]),
@@ -260,7 +292,7 @@ class WordAligner(BaseEstimator):
 
         Among equally good thresholds the middle one is taken.
         """
-        shards = self._shards(source, target)
+        shards = [self._loaded(shard) for shard in self._shards(source, target)]
         best: tuple[float, float, float] | None = None
         for gamma in gammas or [self.gamma_]:
             masses = [np.mean(self._posteriors(shard, gamma), axis=0) for shard in shards]
@@ -341,11 +373,14 @@ class WordAligner(BaseEstimator):
         return result.params
 
     def _estep(self, model: AlignmentModel, gamma: float) -> CoupledEStep | ProjectedEStep:
-        named = all(isinstance(constraint, str) for constraint in self.constraints)
-        if named and gamma > 0 and self.alpha == 1 and (self.dual_steps > 0 or not self.constraints):
+        if self._is_coupled(gamma):
             return self._coupled(model, self.constraints)
         solver = FixedStep(self.dual_steps, self.step_size) if self.dual_steps > 0 and gamma >= 0 else None
         return ProjectedEStep(model, self._made_constraints(), solver=solver, alpha=self.alpha)
+
+    def _is_coupled(self, gamma: float) -> bool:
+        named = all(isinstance(constraint, str) for constraint in self.constraints)
+        return named and gamma > 0 and self.alpha == 1 and (self.dual_steps > 0 or not self.constraints)
 
     def _coupled(self, model: AlignmentModel, names: Sequence[Any]) -> CoupledEStep:
         return CoupledEStep(
@@ -360,18 +395,26 @@ class WordAligner(BaseEstimator):
         made = {"agreement": agreement(), "fertility": fertility(self.max_fertility)}
         return [made[c] if isinstance(c, str) else c for c in self.constraints]
 
-    def _shards(self, source: Bitext | Lines, target: Lines | None) -> list[BitextShard]:
+    def _shards(self, source: Bitext | Lines, target: Lines | None) -> list[BitextShard | LongPair]:
         self._check_fitted()
         vocabularies = (self.source_vocabulary_, self.target_vocabulary_)
         bitext = as_bitext(source, target, vocabularies)
-        return build_shards(bitext, self.table_)[1]
+        return long_pairs.cut_shards(bitext, self.table_, long_pairs.most_cells(self, self.gamma_))
 
-    def _decode(self, shard: BitextShard) -> Links:
+    def _loaded(self, shard: BitextShard | LongPair) -> BitextShard:
+        return shard.load(self.table_) if isinstance(shard, LongPair) else shard
+
+    def _decode(self, shard: BitextShard | LongPair) -> Links:
+        shard = self._loaded(shard)
+        if isinstance(shard, LongShard):
+            return long_pairs.long_links(self, shard)
         if self.decode == "posterior":
             return links_above(shard, np.mean(self._posteriors(shard, self.gamma_), axis=0), self.threshold_)
         return viterbi_links(self.model_, self.params_, shard, self.decode)
 
     def _posteriors(self, shard: BitextShard, gamma: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        if isinstance(shard, LongShard):
+            return long_pairs.long_posteriors(self, shard, gamma)
         estep = self._estep(self.model_, gamma)
         if not self.project and gamma > 0:
             return self._coupled(self.model_, ()).posteriors(self.params_, shard, gamma)
@@ -382,7 +425,8 @@ class WordAligner(BaseEstimator):
         projection = project(structure, scores, rows, gamma, solver=estep.solver)
         return self.model_.cell_masses(shard, projection.marginals)
 
-    def _matrices(self, gamma: float, shard: BitextShard) -> LinkPosteriors:
+    def _matrices(self, gamma: float, shard: BitextShard | LongPair) -> LinkPosteriors:
+        shard = self._loaded(shard)
         sources, targets = shard.source_lengths, shard.target_lengths
         forward, backward = (
             [

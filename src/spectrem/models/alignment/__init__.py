@@ -1,6 +1,7 @@
 """Word aligners: IBM Models 1 and 2 and the HMM, both directions over one table of word pairs."""
 
 from spectrem.models.alignment.coupled import CoupledEStep
+from spectrem.models.alignment.diagonal import diagonal_posteriors
 from spectrem.models.alignment.lexical_prior import LexicalPrior, lexical_priors
 from spectrem.models.alignment.model import AlignmentModel
 from spectrem.models.alignment.pairs import BitextShard, PairTable, build_shards
@@ -16,5 +17,6 @@ __all__ = [
     "LexicalPrior",
     "PairTable",
     "build_shards",
+    "diagonal_posteriors",
     "lexical_priors",
 ]

@@ -1,0 +1,179 @@
+"""Sentence pairs that are too long for the model: which, and what becomes of them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem.data import Bitext, Links
+from spectrem.estimators.decode import merged_links
+from spectrem.models.alignment import BitextShard, PairTable, build_shards, diagonal_posteriors
+
+# A pair of 1,000 x 1,000 words takes two seconds and 140 MB. Tables of departures grow with the square of a side.
+_MOST_CELLS, _MOST_WORDS = 1 << 20, 2000
+# Where passes run in log space, or constraints are rows of a matrix: some seconds, and 60 MB.
+_MOST_CELLS_OF_ROWS = 1 << 16
+# Programs have a variable for every move: 60 x 60 words took a linear program 51 s, 30 x 30 an integer program 8 s.
+_MOST_CELLS_OF_PROGRAMS = 1 << 11
+# By translation and position alone, this length on both sides takes some seconds and 110 MB.
+_LONGEST = 5000
+_LEAST_GAMMA = 0.1
+
+
+@dataclass(frozen=True)
+class LongPairs:
+    """Numbers of the sentence pairs, counted from 0, whose words the model's own chain does not align.
+
+    Attributes
+    ----------
+    by_position : ndarray of int
+        Aligned by translation probabilities and the distance from the diagonal.
+    unaligned : ndarray of int
+        More than 5,000 words on a side; left without links.
+    """
+
+    by_position: NDArray[np.int64]
+    unaligned: NDArray[np.int64]
+
+
+class LongShard(BitextShard):
+    """One pair that is aligned by translation probabilities and the distance from the diagonal."""
+
+
+@dataclass(frozen=True)
+class LongPair:
+    """What stands for a long pair among the shards; its cells are looked up when its turn comes, and forgotten."""
+
+    bitext: Bitext
+
+    def load(self, table: PairTable) -> LongShard:
+        (shard,) = build_shards(self.bitext, table)[1]
+        return LongShard(**vars(shard))
+
+
+def most_cells(aligner: Any, gamma: float) -> int:
+    """Possible links of the longest pair that an E-step of a `WordAligner` at ``gamma`` takes."""
+    if gamma == -np.inf or (gamma == 0 and aligner.dual_steps == 0 and aligner.constraints):
+        return _MOST_CELLS_OF_PROGRAMS
+    return _MOST_CELLS if gamma >= _LEAST_GAMMA and aligner._is_coupled(gamma) else _MOST_CELLS_OF_ROWS
+
+
+def find_long_pairs(bitext: Bitext, most_cells: int) -> LongPairs:
+    """Pairs of more cells, or more than 2,000 words on one side and any on the other."""
+    cells = bitext.source_lengths * bitext.target_lengths
+    longest = np.maximum(bitext.source_lengths, bitext.target_lengths)
+    long = (cells > most_cells) | ((cells > 0) & (longest > _MOST_WORDS))
+    return LongPairs(np.flatnonzero(long & (longest <= _LONGEST)), np.flatnonzero(longest > _LONGEST))
+
+
+def find_untrainable(bitext: Bitext, most_cells: int) -> NDArray[np.int64]:
+    """Pairs to leave out of training, with a warning that names them."""
+    found = find_long_pairs(bitext, most_cells)
+    long = np.union1d(found.by_position, found.unaligned)
+    _warn(long, "are too long to be trained on and were skipped")
+    return long
+
+
+def cut_shards(bitext: Bitext, table: PairTable, most_cells: int) -> list[BitextShard | LongPair]:
+    """Shards to decode, in order; warns of long pairs, each of which stands alone.
+
+    Nothing that belongs to a long pair is held while others are aligned. One that is left unaligned is empty here.
+    """
+    long = find_long_pairs(bitext, most_cells)
+    if not len(long.by_position) + len(long.unaligned):
+        return list(build_shards(bitext, table)[1])
+    _warn(long.by_position, "are too long for the model and are aligned by translation and position alone")
+    _warn(long.unaligned, f"have more than {_LONGEST:,} words on a side and are left without links")
+    blank = _blank(bitext, long.unaligned)
+    shards: list[BitextShard | LongPair] = []
+    begin = 0
+    for n in [*long.by_position.tolist(), bitext.n_pairs]:
+        if n > begin:
+            shards += build_shards(blank.take(np.arange(begin, n)), table)[1]
+        if n < bitext.n_pairs:
+            shards.append(LongPair(blank.take([n])))
+        begin = n + 1
+    return shards
+
+
+def long_blocks(
+    aligner: Any, shard: LongShard, gamma: float
+) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Forward and backward posteriors of a long pair, some source words at a time."""
+    agree = aligner.project and "agreement" in aligner.constraints
+    steps = (aligner.dual_steps or 5) if agree else 0
+    return diagonal_posteriors(aligner.params_, shard, max(gamma, _LEAST_GAMMA), steps, aligner.step_size)
+
+
+def long_posteriors(aligner: Any, shard: LongShard, gamma: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The same as two arrays of shape (n_cells,)."""
+    both = np.empty((2, len(shard.pairs.cells)))
+    at = 0
+    for blocks in long_blocks(aligner, shard, gamma):
+        both[:, at : at + blocks[0].size] = [block.ravel() for block in blocks]
+        at += blocks[0].size
+    return both[0], both[1]
+
+
+def long_links(aligner: Any, shard: LongShard) -> Links:
+    """Links of a long pair as the aligner decodes."""
+    if aligner.decode != "posterior":
+        return _best_links(shard, diagonal_posteriors(aligner.params_, shard, 1.0, 0, 1.0), aligner.decode)
+    sources, targets, first = [], [], 0
+    for forward, backward in long_blocks(aligner, shard, aligner.gamma_):
+        rows, columns = np.nonzero((forward + backward) / 2 > aligner.threshold_)
+        sources.append(rows + first)
+        targets.append(columns)
+        first += len(forward)
+    source, target = np.concatenate(sources), np.concatenate(targets)
+    return Links.from_arrays(np.zeros(len(source), np.int64), source, target, n_sentences=1)
+
+
+def _best_links(
+    shard: LongShard, blocks: Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]], decode: str
+) -> Links:
+    """The likeliest link of every word, or NULL, under each direction alone."""
+    n_source, n_target = len(shard.source_tokens), len(shard.target_tokens)
+    best, linked = np.zeros(n_target), np.zeros(n_target)
+    choice, other_choice = np.full(n_target, -1), np.full(n_source, -1)
+    first = 0
+    for forward, backward in blocks:
+        choice = np.where(forward.max(axis=0) > best, forward.argmax(axis=0) + first, choice)
+        best, linked = np.maximum(best, forward.max(axis=0)), linked + forward.sum(axis=0)
+        likely = backward.max(axis=1) > 1 - backward.sum(axis=1)
+        other_choice[first : first + len(backward)] = np.where(likely, backward.argmax(axis=1), -1)
+        first += len(forward)
+    choice[best <= 1 - linked] = -1
+    return merged_links(shard.source_lengths, shard.target_lengths, choice, other_choice, decode)
+
+
+def _blank(bitext: Bitext, numbers: NDArray[np.int64]) -> Bitext:
+    """The same pairs, some of them without words."""
+    kept = np.ones(bitext.n_pairs, np.bool_)
+    kept[numbers] = False
+
+    def side(tokens: NDArray[np.int32], lengths: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        return tokens[np.repeat(kept, lengths)], np.append(0, np.cumsum(np.where(kept, lengths, 0)))
+
+    return Bitext(
+        *side(bitext.source_tokens, bitext.source_lengths),
+        *side(bitext.target_tokens, bitext.target_lengths),
+        bitext.source_vocabulary,
+        bitext.target_vocabulary,
+    )
+
+
+def _warn(numbers: NDArray[np.int64], fate: str) -> None:
+    """One line that names pairs as lines of a file are counted."""
+    if len(numbers):
+        shown = ", ".join(str(n + 1) for n in numbers[:10].tolist())
+        more = f" and {len(numbers) - 10} more" * (len(numbers) > 10)
+        warnings.warn(
+            f"{len(numbers)} sentence pairs {fate}: numbers {shown}{more}, counted from 1; split them into sentences",
+            stacklevel=4,
+        )

@@ -45,7 +45,7 @@ def test_threads_run_at_the_same_time():
 
 @pytest.mark.parametrize("executor", EXECUTORS, ids=repr)
 def test_an_error_surfaces_at_its_place_and_stops_the_rest(executor):
-    started, before = [], threading.active_count()
+    started, before = [], set(threading.enumerate())
 
     def task(shard):
         started.append(shard)
@@ -59,7 +59,7 @@ def test_an_error_surfaces_at_its_place_and_stops_the_rest(executor):
         next(results)
     assert set(range(4)) <= set(started)
     assert max(started) <= 3 + width_of(executor) + 1
-    assert threading.active_count() == before  # nothing is left that could start another
+    assert set(threading.enumerate()) <= before  # nothing is left that could start another
 
 
 def test_what_waits_is_cancelled_after_an_error(monkeypatch):
@@ -76,13 +76,14 @@ def test_what_waits_is_cancelled_after_an_error(monkeypatch):
         started.append(shard)
         if shard == 0:
             raise KeyError(shard)
-        both_asked.wait()  # the thread may take the next one before it is cancelled, but then no other
+        both_asked.wait()  # the thread may take another one before it is cancelled, but then no third
 
     monkeypatch.setattr(Future, "cancel", recorded)
     with pytest.raises(KeyError):
         list(Threads(1).map(task, range(3)))
-    assert started in ([0], [0, 1])
-    assert asked[1]
+    assert started[0] == 0
+    assert len(started) <= 2
+    assert asked.count(True) == 3 - len(started)
 
 
 def test_only_a_few_results_wait():

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import warnings
 
 import pytest
 
@@ -203,3 +204,39 @@ def test_quiet_says_nothing(run, files, tmp_path):
     assert run("align", files.source, files.target, "-o", tmp_path / "links", "--quiet").stderr == ""
     said = run("align", files.source, files.target, "-o", tmp_path / "links").stderr
     assert said.startswith(f"aligned {len(files.bitext.source)} sentence pairs in ")
+
+
+def test_lines_that_are_too_long_are_named_and_counted(run, files, tmp_path):
+    sides = []
+    for path, text in ((files.source, files.bitext.source), (files.target, files.bitext.target)):
+        words, lines = " ".join(text).split() * 5001, list(text)
+        for place, lengths in ((2, (2001, 3)), (4, (3, 5001))):
+            lines.insert(place, " ".join(words[: lengths[len(sides)]]))
+        sides.append(tmp_path / path.name)
+        sides[-1].write_text("".join(f"{line}\n" for line in lines))
+    out, probabilities, model = (tmp_path / name for name in ("links", "probabilities", "model"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        result = run("align", *sides, "-o", out, "--probabilities", probabilities, "--save", model)
+    assert result.exit_code == 0, result.stderr
+    n = len(files.bitext.source)
+    assert result.stderr.splitlines()[-1].startswith(f"aligned {n + 2} sentence pairs in ")
+    assert result.stderr.splitlines()[-1].endswith(
+        "s; too long: 1 aligned by translation and position alone, 1 left without links, 2 not trained on"
+    )
+    for said in (
+        "too long to be trained on, skipped: sentence pairs 3, 5, counted from 1",
+        "too long for the model, aligned by translation and position alone: sentence pair 3, counted from 1",
+        "more than 5,000 words on a side, left without links: sentence pair 5, counted from 1",
+    ):
+        assert result.stderr.count(f"spectrem: warning: {said}") == 1
+    aligned = lines_of(out)
+    assert len(aligned) == n + 2
+    assert aligned[2]
+    assert aligned[4] == lines_of(probabilities)[4] == ""
+    assert [line for k, line in enumerate(aligned) if k not in (2, 4)] == predicted(files)
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        again = run("align", *sides, "-o", tmp_path / "again", "--load", model)
+    assert again.stderr.endswith("s; too long: 1 aligned by translation and position alone, 1 left without links\n")
+    assert lines_of(tmp_path / "again") == aligned

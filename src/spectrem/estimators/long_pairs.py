@@ -75,7 +75,7 @@ def find_untrainable(bitext: Bitext, most_cells: int) -> NDArray[np.int64]:
     """Pairs to leave out of training, with a warning that names them."""
     found = find_long_pairs(bitext, most_cells)
     long = np.union1d(found.by_position, found.unaligned)
-    _warn(long, "are too long to be trained on and were skipped")
+    _warn(long, "too long to be trained on, skipped")
     return long
 
 
@@ -87,8 +87,8 @@ def cut_shards(bitext: Bitext, table: PairTable, most_cells: int) -> list[Bitext
     long = find_long_pairs(bitext, most_cells)
     if not len(long.by_position) + len(long.unaligned):
         return list(build_shards(bitext, table)[1])
-    _warn(long.by_position, "are too long for the model and are aligned by translation and position alone")
-    _warn(long.unaligned, f"have more than {_LONGEST:,} words on a side and are left without links")
+    _warn(long.by_position, "too long for the model, aligned by translation and position alone")
+    _warn(long.unaligned, f"more than {_LONGEST:,} words on a side, left without links")
     blank = _blank(bitext, long.unaligned)
     shards: list[BitextShard | LongPair] = []
     begin = 0
@@ -173,7 +173,5 @@ def _warn(numbers: NDArray[np.int64], fate: str) -> None:
     if len(numbers):
         shown = ", ".join(str(n + 1) for n in numbers[:10].tolist())
         more = f" and {len(numbers) - 10} more" * (len(numbers) > 10)
-        warnings.warn(
-            f"{len(numbers)} sentence pairs {fate}: numbers {shown}{more}, counted from 1; split them into sentences",
-            stacklevel=4,
-        )
+        pairs = "sentence pairs" if len(numbers) > 1 else "sentence pair"
+        warnings.warn(f"{fate}: {pairs} {shown}{more}, counted from 1; split long lines into sentences", stacklevel=3)

@@ -38,6 +38,7 @@ bench: $(VENV)/warm
 	$(BIN)/python benchmarks/hmm.py
 	$(BIN)/python benchmarks/trigram.py
 	$(BIN)/python benchmarks/projection.py --write
+	$(BIN)/python benchmarks/long_sentences.py
 	$(BIN)/python benchmarks/mixture.py
 	$(BIN)/python benchmarks/clusters.py --write
 	$(BIN)/python benchmarks/start.py --write

@@ -16,10 +16,13 @@ from spectrem.models.alignment import BitextShard, PairTable, build_shards, diag
 
 # A pair of 1,000 x 1,000 words takes two seconds and 140 MB. Tables of departures grow with the square of a side.
 _MOST_CELLS, _MOST_WORDS = 1 << 20, 2000
-# Where passes run in log space, or constraints are rows of a matrix: some seconds, and 60 MB.
-_MOST_CELLS_OF_ROWS = 1 << 16
-# Programs have a variable for every move: 60 x 60 words took a linear program 51 s, 30 x 30 an integer program 8 s.
-_MOST_CELLS_OF_PROGRAMS = 1 << 11
+# Where passes may have to run in log space, or constraints are rows of a matrix: a second to some ten, and 90 MB.
+_MOST_CELLS_OF_ROWS = 1 << 18
+# Where multipliers are found to a tolerance: 26 s for four times as many.
+_MOST_CELLS_OF_SOLVES = 1 << 14
+# Programs have a variable for every move. A linear one took 1 s for 30 x 30 words, 16 s for 45 x 45 and 51 s for
+# 60 x 60; an integer one 8 s for 30 x 30 and minutes for 45 x 45.
+_MOST_CELLS_OF_PROGRAMS = 1 << 10
 # By translation and position alone, this length on both sides takes some seconds and 110 MB.
 _LONGEST = 5000
 _LEAST_GAMMA = 0.1
@@ -58,9 +61,12 @@ class LongPair:
 
 def most_cells(aligner: Any, gamma: float) -> int:
     """Possible links of the longest pair that an E-step of a `WordAligner` at ``gamma`` takes."""
-    if gamma == -np.inf or (gamma == 0 and aligner.dual_steps == 0 and aligner.constraints):
+    if aligner._is_coupled(gamma):
+        return _MOST_CELLS if gamma >= _LEAST_GAMMA else _MOST_CELLS_OF_ROWS
+    solved = aligner.dual_steps == 0 and len(aligner.constraints) > 0
+    if gamma == -np.inf or (gamma == 0 and solved):
         return _MOST_CELLS_OF_PROGRAMS
-    return _MOST_CELLS if gamma >= _LEAST_GAMMA and aligner._is_coupled(gamma) else _MOST_CELLS_OF_ROWS
+    return _MOST_CELLS_OF_SOLVES if solved else _MOST_CELLS_OF_ROWS
 
 
 def find_long_pairs(bitext: Bitext, most_cells: int) -> LongPairs:

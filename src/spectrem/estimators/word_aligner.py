@@ -254,10 +254,10 @@ class WordAligner(BaseEstimator):
         """Which sentence pairs `predict` aligns without the chain, and which not at all.
 
         With the default settings a pair of more than 2^20 possible links (1,024 x 1,024 words), or of more than 2,000
-        words on a side, is aligned by translation probabilities and the distance from the diagonal, both directions in
-        agreement if "agreement" is among the constraints. The limit is 2^16 links (256 x 256) where constraints are
-        not names or gamma lies below 0.1, and 2^11 (45 x 45) where linear or integer programs are solved. A pair of
-        more than 5,000 words on a side is left without links.
+        words on a side, is aligned by translation probabilities and the distance from the diagonal; of the constraints
+        only "agreement" is kept. The limit is 2^18 links where constraints are not names, or gamma lies below 0.1,
+        2^14 where ``dual_steps`` is 0, and 2^10 where gamma is -inf, or 0 without dual steps. A pair of more than 5,000
+        words on a side is left without links.
         """
         return long_pairs.find_long_pairs(
             as_bitext(source, target), long_pairs.most_cells(self, getattr(self, "gamma_", self.gamma))

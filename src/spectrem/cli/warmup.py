@@ -104,6 +104,13 @@ def warmup() -> None:
         run(source=both, target=None, dev=(source, target, gold), save=model)
         run(load=model)
         run(load=model, decoding={"n_threads": 1, "decode": "grow-diag-final-and"})
+        words = [" ".join(lines).split() * 200 for lines in (bitext.source, bitext.target)]
+        write_lines(
+            both, [f"{' '.join(words[0][:n])} ||| {' '.join(words[1][:m])}" for n, m in ((150, 150), (2001, 2))]
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # the second pair is too long for the model
+            run(load=model, source=both, target=None)
         _warm_tagger(folder)
         _warm_tables(folder)
     typer.echo(f"compiled in {time.perf_counter() - started:.1f} s", err=True)

@@ -56,7 +56,7 @@ def test_numbers_of_sentences_differ(run, folder):
     assert "short has 1 lines, but the bitext has 3 sentence pairs" in result.stderr
     result = run("evaluate", "-", folder / "gold", stdin=b"0-0\n")
     assert result.exit_code == 2
-    assert "must align the same sentences, but have 1 and 3" in result.stderr
+    assert "standard input has 1 lines, but the bitext has 3 sentence pairs" in result.stderr
 
 
 def test_a_line_that_is_no_link(run, folder):

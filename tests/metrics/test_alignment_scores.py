@@ -1,3 +1,4 @@
+import itertools
 import re
 from types import SimpleNamespace
 
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from spectrem.data import Links
 from spectrem.exceptions import InvalidInputError
-from spectrem.metrics import alignment_scores
+from spectrem.metrics import alignment_scores, expected_f1_threshold
 
 PAIRS = st.sets(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=6)
 
@@ -84,3 +85,52 @@ def test_errors():
     message = "source positions of predicted must be at least 0, but -1 was given; leave out links to NULL"
     with pytest.raises(InvalidInputError, match=re.escape(message)):
         alignment_scores(null, GOLD)
+
+
+def expected_f1(probabilities, weights, chosen):
+    right = sum(w * p for p, w, c in zip(probabilities, weights, chosen, strict=True) if c)
+    taken = sum(w for w, c in zip(weights, chosen, strict=True) if c)
+    return 2 * right / (taken + sum(w * p for p, w in zip(probabilities, weights, strict=True)))
+
+
+LINKS = st.lists(st.tuples(st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.7, 0.9, 1.0]), st.integers(0, 3)), max_size=8)
+
+
+@given(LINKS)
+def test_the_expected_f1_threshold_is_best_of_all_choices_of_links(links):
+    """Brute force: no set of links, whether cut off by a threshold or not, has a greater expected F1."""
+    probabilities, weights = [p for p, _ in links], [w for _, w in links]
+    threshold = expected_f1_threshold(probabilities, weights)
+    if sum(w * p for p, w in links) == 0:
+        assert threshold == 0.5
+        return
+    best = max(
+        expected_f1(probabilities, weights, chosen) for chosen in itertools.product([False, True], repeat=len(links))
+    )
+    assert expected_f1(probabilities, weights, [p > threshold for p in probabilities]) == pytest.approx(best)
+    assert threshold == pytest.approx(best / 2)
+    repeated = np.repeat(probabilities, weights)
+    assert expected_f1_threshold(repeated) == pytest.approx(threshold)
+
+
+def test_the_expected_f1_threshold_of_a_matrix():
+    assert expected_f1_threshold(np.array([[0.9, 0.3], [0.8, 0.0]])) == pytest.approx(0.425)
+    assert expected_f1_threshold([]) == expected_f1_threshold([0.0, 0.0]) == 0.5
+    assert expected_f1_threshold([1.0, 1.0, 0.0]) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("posteriors", "weights", "message"),
+    [
+        ([0.5, 1.5], None, "posteriors must be probabilities in [0, 1], got values from 0.5 to 1.5"),
+        ([-0.7, -0.1], None, "got values from -0.7 to -0.1; give probabilities, not their logarithms"),
+        ([0.5, np.nan], None, "posteriors must be probabilities in [0, 1], got values from nan to nan"),
+        ([0.5, 0.5], [1.0], "weights must be 2 finite numbers of at least 0, one per posterior, got 1"),
+        ([0.5, 0.5], [1.0, -1.0], "got 2 with minimum -1"),
+        ([0.5, 0.5], [1.0, np.inf], "weights must be 2 finite numbers"),
+    ],
+)
+def test_posteriors_that_are_none(posteriors, weights, message):
+    with pytest.raises(InvalidInputError) as error:
+        expected_f1_threshold(posteriors, weights)
+    assert message in str(error.value)

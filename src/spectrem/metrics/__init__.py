@@ -1,6 +1,6 @@
 """Measures of how good predictions are."""
 
-from spectrem.metrics.alignment import AlignmentScores, alignment_scores
+from spectrem.metrics.alignment import AlignmentScores, alignment_scores, expected_f1_threshold
 from spectrem.metrics.clustering import (
     StateMapping,
     many_to_one,
@@ -24,6 +24,7 @@ __all__ = [
     "compare_taggings",
     "correct_tokens",
     "cross_entropy",
+    "expected_f1_threshold",
     "many_to_one",
     "mutual_information",
     "one_to_one",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from spectrem.exceptions import InvalidInputError
 
@@ -112,6 +112,55 @@ def alignment_scores(predicted: AlignmentLinks, gold: AlignmentLinks, *, alpha: 
         n_sure=sure.size,
         n_possible=possible.size,
     )
+
+
+def expected_f1_threshold(posteriors: ArrayLike, weights: ArrayLike | None = None) -> float:
+    """The threshold whose links have the greatest expected F1 when their probabilities are believed.
+
+    Links above a threshold are right in as many cases as the sum of their probabilities says, out of as many as the
+    sum over all links, so that ``F1 = 2 * sum(p above) / (count(p above) + sum(p))``. Where this is greatest, the
+    links taken are those more probable than half of it; this half is returned, at most 0.5. No gold links are needed.
+
+    Parameters
+    ----------
+    posteriors : array-like of shape (n_links,)
+        Probabilities of all possible links of some sentences, in [0, 1]; those near 0 may be left out.
+    weights : array-like of shape (n_links,), optional
+        How often each counts, at least 0.
+
+    Returns
+    -------
+    float
+        0.5 if no link is expected at all.
+
+    Raises
+    ------
+    InvalidInputError
+        If a probability lies outside [0, 1], a weight is negative or not finite, or their numbers differ.
+
+    Examples
+    --------
+    >>> expected_f1_threshold([0.9, 0.8, 0.3])  # taking the first two: F1 = 2 * 1.7 / (2 + 2.0)
+    0.425
+    """
+    probabilities = np.asarray(posteriors, np.float64).ravel()
+    counts = np.ones(probabilities.size) if weights is None else np.asarray(weights, np.float64).ravel()
+    if not ((probabilities >= 0) & (probabilities <= 1)).all():
+        raise InvalidInputError(
+            f"posteriors must be probabilities in [0, 1], got values from {probabilities.min()} to "
+            f"{probabilities.max()}; give probabilities, not their logarithms"
+        )
+    if counts.size != probabilities.size or not (np.isfinite(counts) & (counts >= 0)).all():
+        raise InvalidInputError(
+            f"weights must be {probabilities.size} finite numbers of at least 0, one per posterior, got {counts.size} "
+            f"with minimum {counts.min(initial=np.inf):g}"
+        )
+    total = float(counts @ probabilities)
+    if total <= 0:
+        return 0.5
+    order = np.argsort(-probabilities, kind="stable")
+    right = np.cumsum((counts * probabilities)[order])
+    return float((right / (np.cumsum(counts[order]) + total)).max())
 
 
 def _f_measure(precision: float, recall: float, alpha: float) -> float:

@@ -6,6 +6,8 @@ from spectrem.models.alignment.lexical_prior import LexicalPrior, lexical_priors
 from spectrem.models.alignment.model import AlignmentModel
 from spectrem.models.alignment.pairs import BitextShard, PairTable, build_shards
 from spectrem.models.alignment.parameters import AlignmentParameters, AlignmentStats, DirectionParameters
+from spectrem.models.alignment.unseen import NewText, UnseenPairs, expect_new_words
+from spectrem.models.alignment.word_classes import Language
 
 __all__ = [
     "AlignmentModel",
@@ -14,9 +16,13 @@ __all__ = [
     "BitextShard",
     "CoupledEStep",
     "DirectionParameters",
+    "Language",
     "LexicalPrior",
+    "NewText",
     "PairTable",
+    "UnseenPairs",
     "build_shards",
     "diagonal_posteriors",
+    "expect_new_words",
     "lexical_priors",
 ]

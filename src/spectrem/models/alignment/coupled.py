@@ -147,8 +147,10 @@ class CoupledEStep:
         grouped = (gamma >= _LEAST_GAMMA) & (sources > 0) & (targets > 0) & (sources * targets <= _MOST_CELLS)
         order = np.lexsort((targets, sources))
         order = order[grouped[order]]
-        forward = _potentials(params.forward, shard.pair_ids, shard.target_tokens, sources[order], gamma)
-        backward = _potentials(params.backward, shard.pair_ids, shard.source_tokens, targets[order], gamma)
+        translation = shard.of_entries(params.forward.translation, backward=False)
+        forward = _potentials(params.forward, translation, shard.target_tokens, sources[order], gamma)
+        translation = shard.of_entries(params.backward.translation, backward=True)
+        backward = _potentials(params.backward, translation, shard.source_tokens, targets[order], gamma)
         # Counts of departures have room for the pairs that are solved alone.
         counted = order if by_cell else np.arange(len(sources))
         expected = (_empty(forward, n_links, sources[counted]), _empty(backward, n_links, targets[counted]))
@@ -169,7 +171,7 @@ class CoupledEStep:
 
 def _potentials(
     params: DirectionParameters,
-    pair_ids: NDArray[np.int32],
+    translation: NDArray[np.float64],
     tokens: NDArray[np.int32],
     lengths: NDArray[np.int64],
     gamma: float,
@@ -180,7 +182,7 @@ def _potentials(
     reach = longest + 1 + PAD
     distance = np.clip(np.arange(-reach, reach + 1), -width, width) + width
     tables = (
-        params.translation[pair_ids],
+        translation,
         (params.null_probability * params.null)[tokens],
         params.jump[distance],
         departures,

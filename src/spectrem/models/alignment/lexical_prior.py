@@ -13,6 +13,8 @@ from spectrem.kernels.multinomials import normalise_lexical
 from spectrem.kernels.similarity import look_alike
 from spectrem.models.alignment.pairs import PairTable
 
+STEM_LENGTH, SIMILARITY = 4, 0.7
+
 
 @dataclass(frozen=True)
 class LexicalPrior:
@@ -66,10 +68,10 @@ def lexical_priors(
     source_counts: NDArray[np.integer],
     target_counts: NDArray[np.integer],
     *,
-    stem_length: int = 4,
+    stem_length: int = STEM_LENGTH,
     stem_strength: float = 10.0,
     cognate_strength: float = 2.0,
-    similarity: float = 0.7,
+    similarity: float = SIMILARITY,
 ) -> tuple[LexicalPrior, LexicalPrior]:
     """Priors of both directions.
 
@@ -88,14 +90,14 @@ def lexical_priors(
         common subsequence of ``similarity`` times the longer word (accents aside; [Melamed1995]).
     """
     sources, targets = table.sources, table.targets
-    source_stem, target_stem = _stems(source_words, stem_length), _stems(target_words, stem_length)
+    source_stem, target_stem = (number_stems(words, stem_length)[0] for words in (source_words, target_words))
     n_target_stems = int(target_stem.max(initial=0)) + 1
     keys, stem_pair = np.unique(
         source_stem[sources] * np.int64(n_target_stems) + target_stem[targets], return_inverse=True
     )
     stem_pair = stem_pair.astype(np.int32)
     alike = np.zeros(table.n_pairs, np.bool_)
-    look_alike(sources, targets, *_letters(source_words), *_letters(target_words), similarity, stem_length, alike)
+    look_alike(sources, targets, *letters(source_words), *letters(target_words), similarity, stem_length, alike)
     source_row, target_row = (part.astype(np.int32) for part in np.divmod(keys, n_target_stems))
     target_share, source_share = _share(target_stem, target_counts), _share(source_stem, source_counts)
     strengths = float(stem_strength), float(cognate_strength)
@@ -105,10 +107,16 @@ def lexical_priors(
     )
 
 
-def _stems(words: Sequence[str], length: int) -> NDArray[np.int64]:
+def stem(word: str, length: int = STEM_LENGTH) -> str:
+    """The first letters of a word; numbers are their own stems."""
+    return word if word[:1].isdigit() else word[:length]
+
+
+def number_stems(words: Sequence[str], length: int = STEM_LENGTH) -> tuple[NDArray[np.int64], dict[str, int]]:
+    """The number of every word's stem, and the numbers of all stems."""
     numbers: dict[str, int] = {}
-    stems = (word if word[:1].isdigit() else word[:length] for word in words)
-    return np.fromiter((numbers.setdefault(stem, len(numbers)) for stem in stems), np.int64, len(words))
+    stems = (numbers.setdefault(stem(word, length), len(numbers)) for word in words)
+    return np.fromiter(stems, np.int64, len(words)), numbers
 
 
 def _share(stem: NDArray[np.int64], counts: NDArray[np.integer]) -> NDArray[np.float64]:
@@ -116,7 +124,8 @@ def _share(stem: NDArray[np.int64], counts: NDArray[np.integer]) -> NDArray[np.f
     return np.divide(counts, totals, out=np.zeros(len(counts)), where=totals > 0, dtype=np.float64)
 
 
-def _letters(words: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+def letters(words: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """Words without their accents as `look_alike` reads them: letters and where each word begins and ends."""
     plain = [
         word
         if word.isascii()

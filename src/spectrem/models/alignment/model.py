@@ -16,6 +16,7 @@ from spectrem.models.alignment.parameters import (
     AlignmentStats,
     DirectionParameters,
     DirectionStats,
+    with_floor,
 )
 from spectrem.models.priors import DirichletPrior, Prior
 from spectrem.structures import Alignment, Parts, Product
@@ -61,8 +62,8 @@ class AlignmentModel:
         n_sources, n_targets = table.n_source_words, table.n_target_words
         null = [np.full(n + 1, 1.0 / max(n, 1)) for n in (n_targets, n_sources)]
         return AlignmentParameters(
-            DirectionParameters(_with_floor(forward), null[0], jump, end, null_probability),
-            DirectionParameters(_with_floor(backward), null[1], jump, end, null_probability),
+            DirectionParameters(with_floor(forward), null[0], jump, end, null_probability),
+            DirectionParameters(with_floor(backward), null[1], jump, end, null_probability),
         )
 
     def zero_stats(self, params: AlignmentParameters, shards: Sequence[BitextShard]) -> AlignmentStats:
@@ -137,8 +138,8 @@ class AlignmentModel:
         unary = np.empty(structure.n_unary)
         cells.score_links(
             backward, not self.chain, steps, states, shard.pairs.cell_offsets, shard.pairs.cells,
-            np.log(params.translation[shard.pair_ids]), np.log(params.null_probability * params.null)[tokens],
-            jump, departures, unary,
+            np.log(shard.of_entries(params.translation, backward=backward)),
+            np.log(params.null_probability * params.null)[tokens], jump, departures, unary,
         )  # fmt: skip
         return structure, Parts(unary, (jump, departures, end) if self.chain else ())
 
@@ -174,8 +175,8 @@ class AlignmentModel:
             lengths = np.arange(stats.departures.shape[0])
             jump = fit_jumps(jump, stats.jumps, stats.departures, lengths, pseudo_count=self.jump_pseudo_count)
         return DirectionParameters(
-            _with_floor(np.append(translation, 0.0)),
-            _with_floor(np.append(null, 0.0)),
+            with_floor(np.append(translation, 0.0)),
+            with_floor(np.append(null, 0.0)),
             jump,
             end,
             params.null_probability,
@@ -201,14 +202,6 @@ def log_departures(params: DirectionParameters, lengths: NDArray[np.int64]) -> N
     with np.errstate(divide="ignore"):
         departures[present] = np.where(sums > 0, np.log1p(-params.null_probability) - np.log(sums), -np.inf)
     return departures
-
-
-# No word is impossible: a pair never met, or without any expected count, is explained by NULL at the worst.
-_FLOOR = 1e-12
-
-
-def _with_floor(probability: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.maximum(probability, _FLOOR)
 
 
 def _zeros(n_pairs: int, n_words: int, max_jump: int, longest: int) -> DirectionStats:

@@ -69,6 +69,9 @@ class BitextShard:
     known : ndarray of bool, or None
         For pairs whose links are given: which unary parts (those of the forward, then of the backward direction)
         the given links allow.
+    unseen : (ndarray, ndarray), or None
+        Probabilities, forward and backward, of the entries after those of ``pair_ids``: pairs of a new text that are
+        not in the table.
     """
 
     begin: int
@@ -78,6 +81,7 @@ class BitextShard:
     pairs: Pairs
     pair_ids: NDArray[np.int32]
     known: NDArray[np.bool_] | None = None
+    unseen: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
 
     @property
     def source_lengths(self) -> NDArray[np.int64]:
@@ -86,6 +90,15 @@ class BitextShard:
     @property
     def target_lengths(self) -> NDArray[np.int64]:
         return np.diff(self.pairs.target_offsets)
+
+    def is_seen(self, table: PairTable) -> bool:
+        """Whether all word pairs of the shard are in the table."""
+        return not len(self.pair_ids) or self.pair_ids[-1] < table.n_pairs
+
+    def of_entries(self, translation: NDArray[np.float64], *, backward: bool) -> NDArray[np.float64]:
+        """Probability of every entry of the shard, of the pair table's in one direction."""
+        known = translation[self.pair_ids]
+        return known if self.unseen is None else np.concatenate([known, self.unseen[backward]])
 
     def select(self, chosen: NDArray[np.integer]) -> BitextShard:
         """A shard of some of the pairs (their numbers within this one), over the same ``pair_ids``."""
@@ -99,6 +112,7 @@ class BitextShard:
             target_tokens=target_tokens,
             pairs=Pairs(sources, targets, cell_offsets, cells, self.pairs.weights[chosen]),
             pair_ids=self.pair_ids,
+            unseen=self.unseen,
         )
 
 

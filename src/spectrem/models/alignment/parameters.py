@@ -9,6 +9,14 @@ from numpy.typing import NDArray
 
 from spectrem.kernels.multinomials import add_at
 
+# No word is impossible: a pair without any expected count is explained by NULL at the worst.
+_FLOOR = 1e-12
+
+
+def with_floor(probability: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Probabilities, none of them 0."""
+    return np.maximum(probability, _FLOOR)
+
 
 @dataclass(frozen=True)
 class DirectionParameters:

@@ -1,0 +1,163 @@
+"""Translation probabilities of word pairs that never met in training: how they are spelled, how rare they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem.data import Bitext
+from spectrem.kernels.similarity import look_alike
+from spectrem.models.alignment.lexical_prior import SIMILARITY, STEM_LENGTH
+from spectrem.models.alignment.pairs import BitextShard, PairTable
+from spectrem.models.alignment.parameters import AlignmentParameters, DirectionParameters, with_floor
+from spectrem.models.alignment.word_classes import ClassTable, Language, Words
+
+FREQUENCY_STRENGTH = 10.0
+# What stands for unknown words whose spelling is not given, one for each side: they do not look alike.
+_UNSPELLED = ("\0", "\1")
+
+
+@dataclass(frozen=True)
+class UnseenPairs:
+    """Translation probabilities of word pairs that have no entry in a trained table, as means under a prior.
+
+    A word s with n(s) tokens in the training text has ``n(s) + stem_strength + frequency_strength +
+    cognate_strength`` counts to give. A word t that it never met gets of these: ``stem_strength`` times the
+    probability that the stem of s becomes the stem of t, times the share of t in its stem; ``frequency_strength``
+    times the probability that a word about as frequent as s becomes one about as frequent as t, times the share of t
+    among the tokens of these; and ``cognate_strength`` if both look alike. The probabilities of stems and of
+    frequencies are those of the trained table, its words weighing as much as they have tokens.
+
+    Entries of the table stay as trained: the training text is aligned as before. The probability of a pair depends
+    on its two words and the model alone, so that a sentence is aligned alike whatever is aligned beside it.
+
+    Attributes
+    ----------
+    table : PairTable
+    source, target : Language
+    stems, bands : ClassTable
+    stem_strength, cognate_strength, frequency_strength : float
+        Pseudo-counts, at least 0.
+    """
+
+    table: PairTable
+    source: Language
+    target: Language
+    stems: ClassTable
+    bands: ClassTable
+    stem_strength: float
+    cognate_strength: float
+    frequency_strength: float = FREQUENCY_STRENGTH
+
+    @classmethod
+    def of(
+        cls,
+        table: PairTable,
+        params: AlignmentParameters,
+        source: Language,
+        target: Language,
+        *,
+        stem_strength: float,
+        cognate_strength: float,
+    ) -> UnseenPairs:
+        """What a trained table says of stems and of bands of frequency."""
+        forward = params.forward.translation[:-1] * source.counts[table.sources]
+        backward = params.backward.translation[:-1] * target.counts[table.targets]
+        stems = ClassTable.of(table, forward, backward, source.stem, target.stem)
+        bands = ClassTable.of(table, forward, backward, source.band, target.band)
+        return cls(table, source, target, stems, bands, stem_strength, cognate_strength)
+
+    def probabilities(
+        self, source: Words, target: Words, s: NDArray[np.int64], t: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """p(t | s) and p(s | t) for the words numbered s and t of a new text, each of shape (n_pairs,)."""
+        alike = np.zeros(len(s), np.bool_)
+        look_alike(
+            s.astype(np.int32), t.astype(np.int32), *source.spelling, *target.spelling, SIMILARITY, STEM_LENGTH, alike
+        )
+        stems = self.stems.probabilities(source.stem[s], target.stem[t])
+        bands = self.bands.probabilities(source.band[s], target.band[t])
+        strength = self.stem_strength + self.frequency_strength + self.cognate_strength
+
+        def mean(way: int, given: NDArray[np.int64], produced: Words, at: NDArray[np.int64]) -> NDArray[np.float64]:
+            counts = (
+                self.stem_strength * stems[way] * produced.stem_share[at]
+                + self.frequency_strength * bands[way] * produced.band_share[at]
+                + self.cognate_strength * alike
+            )
+            return with_floor(counts / (given + strength))
+
+        return mean(0, source.counts[s], target, t), mean(1, target.counts[t], source, s)
+
+
+def expect_new_words(
+    params: AlignmentParameters, source_counts: NDArray[np.int64], target_counts: NDArray[np.int64]
+) -> AlignmentParameters:
+    """Let NULL produce every new word as often as, on average, one of the rarest words of the training text."""
+
+    def with_new(direction: DirectionParameters, counts: NDArray[np.int64]) -> DirectionParameters:
+        met = counts[counts > 0]
+        if not len(met):
+            return direction
+        null = direction.null.copy()
+        null[-1] = null[:-1][counts == met.min()].mean()
+        return replace(direction, null=null)
+
+    return AlignmentParameters(with_new(params.forward, target_counts), with_new(params.backward, source_counts))
+
+
+@dataclass(frozen=True)
+class NewText:
+    """A bitext to be aligned by a trained model.
+
+    Attributes
+    ----------
+    unseen : UnseenPairs
+    bitext : Bitext
+        With its own vocabularies.
+    source, target : Words
+        Of the vocabularies, then one that stands for unknown words without a spelling.
+    """
+
+    unseen: UnseenPairs
+    bitext: Bitext
+    source: Words
+    target: Words
+
+    @classmethod
+    def of(cls, unseen: UnseenPairs, bitext: Bitext) -> NewText:
+        """Look up the words of a bitext."""
+        source, target = bitext.source_vocabulary.words, bitext.target_vocabulary.words
+        return cls(
+            unseen,
+            bitext,
+            unseen.source.describe([*source, _UNSPELLED[0]]),
+            unseen.target.describe([*target, _UNSPELLED[1]]),
+        )
+
+    def complete(self, shard: BitextShard) -> BitextShard:
+        """A shard of the bitext with probabilities for its cells whose word pairs have no entry in the table."""
+        if shard.is_seen(self.unseen.table):
+            return shard
+        n_seen = len(shard.pair_ids) - 1
+        cells, offsets = shard.pairs.cells.copy(), shard.pairs.cell_offsets
+        at = np.flatnonzero(cells == n_seen)
+        sentence = np.searchsorted(offsets, at, side="right") - 1
+        i, j = np.divmod(at - offsets[sentence], shard.target_lengths[sentence])
+        sentence += shard.begin
+        probabilities = self.unseen.probabilities(
+            self.source,
+            self.target,
+            self._last_if_unspelled(self.bitext.source_tokens[self.bitext.source_offsets[sentence] + i], self.source),
+            self._last_if_unspelled(self.bitext.target_tokens[self.bitext.target_offsets[sentence] + j], self.target),
+        )
+        cells[at] = n_seen + np.arange(len(at))
+        return replace(
+            shard, pairs=shard.pairs._replace(cells=cells), pair_ids=shard.pair_ids[:-1], unseen=probabilities
+        )
+
+    @staticmethod
+    def _last_if_unspelled(tokens: NDArray[np.int32], words: Words) -> NDArray[np.int64]:
+        return np.where(tokens < 0, len(words.counts) - 1, tokens).astype(np.int64)

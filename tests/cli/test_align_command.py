@@ -122,11 +122,14 @@ def test_probabilities_sum_to_one_with_null(run, files, tmp_path):
 def test_probabilities_above_the_threshold_are_the_links(run, files, tmp_path):
     out, probabilities = tmp_path / "links", tmp_path / "probabilities"
     options = ["--probabilities", probabilities, "--min-probability", "0.3"]
-    assert run("align", files.source, files.target, "-o", out, *options).exit_code == 0
+    result = run("align", files.source, files.target, "-o", out, *options)
+    assert result.exit_code == 0
+    threshold = float(result.stderr.split("threshold ")[1].split(" (auto)")[0])
+    assert 0.3 < threshold <= 0.5
     for links, line in zip(lines_of(out), lines_of(probabilities), strict=True):
         entries = [entry.split(":") for entry in line.split()]
         assert all(float(p) >= 0.3 for _, p in entries)
-        assert [link for link, p in entries if "NULL" not in link and float(p) > 0.45] == links.split()
+        assert [link for link, p in entries if "NULL" not in link and float(p) > threshold] == links.split()
 
 
 def test_a_saved_model_aligns_as_the_run_that_saved_it(run, files, tmp_path):
@@ -222,7 +225,8 @@ def test_lines_that_are_too_long_are_named_and_counted(run, files, tmp_path):
     n = len(files.bitext.source)
     assert result.stderr.splitlines()[-1].startswith(f"aligned {n + 2} sentence pairs in ")
     assert result.stderr.splitlines()[-1].endswith(
-        "s; too long: 1 aligned by translation and position alone, 1 left without links, 2 not trained on"
+        "; pairs apart: 1 too long, aligned by translation and position alone, 1 too long, left without links, "
+        "2 too long, not trained on"
     )
     for said in (
         "too long to be trained on, skipped: sentence pairs 3, 5, counted from 1",
@@ -238,5 +242,36 @@ def test_lines_that_are_too_long_are_named_and_counted(run, files, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         again = run("align", *sides, "-o", tmp_path / "again", "--load", model)
-    assert again.stderr.endswith("s; too long: 1 aligned by translation and position alone, 1 left without links\n")
+    assert again.stderr.endswith(
+        "; pairs apart: 1 too long, aligned by translation and position alone, 1 too long, left without links\n"
+    )
     assert lines_of(tmp_path / "again") == aligned
+
+
+def test_the_summary_of_a_loaded_model_says_what_it_does_not_know(run, files, tmp_path):
+    model, out = tmp_path / "model.npz", tmp_path / "links"
+    assert run("align", files.source, files.target, "--save", model, "-o", out).exit_code == 0
+    known = f"{files.bitext.source[0]} ||| {files.bitext.target[0]}"
+    text = f"{known}\nquite new words ||| neue\n".encode()
+    result = run("align", "-", "--load", model, "-o", out, stdin=text)
+    source = 3 / (len(files.bitext.source[0].split()) + 3)
+    target = 1 / (len(files.bitext.target[0].split()) + 1)
+    expected = f"words new to the model: {source:.1%} of the source, {target:.1%} of the target\n"
+    assert result.stderr.endswith(expected)
+    assert "new to the model: 0.0% of" in run("align", files.both, "--load", model, "-o", out).stderr
+
+
+def test_the_summary_says_which_threshold_was_chosen(run, files, tmp_path):
+    model, out = tmp_path / "model.npz", tmp_path / "links"
+    trained = run("align", files.both, "--save", model, "-o", out)
+    links = out.read_text()
+    chosen = WordAligner.load(model).threshold_
+    assert trained.stderr.endswith(f" s, threshold {chosen:g} (auto)\n")
+    loaded = run("align", files.both, "--load", model, "-o", out)
+    assert f", threshold {chosen:g} (of the model); words new" in loaded.stderr
+    given = run("align", files.both, "--threshold", f"{chosen:g}", "-o", out)
+    assert out.read_text() == links
+    assert "threshold" not in given.stderr
+    assert run("align", files.both, "--threshold", "auto", "-o", out).exit_code == 0
+    assert out.read_text() == links
+    assert "threshold" not in run("align", files.both, "--decode", "union", "-o", out).stderr

@@ -95,7 +95,10 @@ def test_options_that_cannot_be_met(run, files, options, parts):
 
 def test_options_that_exclude_dev(run, files):
     dev = ["--dev", files.source, files.target, files.gold]
-    fails(run("align", files.both, *dev, "--threshold", "0.3"), "--dev chooses the threshold, but --threshold 0.3")
+    fails(
+        run("align", files.both, *dev, "--threshold", "0.3"),
+        "--dev chooses the threshold, but --threshold 0.3 is given",
+    )
     fails(run("align", files.both, *dev, "--decode", "union"), "--dev chooses the threshold, which --decode union")
     fails(run("align", files.both, *dev, "--tune-gamma", "--gamma", "1"), "--tune-gamma chooses gamma, but --gamma 1")
 
@@ -120,11 +123,13 @@ def test_gold_links_of_another_text(run, files, tmp_path):
         ["--max-length", "10"],
         ["--tune-gamma"],
         ["--save", "other.npz"],
+        ["--threshold", "auto"],
     ],
     ids=lambda value: value[0],
 )
 def test_a_loaded_model_is_not_trained(run, files, model, options):
-    fails(run("align", files.both, "--load", model, *options), f"{options[0]}: only for training, but --load {model}")
+    named = " ".join(options) if options[-1] == "auto" else options[0]
+    fails(run("align", files.both, "--load", model, *options), f"{named}: only for training, but --load {model}")
 
 
 def test_several_refused_options_are_named_together(run, files, model):
@@ -145,7 +150,15 @@ def test_models_that_are_none(run, files, model, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "options", [["--decode", "best"], ["--model", "ibm4"], ["--threshold", "2"], ["--iterations", "0"], ["--what"]]
+    "options",
+    [
+        ["--decode", "best"],
+        ["--model", "ibm4"],
+        ["--threshold", "2"],
+        ["--threshold", "often"],
+        ["--iterations", "0"],
+        ["--what"],
+    ],
 )
 def test_options_of_wrong_kind_are_explained_by_the_parser(run, files, options):
     result = run("align", files.both, *options)

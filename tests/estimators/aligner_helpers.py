@@ -28,5 +28,7 @@ def clone_fitted(fitted, **options):
     for name, value in vars(fitted).items():
         if name.endswith("_"):
             setattr(other, name, value)
-    other.gamma_, other.threshold_ = other.gamma, other.threshold
+    other.gamma_ = other.gamma
+    if other.threshold != "auto":
+        other.threshold_ = other.threshold
     return other

@@ -67,6 +67,8 @@ def test_what_is_saved_comes_back(fitted, model_file):
     for decode in ("posterior", "grow-diag-final-and"):
         a, b = (aligner.set_params(decode=decode).predict(BITEXT.source, BITEXT.target) for aligner in (fitted, loaded))
         assert np.array_equal(a.keys, b.keys)
+    for name in ("source_counts_", "target_counts_"):
+        assert np.array_equal(getattr(loaded, name), getattr(fitted, name))
     fitted.set_params(decode="posterior")
     one, other = (aligner.predict_proba(BITEXT.source, BITEXT.target) for aligner in (fitted, loaded))
     assert all(np.array_equal(a, b) for a, b in zip(one.forward, other.forward, strict=True))
@@ -190,8 +192,27 @@ def test_another_format(model_file):
 
 
 def test_a_newer_layout(model_file):
-    rewrite(model_file, header=header_of(model_file) | {"version": 2})
-    assert load_error(model_file) == "saved with layout 2 of WordAligner, this spectrem reads up to 1; upgrade it"
+    rewrite(model_file, header=header_of(model_file) | {"version": 3})
+    assert load_error(model_file) == "saved with layout 3 of WordAligner, this spectrem reads up to 2; upgrade it"
+
+
+def test_an_older_layout(model_file):
+    rewrite(model_file, header=header_of(model_file) | {"version": 1}, source_counts=None, target_counts=None)
+    assert load_error(model_file) == (
+        "saved by an earlier spectrem, without how often words occur; train and save the model again"
+    )
+
+
+def test_counts_that_are_none(model_file):
+    with np.load(model_file) as archive:
+        counts = archive["source_counts"]
+    for wrong, message in (
+        (counts - 1000, "counts do not fit the words"),
+        (counts[:-1], "counts do not fit the words"),
+        (counts.astype(float), "source_counts.npy: holds float64 of 1 axes, not int64 of 1"),
+    ):
+        rewrite(model_file, source_counts=wrong)
+        assert f"(ValueError: {message})" in load_error(model_file)
 
 
 @pytest.mark.parametrize("change", [{"version": "one"}, {"version": None}, {"settings": 3}])
@@ -218,7 +239,7 @@ def test_settings_of_unknown_name(model_file):
 
 @pytest.mark.parametrize(
     "name",
-    ["targets", "row_offsets"]
+    ["targets", "row_offsets", "source_counts", "target_counts"]
     + [f"{side}_{name}" for side in ("forward", "backward") for name in ("translation", "null", "jump", "end")],
 )
 def test_arrays_that_do_not_fit_or_are_missing(model_file, name):

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from spectrem.cli.files import command_files
-from spectrem.cli.options import ConstraintName, DecodeName, ModelName, Output
+from spectrem.cli.options import ConstraintName, DecodeName, ModelName, Output, as_threshold
 from spectrem.exceptions import InvalidInputError
 
 _TRAINING, _DECODING, _FILES = "Training", "Decoding", "Files"
@@ -160,14 +160,13 @@ def align(
         ),
     ] = None,
     threshold: Annotated[
-        float | None,
+        str | None,
         typer.Option(
             "--threshold",
-            min=0.0,
-            max=1.0,
-            metavar="P",
-            help="Higher gives fewer, surer links.",
-            show_default="0.45",
+            metavar="auto|P",
+            help="A probability: higher gives fewer, surer links. auto: where the expected F1 is greatest if the "
+            "probabilities of the training text are right.",
+            show_default="auto",
             rich_help_panel=_DECODING,
         ),
     ] = None,
@@ -267,9 +266,14 @@ def align(
         max_fertility=max_fertility,
         max_length=max_length,
     )
-    decoding = _given(decode=decode and decode.value, threshold=threshold, project=project, n_threads=threads)
+    decoding = _given(
+        decode=decode and decode.value,
+        threshold=None if threshold is None else as_threshold(threshold),
+        project=project,
+        n_threads=threads,
+    )
     if load is not None:
-        _refuse_training(load, training, save, tune_gamma)
+        _refuse_training(load, training, save, tune_gamma, auto=threshold == "auto")
     _check_tuning(decoding, dev, tune_gamma, gamma)
     _check_decoding(decoding, probabilities, tuned=dev is not None and not tune_gamma)
     gold = dict(zip(("SRC of --dev", "TGT of --dev", "GOLD of --dev"), dev or (), strict=False))
@@ -310,9 +314,9 @@ def _constraints(names: list[ConstraintName] | None) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(name.value for name in names))
 
 
-def _refuse_training(load: str, training: dict[str, Any], save: str | None, tune_gamma: bool) -> None:
+def _refuse_training(load: str, training: dict[str, Any], save: str | None, tune_gamma: bool, *, auto: bool) -> None:
     refused = [_SETTLED[name] for name in training]
-    refused += ["--tune-gamma"] * tune_gamma + ["--save"] * (save is not None)
+    refused += ["--tune-gamma"] * tune_gamma + ["--save"] * (save is not None) + ["--threshold auto"] * auto
     if refused:
         raise InvalidInputError(
             f"{', '.join(refused)}: only for training, but --load {load} aligns without; drop one or the other"
@@ -326,7 +330,7 @@ def _check_tuning(decoding: dict[str, Any], dev: Any, tune_gamma: bool, gamma: f
         raise InvalidInputError(f"--tune-gamma chooses gamma, but --gamma {gamma:g} gives it; drop one of them")
     if dev is not None and "threshold" in decoding:
         raise InvalidInputError(
-            f"--dev chooses the threshold, but --threshold {decoding['threshold']:g} gives it; drop one of them"
+            f"--dev chooses the threshold, but --threshold {decoding['threshold']} is given; drop one of them"
         )
 
 

@@ -86,15 +86,15 @@ class AlignmentJob:
         return aligner
 
     def _read(self, loaded: WordAligner | None) -> tuple[Bitext, tuple[Bitext, Links] | None]:
-        vocabularies, lowercase = None, self.lowercase
+        lowercase = self.lowercase
         if loaded is not None:
             vocabularies = (loaded.source_vocabulary_, loaded.target_vocabulary_)
             lowercase = lowercase or not any(map(_has_capitals, vocabularies))
-        bitext = read_bitext(self.source, self.target, vocabularies=vocabularies, lowercase=lowercase)
+        bitext = read_bitext(self.source, self.target, lowercase=lowercase)
         if self.dev is None:
             return bitext, None
         source, target, gold = self.dev
-        pairs = read_bitext(source, target, vocabularies=vocabularies, lowercase=lowercase)
+        pairs = read_bitext(source, target, lowercase=lowercase)
         return bitext, (pairs, read_links(gold, pairs.n_pairs))
 
     def _trained(self, bitext: Bitext, dev: tuple[Bitext, Links] | None, bar: Advance) -> WordAligner:
@@ -132,17 +132,26 @@ class AlignmentJob:
             chosen = f"threshold {aligner.threshold_:g}" + f", gamma {aligner.gamma_:g}" * self.tune_gamma
             error = 1.0 - aligner.score(dev[0], None, dev[1])
             typer.echo(f"tuned on {dev[0].n_pairs} sentence pairs: {chosen}, AER {error:.4f}", err=True)
+        typer.echo(f"aligned {bitext.n_pairs} sentence pairs in {seconds:.1f} s{self._how(aligner, bitext)}", err=True)
+
+    def _how(self, aligner: WordAligner, bitext: Bitext) -> str:
+        """What the model decided, did not know or could not take."""
+        said = ""
+        if aligner.decode == "posterior" and "threshold" not in self.decoding and self.dev is None:
+            said = f", threshold {aligner.threshold_:g} ({'auto' if self.load is None else 'of the model'})"
+        if self.load is not None:
+            source, target = aligner.unknown_shares(bitext)
+            said += f"; words new to the model: {source:.1%} of the source, {target:.1%} of the target"
+        empty = int(((bitext.source_lengths == 0) | (bitext.target_lengths == 0)).sum())
         long, skipped = aligner.long_pairs(bitext), getattr(aligner, "n_skipped_", 0)
         counted = (
-            (len(long.by_position), "aligned by translation and position alone"),
-            (len(long.unaligned), "left without links"),
-            (skipped, "not trained on"),
+            (empty, "with an empty side"),
+            (len(long.by_position), "too long, aligned by translation and position alone"),
+            (len(long.unaligned), "too long, left without links"),
+            (skipped, "too long, not trained on"),
         )
         apart = ", ".join(f"{n} {fate}" for n, fate in counted if n)
-        typer.echo(
-            f"aligned {bitext.n_pairs} sentence pairs in {seconds:.1f} s" + f"; too long: {apart}" * bool(apart),
-            err=True,
-        )
+        return said + f"; pairs apart: {apart}" * bool(apart)
 
 
 def _costs(aligner: WordAligner) -> Iterator[float]:

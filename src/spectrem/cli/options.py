@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import typer
 
@@ -36,6 +37,19 @@ class MethodName(StrEnum):
     GROW_DIAG = "grow-diag"
     GROW_DIAG_FINAL = "grow-diag-final"
     GROW_DIAG_FINAL_AND = "grow-diag-final-and"
+
+
+def as_threshold(text: str) -> float | Literal["auto"]:
+    """The value of --threshold: auto, or a probability."""
+    if text == "auto":
+        return "auto"
+    try:
+        threshold = float(text)
+    except ValueError:
+        threshold = math.nan
+    if not 0 <= threshold <= 1:
+        raise typer.BadParameter(f"{text!r} is neither auto nor a number in [0, 1]", param_hint="'--threshold'")
+    return threshold
 
 
 Output: TypeAlias = Annotated[

@@ -14,10 +14,11 @@ from spectrem.exceptions import InvalidInputError, shorten
 from spectrem.learning.schedule import check_gamma
 from spectrem.models.alignment import AlignmentModel, AlignmentParameters, DirectionParameters, PairTable
 
-_KIND, _LAYOUT = "WordAligner", 1
+_KIND, _LAYOUT = "WordAligner", 2  # 2: with the words' counts
 _ARRAYS = ("translation", "null", "jump", "end")
 _MEMBERS = {
     **{"source_words": ("u1", 1), "target_words": ("u1", 1), "row_offsets": ("i8", 1), "targets": ("i4", 1)},
+    **{"source_counts": ("i8", 1), "target_counts": ("i8", 1)},
     **{f"{side}_{name}": ("f8", 1) for side in ("forward", "backward") for name in _ARRAYS},
 }
 
@@ -31,6 +32,8 @@ def save(aligner: Any, path: str | os.PathLike[str]) -> None:
     words = {
         "source_words": pack_words(aligner.source_vocabulary_.words),
         "target_words": pack_words(aligner.target_vocabulary_.words),
+        "source_counts": aligner.source_counts_.astype(np.int64),
+        "target_counts": aligner.target_counts_.astype(np.int64),
     }
     sides = {
         f"{side}_{name}": np.asarray(getattr(getattr(aligner.params_, side), name))
@@ -51,11 +54,16 @@ def save(aligner: Any, path: str | os.PathLike[str]) -> None:
 def load(aligner: Any, path: str | os.PathLike[str]) -> Any:
     """Fill a new aligner with what `save` wrote, and return it."""
     header, arrays = load_arrays(path, _KIND, _LAYOUT, _MEMBERS)
+    if not {"source_counts", "target_counts"} & arrays.keys():
+        raise InvalidInputError(
+            f"{path}: saved by an earlier spectrem, without how often words occur; train and save the model again"
+        )
     try:
         aligner.set_params(**header["parameters"])
         check_settings(aligner)
         aligner.source_vocabulary_ = Vocabulary(unpack_words(arrays["source_words"], header["n_source_words"]))
         aligner.target_vocabulary_ = Vocabulary(unpack_words(arrays["target_words"], header["n_target_words"]))
+        aligner.source_counts_, aligner.target_counts_ = arrays["source_counts"], arrays["target_counts"]
         table = PairTable(arrays["row_offsets"], arrays["targets"], header["n_target_words"])
         sides = [
             DirectionParameters(
@@ -81,6 +89,9 @@ def load(aligner: Any, path: str | os.PathLike[str]) -> Any:
 def _check_arrays(aligner: Any, table: PairTable, forward: DirectionParameters, backward: DirectionParameters) -> None:
     """Raise ValueError unless all arrays belong together and hold what fits them; kernels trust them."""
     n_sources, n_targets = len(aligner.source_vocabulary_), len(aligner.target_vocabulary_)
+    for counts, n_words in ((aligner.source_counts_, n_sources), (aligner.target_counts_, n_targets)):
+        if counts.shape != (n_words,) or (counts < 0).any():
+            raise ValueError("counts do not fit the words")
     offsets, targets = table.row_offsets, table.targets
     if len(offsets) != n_sources + 1 or offsets[0] != 0 or offsets[-1] != len(targets) or (np.diff(offsets) < 0).any():
         raise ValueError("row_offsets do not fit the words")

@@ -15,17 +15,15 @@ Lines: TypeAlias = Sequence[str]
 Known: TypeAlias = Sequence[Sequence[tuple[int, int]] | None]
 
 
-def as_bitext(
-    source: Bitext | Lines, target: Lines | None, vocabularies: tuple[Vocabulary, Vocabulary] | None = None
-) -> Bitext:
+def as_bitext(source: Bitext | Lines, target: Lines | None) -> Bitext:
     if isinstance(source, Bitext):
-        return source if vocabularies is None else _recode(source, vocabularies)
+        return source
     if target is None:
         raise InvalidInputError("target must be given when source is a sequence of lines; or pass one Bitext")
-    return encode_bitext(source, target, vocabularies=vocabularies)
+    return encode_bitext(source, target)
 
 
-def _recode(bitext: Bitext, vocabularies: tuple[Vocabulary, Vocabulary]) -> Bitext:
+def recode(bitext: Bitext, vocabularies: tuple[Vocabulary, Vocabulary]) -> Bitext:
     """The same sentences with the word numbers of other vocabularies."""
     tokens = []
     for own, known, numbers in (

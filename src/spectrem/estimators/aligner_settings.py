@@ -20,8 +20,7 @@ _AT_LEAST = {
     "cognate_strength": 0,
 }
 _POSITIVE = ("step_size", "max_fertility")
-_FRACTIONS = ("threshold", "alpha")
-_NUMBERS = ("gamma", "null_probability", "stem_strength", "cognate_strength", *_POSITIVE, *_FRACTIONS)
+_NUMBERS = ("gamma", "null_probability", "stem_strength", "cognate_strength", *_POSITIVE, "alpha")
 _WHOLE = ("iterations", "model1_iterations", "max_jump", "dual_steps")
 _OR_NONE = ("max_length", "n_threads")
 
@@ -48,9 +47,9 @@ def check_settings(aligner: Any) -> None:
         )
     if not 0 < aligner.null_probability < 1:
         raise InvalidInputError(f"null_probability must lie between 0 and 1, got {aligner.null_probability}; try 0.1")
-    for name in _FRACTIONS:
-        if not 0 <= getattr(aligner, name) <= 1:
-            raise InvalidInputError(f"{name} must lie in [0, 1], got {getattr(aligner, name)}")
+    if not 0 <= aligner.alpha <= 1:
+        raise InvalidInputError(f"alpha must lie in [0, 1], got {aligner.alpha}")
+    _check_threshold(aligner.threshold)
     for name, least in _AT_LEAST.items():
         if not getattr(aligner, name) >= least:
             raise InvalidInputError(f"{name} must be at least {least}, got {getattr(aligner, name)}")
@@ -60,6 +59,13 @@ def check_settings(aligner: Any) -> None:
     for name in _OR_NONE:
         if getattr(aligner, name) is not None and getattr(aligner, name) < 1:
             raise InvalidInputError(f"{name} must be at least 1, got {getattr(aligner, name)}; None sets no limit")
+
+
+def _check_threshold(threshold: Any) -> None:
+    if isinstance(threshold, str) and threshold == "auto":
+        return
+    if not isinstance(threshold, Real) or isinstance(threshold, bool) or not 0 <= float(threshold) <= 1:
+        raise InvalidInputError(f'threshold must be "auto" or a number in [0, 1], got {threshold!r}')
 
 
 def _check_kinds(aligner: Any) -> None:

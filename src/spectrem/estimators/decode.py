@@ -39,6 +39,30 @@ class LinkPosteriors:
         return [(f + b) / 2 for f, b in zip(self.forward, self.backward, strict=True)]
 
 
+def as_matrices(shard: BitextShard, forward: NDArray[np.float64], backward: NDArray[np.float64]) -> LinkPosteriors:
+    """The posteriors of the cells of a shard, pair by pair."""
+    sources, targets = shard.source_lengths, shard.target_lengths
+    matrices = [
+        [
+            mass[begin : begin + n * m].reshape(n, m)
+            for begin, n, m in zip(shard.pairs.cell_offsets, sources, targets, strict=False)
+        ]
+        for mass in (forward, backward)
+    ]
+    return LinkPosteriors(sources, targets, *matrices)
+
+
+def concatenate_posteriors(parts: list[LinkPosteriors]) -> LinkPosteriors:
+    """Posteriors of consecutive runs of sentences as those of one run."""
+    nothing = np.zeros(0, np.int64)
+    return LinkPosteriors(
+        np.concatenate([nothing, *(part.source_lengths for part in parts)]),
+        np.concatenate([nothing, *(part.target_lengths for part in parts)]),
+        [matrix for part in parts for matrix in part.forward],
+        [matrix for part in parts for matrix in part.backward],
+    )
+
+
 def links_above(shard: BitextShard, mass: NDArray[np.float64], threshold: float) -> Links:
     """Cells with more than ``threshold`` of mass (minimum Bayes risk decoding, [Ganchev2010] section 5)."""
     chosen = np.flatnonzero(mass > threshold)

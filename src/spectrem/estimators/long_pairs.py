@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -100,7 +100,8 @@ def cut_shards(bitext: Bitext, table: PairTable, most_cells: int) -> list[Bitext
     begin = 0
     for n in [*long.by_position.tolist(), bitext.n_pairs]:
         if n > begin:
-            shards += build_shards(blank.take(np.arange(begin, n)), table)[1]
+            run = build_shards(blank.take(np.arange(begin, n)), table)[1]
+            shards += [replace(shard, begin=shard.begin + begin, end=shard.end + begin) for shard in run]
         if n < bitext.n_pairs:
             shards.append(LongPair(blank.take([n])))
         begin = n + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,8 +17,18 @@ from spectrem.data import Bitext, Links
 from spectrem.estimators import aligner_file, long_pairs
 from spectrem.estimators.aligner_input import Known, Lines, as_bitext, as_weights, check_words, select_pairs
 from spectrem.estimators.aligner_settings import check_settings
-from spectrem.estimators.decode import Decode, LinkPosteriors, concatenate_links, links_above, viterbi_links
-from spectrem.estimators.long_pairs import LongPair, LongPairs, LongShard
+from spectrem.estimators.aligner_text import read_text, unknown_shares
+from spectrem.estimators.aligner_threshold import expected_threshold, least_error_threshold, sample_pairs
+from spectrem.estimators.decode import (
+    Decode,
+    LinkPosteriors,
+    as_matrices,
+    concatenate_links,
+    concatenate_posteriors,
+    links_above,
+    viterbi_links,
+)
+from spectrem.estimators.long_pairs import LongPairs, LongShard
 from spectrem.exceptions import NotFittedError
 from spectrem.execution import executor_for
 from spectrem.inference import FixedStep, project
@@ -30,8 +40,11 @@ from spectrem.models.alignment import (
     BitextShard,
     CoupledEStep,
     build_shards,
+    expect_new_words,
     lexical_priors,
 )
+
+Result = TypeVar("Result")
 
 
 class WordAligner(BaseEstimator):
@@ -77,8 +90,9 @@ class WordAligner(BaseEstimator):
         direction: one of them ("viterbi" is "forward") or both merged.
     project : bool
         Whether posteriors are projected onto the constraints when decoding too.
-    threshold : float
-        In [0, 1).
+    threshold : float or "auto"
+        In [0, 1]. "auto" takes the one with the greatest expected F1 under the posteriors of (some hundreds of pairs
+        of) the training text (`spectrem.metrics.expected_f1_threshold`): lower where links are less certain.
     max_length : int, optional
         Train only on pairs with no more words on either side; longer ones are still aligned.
     n_threads : int, optional
@@ -93,7 +107,7 @@ class WordAligner(BaseEstimator):
     history_ : list of Record
         All stages.
     threshold_ : float
-        ``threshold``, or what `tune` chose.
+        ``threshold``, or the number that "auto" or `tune` chose.
     gamma_ : float
         Used for decoding.
     n_skipped_ : int
@@ -128,7 +142,7 @@ class WordAligner(BaseEstimator):
         alpha: float = 1.0,
         decode: Decode = "posterior",
         project: bool = True,
-        threshold: float = 0.45,
+        threshold: float | Literal["auto"] = "auto",
         max_length: int | None = None,
         n_threads: int | None = None,
         on_iteration: Callable[[Record], None] | None = None,
@@ -199,35 +213,32 @@ class WordAligner(BaseEstimator):
         table, shards = build_shards(bitext, weights=weights, known=links)
         self.table_ = table
         self.source_vocabulary_, self.target_vocabulary_ = bitext.source_vocabulary, bitext.target_vocabulary
+        self.source_counts_ = np.bincount(bitext.source_tokens, minlength=table.n_source_words)
+        self.target_counts_ = np.bincount(bitext.target_tokens, minlength=table.n_target_words)
         priors = lexical_priors(
             table,
             bitext.source_vocabulary.words,
             bitext.target_vocabulary.words,
-            np.bincount(bitext.source_tokens, minlength=table.n_source_words),
-            np.bincount(bitext.target_tokens, minlength=table.n_target_words),
+            self.source_counts_,
+            self.target_counts_,
             stem_strength=self.stem_strength,
             cognate_strength=self.cognate_strength,
         )
         self.history_: list[Record] = []
-        self.threshold_, self.gamma_ = self.threshold, self.gamma
-        model = AlignmentModel(
-            table, chain=False, learn_positions=False, forward_prior=priors[0], backward_prior=priors[1]
-        )
+        self.gamma_ = self.gamma
+        make = partial(AlignmentModel, table, forward_prior=priors[0], backward_prior=priors[1])
+        model = make(chain=False, learn_positions=False)
         params = model.initial(self.max_jump, self.null_probability)
         if self.model != "ibm1":
             params = self._train(model, shards, params, Constant(1.0), self.model1_iterations)
-            model = AlignmentModel(
-                table,
-                chain=self.model == "hmm",
-                learn_positions=True,
-                forward_prior=priors[0],
-                backward_prior=priors[1],
-            )
+            model = make(chain=self.model == "hmm", learn_positions=True)
         schedule: Schedule = Constant(self.gamma)
         if self.beta_min is not None:
             schedule = Anneal(self.beta_min, 1.0 / self.gamma)
         self.model_ = model
-        self.params_ = self._train(model, shards, params, schedule, self.iterations)
+        params = self._train(model, shards, params, schedule, self.iterations)
+        self.params_ = expect_new_words(params, self.source_counts_, self.target_counts_)
+        self.threshold_ = self._expected_threshold(bitext, weights) if self.threshold == "auto" else self.threshold
         return self
 
     def predict(self, source: Bitext | Lines, target: Lines | None = None) -> Links:
@@ -247,8 +258,7 @@ class WordAligner(BaseEstimator):
 
     def iter_predict(self, source: Bitext | Lines, target: Lines | None = None) -> Iterator[Links]:
         """The links of `predict`, some hundreds of sentence pairs at a time and in order."""
-        shards = self._shards(source, target)
-        return executor_for(self.n_threads).map(self._decode, shards)
+        return self._map(self._decode, source, target)
 
     def long_pairs(self, source: Bitext | Lines, target: Lines | None = None) -> LongPairs:
         """Which sentence pairs `predict` aligns without the chain, and which not at all.
@@ -268,18 +278,11 @@ class WordAligner(BaseEstimator):
 
         Pairs that are left unaligned (see `long_pairs`) count as empty.
         """
-        parts = list(self.iter_predict_proba(source, target))
-        return LinkPosteriors(
-            np.concatenate([np.zeros(0, np.int64)] + [part.source_lengths for part in parts]),
-            np.concatenate([np.zeros(0, np.int64)] + [part.target_lengths for part in parts]),
-            [matrix for part in parts for matrix in part.forward],
-            [matrix for part in parts for matrix in part.backward],
-        )
+        return concatenate_posteriors(list(self.iter_predict_proba(source, target)))
 
     def iter_predict_proba(self, source: Bitext | Lines, target: Lines | None = None) -> Iterator[LinkPosteriors]:
         """The posteriors of `predict_proba`, some hundreds of sentence pairs at a time and in order."""
-        shards = self._shards(source, target)
-        return executor_for(self.n_threads).map(partial(self._matrices, self.gamma_), shards)
+        return self._map(self._matrices, source, target)
 
     def score(self, source: Bitext | Lines, target: Lines | None, gold: Links) -> float:
         """1 - alignment error rate ([OchNey2003]) against gold links."""
@@ -292,24 +295,20 @@ class WordAligner(BaseEstimator):
 
         Among equally good thresholds the middle one is taken.
         """
-        shards = [self._loaded(shard) for shard in self._shards(source, target)]
+        shards = list(self._map(lambda shard: shard, source, target))
         best: tuple[float, float, float] | None = None
         for gamma in gammas or [self.gamma_]:
-            masses = [np.mean(self._posteriors(shard, gamma), axis=0) for shard in shards]
-            grid = np.round(np.arange(0.05, 0.96, 0.025), 3)
-            errors = np.array([
-                alignment_scores(
-                    concatenate_links([links_above(s, m, t) for s, m in zip(shards, masses, strict=True)]), gold
-                ).aer
-                for t in grid
-            ])  # fmt: skip
-            ties = np.flatnonzero(errors <= errors.min() + 1e-12)
-            threshold = float(grid[ties[len(ties) // 2]])
-            if best is None or errors.min() < best[0]:
-                best = (float(errors.min()), threshold, gamma)
+            error, threshold = least_error_threshold(shards, [self._masses(gamma, shard) for shard in shards], gold)
+            if best is None or error < best[0]:
+                best = (error, threshold, gamma)
         assert best is not None
         _, self.threshold_, self.gamma_ = best
         return self
+
+    def unknown_shares(self, source: Bitext | Lines, target: Lines | None = None) -> tuple[float, float]:
+        """Parts of the source and of the target tokens of a text whose words did not occur in training."""
+        self._check_fitted()
+        return unknown_shares(self, source, target)
 
     def lexicon(self, min_probability: float = 0.01) -> Iterator[tuple[str, str, float, float]]:
         """Word pairs with p(target | source) and p(source | target), if either reaches ``min_probability``."""
@@ -372,6 +371,13 @@ class WordAligner(BaseEstimator):
         self.history_ += result.history
         return result.params
 
+    def _expected_threshold(self, bitext: Bitext, weights: NDArray[np.float64]) -> float:
+        """The threshold of greatest expected F1 on a sample of the training text."""
+        sample = sample_pairs(weights)
+        shards = build_shards(bitext.take(sample), self.table_, weights=weights[sample])[1]
+        masses = executor_for(self.n_threads).map(partial(self._masses, self.gamma_), shards)
+        return expected_threshold(shards, list(masses))
+
     def _estep(self, model: AlignmentModel, gamma: float) -> CoupledEStep | ProjectedEStep:
         if self._is_coupled(gamma):
             return self._coupled(model, self.constraints)
@@ -395,22 +401,25 @@ class WordAligner(BaseEstimator):
         made = {"agreement": agreement(), "fertility": fertility(self.max_fertility)}
         return [made[c] if isinstance(c, str) else c for c in self.constraints]
 
-    def _shards(self, source: Bitext | Lines, target: Lines | None) -> list[BitextShard | LongPair]:
+    def _map(
+        self, work: Callable[[BitextShard], Result], source: Bitext | Lines, target: Lines | None
+    ) -> Iterator[Result]:
+        """Apply ``work`` to the shards of a text, trained on or new, and return the results in order."""
         self._check_fitted()
-        vocabularies = (self.source_vocabulary_, self.target_vocabulary_)
-        bitext = as_bitext(source, target, vocabularies)
-        return long_pairs.cut_shards(bitext, self.table_, long_pairs.most_cells(self, self.gamma_))
+        shards, complete = read_text(self, source, target)
+        return executor_for(self.n_threads).map(lambda shard: work(complete(shard)), shards)
 
-    def _loaded(self, shard: BitextShard | LongPair) -> BitextShard:
-        return shard.load(self.table_) if isinstance(shard, LongPair) else shard
-
-    def _decode(self, shard: BitextShard | LongPair) -> Links:
-        shard = self._loaded(shard)
+    def _decode(self, shard: BitextShard) -> Links:
         if isinstance(shard, LongShard):
             return long_pairs.long_links(self, shard)
         if self.decode == "posterior":
-            return links_above(shard, np.mean(self._posteriors(shard, self.gamma_), axis=0), self.threshold_)
+            return links_above(shard, self._masses(self.gamma_, shard), self.threshold_)
         return viterbi_links(self.model_, self.params_, shard, self.decode)
+
+    def _masses(self, gamma: float, shard: BitextShard) -> NDArray[np.float64]:
+        """Mean posterior over both directions of every cell."""
+        masses: NDArray[np.float64] = np.mean(self._posteriors(shard, gamma), axis=0)
+        return masses
 
     def _posteriors(self, shard: BitextShard, gamma: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         if isinstance(shard, LongShard):
@@ -425,14 +434,5 @@ class WordAligner(BaseEstimator):
         projection = project(structure, scores, rows, gamma, solver=estep.solver)
         return self.model_.cell_masses(shard, projection.marginals)
 
-    def _matrices(self, gamma: float, shard: BitextShard | LongPair) -> LinkPosteriors:
-        shard = self._loaded(shard)
-        sources, targets = shard.source_lengths, shard.target_lengths
-        forward, backward = (
-            [
-                mass[begin : begin + n * m].reshape(n, m)
-                for begin, n, m in zip(shard.pairs.cell_offsets, sources, targets, strict=False)
-            ]
-            for mass in self._posteriors(shard, gamma)
-        )
-        return LinkPosteriors(sources, targets, forward, backward)
+    def _matrices(self, shard: BitextShard) -> LinkPosteriors:
+        return as_matrices(shard, *self._posteriors(shard, self.gamma_))

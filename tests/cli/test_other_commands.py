@@ -93,6 +93,7 @@ def test_warmup_compiles_all_that_align_and_tag_need(start, files, tmp_path, mon
     for options in (
         ["--save", model, "--probabilities", tmp_path / "probabilities"],
         ["--load", model, *dev],
+        ["--load", model, "--lowercase"],  # words that the model does not know
         ["--constraint", "fertility", "--lowercase", "--max-length", "10"],
         ["--constraint", "none", "--model", "ibm2", "--decode", "grow-diag-final-and"],
         ["--anneal", "0.5", "--iterations", "1", *dev],

@@ -59,7 +59,7 @@ def test_one_long_sentence_among_short_ones(fitted, solved, n_source, n_target):
     source, target = among_short_ones(words(n_source, n_target))
     links, peak = peak_of(lambda: fitted.predict(source, target))
     assert links.n_sentences == 6
-    assert len(links.pairs(2)) > 20
+    assert len(links.pairs(2)) > 10
     alone = fitted.predict(*SHORT)
     assert [links.pairs(n) for n in (0, 1, 3, 4, 5)] == [alone.pairs(n) for n in range(5)]
     assert n_source * n_target in solved

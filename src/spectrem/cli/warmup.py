@@ -103,6 +103,8 @@ def warmup() -> None:
                 run(training=training)
         run(source=both, target=None, dev=(source, target, gold), save=model)
         run(load=model)
+        write_lines(source, make_bitext(12, seed=1).source)  # words that the model does not know
+        run(load=model)
         run(load=model, decoding={"n_threads": 1, "decode": "grow-diag-final-and"})
         words = [" ".join(lines).split() * 200 for lines in (bitext.source, bitext.target)]
         write_lines(

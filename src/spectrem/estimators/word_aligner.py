@@ -54,7 +54,8 @@ class WordAligner(BaseEstimator):
     onto constraints: by default both directions must agree on every link ([Graca2007] §4.1.2, [Ganchev2010] §5,
     [Samdani2012] §5). NULL keeps the last position ([OchNey2003]); jump widths are shared by all sentences
     ([Vogel1996], [Liang2006]); the distance of the last position from the sentence end has a distribution of its own;
-    rare words are helped by their stems and by words that look alike (`spectrem.models.alignment.LexicalPrior`).
+    rare words are helped by their stems and by words that look alike (`spectrem.models.alignment.LexicalPrior`), new
+    ones also by words as rare as they (`spectrem.models.alignment.UnseenPairs`).
 
     Parameters
     ----------
@@ -108,6 +109,8 @@ class WordAligner(BaseEstimator):
         All stages.
     threshold_ : float
         ``threshold``, or the number that "auto" or `tune` chose.
+    source_counts_, target_counts_ : ndarray of shape (n_words,), int
+        Tokens of every word in the training text.
     gamma_ : float
         Used for decoding.
     n_skipped_ : int
@@ -225,17 +228,14 @@ class WordAligner(BaseEstimator):
             cognate_strength=self.cognate_strength,
         )
         self.history_: list[Record] = []
-        self.gamma_ = self.gamma
         make = partial(AlignmentModel, table, forward_prior=priors[0], backward_prior=priors[1])
         model = make(chain=False, learn_positions=False)
         params = model.initial(self.max_jump, self.null_probability)
         if self.model != "ibm1":
             params = self._train(model, shards, params, Constant(1.0), self.model1_iterations)
             model = make(chain=self.model == "hmm", learn_positions=True)
-        schedule: Schedule = Constant(self.gamma)
-        if self.beta_min is not None:
-            schedule = Anneal(self.beta_min, 1.0 / self.gamma)
-        self.model_ = model
+        schedule = Constant(self.gamma) if self.beta_min is None else Anneal(self.beta_min, 1.0 / self.gamma)
+        self.model_, self.gamma_ = model, self.gamma
         params = self._train(model, shards, params, schedule, self.iterations)
         self.params_ = expect_new_words(params, self.source_counts_, self.target_counts_)
         self.threshold_ = self._expected_threshold(bitext, weights) if self.threshold == "auto" else self.threshold

@@ -140,7 +140,7 @@ def expected_f1_threshold(posteriors: ArrayLike, weights: ArrayLike | None = Non
 
     Examples
     --------
-    >>> expected_f1_threshold([0.9, 0.8, 0.3])  # taking the first two: F1 = 2 * 1.7 / (2 + 2.0)
+    >>> round(expected_f1_threshold([0.9, 0.8, 0.3]), 3)  # taking the first two: F1 = 2 * 1.7 / (2 + 2.0)
     0.425
     """
     probabilities = np.asarray(posteriors, np.float64).ravel()

@@ -1,6 +1,7 @@
 """What the experiments share: finding and reading the data, decoding by thresholds, reports, figures."""
 
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -102,6 +103,7 @@ def test_panels_share_one_legend():
 
 
 def test_figures_without_matplotlib_say_what_to_install(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.delitem(sys.modules, "spectrem.plotting.figure", raising=False)
     with pytest.raises(InvalidInputError, match=re.escape("pip install 'spectrem[plot]'")):
         draw_panels([Panel("a", "x", "y", [])])

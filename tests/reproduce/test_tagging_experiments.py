@@ -1,6 +1,7 @@
 """The tagging experiments run on generated text, set the published numbers beside ours and leave their figure."""
 
 import math
+import sys
 from itertools import pairwise
 
 import numpy as np
@@ -206,7 +207,8 @@ def test_bars_share_one_legend_and_show_their_spread():
 
 
 def test_bars_without_matplotlib_say_what_to_install(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.delitem(sys.modules, "spectrem.plotting.figure", raising=False)
     with pytest.raises(InvalidInputError, match=r"pip install 'spectrem\[plot\]'"):
         draw_bars([BarPanel("a", "y", ["en"], [])])
 

@@ -69,10 +69,7 @@ def solve_integer(dual: BatchDual, weights: NDArray[np.float64] | None, deadline
     price = (dual.transpose @ solution.multipliers) * marginals.unary
     values = values + sum_by(dual.structure.instance, price, dual.structure.n_instances)
     parts = Parts(marginals.unary.copy(), tuple(f.copy() for f in marginals.factors))
-    inside = dual.instance_problem >= 0
-    scored = sum_by(dual.instance_problem[inside], (dual.instance_weight * values)[inside], dual.n_problems)
-    primal = scored - dual.terms.cost(dual.matrix @ parts.unary - dual.rows.bounds)
-    bound = primal.copy()
+    bound = np.zeros(dual.n_problems)
     hard = np.flatnonzero(~certified)
     if len(hard):
         relaxed = dual.evaluate(solution.multipliers, ~certified).value + dual.terms.value(solution.multipliers)
@@ -83,7 +80,6 @@ def solve_integer(dual: BatchDual, weights: NDArray[np.float64] | None, deadline
         scaled = scale_program(program, dual.spread[p])
         result = run_integer(scaled.program, whole, deadline.left)
         if result.status == INFEASIBLE:
-            primal[p] = bound[p] = 0.0
             status[p] = Status.INFEASIBLE
             continue
         if result.x is None:
@@ -93,6 +89,12 @@ def solve_integer(dual: BatchDual, weights: NDArray[np.float64] | None, deadline
                 "the constraints slack, or use gamma = 0"
             )
         status[p] = Status.CERTIFIED if result.status == OPTIMAL else Status.MAX_ITERATIONS
-        primal[p], bound[p] = -result.cost * scaled.unit, min(-result.bound * scaled.unit, relaxed[p])
+        bound[p] = min(-result.bound * scaled.unit, relaxed[p])
         values[program.instances] = read_structures(program, np.rint(result.x), weights, parts)
+    # The value of the structures themselves: that of the program is only as exact as the tolerances of HiGHS.
+    inside = dual.instance_problem >= 0
+    scored = sum_by(dual.instance_problem[inside], (dual.instance_weight * values)[inside], dual.n_problems)
+    primal = scored - dual.terms.cost(dual.matrix @ parts.unary - dual.rows.bounds)
+    primal = np.where(status == Status.INFEASIBLE, 0.0, primal)
+    bound = np.where(status == Status.CERTIFIED, primal, np.maximum(bound, primal))
     return IntegerSolution(parts, values, dual.total(bound, values), dual.total(primal, values), status, len(hard))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
 
@@ -12,7 +13,12 @@ if TYPE_CHECKING:
 
 
 class SpectremError(Exception):
-    """Base of every error raised on purpose by Spectrem."""
+    """Base of every error raised on purpose by Spectrem.
+
+    ``keys`` says where in the data it lies, by columns such as ``sentence`` and ``row`` counted from 0, if known.
+    """
+
+    keys: Mapping[str, Any] = {}
 
 
 class InvalidInputError(SpectremError, ValueError):

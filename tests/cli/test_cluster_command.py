@@ -131,7 +131,7 @@ def test_input_columns_stay_and_sizes_are_told(cluster, data):
     first, sizes, violation = result.stderr.splitlines()
     assert re.fullmatch(
         r"found 3 clusters in 60 rows by x, y in \d+\.\d s: \d+ iterations, objective -\d\.\d+ nats per row; "
-        r"not used: name, kind, w",
+        r"not used: 'name', 'kind', 'w'",
         first,
     )
     assert sizes == "sizes: 0: 20, 1: 20, 2: 20"
@@ -413,7 +413,7 @@ def test_columns_whose_names_mean_something_in_constraints(cluster, tmp_path):
     assert result.exit_code == 0
     note, *_, first, _sizes, _violation = result.stderr.splitlines()
     assert note == "note: 'label' in constraints means the cluster, not the column 'label' of standard input"
-    assert first.endswith("; not used: label")
+    assert first.endswith("; not used: 'label'")
 
 
 def test_clusters_that_are_the_same_are_told(cluster):

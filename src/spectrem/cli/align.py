@@ -7,7 +7,16 @@ from typing import Annotated, Any
 import typer
 
 from spectrem.cli.files import command_files
-from spectrem.cli.options import ConstraintName, DecodeName, ModelName, Output, as_threshold
+from spectrem.cli.options import (
+    LEAST_PROBABILITY,
+    ConstraintName,
+    DecodeName,
+    ModelName,
+    Output,
+    as_threshold,
+    check_annealing,
+    refuse_unused,
+)
 from spectrem.exceptions import InvalidInputError
 
 _TRAINING, _DECODING, _FILES = "Training", "Decoding", "Files"
@@ -191,16 +200,17 @@ def align(
         ),
     ] = None,
     min_probability: Annotated[
-        float,
+        float | None,
         typer.Option(
             "--min-probability",
             min=0.0,
             max=1.0,
             metavar="P",
             help="Leave entries below this out of --probabilities.",
+            show_default=f"{LEAST_PROBABILITY}",
             rich_help_panel=_DECODING,
         ),
-    ] = 0.01,
+    ] = None,
     save: Annotated[
         str | None,
         typer.Option(
@@ -274,6 +284,13 @@ def align(
     )
     if load is not None:
         _refuse_training(load, training, save, tune_gamma, auto=threshold == "auto")
+    check_annealing(anneal, 1.0 if gamma is None else gamma)
+    if max_fertility is not None and ConstraintName.FERTILITY not in (constraint or ()):
+        refuse_unused(f"--max-fertility {max_fertility:g}", "--constraint fertility")
+    if max_fertility is not None and not 0 < max_fertility < float("inf"):
+        raise InvalidInputError(f"--max-fertility {max_fertility:g}: must be above 0 and finite; give for example 1")
+    if min_probability is not None and probabilities is None:
+        refuse_unused(f"--min-probability {min_probability:g}", "--probabilities")
     _check_tuning(decoding, dev, tune_gamma, gamma)
     _check_decoding(decoding, probabilities, tuned=dev is not None and not tune_gamma)
     gold = dict(zip(("SRC of --dev", "TGT of --dev", "GOLD of --dev"), dev or (), strict=False))
@@ -287,7 +304,7 @@ def align(
             target=target,
             output=output,
             probabilities=probabilities,
-            min_probability=min_probability,
+            min_probability=LEAST_PROBABILITY if min_probability is None else min_probability,
             training=training,
             decoding=decoding,
             dev=dev,

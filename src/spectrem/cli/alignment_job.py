@@ -9,12 +9,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import typer
 
 from spectrem.cli.links import probability_lines
 from spectrem.cli.progress import Advance, progress_bar
 from spectrem.data import Bitext, Links, Vocabulary, open_output, pharaoh_lines, read_bitext, read_links
 from spectrem.estimators import WordAligner
+from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Anneal, Record
 
 _GAMMAS = (1.0, 0.75, 0.5, 0.25, 0.1)  # of equally good ones the first is taken
@@ -116,6 +118,9 @@ class AlignmentJob:
         costs = _costs(aligner)
         aligner.on_iteration = lambda record: _advance(bar, record, next(costs))
         bar("Training")
+        longest = self.training.get("max_length")
+        if longest is not None and (np.maximum(bitext.source_lengths, bitext.target_lengths) > longest).all():
+            raise InvalidInputError(f"--max-length {longest} leaves no sentence pair to train on; raise it")
         return aligner.fit(bitext)
 
     def _cost(self, loaded: WordAligner | None) -> float:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from spectrem.cli.files import command_files
+from spectrem.cli.options import Seed, check_annealing, refuse_unused
 from spectrem.cli.table_options import Quiet, Report, TableOutput
 from spectrem.exceptions import InvalidInputError
 
@@ -124,7 +125,8 @@ def cluster(
         typer.Option(
             "--size",
             metavar="MIN:MAX",
-            help="Rows that every cluster has at least and at most; either may be left out, as in 50: and :200.",
+            help="Rows that every cluster has at least and at most, or per cent of all rows; either may be left out: "
+            "40:60, 50:, :200, 20%:.",
             show_default=False,
             rich_help_panel=_CONSTRAINTS,
         ),
@@ -205,7 +207,7 @@ def cluster(
             rich_help_panel=_TRAINING,
         ),
     ] = 1e-3,
-    seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="The same seed gives the same clusters.")] = 0,
+    seed: Seed = 0,
     threads: Annotated[
         int | None,
         typer.Option(
@@ -254,8 +256,12 @@ def cluster(
         "gamma": gamma,
         "assign": assign.value,
     }
+    check_annealing(anneal, gamma)
+    unconstrained = size is must_link is cannot_link is constraints is None
+    if infeasible is Infeasible.SKIP and unconstrained:
+        refuse_unused("--infeasible skip", "--constraints")
     inputs = {"DATA": data, "--must-link": must_link, "--cannot-link": cannot_link, "--constraints": constraints}
-    if assign is Assign.FEASIBLE and size is must_link is cannot_link is constraints is None:
+    if assign is Assign.FEASIBLE and unconstrained:
         raise InvalidInputError(
             "--assign feasible needs constraints; give --size, --must-link, --cannot-link or --constraints"
         )

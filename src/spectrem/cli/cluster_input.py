@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from spectrem.constraints import Constraint
 
-_SIZE = re.compile(r"\s*(?P<low>[0-9.eE+]*)\s*:\s*(?P<high>[0-9.eE+]*)\s*")
+_SIZE = re.compile(r"\s*(?P<low>[0-9.eE+]*%?)\s*:\s*(?P<high>[0-9.eE+]*%?)\s*")
 
 
 def feature_names(frame: Frame, features: str | None, taken: Collection[str]) -> list[str]:
@@ -82,7 +82,7 @@ def feature_matrix(
 
 
 def read_size(text: str) -> Constraint:
-    """Bounds on the sizes of all clusters, from ``MIN:MAX``.
+    """Bounds on the sizes of all clusters, from ``MIN:MAX``, in rows or in per cent of them.
 
     Raises
     ------
@@ -98,6 +98,11 @@ def read_size(text: str) -> Constraint:
     from spectrem.constraints import cluster_size
 
     match = _SIZE.fullmatch(text)
+    if match is not None and "%" in text:
+        try:
+            return cluster_size(match["low"] or 0, match["high"] or None)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"--size {text!r}: {error}") from None
     try:
         low = float(match["low"]) if match and match["low"] else 0.0
         high = float(match["high"]) if match and match["high"] else None

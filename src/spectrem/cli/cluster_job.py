@@ -113,7 +113,7 @@ class ClusterJob:
                 try:
                     mixture.fit(x, y, weights, columns)
                 except SpectremError as error:
-                    raise in_options(error) from error
+                    raise in_options(error, frame) from error
             found: dict[str, NDArray] = {CLUSTER: mixture.labels_}
             if self.probabilities:
                 proba = self._probabilities(mixture, x, y)
@@ -130,13 +130,6 @@ class ClusterJob:
         if self.anneal is None:
             return None
         gamma = self.settings["gamma"]
-        if not gamma > 0:
-            raise InvalidInputError(f"--anneal cools down to a gamma above 0, but --gamma is {gamma:g}; raise it")
-        if not 0 < self.anneal <= 1.0 / gamma:
-            raise InvalidInputError(
-                f"--anneal {self.anneal:g}: starts at gamma = 1 / BETA, which must not be below --gamma {gamma:g}; "
-                f"give a BETA above 0 and at most {1.0 / gamma:g}, for example {0.1 / gamma:g}"
-            )
         return Anneal(self.anneal, 1.0 / gamma)
 
     def _links(self, frame: Frame) -> list[Any]:
@@ -173,8 +166,7 @@ class ClusterJob:
 
     def _report(self, mixture: GaussianMixture, frame: Frame, names: list[str], used: list[str]) -> None:
         seconds = time.perf_counter() - self.started
-        known = {self.id, self.weights, self.known, *used}
-        others = [name for name in frame.names if name not in names and name not in known]
+        others = frame.others({*names, *used, self.id or "", self.weights or "", self.known or ""})
         sizes = np.bincount(mixture.labels_, minlength=mixture.n_components)
         said = [
             f"found {mixture.n_components} clusters in {len(frame)} rows by {list_names(names)} in {seconds:.1f} s: "

@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 
 from spectrem.cli.files import command_files
-from spectrem.cli.options import MinProbability, Output
+from spectrem.cli.options import LEAST_PROBABILITY, MinProbability, Output
 
 
 def lexicon(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model written by spectrem align --save.")],
     output: Output = "-",
-    min_probability: MinProbability = 0.01,
+    min_probability: MinProbability = None,
 ) -> None:
     """Write the translation table of a saved model as tab-separated values.
 
@@ -29,7 +29,7 @@ def lexicon(
         from spectrem.data import open_output
         from spectrem.estimators import WordAligner
 
-        entries = WordAligner.load(model).lexicon(min_probability)
+        entries = WordAligner.load(model).lexicon(LEAST_PROBABILITY if min_probability is None else min_probability)
         with open_output(output) as lines:
             lines.write("source\ttarget\tp(target|source)\tp(source|target)\n")
             for _, group in groupby(entries, key=itemgetter(0)):

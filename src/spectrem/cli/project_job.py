@@ -71,7 +71,7 @@ class ProjectJob:
             columns = file.columns()
             if not self.quiet:
                 tell_notes(file.missing(columns))
-            table, decision = self._solve(scores, file, columns)
+            table, decision = self._solve(scores, file, columns, frame)
             write(scores.filled(table, decision))
             if write_prices is not None:
                 write_prices(price_frame(table.constraints))
@@ -81,7 +81,7 @@ class ProjectJob:
             self._report(scores, table, decision)
 
     def _solve(
-        self, scores: Scores, file: TableConstraints, columns: dict[str, NDArray]
+        self, scores: Scores, file: TableConstraints, columns: dict[str, NDArray], frame: Frame
     ) -> tuple[ProjectedTable, Decision | None]:
         more: dict[str, Any] = {} if self.weights is None else {"sample_weight": scores.weights(self.weights)}
         try:
@@ -97,7 +97,7 @@ class ProjectJob:
             )
             return table, table.decide(time_limit=self.time_limit) if self.decide else None
         except SpectremError as error:
-            told = in_options(error)
+            told = in_options(error, frame if self.long is None else None)
             if "there is no label" in str(error) and self.labels is None and self.long is None and self.prefix is None:
                 told = InvalidInputError(f"{told}{prefix_hint([str(label) for label in scores.labels])}")
             raise told from error

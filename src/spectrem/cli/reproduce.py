@@ -9,6 +9,7 @@ import typer
 
 from spectrem._outputs import outputs_together
 from spectrem.cli.files import check_folder, check_standard_output, finish
+from spectrem.cli.options import Seed
 from spectrem.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
@@ -64,7 +65,6 @@ LinkDraws = Annotated[
     int | None, typer.Option(min=1, help="Of links and starts, for each data set  [default: 3]", show_default=False)
 ]
 QuickLinks = Annotated[bool, typer.Option("--quick", help="A small run (wine alone) to see that everything works.")]
-Seed = Annotated[int, typer.Option(min=0, help="Of what is drawn at random.")]
 QuickStarts = Annotated[bool, typer.Option("--quick", help="A small run (20 starts) to see that everything works.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="[default: one per processor]", show_default=False)]
 

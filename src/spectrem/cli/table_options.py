@@ -185,8 +185,8 @@ class _Asked(Collection[str]):
         return len(self._names)
 
 
-def in_options(error: SpectremError) -> SpectremError:
-    """The same error in the words of the command line."""
+def in_options(error: SpectremError, frame: Frame | None) -> SpectremError:
+    """The same error in the words of the command line, and the line of the table that it is about, if any."""
     told = str(error)
     for python, option in (
         ('infeasible="skip"', "--infeasible skip"),
@@ -208,4 +208,6 @@ def in_options(error: SpectremError) -> SpectremError:
         ),
     ):
         told = told.replace(python, option)
+    if frame is not None and "row" in error.keys:
+        told = f"{frame.name}, {frame.place(int(error.keys['row']))}: {told}"
     return InfeasibleConstraintError(told) if isinstance(error, InfeasibleConstraintError) else InvalidInputError(told)

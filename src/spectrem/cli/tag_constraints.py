@@ -43,6 +43,8 @@ def read_constraint(text: str) -> Constraint:
 
         return sparsity(float(match["strength"]), min_count=int(match["count"] or 1))
     if match := _BOUND.fullmatch(stripped):
+        if match["percent"] and float(match["number"]) > 100:
+            raise InvalidInputError(f"--constraint {text!r}: is a share of all words, 100% at most; lower it")
         return _bound(match["tags"].split(), match["sign"], float(match["number"]), bool(match["percent"]))
     raise InvalidInputError(
         f"--constraint {text!r} is not understood; write 'VERB >= 1' (in every sentence), 'NOUN <= 30%' (of all words) "

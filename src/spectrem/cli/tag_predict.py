@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from spectrem.cli.files import command_files
-from spectrem.cli.options import MinProbability, Output
+from spectrem.cli.options import LEAST_PROBABILITY, MinProbability, Output, refuse_unused
 from spectrem.cli.tag_options import Columns, Decode, Field, FieldOption, InputFormat, OutputFormat
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def predict(
             show_default=False,
         ),
     ] = None,
-    min_probability: MinProbability = 0.01,
+    min_probability: MinProbability = None,
     decode: Decode = None,
     format: Annotated[
         InputFormat | None,
@@ -68,11 +68,17 @@ def predict(
             "--threads", min=1, metavar="N", help="Results do not depend on it.", show_default="one per processor"
         ),
     ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")] = False,
 ) -> None:
     """Tag a text with a trained model.
 
     Example: **spectrem tag predict model.npz text.txt -o tagged.txt**
+
+    A summary on standard error says how many of the words the model has never
+    seen; those are tagged by their place in the sentence.
     """
+    if min_probability is not None and posteriors is None:
+        refuse_unused(f"--min-probability {min_probability:g}", "--posteriors")
     inputs, outputs = {"MODEL": model, "TEXT": text}, {"--output": output, "--posteriors": posteriors}
     with command_files(inputs, outputs), ExitStack() as stack:
         from spectrem.data import open_output, read_sentences, write_tagged
@@ -92,7 +98,12 @@ def predict(
         write_tagged(tags_out, sentences, tags, output_format.value, field=field.value)
         if posteriors_out is not None:
             tables = tagger.predict_proba(sentences)
-            posteriors_out.writelines(_lines(sentences, tables, list(map(str, tagger.tags_)), min_probability))
+            least = LEAST_PROBABILITY if min_probability is None else min_probability
+            posteriors_out.writelines(_lines(sentences, tables, list(map(str, tagger.tags_)), least))
+    if not quiet:
+        n_words = sum(map(len, sentences))
+        n_unknown = sum(word not in tagger.coding_.vocabulary.index for sentence in sentences for word in sentence)
+        typer.echo(f"tagged {len(sentences)} sentences ({n_words} words, {n_unknown} of them unknown)", err=True)
 
 
 def _lines(

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from spectrem.cli.files import command_files
+from spectrem.cli.options import check_annealing, refuse_unused
 from spectrem.cli.tag_options import Columns, Decode, Field, FieldOption, Format, InputFormat
 from spectrem.exceptions import InvalidInputError
 
@@ -234,7 +235,9 @@ def train(
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option("--seed", metavar="N", help="The same seed gives the same model.", show_default="0"),
+        typer.Option(
+            "--seed", min=0, max=2**32 - 1, metavar="N", help="The same seed gives the same model.", show_default="0"
+        ),
     ] = None,
     format: Format = InputFormat.AUTO,
     columns: Columns = (0, 1),
@@ -265,8 +268,16 @@ def train(
         raise InvalidInputError("--init supervised starts from tagged sentences; give some with --labelled")
     if init is not None and start is not None:
         raise InvalidInputError(f"--start {start} and --init {init.value} both say where to start; drop one of them")
-    if anneal_rate is not None and anneal is None:
-        raise InvalidInputError(f"--anneal-rate {anneal_rate:g} concerns --anneal, which is off; add it or drop this")
+    check_annealing(anneal, 1.0 if gamma is None else gamma, anneal_rate, instead="raise it, and add --quench for 0")
+    if infeasible is not None and not constraint:
+        refuse_unused(f"--infeasible {infeasible.value}", "--constraint")
+    if dual_steps is not None and not any("%" in text or "sparsity" in text for text in constraint or ()):
+        refuse_unused(f"--dual-steps {dual_steps}", "a --constraint over the whole text (a share or sparsity)")
+    if restarts is not None and restarts > 1 and (start is not None or init not in (None, Start.RANDOM)):
+        fixed = f"--start {start}" if init is None else f"--init {init.value}"
+        raise InvalidInputError(
+            f"--restarts {restarts}: every start of {fixed} is the same; drop one of them, or give --init random"
+        )
     inputs = {"CORPUS": corpus, "--dictionary": dictionary, "--labelled": labelled, "--start": start}
     given: dict[str, Any] = {
         "order": order,

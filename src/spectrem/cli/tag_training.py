@@ -13,9 +13,10 @@ import typer
 
 from spectrem.cli.progress import Advance, progress_bar
 from spectrem.cli.tag_constraints import check_tags, read_constraint
-from spectrem.data import read_sentences, read_tag_dictionary, read_tagged
+from spectrem.data import FileSentences, TaggedCorpus, display_name, read_sentences, read_tag_dictionary, read_tagged
 from spectrem.estimators import HMMTagger
-from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
+from spectrem.estimators.tagger_settings import check_size
+from spectrem.exceptions import ConvergenceWarning, InvalidInputError, SpectremError, shorten
 from spectrem.learning import Anneal, Constant, FitStatus, Quench, Record, Schedule
 
 
@@ -48,19 +49,26 @@ class TrainingJob:
     def run(self) -> None:
         """Read, train, save."""
         constraints = [read_constraint(text) for text in self.constraints]
+        n_states = self.settings.get("n_states")
+        check_size(n_states or 1, self.settings.get("order", 1), ("--tags", "--order"))
         schedule = self._schedule()
         dictionary = None if self.dictionary is None else read_tag_dictionary(self.dictionary)
-        sentences: list[list[str]] = []
-        labels: list[list[str | None] | None] = []
+        labelled, plain = TaggedCorpus([], []), FileSentences()
         if self.labelled is not None:
-            sentences, known = read_tagged(self.labelled, columns=self.columns, field=self.tag_field)  # type: ignore[arg-type]
-            labels = list(known)
-        plain: list[list[str]] = []
+            labelled = read_tagged(self.labelled, columns=self.columns, field=self.tag_field)  # type: ignore[arg-type]
         if self.corpus is not None:
             plain = read_sentences(self.corpus, self.format, column=self.columns[0])  # type: ignore[arg-type]
+        sentences, labels = labelled.words, labelled.tags
+        if not any(map(any, (sentences, plain))):
+            files = " and ".join(display_name(path) for path in (self.labelled, self.corpus) if path is not None)
+            raise InvalidInputError(f"{files}: holds no word to learn from; give text, tokenised, a sentence per line")
         names = set(chain.from_iterable((dictionary or {}).values()))
         names |= {tag for sentence in labels if sentence is not None for tag in sentence if tag is not None}
-        check_tags(self.constraints, names or {str(k) for k in range(self.settings.get("n_states", 0))})
+        if names and n_states not in (None, len(names)):
+            raise InvalidInputError(
+                f"--tags {n_states}: --dictionary and --labelled name {len(names)} tags; leave --tags out"
+            )
+        check_tags(self.constraints, names or {str(k) for k in range(n_states or 0)})
         settings = {name: value for name, value in self.settings.items() if schedule is None or name != "gamma"}
         if self.start is not None:
             settings["init"] = settings["reference"] = HMMTagger.load(self.start)
@@ -75,20 +83,32 @@ class TrainingJob:
                 warnings.simplefilter("ignore", ConvergenceWarning)  # said below, in the words of the options
                 try:
                     tagger.fit([*sentences, *plain], None if not labels else [*labels, *([None] * len(plain))])
-                except InfeasibleConstraintError as error:
-                    told = str(error).replace('infeasible="skip"', "--infeasible skip")
-                    raise InfeasibleConstraintError(told) from error
+                except SpectremError as error:
+                    message = str(error).replace('infeasible="skip"', "--infeasible skip")
+                    raise type(error)(f"{self._place(error, labelled, plain)}{message}") from error
             progress.finish(n_stages)
             tagger.set_params(on_iteration=None).save(self.model)
         if not self.quiet:
             self._report(tagger, len(sentences) + len(plain), n_tokens)
 
+    def _place(self, error: SpectremError, labelled: TaggedCorpus, plain: FileSentences) -> str:
+        """File, line and words of the sentence that an error is about, if it is about one."""
+        number = error.keys.get("sentence")
+        if number is None:
+            return ""
+        number = int(number)
+        if number < len(labelled.words):
+            path, place, words = self.labelled, labelled.place(number), labelled.words[number]
+        else:
+            number -= len(labelled.words)
+            path, place, words = self.corpus, plain.place(number), plain[number]
+        assert path is not None
+        return f"{display_name(path)}, {place} ({shorten(' '.join(words))}): "
+
     def _schedule(self) -> Schedule | None:
         if self.anneal is None and not self.quench:
             return None
         gamma = self.settings.get("gamma", 1.0)
-        if self.anneal is not None and not gamma > 0:
-            raise InvalidInputError(f"--anneal cools down to a gamma above 0, but --gamma is {gamma:g}; add --quench")
         before = Constant(gamma) if self.anneal is None else Anneal(self.anneal, 1.0 / gamma, self.anneal_rate)
         return Quench(before) if self.quench else before
 

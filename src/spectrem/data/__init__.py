@@ -5,9 +5,9 @@ from spectrem.data.bitext import Bitext, encode_bitext
 from spectrem.data.frame_files import open_frame, read_frame
 from spectrem.data.frames import Frame
 from spectrem.data.links import MAX_LENGTH, Links
-from spectrem.data.readers import read_bitext, read_bytes
+from spectrem.data.readers import display_name, read_bitext, read_bytes
 from spectrem.data.symmetrize import Symmetrization, symmetrize
-from spectrem.data.tagged import TaggedCorpus, read_sentences, read_tagged, write_tagged
+from spectrem.data.tagged import FileSentences, TaggedCorpus, read_sentences, read_tagged, write_tagged
 from spectrem.data.tagged_dictionary import read_tag_dictionary, write_tag_dictionary
 from spectrem.data.tagsets import PENN_TO_17, PENN_TO_UNIVERSAL, map_tags
 from spectrem.data.text import Text, tokenise
@@ -20,12 +20,14 @@ __all__ = [
     "PENN_TO_UNIVERSAL",
     "UNKNOWN",
     "Bitext",
+    "FileSentences",
     "Frame",
     "Links",
     "Symmetrization",
     "TaggedCorpus",
     "Text",
     "Vocabulary",
+    "display_name",
     "encode_bitext",
     "map_tags",
     "open_frame",

@@ -64,6 +64,16 @@ class _FileCorpus(TaggedCorpus):
         return f"line {self.starts[sentence]}"
 
 
+class FileSentences(list[list[str]]):
+    """Sentences of a file, and the line, from 1, where each starts."""
+
+    starts: list[int]
+
+    def place(self, sentence: int) -> str:
+        """Where a sentence (from 0) stands, for messages."""
+        return f"line {self.starts[sentence]}"
+
+
 def read_tagged(
     path: str | os.PathLike[str],
     format: Literal["auto", "slash", "columns", "conllu"] = "auto",
@@ -121,7 +131,7 @@ def read_sentences(
     format: Literal["auto", "plain", "text", "slash", "columns", "conllu"] = "auto",
     *,
     column: int = 0,
-) -> list[list[str]]:
+) -> FileSentences:
     """Read the words of sentences, tagged or not; UTF-8, plain or gzipped.
 
     Parameters
@@ -159,7 +169,11 @@ def read_sentences(
             f"looks like {chosen}, not like plain text; say format {chosen}, or text if every line is a sentence",
         )
     chosen = "text" if format == "plain" else chosen
-    return parse_text(lines) if chosen == "text" else _parse(chosen, lines, (column, column), None)[0]
+    sentences = FileSentences(
+        parse_text(lines) if chosen == "text" else _parse(chosen, lines, (column, column), None)[0]
+    )
+    sentences.starts = sentence_starts("slash" if chosen == "text" else chosen, lines)
+    return sentences
 
 
 def write_tagged(

@@ -120,11 +120,13 @@ class Coding:
             return own
         both = tuple(state for state in labels if state in own)
         if not both:
-            raise InvalidInputError(
+            error = InvalidInputError(
                 f"labels must agree with the dictionary, got {_shown([self.tags[s] for s in labels])} for "
                 f"{text.words[token]!r} in {text.place(token)}, which may be {_shown([self.tags[s] for s in own])}; "
                 "add the tag to the word's entry or correct the label"
             )
+            error.keys = text.keys(token)
+            raise error
         return both
 
 

@@ -47,9 +47,13 @@ class LabelledText:
 
     def place(self, token: int) -> str:
         """Where a token stands, for messages."""
+        return ", ".join(f"{name} {number}" for name, number in self.keys(token).items())
+
+    def keys(self, token: int) -> dict[str, int]:
+        """Sentence and position of a token, from 0."""
         ends = np.cumsum(self.lengths)
         sentence = int(np.searchsorted(ends, token, side="right"))
-        return f"sentence {sentence}, token {token - int(ends[sentence] - self.lengths[sentence])}"
+        return {"sentence": sentence, "token": token - int(ends[sentence] - self.lengths[sentence])}
 
 
 def read_text(sentences: Sentences, y: Labels | None = None) -> LabelledText:

@@ -16,6 +16,7 @@ STARTS = ("uniform", "posterior-uniform", "random", "unambiguous", "supervised")
 DECODES = ("posterior", "viterbi")
 _AT_LEAST = {"min_count": 1, "max_iter": 1, "n_init": 1, "dual_steps": 0}
 _OR_NONE = {"n_states": 1, "n_threads": 1}
+_MOST_CELLS = 1 << 28  # of the largest table of transitions: 2 GiB, of which training holds several
 
 
 def check_settings(tagger: Any) -> None:
@@ -24,6 +25,7 @@ def check_settings(tagger: Any) -> None:
         raise InvalidInputError(f"order must be 1 or 2, got {tagger.order!r}; 1 is a bigram tagger, 2 a trigram tagger")
     for name, least in (_AT_LEAST | _OR_NONE).items():
         _check_count(name, getattr(tagger, name), least, optional=name in _OR_NONE)
+    check_size(tagger.n_states or 1, tagger.order)
     check_gammas(tagger.gamma, tagger.schedule)
     check_amount("tol", tagger.tol)
     _check_amounts("smoothing", tagger.smoothing)
@@ -44,6 +46,32 @@ def check_settings(tagger: Any) -> None:
     if not isinstance(tagger.unknown, str) or not tagger.unknown:
         raise InvalidInputError(
             f"unknown must be the spelling of the unknown word, got {tagger.unknown!r}; try '<unk>'"
+        )
+
+
+def check_size(n_states: int, order: int, names: tuple[str, str] = ("n_states", "order")) -> None:
+    """Refuse so many tags that the table of transitions, ``n_states ** (order + 1)`` probabilities, cannot be held.
+
+    Parameters
+    ----------
+    n_states, order : int
+    names : tuple of str
+        How the message calls both.
+
+    Raises
+    ------
+    InvalidInputError
+
+    Examples
+    --------
+    >>> check_size(472, 2)
+    """
+    cells = n_states ** (order + 1)
+    if cells > _MOST_CELLS:
+        most = int(_MOST_CELLS ** (1 / (order + 1)))
+        raise InvalidInputError(
+            f"{names[0]} {n_states} with {names[1]} {order} needs a table of {cells:.3g} transition probabilities; "
+            f"give {most} tags or fewer" + (f", or {names[1]} 1" if order == 2 else "")
         )
 
 

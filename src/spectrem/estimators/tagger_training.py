@@ -14,6 +14,7 @@ from spectrem.constraints import check_values
 from spectrem.estimators.tagger_coding import Coding, learn_coding
 from spectrem.estimators.tagger_decode import log_likelihoods, weighted_sum
 from spectrem.estimators.tagger_input import LabelledText
+from spectrem.estimators.tagger_settings import check_size
 from spectrem.estimators.tagger_start import Start, make_reference
 from spectrem.estimators.tagger_tables import restrictions, table_priors
 from spectrem.exceptions import InvalidInputError
@@ -53,6 +54,7 @@ def train(tagger: Any, text: LabelledText, weights: NDArray[np.float64], executo
         unknown=tagger.unknown,
         min_count=tagger.min_count,
     )
+    check_size(len(coding.tags), tagger.order)
     check_values(tagger.constraints, "tag", coding.tag_values)
     if coding.names.words is not None:
         check_values(tagger.constraints, "word", [*coding.names.words, coding.names.unknown], every=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from spectrem.constraints.rows import Block, Rows
@@ -62,6 +64,12 @@ def place_of(block: Block, k: int, instance: int) -> str:
     if keys:
         return f"in {keys}"
     return f"in instance {instance}" if instance >= 0 else "over the corpus"
+
+
+def keys_of(rows: Rows, row: int) -> dict[str, Any]:
+    """The values of the columns by which a row is named, for errors."""
+    block = next(block for block in rows.blocks if block.start <= row < block.stop)
+    return {name: values[row - block.start] for name, values in block.keys.items()}
 
 
 def _row(conflict: Conflict, rows: Rows, block: Block, k: int, summed: bool) -> str:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem.constraints.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError
 from spectrem.inference.conflict import find_conflict, find_proof, unproven
-from spectrem.inference.conflict_text import place_of, tell_conflict
+from spectrem.inference.conflict_text import keys_of, place_of, tell_conflict
 from spectrem.inference.highs import Deadline
 from spectrem.inference.oracle import BatchDual
 from spectrem.inference.result import Status
@@ -45,6 +45,7 @@ def refuse_unreachable(scores: Parts, rows: Rows) -> None:
             f"reach {low + 0.0:g} to {high + 0.0:g}, and the row demands {sign} {bound:g}{more}; {_ADVICE}"
         )
         error.rows = tuple((block.start + np.flatnonzero(bad[span])).tolist())
+        error.keys = keys_of(rows, row)
         raise error
 
 
@@ -121,6 +122,7 @@ def explain_infeasible(dual: BatchDual, solution: Solution, *, whole: bool = Fal
     involved[conflict.rows] = True
     error = InfeasibleConstraintError(tell_conflict(conflict, dual.rows, len(problems)))
     error.rows = tuple(np.flatnonzero(involved).tolist())
+    error.keys = keys_of(dual.rows, int(conflict.rows[0]))
     return error
 
 
@@ -165,6 +167,7 @@ def explain_conflict(
         if conflict is not None:
             error = InfeasibleConstraintError(tell_conflict(conflict, rows))
             error.rows = tuple(conflict.rows.tolist())
+            error.keys = keys_of(rows, int(conflict.rows[0]))
             return error
     return None
 

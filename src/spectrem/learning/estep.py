@@ -259,7 +259,9 @@ class ProjectedEStep(Generic[Params, Stats, Shard]):
                 or next(iter(structure.columns)) in self.model.columns(shard)
             ):
                 raise
-            raise InfeasibleConstraintError(f"{error} (instances are counted from 0 in shard {index})") from error
+            found = InfeasibleConstraintError(f"{error} (instances are counted from 0 in shard {index})")
+            found.keys = error.keys
+            raise found from error
         skipped = {} if rows is None else count_skipped(rows, projection.skipped)
         posterior = ShardPosterior(
             projection.dual_value, projection.marginals, projection.violation, projection.multipliers, skipped

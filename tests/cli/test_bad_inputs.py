@@ -1,0 +1,70 @@
+"""Every row of ``bad_inputs.tsv``: a command on bad input ends with a message and a status, and changes no file.
+
+A row holds the arguments as a shell would split them, standard input with escapes (empty for none), the exit status,
+and what standard error must say: parts with " ... " between. The files that the arguments name are those of
+``bad_files.py``; each command runs in their folder.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import shlex
+import warnings
+from pathlib import Path
+
+import pytest
+from bad_files import write_files
+from typer.testing import CliRunner
+
+from spectrem.cli.app import app
+
+with Path(__file__).with_name("bad_inputs.tsv").open(newline="") as lines:
+    ROWS = [tuple(row) for row in csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)][1:]
+
+
+def state(folder: Path) -> dict[str, tuple[int, bytes]]:
+    """Names, modes and contents of what a folder holds; a link is followed nowhere."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        content = os.readlink(path).encode() if path.is_symlink() else b"" if path.is_dir() else path.read_bytes()
+        found[str(path.relative_to(folder))] = path.lstat().st_mode, content
+    return found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("bad")
+    write_files(path)
+    return path, state(path)
+
+
+def test_the_table_covers_all_commands():
+    assert len(ROWS) >= 150
+    assert len(set(ROWS)) == len(ROWS)
+    named = {shlex.split(arguments)[0] for arguments, *_ in ROWS}
+    commands = {command.name or command.callback.__name__ for command in app.registered_commands}
+    groups = {group.name for group in app.registered_groups}
+    assert (commands | groups) - named <= {"warmup"}  # which takes no input
+
+
+@pytest.mark.parametrize(("arguments", "stdin", "status", "message"), ROWS, ids=[row[0] for row in ROWS])
+def test_bad_input(folder, monkeypatch, arguments, stdin, status, message):
+    place, before = folder
+    monkeypatch.chdir(place)
+    monkeypatch.setenv("COLUMNS", "200")
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")  # a warning is printed, as it is for a user
+        result = CliRunner().invoke(
+            app, shlex.split(arguments), input=stdin.encode().decode("unicode_escape").encode("latin-1")
+        )
+    said = result.stderr
+    assert result.exit_code == int(status), (result.exception, said)
+    assert "Traceback" not in said
+    position = 0
+    for part in message.split(" ... "):
+        position = said.find(part, position)
+        assert position >= 0, f"{part!r} is not in order in {said!r}"
+    if said.startswith("spectrem: error: "):
+        assert said.count("\n") == 1
+    assert state(place) == before

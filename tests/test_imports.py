@@ -114,3 +114,10 @@ def test_the_test_notices(source, name, found):
 def test_relative_imports_of_a_package():
     assert forbidden_imports("from .chain import x", "spectrem.structures", is_package=True) == []
     assert forbidden_imports("from ..cli import x", "spectrem.structures", is_package=True) == ["cli"]
+
+
+def test_kernels_do_not_import_each_other():
+    """Numba keys what it compiled by the kernel's own file: a change in another one would leave a stale cache."""
+    for path in (ROOT / "kernels").glob("*.py"):
+        reached = imported_modules(path.read_text(), module_name(path), path.name == "__init__.py")
+        assert not [name for name in reached if name.startswith("spectrem.kernels")], path.name

@@ -321,5 +321,5 @@ def test_iter_predict_gives_the_same_links_piece_by_piece(fitted, monkeypatch):
 
 
 def test_a_length_that_leaves_nothing_to_train_on_is_refused():
-    with pytest.raises(InvalidInputError, match="max_length = 1 leaves none of 2 sentence pairs to train on; raise it"):
-        WordAligner(max_length=1).fit(["the house", "a b"], ["das haus", "c d"])
+    with pytest.raises(ValueError, match="max_length = 1 leaves none of 2 sentence pairs to train on; raise it"):
+        make(max_length=1).fit(["the house", "a b"], ["das haus", "c d"])

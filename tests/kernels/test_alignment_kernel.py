@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectrem.kernels import alignment as kernel
-from spectrem.kernels import alignment_log
+from spectrem.kernels import alignment_log, alignment_max
 from spectrem.structures import Alignment, Parts
 from spectrem.testing import brute_force_smoothed_max, enumerate_structures
 
@@ -143,7 +143,7 @@ def test_max_pass_finds_a_best_alignment(pairs, width, seed):
     values, choices = np.zeros(n), np.full(structure.n_positions, -9)
     counts = [np.zeros(shape) for shape in structure.factor_shapes]
     layout = (structure.source_lengths, structure.target_lengths, structure.offsets, scores.unary, *scores.factors)
-    kernel.max_pass(*layout, np.ones(n, np.bool_), weights, values, choices, *counts)
+    alignment_max.max_pass(*layout, np.ones(n, np.bool_), weights, values, choices, *counts)
     expected = [np.zeros(shape) for shape in structure.factor_shapes]
     for k, (n_source, n_target) in enumerate(pairs):
         ranked = sorted(enumerate_structures(structure, k), key=scores.dot)

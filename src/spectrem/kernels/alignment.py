@@ -1,10 +1,11 @@
-"""Forward-backward and Viterbi passes of the alignment chain, one sentence pair at a time.
+"""Forward-backward of the alignment chain, one sentence pair at a time.
 
 Every target position j picks a source position i or NULL. A link from the last source position p (-1 at the
 start; NULL keeps p, [OchNey2003]) to i scores ``unary[j, i] + jump[clip(i - p)] + departure[I, p + 1]``, the last
 p of a pair ``end[min(I - 1 - p, W)]``. Links and NULLs at the same p share one future, so the backward pass needs I + 1
-states only. Jumps wider than W share a potential: running sums (or maxima) over all of them make a pass cost
-J x I x min(I, W) in place of J x I x I.
+states only. Jumps wider than W share a potential: running sums over all of them make a pass cost J x I x min(I, W) in
+place of J x I x I. The sums are of positive terms, so that every entry keeps its relative accuracy, which a fast
+Fourier transform would lose.
 
 The scaled pass replaces every potential and every normalised forward probability below FLOOR by zero, so that no
 product can underflow. From the first such removal on it carries, state by state, an upper bound on the mass removed
@@ -15,10 +16,113 @@ log-space pass.
 import numpy as np
 
 from spectrem._compiled import njit
-from spectrem.kernels.toeplitz import count_moves, spread, tails
 
 FLOOR = 1e-100
 LOSS = 1e-12
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def tails(width, step):
+    """Both ends of the band: k <= o - before and k >= o + after are clipped; the entries of ``moves`` they share."""
+    if step > 0:
+        return width - 1, 2 * width, width + 1, 0
+    return width + 1, 0, width - 1, 2 * width
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _add_four(n, m0, m1, m2, m3, source, at, out, first):
+    """out += four neighbouring moves at a time; the loop becomes vector instructions."""
+    s0, s1, s2, s3 = (
+        source[at : at + n],
+        source[at - 1 : at - 1 + n],
+        source[at - 2 : at - 2 + n],
+        source[at - 3 : at - 3 + n],
+    )
+    part = out[first : first + n]
+    for k in range(n):
+        part[k] += (m0 * s0[k] + m1 * s1[k]) + (m2 * s2[k] + m3 * s3[k])
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _add_one(n, m, source, at, out, first):
+    s, part = source[at : at + n], out[first : first + n]
+    for k in range(n):
+        part[k] += m * s[k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def spread(source, moves, step, out):
+    """out[o] = sum_k source[k] * moves[clip(1 + step * (o - k), -W, W) + W].
+
+    A move leads from k to o with jump width 1 + step * (o - k). Widths below W are summed one by one, all wider ones,
+    which share a potential, by running sums.
+    """
+    n_in, n_out, width = len(source), len(out), len(moves) // 2
+    before, low, after, high = tails(width, step)
+    out[:] = 0.0
+    shift, last = max(1 - after, 1 - n_in), min(before - 1, n_out - 1)
+    while shift <= last:
+        at = width + 1 + step * shift
+        # Four shifts share the range in which all of them stay inside ``source``; its ends are added one by one.
+        first, stop = max(0, shift + 3), min(n_out, n_in + shift)
+        if shift + 3 <= last and stop > first:
+            _add_four(
+                stop - first, moves[at], moves[at + step], moves[at + 2 * step], moves[at + 3 * step],
+                source, first - shift, out, first,
+            )  # fmt: skip
+            for extra in range(4):
+                m = moves[at + step * extra]
+                for o in range(max(0, shift + extra), first):
+                    out[o] += m * source[o - shift - extra]
+                for o in range(stop, min(n_out, n_in + shift + extra)):
+                    out[o] += m * source[o - shift - extra]
+            shift += 4
+        else:
+            first, stop = max(0, shift), min(n_out, n_in + shift)
+            _add_one(max(0, stop - first), moves[at], source, first - shift, out, first)
+            shift += 1
+    mass = 0.0
+    for o in range(before, n_out):
+        if o - before < n_in:
+            mass += source[o - before]
+        out[o] += moves[low] * mass
+    mass = 0.0
+    for k in range(n_in - 1, after - 1, -1):
+        mass += source[k]
+        if k - after < n_out:
+            out[k - after] += moves[high] * mass
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
+def _dot(n, a, b):
+    total = 0.0
+    for k in range(n):
+        total += a[k] * b[k]
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def count_moves(weight, source, target, moves, counts):
+    """Add ``weight * source[k] * moves[...] * target[o]`` of every move (``step`` 1) to the count of its width."""
+    n_in, n_out, width = len(source), len(target), len(moves) // 2
+    before, low, after, high = tails(width, 1)
+    for shift in range(max(1 - after, 1 - n_in), min(before, n_out)):
+        first, stop = max(0, shift), min(n_out, n_in + shift)
+        at = width + 1 + shift
+        if stop > first:
+            counts[at] += weight * moves[at] * _dot(stop - first, source[first - shift :], target[first:])
+    mass, total = 0.0, 0.0
+    for o in range(before, n_out):
+        if o - before < n_in:
+            mass += source[o - before]
+        total += mass * target[o]
+    counts[low] += weight * moves[low] * total
+    mass, total = 0.0, 0.0
+    for k in range(n_in - 1, after - 1, -1):
+        mass += source[k]
+        if k - after < n_out:
+            total += mass * target[k - after]
+    counts[high] += weight * moves[high] * total
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -245,75 +349,3 @@ def sum_pass(
             weights[n], emit, moves, depart, finish, real, position, scale, come, left, leaving, beta,
             jump_counts, departure_counts[columns],
         )  # fmt: skip
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _best_moves(best, jump, leave, top, came_from):
-    """Best way to every source position; of equally good ones the leftmost, as if all were tried in order."""
-    n_in, n_out, width = len(best), len(top), len(jump) // 2
-    before, low, after, high = tails(width, 1)
-    below, below_at = -np.inf, 0
-    for i in range(n_out):
-        if before <= i:
-            candidate = best[i - before] + (jump[low] + leave[i - before])
-            if candidate > below:
-                below, below_at = candidate, i - before
-        most, most_at = below, below_at
-        for p in range(max(0, i - before + 1), min(n_in, i + after)):
-            candidate = best[p] + (jump[width + 1 + i - p] + leave[p])
-            if candidate > most:
-                most, most_at = candidate, p
-        top[i], came_from[i] = most, most_at
-    above, above_at = -np.inf, 0
-    for p in range(n_in - 1, after - 1, -1):
-        candidate = best[p] + (jump[high] + leave[p])
-        if candidate >= above:
-            above, above_at = candidate, p
-        if above > top[p - after]:
-            top[p - after], came_from[p - after] = above, above_at
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def max_pass(
-    source_lengths, target_lengths, offsets, unary, jump, departure, end, active, weights,
-    values, choices, jump_counts, departure_counts, end_counts,
-):  # fmt: skip
-    """Best alignment of every active instance; ``choices`` (flat over target positions): I is NULL, -2 impossible."""
-    width = (len(jump) - 1) // 2
-    begin = 0
-    for n in range(len(source_lengths)):
-        rows, columns = target_lengths[n], source_lengths[n]
-        first, begin = begin, begin + rows
-        if not active[n] or rows == 0:
-            continue
-        score = unary[offsets[n] : offsets[n] + rows * (columns + 1)].reshape(rows, columns + 1)
-        best = np.full(columns + 1, -np.inf)
-        best[0] = 0.0
-        came_from, top = np.empty((rows, columns), np.int32), np.empty(columns)
-        linked = np.zeros((rows, columns + 1), np.bool_)
-        for j in range(rows):
-            following = best + score[j, columns]
-            _best_moves(best, jump, departure[columns], top, came_from[j])
-            for i in range(columns):
-                if top[i] + score[j, i] >= following[i + 1] and top[i] + score[j, i] > -np.inf:
-                    following[i + 1] = top[i] + score[j, i]
-                    linked[j, i + 1] = True
-            best = following
-        for p in range(columns + 1):
-            best[p] += end[min(columns - p, len(end) - 1)]
-        p = int(np.argmax(best))
-        values[n] = best[p]
-        if best[p] == -np.inf:
-            choices[first : first + rows] = -2
-            continue
-        end_counts[min(columns - p, len(end) - 1)] += weights[n]
-        for j in range(rows - 1, -1, -1):
-            if linked[j, p]:
-                choices[first + j] = p - 1
-                previous = came_from[j, p - 1]
-                d = min(max(p - previous, -width), width)
-                jump_counts[d + width] += weights[n]
-                departure_counts[columns, previous] += weights[n]
-                p = previous
-            else:
-                choices[first + j] = columns

@@ -5,7 +5,8 @@ every earlier step, so that each pass computes it anew.
 """
 
 import numpy as np
-from numba import njit
+
+from spectrem._compiled import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem._validate import as_count, as_gamma, as_lengths
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels import alignment as kernel
-from spectrem.kernels import alignment_log
+from spectrem.kernels import alignment_log, alignment_max
 from spectrem.kernels import categorical as independent
 from spectrem.structures._polytopes import path_polytope, simplex_polytope
 from spectrem.structures._ragged import (
@@ -256,5 +256,5 @@ class Alignment:
             return values, choices, ()
         (jump, departure, end), counts = given.factors, self._no_counts()
         layout = (self.source_lengths, self.target_lengths, self.offsets, given.unary, jump, departure, end)
-        kernel.max_pass(*layout, given.active, given.weights, values, choices, *counts)
+        alignment_max.max_pass(*layout, given.active, given.weights, values, choices, *counts)
         return values, choices, counts

@@ -170,7 +170,7 @@ def test_a_model_through_a_pipe_can_be_read(tmp_path):
     reader.start()
     save_arrays(pipe, "Kind", 1, {"x": 1}, arrays)
     reader.join()
-    settings, found = load_arrays(copy, "Kind", 1)
+    settings, found = load_arrays(copy, "Kind", 1, {"a": ("i8", 1), "b": ("f8", 1)})
     assert settings == {"x": 1}
     assert {name: array.tolist() for name, array in found.items()} == {k: v.tolist() for k, v in arrays.items()}
 

@@ -318,8 +318,3 @@ def test_iter_predict_gives_the_same_links_piece_by_piece(fitted, monkeypatch):
     whole = fitted.predict(BITEXT.source, BITEXT.target)
     pieces = itertools.chain.from_iterable([piece.pairs(n) for n in range(piece.n_sentences)] for piece in parts)
     assert list(pieces) == [whole.pairs(n) for n in range(whole.n_sentences)]
-
-
-def test_a_length_that_leaves_nothing_to_train_on_is_refused():
-    with pytest.raises(ValueError, match="max_length = 1 leaves none of 2 sentence pairs to train on; raise it"):
-        make(max_length=1).fit(["the house", "a b"], ["das haus", "c d"])

@@ -37,6 +37,7 @@ def open_output(path: str | os.PathLike[str]) -> Iterator[TextIO]:
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     out = Path(folder, "out.txt")
     ...     with open_output(out) as lines:

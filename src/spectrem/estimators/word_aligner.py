@@ -29,7 +29,7 @@ from spectrem.estimators.decode import (
     viterbi_links,
 )
 from spectrem.estimators.long_pairs import LongPairs, LongShard
-from spectrem.exceptions import InvalidInputError, NotFittedError
+from spectrem.exceptions import NotFittedError
 from spectrem.execution import executor_for
 from spectrem.inference import FixedStep, project
 from spectrem.learning import Anneal, Constant, ProjectedEStep, Record, Schedule, Stopping, run_em
@@ -213,10 +213,6 @@ class WordAligner(BaseEstimator):
         n_pairs = bitext.n_pairs
         bitext, weights, links = select_pairs(bitext, weights, known, self.max_length, too_long)
         self.n_skipped_ = n_pairs - bitext.n_pairs
-        if n_pairs and not bitext.n_pairs and self.max_length is not None and len(too_long) < n_pairs:
-            raise InvalidInputError(
-                f"max_length = {self.max_length} leaves none of {n_pairs} sentence pairs to train on; raise it"
-            )
         table, shards = build_shards(bitext, weights=weights, known=links)
         self.table_ = table
         self.source_vocabulary_, self.target_vocabulary_ = bitext.source_vocabulary, bitext.target_vocabulary

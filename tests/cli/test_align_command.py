@@ -275,3 +275,15 @@ def test_the_summary_says_which_threshold_was_chosen(run, files, tmp_path):
     assert run("align", files.both, "--threshold", "auto", "-o", out).exit_code == 0
     assert out.read_text() == links
     assert "threshold" not in run("align", files.both, "--decode", "union", "-o", out).stderr
+
+
+def test_a_warning_is_printed_once_whatever_the_filters_do(run, files, monkeypatch):
+    def warn_twice(self):
+        for _ in range(2):
+            warnings.warn("mind the gap", stacklevel=1)
+            warnings.simplefilter("default")  # Python forgets which warnings it showed
+
+    monkeypatch.setattr("spectrem.cli.alignment_job.AlignmentJob.run", warn_twice)
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        assert run("align", files.both).stderr == "spectrem: warning: mind the gap\n"

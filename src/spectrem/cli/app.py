@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
@@ -49,15 +50,23 @@ def _fail(message: str) -> NoReturn:
     sys.exit(FAILED)
 
 
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
-    typer.echo(f"spectrem: warning: {message}", err=True)
+def _warning_printer() -> Callable[..., None]:
+    """Print warnings as lines, each text once: Python itself forgets what it showed when a library changes filters."""
+    shown: set[str] = set()
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if str(message) not in shown:
+            shown.add(str(message))
+            typer.echo(f"spectrem: warning: {message}", err=True)
+
+    return show
 
 
 def _print_version(wanted: bool) -> None:
@@ -94,7 +103,7 @@ def spectrem(
     import warnings
 
     if not sys.warnoptions:
-        warnings.showwarning = _show_warning
+        warnings.showwarning = _warning_printer()
 
 
 app.command()(align)

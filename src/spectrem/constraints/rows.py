@@ -104,6 +104,18 @@ class Rows:
             found[block.start : block.stop] = test(block)
         return found
 
+    @property
+    def counted_by_weight(self) -> NDArray[np.bool_]:
+        """Rows over many instances in which one of weight w counts w times, shape (n_rows,), bool."""
+        return self.where(lambda block: block.scope == "corpus" and block.weighted)
+
+    @property
+    def penalised_inside(self) -> NDArray[np.bool_]:
+        """Rows inside instances whose violation is paid for, shape (n_rows,), bool."""
+        return self.where(
+            lambda block: block.scope == "instance" and block.slack is not None and block.slack.kind == "penalty"
+        )
+
     @cached_property
     def transpose(self) -> sp.csr_array:
         """``matrix`` the other way round, a row per unary part; made once, as solves that follow each other need it."""

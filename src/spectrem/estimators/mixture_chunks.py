@@ -93,13 +93,11 @@ def compile_chunks(
     data, instance = rows.matrix.data.copy(), rows.matrix.indices // k
     entry_row = np.repeat(np.arange(len(rows.bounds)), np.diff(rows.matrix.indptr))
     # What `project` multiplies by the weight of the chunk must come out as the sum over its rows of data.
-    summed = rows.where(lambda block: block.scope == "corpus" and block.weighted)
+    summed = rows.counted_by_weight
     means = chunks.mean.tocoo()
     share = np.bincount(means.coords[1], means.data, n)
     # A penalty inside a row of data is paid as often as that row counts, not as often as its chunk does.
-    paid = rows.where(
-        lambda block: block.scope == "instance" and block.slack is not None and block.slack.kind == "penalty"
-    )
+    paid = rows.penalised_inside
     data *= np.where((summed | paid)[entry_row], share[instance], 1.0)
     bounds = np.where(paid, share[rows.row_instance], 1.0) * rows.bounds
     parts = chunks.chunk[instance] * k + rows.matrix.indices % k

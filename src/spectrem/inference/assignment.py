@@ -211,10 +211,7 @@ def _counted(structure: Choices, rows: Rows, weights: NDArray[np.float64], times
     """Rows over whole instances: of weight w, one counts w times across them; penalties are paid ``times``."""
     if (weights == 1.0).all():
         return tidy_rows(rows)
-    counted = rows.where(lambda block: block.scope == "corpus" and block.weighted)
-    paid = rows.where(
-        lambda block: block.scope == "instance" and block.slack is not None and block.slack.kind == "penalty"
-    )
+    counted, paid = rows.counted_by_weight, rows.penalised_inside
     matrix = rows.matrix.copy()
     entry = np.diff(matrix.indptr)
     instance = structure.instance[matrix.indices]

@@ -1,0 +1,9 @@
+"""Where the shards of a corpus live, and how work reaches them."""
+
+from spectrem.corpus.connect import connect
+from spectrem.corpus.corpus import Corpus, fold
+from spectrem.corpus.local import Local, stream
+from spectrem.corpus.on_dask import OnDask
+from spectrem.corpus.spilled import Spilled
+
+__all__ = ["Corpus", "Local", "OnDask", "Spilled", "connect", "fold", "stream"]

@@ -1,0 +1,61 @@
+"""Linear algebra on one thread while shards are at work."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from functools import lru_cache
+from typing import Any
+
+from threadpoolctl import OpenBLASController, ThreadpoolController
+
+
+@lru_cache(maxsize=1)
+def _controller(n_modules: int) -> ThreadpoolController:
+    """The libraries that are loaded; looked for again, which takes milliseconds, when more modules are."""
+    return ThreadpoolController()
+
+
+def limit_this_thread() -> Any:
+    """Let linear algebra run on one thread; what is returned restores the number that it had before.
+
+    Some libraries keep one number for the process, others one for every thread.
+    """
+    return _controller(len(sys.modules)).limit(limits=1, user_api="blas")
+
+
+class _OneThread:
+    """A context in which linear algebra runs on one thread; its former number comes back when the last has left.
+
+    The last bits of products and sums depend on a library's number of threads, and threads of a library beside threads
+    over shards get in each other's way. Entering costs some microseconds.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._n_inside = 0
+        self._limiter: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._n_inside == 0:
+                _let_this_thread_set()
+                self._limiter = limit_this_thread()
+            self._n_inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._n_inside -= 1
+            if self._n_inside == 0:
+                _let_this_thread_set()
+                self._limiter.restore_original_limits()
+
+
+def _let_this_thread_set() -> None:
+    """Newer releases of threadpoolctl heed the first thread that sets OpenBLAS; the last to leave may be another."""
+    clear = getattr(OpenBLASController, "clear_controlling_thread", None)
+    if clear is not None:
+        clear(force=True)
+
+
+ONE_BLAS_THREAD = _OneThread()

@@ -1,0 +1,131 @@
+"""What a corpus promises, wherever its shards live, and the tree in which results are added."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol
+
+from spectrem.exceptions import InvalidInputError
+
+
+class Corpus(Protocol):
+    """Shards, and four verbs that bring work to where the shards live.
+
+    Every verb takes a function ``f`` of a shard and of arguments that are the same for all shards (``broadcast``:
+    a model, parameters, a temperature). They travel once per call, however many shards there are.
+
+    * ``f`` is pure: what it returns depends on its arguments alone, and it changes none of them. It may be called in
+      any order, at the same time on several shards, and again for the same shard (when a machine was lost). It is a
+      module-level function or a frozen value with ``__call__``, so that it can be pickled.
+    * What ``f`` returns belongs to the corpus. A new shard may share arrays with the old one. A value that will be
+      added must be fresh, as sums are made in place: ``f`` makes it in the call and keeps no reference to it. The
+      values of one call have one type, and arrays one shape and dtype.
+    * Results are added in the tree of `fold`, which the number of shards alone determines. While a corpus of several
+      shards works, linear algebra runs on one thread per shard. So sums have the same bits in every home.
+    * An exception that ``f`` raises reaches the caller as it is; of several, that of the first shard.
+    * A shard is picklable, and its arrays are contiguous and do not hold Python objects.
+    """
+
+    def __len__(self) -> int:
+        """The number of shards."""
+        ...
+
+    def derive(self, f: Callable[..., Any], *broadcast: Any, each: Sequence[Any] | None = None) -> Corpus:
+        """The corpus of ``f(shard, *broadcast)``, kept where the shards live.
+
+        Parameters
+        ----------
+        f : callable
+        *broadcast
+            The same for every shard.
+        each : sequence, optional
+            One value per shard, in their order: then the new shards are ``f(shard, own, *broadcast)``.
+
+        Raises
+        ------
+        InvalidInputError
+            If ``each`` has not one value per shard.
+        """
+        ...
+
+    def sum(self, f: Callable[..., Any], *broadcast: Any) -> Any:
+        """The sum of ``f(shard, *broadcast)`` over all shards.
+
+        Raises
+        ------
+        InvalidInputError
+            If there are no shards: nothing says what the zero would be.
+        """
+        ...
+
+    def collect(self, f: Callable[..., Any], *broadcast: Any) -> Iterator[Any]:
+        """Yield ``f(shard, *broadcast)`` in the order of the shards; only a few results wait at a time."""
+        ...
+
+    def advance(self, f: Callable[..., Any], *broadcast: Any) -> tuple[Any, Corpus]:
+        """Let every shard give a value and take its next state: ``f(shard, *broadcast)`` is ``(value, shard)``.
+
+        Use for what a step keeps for the next one, such as the multipliers of a dual.
+
+        Returns
+        -------
+        total
+            The sum of the values, as `sum`.
+        corpus : Corpus
+            Of the new shards; this one is not changed.
+
+        Raises
+        ------
+        InvalidInputError
+            If there are no shards.
+        """
+        ...
+
+
+def fold(values: Iterable[Any], add: Callable[[Any, Any], Any] = operator.iadd) -> Any:
+    """Add values in a fixed tree: neighbours first, then neighbours of those; one left over moves up unchanged.
+
+    Only one partial sum per level of the tree is held. As subtrees of 2^k neighbours are sums of their own, a cluster
+    that adds them in parallel makes the same additions.
+
+    Parameters
+    ----------
+    values : iterable
+        At least one. Of every two, the left one is changed in place where its type allows it.
+    add : callable, optional
+        `operator.add` for values that must not be changed.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are no values.
+
+    Examples
+    --------
+    >>> fold("abcdefg", lambda a, b: f"({a}{b})")
+    '(((ab)(cd))((ef)g))'
+    """
+    partial: list[tuple[int, Any]] = []  # the number of values in a sum, and the sum; numbers fall
+    for total in values:
+        size = 1
+        while partial and partial[-1][0] == size:
+            total, size = add(partial.pop()[1], total), 2 * size
+        partial.append((size, total))
+    if not partial:
+        raise InvalidInputError("a corpus without shards has no sum; make it of at least one shard")
+    total = partial.pop()[1]
+    while partial:
+        total = add(partial.pop()[1], total)
+    return total
+
+
+def arguments_of(each: Sequence[Any] | None, n_shards: int) -> list[tuple[Any, ...]]:
+    """For every shard the arguments that are its own: one of ``each``, or none."""
+    if each is None:
+        return [()] * n_shards
+    if len(each) != n_shards:
+        raise InvalidInputError(
+            f"each must have one value per shard, {n_shards}, got {len(each)}; give one for every shard, in their order"
+        )
+    return [(own,) for own in each]

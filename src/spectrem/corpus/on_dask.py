@@ -1,0 +1,203 @@
+"""Shards on the workers of a Dask cluster."""
+
+from __future__ import annotations
+
+import operator
+import pickle
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from copy import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from spectrem.corpus.blas import ONE_BLAS_THREAD
+from spectrem.corpus.box import Box, boxed, pickled
+from spectrem.corpus.changes import difference, patched
+from spectrem.corpus.connect import current_client
+from spectrem.corpus.corpus import arguments_of, fold
+from spectrem.corpus.local import Local
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+# Subtrees of the sum that are added by one task: a power of two.
+_FAN_IN = 8
+# So many steps are done again at most when a worker is lost, and so many calls are kept by the scheduler.
+_STEPS = 16
+
+
+class OnDask:
+    """A `Corpus` whose shards live on the workers of a cluster; only sums and what is collected come here.
+
+    All shards, and everything derived of them, are results of tasks that can run again: when a worker is lost, others
+    do its work, and results keep their bits. Workers need the versions of Python and Spectrem that run here, and
+    processors of one kind, as libraries compute differently on different ones.
+
+    Parameters
+    ----------
+    shards : iterable
+        The scheduler keeps what it needs to make each of them again. Of a large corpus give descriptions, such as
+        paths that all workers can read, and derive the shards of them: ``OnDask(paths, client).derive(read)``.
+    client : distributed.Client, optional
+        See `connect`; by default the one that was made last.
+
+    Raises
+    ------
+    InvalidInputError
+        If no client is given and none was made.
+
+    Examples
+    --------
+    >>> from distributed import Client  # doctest: +SKIP
+    >>> with Client(n_workers=2) as client:  # doctest: +SKIP
+    ...     corpus = OnDask([[3, 1], [2], [5, 4]], client)
+    ...     corpus.sum(sum), list(corpus.derive(sorted).collect(max))
+    (15, [3, 2, 5])
+    """
+
+    def __init__(self, shards: Iterable[Any], client: Client | None = None) -> None:
+        shards, client = list(shards), client or current_client()
+        self._client, self._n_shards, self._size = client, len(shards), 1
+        while len(shards) >= 8 * self._size * max(1, self._n_threads()):
+            self._size *= 2  # a power of two, so that the sum over neighbours is a subtree
+        self._start([self._task(boxed, pickled(list(block))) for block in self._blocks(shards)])
+
+    def __len__(self) -> int:
+        return self._n_shards
+
+    def derive(self, f: Callable[..., Any], *broadcast: Any, each: Sequence[Any] | None = None) -> OnDask:
+        """As `Corpus.derive`; the scheduler keeps ``f``, ``broadcast`` and ``each`` as long as the new corpus lives."""
+        own = [pickled(list(block)) for block in self._blocks(arguments_of(each, len(self)))]
+        other = copy(self)
+        other._start(_ended(self._many(_derive, self._futures, own, call=self._call(f, broadcast))))
+        return other
+
+    def sum(self, f: Callable[..., Any], *broadcast: Any) -> Any:
+        """As `Corpus.sum`; the additions are made on the cluster."""
+        return self._total(self._many(_sum, self._futures, call=self._call(f, broadcast)), f, broadcast)
+
+    def collect(self, f: Callable[..., Any], *broadcast: Any) -> Iterator[Any]:
+        """As `Corpus.collect`; four results per thread of the cluster are under way at a time."""
+        from distributed import Future
+
+        call, at_once = self._call(f, broadcast), 2 * max(1, self._n_threads())
+        ready: list[Future] = []
+        for start in range(0, len(self) + at_once, at_once):
+            places = [(self._futures[k // self._size], k % self._size) for k in range(len(self))[start:][:at_once]]
+            following = self._many(_one, *zip(*places, strict=True), call=call) if places else []
+            try:
+                results = self._client.gather(ready)
+            except Exception:
+                results = map(Future.result, ready)  # those before the first that failed
+            yield from (box.value for box in results)
+            ready = following
+
+    def advance(self, f: Callable[..., Any], *broadcast: Any) -> tuple[Any, OnDask]:
+        """As `Corpus.advance`; after every 16 steps what is new in the shards travels through the driver, once."""
+        both = self._many(_advance, self._futures, call=self._call(f, broadcast))
+        other = copy(self)
+        other._futures, other._n_steps = self._many(operator.itemgetter(1), both, priority=1), self._n_steps + 1
+        total = self._total(self._many(operator.itemgetter(0), both, priority=1), f, broadcast)
+        del both
+        if other._n_steps == _STEPS:
+            other._shorten()
+        _ended(other._futures)
+        return total, other
+
+    def _start(self, futures: list[Future]) -> None:
+        """Begin a chain of steps."""
+        self._futures, self._base, self._n_steps = futures, futures, 0
+
+    def _shorten(self) -> None:
+        """End a chain of steps: what it changed becomes part of tasks, block by block, and its calls are forgotten."""
+        changes = (self._task(_difference, *pair).result() for pair in zip(self._futures, self._base, strict=True))
+        self._futures = [self._task(_patched, *pair) for pair in zip(self._base, changes, strict=True)]
+        self._n_steps = 0
+
+    def _blocks(self, values: Sequence[Any]) -> Iterator[Sequence[Any]]:
+        return (values[k : k + self._size] for k in range(0, len(values), self._size))
+
+    def _n_threads(self) -> int:
+        return sum(self._client.nthreads().values())
+
+    def _call(self, f: Callable[..., Any], broadcast: tuple[Any, ...]) -> Future:
+        """What all tasks of a call need, as the result of one task: it travels once, and then from worker to worker."""
+        return self._task(boxed, pickled(_Call(f, broadcast, len(self) > 1)), 0)  # no size: it moves to the shards
+
+    def _task(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Future:
+        return self._many(function, *([argument] for argument in arguments), **named)[0]
+
+    def _many(self, function: Callable[..., Any], *arguments: Sequence[Any], **named: Any) -> list[Future]:
+        import dask
+
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 PB"}):
+            futures: list[Future] = self._client.map(function, *arguments, pure=False, **named)
+        return futures
+
+    def _total(self, values: list[Future], f: Callable[..., Any], broadcast: tuple[Any, ...]) -> Any:
+        from distributed import KilledWorker
+
+        fold(range(len(self)))  # no shards, no sum
+        while len(values) > 1:
+            groups = [values[k : k + _FAN_IN] for k in range(0, len(values), _FAN_IN)]
+            values = self._many(_add, groups, priority=1)  # before more values are made
+        try:
+            return values[0].result().value
+        except KilledWorker:
+            raise
+        except Exception:
+            deque(self.collect(f, *broadcast), maxlen=0)  # raises what the first shard that fails raises
+            raise
+
+
+def _ended(futures: list[Future]) -> list[Future]:
+    from distributed import wait
+
+    wait(futures)
+    for future in futures:
+        if future.status == "error":
+            future.result()
+    return futures
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A function and its broadcast arguments."""
+
+    f: Callable[..., Any]
+    broadcast: tuple[Any, ...]
+    limited: bool
+
+    def __call__(self, shard: Any, own: tuple[Any, ...] = ()) -> Any:
+        with ONE_BLAS_THREAD if self.limited else nullcontext():
+            return self.f(shard, *own, *self.broadcast)
+
+
+def _derive(block: Box, own: bytes, call: Box) -> Box:
+    return Box(list(map(call.value, block.value, pickle.loads(own))))
+
+
+def _sum(block: Box, call: Box) -> Box:
+    return Box(fold(map(call.value, block.value)))
+
+
+def _one(block: Box, k: int, call: Box) -> Box:
+    return Box(call.value(block.value[k]))
+
+
+def _advance(block: Box, call: Box) -> tuple[Box, Box]:
+    total, following = Local(block.value).advance(call.value)
+    return Box(total), Box(following.shards)
+
+
+def _add(totals: list[Box]) -> Box:
+    return Box(fold((total.value for total in totals), operator.add))  # results of tasks must not be changed
+
+
+def _difference(block: Box, base: Box) -> bytes:
+    return difference(block.value, base.value)
+
+
+def _patched(base: Box, change: bytes) -> Box:
+    return Box(patched(base.value, change))

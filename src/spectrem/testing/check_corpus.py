@@ -1,0 +1,240 @@
+"""Checks that a home of shards keeps what a corpus promises."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem.corpus import Corpus
+from spectrem.exceptions import InvalidInputError
+
+_COUNTS = (1, 7, 21)
+_STEPS = 20
+
+
+def check_corpus(make: Callable[[Sequence[Any]], Corpus]) -> None:
+    """Check the promises of a `spectrem.corpus.Corpus` to those who learn from it.
+
+    Results come in the order of the shards and arrays as they were: dtype, layout, and whether they may be changed.
+    Sums are made in the tree of `spectrem.corpus.fold`, to the bit. Arguments reach ``f`` as they are, whatever their
+    type, and ``each`` the shard that it is for. Old corpora stay as they were when new ones are derived, and a long
+    chain of steps comes to the same as in a loop. What ``f`` raises arrives with its type, arguments and attributes,
+    of several that of the first shard. A corpus without shards is allowed, and its sum is refused.
+
+    Parameters
+    ----------
+    make : callable
+        Of a sequence of shards: the corpus that holds them. It is called with up to 21 small shards.
+
+    Raises
+    ------
+    AssertionError
+        Naming the promise that is broken.
+
+    Examples
+    --------
+    >>> from spectrem.corpus import Local
+    >>> check_corpus(lambda shards: Local(shards, n_threads=2))
+    """
+    for n_shards in _COUNTS:
+        shards = [_shard(k) for k in range(n_shards)]
+        corpus = make(shards)
+        _require(len(corpus) == n_shards, "its length must be the number of shards")
+        _check_order(corpus, shards)
+        _check_sums(corpus, shards)
+        _check_derived(corpus, shards)
+        _check_steps(corpus, shards, _STEPS if n_shards == 7 else 1)
+        _require(_equal(list(corpus.collect(_copied)), shards), "no verb may change the corpus that it is called on")
+    _check_arguments(make([_shard(k) for k in range(3)]))
+    _check_errors(make(range(7)))
+    _check_empty(make([]))
+
+
+def _check_order(corpus: Corpus, shards: list[Any]) -> None:
+    results = corpus.collect(_named)
+    _require(iter(results) is results, "collect must return an iterator")
+    _require(list(results) == [_named(shard) for shard in shards], "collect must follow the order of the shards")
+    layouts = list(corpus.derive(_same).collect(_layouts))
+    _require(layouts == [_layouts(shard) for shard in shards], "arrays must keep dtype, layout and writability")
+
+
+def _check_sums(corpus: Corpus, shards: list[Any]) -> None:
+    found, expected = corpus.sum(_term).text, _tree([_term(shard) for shard in shards]).text
+    _require(found == expected, f"sum must add neighbours first, {expected}, not {found}")
+    for _ in range(2):
+        total = corpus.sum(_scaled, 1.1)
+        same = np.array_equal(total, _tree([_scaled(shard, 1.1) for shard in shards]))
+        _require(same, "sum must have the bits of a sum in that order, whenever it is called")
+
+
+def _check_derived(corpus: Corpus, shards: list[Any]) -> None:
+    own = [f"own {k}" for k in range(len(shards))]
+    derived = corpus.derive(_joined, 5, each=own)
+    _require(len(derived) == len(shards), "derive must keep the number of shards")
+    expected = [_joined(shard, mine, 5) for shard, mine in zip(shards, own, strict=True)]
+    _require(list(derived.collect(_same)) == expected, "each must give every shard its own value, before the others")
+    _refuse(partial(corpus.derive, _joined, 5, each=[*own, ""]), "each of the wrong length")
+
+
+def _check_steps(corpus: Corpus, shards: list[Any], n_steps: int) -> None:
+    now, expected = corpus, shards
+    for step in range(n_steps):
+        total, now = now.advance(_stepped, float(step))
+        pairs = [_stepped(shard, float(step)) for shard in expected]
+        expected = [shard for _, shard in pairs]
+        same = np.array_equal(total, _tree([value for value, _ in pairs]))
+        _require(same, f"advance must sum the values of the shards as they are after {step} steps")
+    _require(_equal(list(now.collect(_same)), expected), f"advance must keep the shards of {n_steps} steps")
+
+
+def _check_arguments(corpus: Corpus) -> None:
+    for argument in (None, "key", ("a", 1), (_named, "key"), [[1], {"b": (2, 3)}], operator.neg, _Scaled(2.0)):
+        for found in corpus.collect(_second, argument):
+            _require(found == argument, f"broadcast arguments must arrive as they are, not {argument!r} as {found!r}")
+    values = list(corpus.collect(_Scaled(2.0), np.arange(4)))
+    _require(
+        all(value.tolist() == [2.0 * k * j for j in range(4)] for k, value in enumerate(values)),
+        "a callable value must do as a function",
+    )
+
+
+def _check_errors(corpus: Corpus) -> None:
+    calls: list[Callable[[], Any]] = [
+        partial(corpus.derive, _failing, 3),
+        partial(corpus.sum, _failing, 3),
+        partial(corpus.advance, _failing_step, 3),
+        lambda: list(corpus.collect(_failing, 3)),
+    ]
+    for call in calls:
+        try:
+            call()
+        except InvalidInputError as error:
+            found = (str(error), dict(error.keys))
+            expected = ("shard 3 fails", {"shard": 3})
+            _require(found == expected, f"an exception must arrive as it was, the first shard's, not {found}")
+        else:
+            _require(False, "what f raises must be raised")
+    _require(corpus.sum(_same) == sum(range(7)), "a corpus must be of use after an exception")
+
+
+def _check_empty(corpus: Corpus) -> None:
+    _require(len(corpus) == 0 and len(corpus.derive(_same)) == 0, "a corpus without shards must have length 0")
+    _require(list(corpus.collect(_same)) == [], "a corpus without shards must yield nothing")
+    _refuse(partial(corpus.sum, _term), "the sum of no shards")
+    _refuse(partial(corpus.advance, _stepped, 0.0), "a step of no shards")
+
+
+def _refuse(call: Callable[[], Any], what: str) -> None:
+    try:
+        call()
+    except InvalidInputError:
+        return
+    _require(False, f"{what} must raise InvalidInputError")
+
+
+def _require(condition: bool, promise: str) -> None:
+    if not condition:
+        raise AssertionError(f"the corpus breaks a promise: {promise}")
+
+
+def _tree(values: list[Any]) -> Any:
+    while len(values) > 1:
+        pairs = [values[k : k + 2] for k in range(0, len(values), 2)]
+        values = [pair[0] + pair[1] if len(pair) == 2 else pair[0] for pair in pairs]
+    return values[0]
+
+
+@dataclass(frozen=True)
+class _Term:
+    """A value that remembers how it was added."""
+
+    text: str
+
+    def __add__(self, other: _Term) -> _Term:
+        return _Term(f"({self.text} + {other.text})")
+
+
+@dataclass(frozen=True)
+class _Scaled:
+    """A function that is a value."""
+
+    scale: float
+
+    def __call__(self, shard: Any, argument: NDArray[np.int64]) -> Any:
+        return self.scale * shard["number"] * argument
+
+
+def _shard(k: int) -> dict[str, Any]:
+    fixed = np.arange(k + 1)
+    fixed.flags.writeable = False
+    values = np.random.default_rng(k).normal(size=30) * 10.0 ** (k % 5)
+    return {
+        "number": k,
+        "values": values,
+        "fixed": fixed,
+        "empty": np.zeros((0, 2), np.float32),
+        "columns": np.asfortranarray(np.full((2, 3), k, np.int32)),
+    }
+
+
+def _same(shard: Any) -> Any:
+    return shard
+
+
+def _copied(shard: Any) -> Any:
+    return {key: np.array(value) for key, value in shard.items()}
+
+
+def _second(shard: Any, argument: Any) -> Any:
+    return argument
+
+
+def _named(shard: Any) -> str:
+    return f"shard {shard['number']}"
+
+
+def _term(shard: Any) -> _Term:
+    return _Term(str(shard["number"]))
+
+
+def _scaled(shard: Any, scale: float) -> NDArray[np.float64]:
+    return shard["values"] * scale
+
+
+def _joined(shard: Any, own: str, number: int) -> tuple[str, int]:
+    return f"{_named(shard)}, {own}", number
+
+
+def _stepped(shard: Any, step: float) -> tuple[NDArray[np.float64], Any]:
+    return shard["values"] * step, {**shard, "values": np.sqrt(np.abs(shard["values"]) + step)}
+
+
+def _failing(shard: int, at: int) -> int:
+    if shard >= at:
+        error = InvalidInputError(f"shard {shard} fails")
+        error.keys = {"shard": shard}
+        raise error
+    return shard
+
+
+def _failing_step(shard: int, at: int) -> tuple[int, int]:
+    return _failing(shard, at), shard
+
+
+def _layouts(shard: Any) -> list[Any]:
+    arrays = [value for value in shard.values() if isinstance(value, np.ndarray)]
+    names = ("writeable", "aligned", "c_contiguous", "f_contiguous")
+    return [(array.dtype.str, array.shape, *(getattr(array.flags, name) for name in names)) for array in arrays]
+
+
+def _equal(found: list[Any], expected: list[Any]) -> bool:
+    return len(found) == len(expected) and all(
+        a.keys() == b.keys() and all(np.array_equal(a[key], b[key]) for key in b)
+        for a, b in zip(found, expected, strict=True)
+    )

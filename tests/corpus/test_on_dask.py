@@ -1,0 +1,211 @@
+"""What travels on a cluster, what its scheduler keeps, and what happens when a worker dies."""
+
+import os
+import pickle
+import signal
+import sys
+
+import numpy as np
+import pytest
+
+from spectrem.corpus import Local, OnDask, connect
+from spectrem.corpus.box import Box
+from spectrem.exceptions import InvalidInputError
+
+pytest.importorskip("distributed", reason="needs the extra `dask`")
+
+from distributed.comm.tcp import TCP
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """Bytes of the messages of this process, in which driver and scheduler run: all that passes between machines."""
+    sizes = []
+    write = TCP.write
+
+    async def counted(comm, *message, **settings):
+        sizes.append(await write(comm, *message, **settings))
+        return sizes[-1]
+
+    monkeypatch.setattr(TCP, "write", counted)
+    return sizes
+
+
+class Counted:
+    """An argument that counts how often this process pickles it."""
+
+    def __init__(self, array):
+        self.array, self.n_pickled = array, 0
+
+    def __getstate__(self):
+        self.n_pickled += 1
+        return {"array": self.array, "n_pickled": 0}
+
+
+def shard_sum(shard, counted):
+    return shard.sum(keepdims=True) * counted.array[0]
+
+
+def shard_scaled(shard, own, counted):
+    return shard * counted.array[0] + own
+
+
+def shard_step(shard, counted):
+    return shard_sum(shard, counted), shard + counted.array[0]
+
+
+@pytest.mark.parametrize("verb", ["derive", "sum", "collect", "advance"])
+def test_broadcast_arguments_travel_once_per_call(client, sent, verb):
+    """To the scheduler and to one worker: twice, however many shards there are."""
+    shards = [np.arange(10.0) + k for k in range(40)]
+    argument = Counted(np.ones(250_000))  # 2 MB
+    corpus = OnDask(shards, client)
+    calls = {
+        "derive": lambda: corpus.derive(shard_scaled, argument, each=range(40)),
+        "sum": lambda: corpus.sum(shard_sum, argument),
+        "collect": lambda: list(corpus.collect(shard_sum, argument)),
+        "advance": lambda: corpus.advance(shard_step, argument),
+    }
+    corpus.sum(len)
+    sent.clear()
+    calls[verb]()
+    assert argument.n_pickled == 1
+    assert 4_000_000 <= sum(sent) < 4_500_000
+
+
+def test_dask_is_told_the_size_of_shards_and_that_calls_move_to_them():
+    """Else Dask takes what it does not know for small, and moves shards to where the parameters are."""
+    from dask.sizeof import sizeof
+
+    shards = [{"a": np.zeros(1000)}, {"b": np.zeros(500, np.int32)}]
+    assert 10_000 <= sizeof(Box(shards)) < 11_000
+    assert sizeof(pickle.loads(pickle.dumps(Box(np.zeros(1000), 0)))) < 100
+
+
+def test_arrays_stay_aligned_where_they_travel():
+    """Dask packs arrays of any length one after the other; these are in no such pack."""
+    shard = {f"{k}": np.arange(k, dtype=dtype) for k, dtype in enumerate([np.int8, np.float64] * 10)}
+    buffers = []
+    head = pickle.dumps(Box(shard), protocol=5, buffer_callback=buffers.append)
+    assert buffers == []
+    for name, array in pickle.loads(head).value.items():
+        assert array.flags.aligned
+        assert array.flags.writeable
+        assert np.array_equal(array, shard[name])
+
+
+class Dying:
+    """A function that ends its process when it first comes to a shard."""
+
+    def __init__(self, f, at, path):
+        self.f, self.at, self.path = f, at, path
+
+    def __call__(self, shard, *arguments):
+        if shard[0].tolist() == self.at:
+            try:
+                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                pass
+            else:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return self.f(shard, *arguments)
+
+
+def posed(shard, scale):
+    return shard[0], np.sin(shard) * scale, np.zeros(3)
+
+
+def expected_counts(shard, params):
+    return np.exp(shard[1] * params)
+
+
+def kept(shard, params):
+    number, values, prices = shard
+    prices = prices + np.cos(values * params).mean()
+    return values * prices.sum(), (number, values, prices)
+
+
+def fit(corpus, wrap=lambda f, name: f):
+    """A fit in small; ``wrap`` says which functions end their process."""
+    derived = corpus.derive(wrap(posed, "derive"), 0.7)
+    numbers, params = [], np.ones(200)
+    for step in range(18):
+        params = params + 1e-3 * derived.sum(wrap(expected_counts, f"sum {step}"), params)
+        total, derived = derived.advance(wrap(kept, f"advance {step}"), params)
+        numbers.append(total)
+    return np.concatenate([params, *numbers, *(prices for _, _, prices in derived.collect(wrap(tuple, "collect")))])
+
+
+def shards_of_a_fit():
+    return [np.concatenate([[k], np.random.default_rng(k).normal(size=199)]) for k in range(12)]
+
+
+def test_a_killed_worker_changes_no_bit(client, restock, tmp_path):
+    """Workers die in a derivation, in a sum, early and late in a chain of steps, and when results come home."""
+    shards = shards_of_a_fit()
+    places = {"derive": 3.0, "sum 2": 7.0, "advance 5": 11.0, "advance 17": 0.0, "collect": 5.0}
+
+    def wrap(f, name):
+        if name not in places:
+            return f
+        restock()
+        return Dying(f, places[name], tmp_path / name)
+
+    found = fit(OnDask(shards, client), wrap)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(places)
+    assert np.array_equal(found, fit(Local(shards)))
+
+
+def test_the_scheduler_forgets_old_steps(cluster, client):
+    """Calls of former steps and what they kept are forgotten, so that a long fit needs no more than a short one."""
+    shards = shards_of_a_fit()
+    corpus, tasks = OnDask(shards, client).derive(posed, 0.7), []
+    for _ in range(50):
+        _, corpus = corpus.advance(kept, np.ones(200))
+        tasks.append(len(cluster.scheduler.tasks))
+    assert max(tasks) < 1.5 * max(tasks[:16])
+
+
+def fails_at(shard, at):
+    if shard in at:
+        raise ZeroDivisionError("shard", shard)
+    return shard
+
+
+def test_the_first_of_several_exceptions_arrives(client):
+    corpus = OnDask(range(30), client)
+    for call in (corpus.derive, corpus.sum, corpus.advance, lambda *given: list(corpus.collect(*given))):
+        with pytest.raises(ZeroDivisionError) as error:
+            call(fails_at, {29, 4, 5, 17})
+        assert error.value.args == ("shard", 4)
+
+
+def test_results_before_the_one_that_fails_are_yielded(client):
+    results = OnDask(range(30), client).collect(fails_at, {2})
+    assert [next(results), next(results)] == [0, 1]
+    with pytest.raises(ZeroDivisionError):
+        next(results)
+
+
+def test_functions_of_a_script_are_sent(client):
+    assert OnDask([1, 2, 3], client).sum(lambda shard, k: shard * k, 2) == 12
+
+
+def test_a_scheduler_that_does_not_answer_is_told():
+    with pytest.raises(InvalidInputError, match="no scheme://1: no Dask scheduler answers there"):
+        connect("no scheme://1")
+
+
+def test_connect_finds_a_cluster(cluster, client):
+    with connect(cluster.scheduler_address) as other:
+        assert OnDask([1, 2, 3], other).sum(abs) == 6
+
+
+def test_a_missing_extra_is_told(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(InvalidInputError) as error:
+        connect("tcp://127.0.0.1:8786")
+    assert str(error.value) == (
+        "a corpus on a cluster needs Dask, which is not installed; install the extra `dask`: "
+        "pip install 'spectrem[dask]'"
+    )

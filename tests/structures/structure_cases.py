@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from spectrem.structures import Alignment, Categorical, Chain, Chain2, Parts, Product
+from spectrem.structures import Alignment, Categorical, Chain, Chain2, EdgeChain, Parts, Product
 
 GAMMAS = (0.0, 0.3, 1.0, 2.5)
 
@@ -23,6 +23,10 @@ def chains(draw):
     tokens = [draw(subsets) for _ in range(sum(lengths))]
     offsets = np.concatenate([[0], np.cumsum([len(t) for t in tokens])]).astype(np.int64)
     return Chain(lengths, n_states, allowed=(offsets, np.array([s for t in tokens for s in t], dtype=np.int64)))
+
+
+def edge_chains():
+    return chains().map(lambda chain: EdgeChain(chain.lengths, chain.n_states, chain.allowed))
 
 
 def chains2():
@@ -46,25 +50,37 @@ def products(draw):
     lengths = st.lists(st.integers(0, 2), min_size=n, max_size=n)
     left, right = draw(lengths), draw(lengths)
     width = draw(st.sampled_from([None, 2]))
-    return Product(
-        Alignment(np.array(left, np.int64), np.array(right, np.int64), max_jump=width),
-        draw(
-            st.sampled_from(
-                [
-                    Alignment(np.array(right, np.int64), np.array(left, np.int64), max_jump=width, reverse=True),
-                    Chain(np.array(left, np.int64), n_states=2),
-                ]
-            )
-        ),
-    )
+    others = [
+        Alignment(np.array(right, np.int64), np.array(left, np.int64), max_jump=width, reverse=True),
+        Chain(np.array(left, np.int64), n_states=2),
+    ]
+    forward = Alignment(np.array(left, np.int64), np.array(right, np.int64), max_jump=width)
+    return Product({"forward": forward, "backward": draw(st.sampled_from(others))}, name="direction")
+
+
+@st.composite
+def products_of_parts(draw):
+    """Labels of instances, of their parts, and chains over parts that stand in any order."""
+    n = draw(st.integers(1, 3))
+    owners = st.lists(st.integers(0, n - 1), max_size=2)
+    entities, mentions = draw(owners), draw(owners)
+    label = Categorical(draw(st.lists(st.integers(1, 2), min_size=n, max_size=n)))
+    entity = Categorical(draw(st.lists(st.integers(0, 3), min_size=len(entities), max_size=len(entities))))
+    mention = Chain(draw(st.lists(st.integers(0, 2), min_size=len(mentions), max_size=len(mentions))), n_states=2)
+    members = {"label": label, "entity": entity, "mention": mention}
+    if draw(st.booleans()):
+        del members["label"]
+    return Product(members, owners={"entity": entities, "mention": mentions}, n_instances=n)
 
 
 FAMILIES = {
     "categorical": categoricals(),
     "chain": chains(),
     "chain2": chains2(),
+    "chain of edges": edge_chains(),
     "alignment": alignments(),
     "product": products(),
+    "product of parts": products_of_parts(),
 }
 
 

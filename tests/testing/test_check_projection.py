@@ -40,7 +40,7 @@ def test_what_is_right_passes(structure, rule, slack):
 
 
 def test_products_and_several_constraints():
-    both = Product(Alignment([2], [1]), Alignment([1], [2], reverse=True))
+    both = Product({"forward": Alignment([2], [1]), "backward": Alignment([1], [2], reverse=True)}, name="direction")
     rules = [(E[part("source") != -1] <= 1).per("sentence", "source"), E[part("source") == -1] <= 2.5]
     assert None not in check_projection(rules, both).values()
 

@@ -5,6 +5,7 @@ from spectrem.structures.alignment import NULL, Alignment
 from spectrem.structures.categorical import Categorical
 from spectrem.structures.chain import Chain
 from spectrem.structures.chain2 import Chain2
+from spectrem.structures.edge_chain import EdgeChain
 from spectrem.structures.entropy import entropy
 from spectrem.structures.parts import Parts
 from spectrem.structures.product import Product
@@ -18,6 +19,7 @@ __all__ = [
     "Categorical",
     "Chain",
     "Chain2",
+    "EdgeChain",
     "Parts",
     "Polytope",
     "Product",

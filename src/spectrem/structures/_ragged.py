@@ -76,6 +76,11 @@ def check_instance(structure: Structure, instance: int) -> int:
     return int(instance)
 
 
+def no_parts(structure: Structure) -> Parts:
+    """Zero on every part."""
+    return Parts(np.zeros(structure.n_unary), tuple(np.zeros(shape) for shape in structure.factor_shapes))
+
+
 def indicators(choices: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.float64]:
     """1 at the chosen entry of every row of a ragged array, nothing where the choice is negative."""
     chosen = np.zeros(int(offsets[-1]))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -83,6 +84,12 @@ class Tokens:
         if self.allowed is None:
             return np.tile(np.arange(self.n_states), tokens.stop - tokens.start)
         return self.allowed[1][self.offsets[tokens.start] : self.offsets[tokens.stop]]
+
+    def paths(self, sentence: int) -> Iterator[NDArray[np.int64]]:
+        """Every sequence of parts of one sentence, one per token; the last token's changes first."""
+        tokens = range(self.token_offsets[sentence], self.token_offsets[sentence + 1])
+        for path in itertools.product(*(range(self.offsets[t], self.offsets[t + 1]) for t in tokens)):
+            yield np.array(path, np.int64)
 
     def chosen_states(self, choices: NDArray[np.int64]) -> NDArray[np.int64]:
         """States of choices among each token's own states; -1 stays -1."""

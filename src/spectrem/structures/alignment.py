@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,6 +22,7 @@ from spectrem.structures._ragged import (
     check_instance,
     check_scores,
     indicators,
+    no_parts,
     offsets_of,
     positions_of,
     rows_of,
@@ -140,6 +142,11 @@ class Alignment:
         """Boundaries of the target positions in ``Parts.unary``, shape (n_positions + 1,)."""
         return offsets_of(np.repeat(self.source_lengths + 1, self.target_lengths))
 
+    @property
+    def instance_name(self) -> str:
+        """The column that numbers the pairs."""
+        return "sentence"
+
     @cached_property
     def instance(self) -> NDArray[np.int64]:
         """Sentence pair of every unary part, shape (n_unary,)."""
@@ -166,6 +173,17 @@ class Alignment:
             "state": choice,
             "direction": direction,
         }
+
+    def missing(self, name: str) -> NDArray[np.bool_] | None:
+        """NULL links, which belong to no group of the side that is chosen from, shape (n_unary,); else None.
+
+        Their value there is NULL, with which constraints compare.
+        """
+        if name not in ("state", "target" if self.reverse else "source"):
+            return None
+        null = np.zeros(self.n_unary, np.bool_)
+        null[self.position_offsets[1:] - 1] = True
+        return null
 
     def smoothed_max(
         self,
@@ -243,6 +261,24 @@ class Alignment:
             unary=checked.unary,
             factors=checked.factors,
         )
+
+    def enumerate(self, instance: int) -> Iterator[Parts]:
+        """Every alignment of one pair as indicators over the batch, with its jumps; NULL comes last."""
+        n = check_instance(self, instance)
+        n_source, n_target = int(self.source_lengths[n]), int(self.target_lengths[n])
+        start, width = int(self.offsets[n]), self.max_jump
+        for links in itertools.product(range(n_source + 1), repeat=n_target):
+            indicator, last = no_parts(self), -1
+            for j, i in enumerate(links):
+                indicator.unary[start + j * (n_source + 1) + i] = 1.0
+                if i < n_source and width is not None:
+                    jump, departure, _ = indicator.factors
+                    jump[min(max(i - last, -width), width) + width] += 1.0
+                    departure[n_source, last + 1] += 1.0
+                    last = i
+            if n_target > 0 and width is not None:
+                indicator.factors[2][min(n_source - 1 - last, width)] += 1.0
+            yield indicator
 
     def _no_counts(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         jump, departure, end = (np.zeros(shape) for shape in self.factor_shapes)

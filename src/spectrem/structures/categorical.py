@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +18,7 @@ from spectrem.structures._ragged import (
     check_instance,
     check_scores,
     indicators,
+    no_parts,
     offsets_of,
     positions_of,
     rows_of,
@@ -58,6 +60,9 @@ class Categorical:
     ([0.0, 0.0], [0.5, 0.5, 0.2, 0.2, 0.6])
     """
 
+    label_columns: ClassVar[tuple[str, ...]] = ("label",)
+    one_label: ClassVar[bool] = True
+
     sizes: NDArray[np.int64]
 
     def __init__(self, sizes: ArrayLike) -> None:
@@ -82,6 +87,11 @@ class Categorical:
     def offsets(self) -> NDArray[np.int64]:
         """Boundaries of the instances in ``Parts.unary``, shape (n_instances + 1,)."""
         return offsets_of(self.sizes)
+
+    @property
+    def instance_name(self) -> str:
+        """The column that numbers the instances."""
+        return "instance"
 
     @cached_property
     def instance(self) -> NDArray[np.int64]:
@@ -134,3 +144,11 @@ class Categorical:
         """The simplex over the labels of one instance."""
         n = check_instance(self, instance)
         return simplex_polytope(check_scores(self, scores).unary, int(self.offsets[n]), self.sizes[n : n + 1])
+
+    def enumerate(self, instance: int) -> Iterator[Parts]:
+        """Every label of one instance as indicators over the batch."""
+        n = check_instance(self, instance)
+        for k in range(self.offsets[n], self.offsets[n + 1]):
+            indicator = no_parts(self)
+            indicator.unary[k] = 1.0
+            yield indicator

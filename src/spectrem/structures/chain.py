@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +19,7 @@ from spectrem.structures._ragged import (
     check_instance,
     check_scores,
     indicators,
+    no_parts,
 )
 from spectrem.structures._tokens import Allowed, Tokens
 from spectrem.structures.parts import Parts
@@ -67,6 +69,8 @@ class Chain:
     [0, 0]
     """
 
+    label_columns: ClassVar[tuple[str, ...]] = ("tag",)
+
     lengths: NDArray[np.int64]
     n_states: int
     allowed: Allowed | None
@@ -107,6 +111,11 @@ class Chain:
     def offsets(self) -> NDArray[np.int64]:
         """Boundaries of the tokens in ``Parts.unary``, shape (n_tokens + 1,)."""
         return self._tokens.offsets
+
+    @property
+    def instance_name(self) -> str:
+        """The column that numbers the sentences."""
+        return "sentence"
 
     @property
     def instance(self) -> NDArray[np.int64]:
@@ -178,6 +187,16 @@ class Chain:
             unary=checked.unary,
             factors=checked.factors,
         )
+
+    def enumerate(self, instance: int) -> Iterator[Parts]:
+        """Every state sequence of one sentence as indicators over the batch, with its transitions."""
+        every = self._tokens.states(slice(0, self.n_tokens))
+        for path in self._tokens.paths(check_instance(self, instance)):
+            indicator = no_parts(self)
+            indicator.unary[path] = 1.0
+            tags = every[path]
+            np.add.at(indicator.factors[0], (tags[:-1], tags[1:]), 1.0)
+            yield indicator
 
     def _viterbi(self, given: Inputs) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
         values, counts = np.zeros(self.n_instances), np.zeros(self.factor_shapes[0])

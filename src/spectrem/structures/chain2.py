@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem._validate import as_gamma
 from spectrem.kernels import chain2_max
 from spectrem.structures._polytopes import path_polytope, simplex_polytope
-from spectrem.structures._ragged import Inputs, check_inputs, check_instance, check_scores, indicators
+from spectrem.structures._ragged import Inputs, check_inputs, check_instance, check_scores, indicators, no_parts
 from spectrem.structures._tokens import Allowed, Tokens
 from spectrem.structures._trigram import TrigramTable
 from spectrem.structures.parts import Parts
@@ -64,6 +65,8 @@ class Chain2:
     (0.25, [[0.025, 0.025], [0.405, 0.045]])
     """
 
+    label_columns: ClassVar[tuple[str, ...]] = ("tag",)
+
     lengths: NDArray[np.int64]
     n_states: int
     allowed: Allowed | None
@@ -104,6 +107,11 @@ class Chain2:
     def offsets(self) -> NDArray[np.int64]:
         """Boundaries of the tokens in ``Parts.unary``, shape (n_tokens + 1,)."""
         return self._tokens.offsets
+
+    @property
+    def instance_name(self) -> str:
+        """The column that numbers the sentences."""
+        return "sentence"
 
     @property
     def instance(self) -> NDArray[np.int64]:
@@ -175,6 +183,18 @@ class Chain2:
             unary=checked.unary,
             factors=checked.factors,
         )
+
+    def enumerate(self, instance: int) -> Iterator[Parts]:
+        """Every state sequence of one sentence as indicators over the batch, with its transitions."""
+        every = self._tokens.states(slice(0, self.n_tokens))
+        for path in self._tokens.paths(check_instance(self, instance)):
+            indicator = no_parts(self)
+            indicator.unary[path] = 1.0
+            tags, (second, transition) = every[path], indicator.factors
+            if len(tags) > 1:
+                second[tags[0], tags[1]] += 1.0
+            np.add.at(transition, (tags[:-2], tags[1:-1], tags[2:]), 1.0)
+            yield indicator
 
     def _viterbi(
         self, given: Inputs

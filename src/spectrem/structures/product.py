@@ -1,127 +1,220 @@
-"""Two structures over the same instances, side by side."""
+"""Several structures over the same instances, or over named parts of them, side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from spectrem._validate import as_active, as_gamma, as_names
+from spectrem._validate import as_active, as_gamma, as_integers, as_weights
 from spectrem.exceptions import InvalidInputError
-from spectrem.structures._ragged import check_scores
+from spectrem.structures._columns import Member, Sources, check_numbering, join_column, name_columns
+from spectrem.structures._ragged import check_instance, check_scores, no_parts, positions_of
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope, Structure
 
 
 @dataclass(frozen=True, eq=False)
 class Product:
-    """Every instance carries one structure of each kind, independent but for constraints that couple them.
+    """Every instance carries structures of several kinds, independent but for constraints that couple them.
 
-    Values add up, parts stand side by side. Equality rows over both make it the dual decomposition of
-    [Samdani2012] alg. 3 and the agreement of [Ganchev2010] §5.
+    Values add up, parts stand side by side. Equality rows over two members make it the dual decomposition of
+    [Samdani2012] alg. 3 and the agreement of [Ganchev2010] §5; members over entities and over pairs of entities are
+    the joint labelling of [RothYih2004].
 
-    Use when two models must agree, or inform each other, about the same instances.
+    Use when several models must agree, or inform each other, about the same instances, or when an instance has several
+    variables with labels of their own.
 
     Parameters
     ----------
-    left, right : Structure
-        Of the same number of instances.
-    names : tuple of two str, default ("forward", "backward")
-        What column ``name`` says of the parts of each.
-    name : str, default "direction"
-        The column that tells the two apart.
+    members : mapping of str -> Structure
+        One or more. Those without owners have the instances of the product.
+    name : str, default "view"
+        The column that tells members apart.
+    owners : mapping of str -> array-like of int, optional
+        Of members over parts of instances, such as the entities of a sentence: which instance of the product, from 0,
+        each of the member's own instances belongs to. Any number may belong to one.
+    joined : collection of str, optional
+        Columns that mean the same in all members that have them, besides those that are taken to.
+    apart : collection of str, optional
+        Columns that do not mean the same although they are called so.
+    n_instances : int, optional
+        Needed where every member has owners.
 
     Raises
     ------
     InvalidInputError
-        If the numbers of instances differ, or the names are equal or empty.
+        If there are no members, the numbers of instances differ, an owner is no instance, or names are empty.
 
     Notes
     -----
-    ``Parts.unary`` is the left's followed by the right's, ``Parts.factors`` likewise. Columns: those that both
-    have, and ``name``.
+    ``Parts.unary`` is that of the members one after the other, ``Parts.factors`` likewise. Columns, missing (NaN) on
+    the parts of members that do not have them:
+
+    * the instances of the product, called as the first member without owners calls them, or ``instance``;
+    * for every member with owners, by its name, the place of its instances among those of one owner, from 0;
+    * ``name``, with the members' names;
+    * columns of the members. Of columns of one name those of members without owners join, but for labels, which
+      mean something in their own structure only: there, ``"tag"`` of the member ``"old"`` is called ``"old_tag"``.
+      ``joined`` and ``apart`` say otherwise. There is one ``occurrence`` at most: others are left out, as they number
+      what a batch has and not what an instance has.
 
     Examples
     --------
     >>> import numpy as np
     >>> from spectrem.structures import Categorical, Parts, Product
-    >>> both = Product(Categorical([2]), Categorical([3]))
+    >>> both = Product({"text": Categorical([2]), "links": Categorical([3])})
     >>> values, marginals = both.smoothed_max(Parts(np.zeros(5)), gamma=1.0)
-    >>> float(np.exp(values[0]).round(12)), both.columns["direction"].tolist()
-    (6.0, ['forward', 'forward', 'backward', 'backward', 'backward'])
+    >>> float(np.exp(values[0]).round(12)), both.columns["view"].tolist(), both.columns["links_label"].tolist()
+    (6.0, ['text', 'text', 'links', 'links', 'links'], [nan, nan, 0.0, 1.0, 2.0])
+
+    A label for each of two entities, and one for their pair:
+
+    >>> sentence = Product(
+    ...     {"entity": Categorical([2, 2]), "pair": Categorical([2])},
+    ...     owners={"entity": [0, 0], "pair": [0]}, n_instances=1,
+    ... )
+    >>> sentence.columns["instance"].tolist(), sentence.columns["entity"].tolist()
+    ([0, 0, 0, 0, 0, 0], [0.0, 0.0, 1.0, 1.0, nan, nan])
     """
 
-    left: Structure
-    right: Structure
-    names: tuple[str, str]
+    members: Mapping[str, Structure]
     name: str
+    owners: Mapping[str, NDArray[np.int64]]
+    joined: tuple[str, ...]
+    apart: tuple[str, ...]
+    n_instances: int
 
     def __init__(
         self,
-        left: Structure,
-        right: Structure,
-        names: Sequence[str] = ("forward", "backward"),
-        name: str = "direction",
+        members: Mapping[str, Structure],
+        name: str = "view",
+        *,
+        owners: Mapping[str, ArrayLike] | None = None,
+        joined: Collection[str] = (),
+        apart: Collection[str] = (),
+        n_instances: int | None = None,
     ) -> None:
-        if left.n_instances != right.n_instances:
+        listed = dict(members)
+        if not listed or not name or not all(isinstance(key, str) and key for key in listed):
             raise InvalidInputError(
-                f"left and right must have the same instances; got {left.n_instances} and {right.n_instances}; "
-                "build both from the same batch, with empty structures where one has none"
+                f"members and name must be non-empty strings, at least one member; got {list(listed)!r} and {name!r}; "
+                "try Product({'forward': one, 'backward': other}, name='direction')"
             )
-        object.__setattr__(self, "left", left)
-        object.__setattr__(self, "right", right)
-        object.__setattr__(self, "names", as_names(names, "names"))
-        object.__setattr__(self, "name", name)
+        owned = {key: as_integers(owner, f"owners[{key!r}]") for key, owner in (owners or {}).items()}
+        if unknown := set(owned) - set(listed):
+            raise InvalidInputError(f"owners must name members, {list(listed)}; got {sorted(unknown)}")
+        sizes = {key: member.n_instances for key, member in listed.items() if key not in owned}
+        if n_instances is not None:
+            sizes["n_instances"] = n_instances
+        if len(set(sizes.values())) != 1:
+            raise InvalidInputError(
+                f"members without owners must have the same instances; got {sizes or 'none'}; build all from the same "
+                "batch, with empty structures where one has none, or say n_instances where every member has owners"
+            )
+        n = next(iter(sizes.values()))
+        for key, owner in owned.items():
+            if len(owner) != listed[key].n_instances or ((owner < 0) | (owner >= n)).any():
+                raise InvalidInputError(
+                    f"owners[{key!r}] must have an instance in 0..{n - 1} for each of {listed[key].n_instances}; got "
+                    f"{owner.tolist()[:10]} ({len(owner)}); count instances from 0"
+                )
+        for key, value in (
+            ("members", listed), ("name", name), ("owners", owned), ("joined", tuple(joined)), ("apart", tuple(apart)),
+            ("n_instances", n),
+        ):  # fmt: skip
+            object.__setattr__(self, key, value)
 
-    @property
-    def n_instances(self) -> int:
-        """Number of instances of the batch."""
-        return self.left.n_instances
-
-    @property
+    @cached_property
     def n_unary(self) -> int:
-        """Number of unary parts of both."""
-        return self.left.n_unary + self.right.n_unary
+        """Number of unary parts of all members."""
+        return sum(member.n_unary for member in self.members.values())
 
     @property
     def factor_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """The left's, then the right's."""
-        return self.left.factor_shapes + self.right.factor_shapes
+        """Those of all members, one after the other."""
+        return tuple(shape for member in self.members.values() for shape in member.factor_shapes)
+
+    @property
+    def instance_name(self) -> str:
+        """What the first member without owners calls its instances; ``instance`` if there is none."""
+        names = (member.instance_name for key, member in self.members.items() if key not in self.owners)
+        return next(names, "instance")
 
     @cached_property
     def instance(self) -> NDArray[np.int64]:
         """Instance of every unary part, shape (n_unary,)."""
-        return np.concatenate([self.left.instance, self.right.instance])
+        return np.concatenate([self._instance_of(key) for key in self.members])
 
     @property
     def choice(self) -> NDArray[np.int64]:
-        """Choices of the left, then those of the right, shape (n_unary,); built anew at every call."""
-        left, right = self.left.choice, self.right.choice
-        return np.concatenate([left, right + left.max(initial=-1) + 1])
+        """Choices of the first member, then those of the next, shape (n_unary,); built anew at every call."""
+        choices: list[NDArray[np.int64]] = []
+        start = 0
+        for member in self.members.values():
+            choices.append(member.choice + start)
+            start = int(choices[-1].max(initial=start - 1)) + 1
+        return np.concatenate(choices)
+
+    @property
+    def label_columns(self) -> tuple[str, ...]:
+        """Columns that hold labels of a member."""
+        return tuple(
+            name
+            for name, sources in self._sources.items()
+            if any(column in _labels(self.members[key]) for key, column in sources.items())
+        )
 
     @property
     def columns(self) -> Mapping[str, NDArray]:
-        """Common columns and the one that tells the two apart, each of shape (n_unary,); built anew at every call."""
-        left, right = self.left.columns, self.right.columns
-        columns = {key: np.concatenate([left[key], right[key]]) for key in left if key in right}
-        columns[self.name] = np.repeat(np.array(self.names), [self.left.n_unary, self.right.n_unary])
+        """The columns of the class notes, each of shape (n_unary,); built anew at every call."""
+        own = {key: member.columns for key, member in self.members.items()}
+        self.__dict__["_sources"] = sources = self._name_columns(own)
+        sizes = {key: member.n_unary for key, member in self.members.items()}
+        columns = {self.instance_name: self.instance}
+        for name, column_of in sources.items():
+            pieces = {
+                key: self._place_of(key) if self._is_unit(key, column) else np.asarray(own[key][column])
+                for key, column in column_of.items()
+            }
+            if name == "occurrence" and len(pieces) > 1:
+                check_numbering(name, {key: (piece, self._instance_of(key)) for key, piece in pieces.items()})
+            columns[name] = join_column(name, pieces, sizes)
+        columns[self.name] = np.repeat(np.array(list(sizes)), list(sizes.values()))
         return columns
 
-    def split(self, parts: Parts) -> tuple[Parts, Parts]:
-        """The left's and the right's share of some parts (views)."""
-        n_unary, n_factors = self.left.n_unary, len(self.left.factor_shapes)
-        return (
-            Parts(parts.unary[:n_unary], parts.factors[:n_factors]),
-            Parts(parts.unary[n_unary:], parts.factors[n_factors:]),
-        )
+    def missing(self, name: str) -> NDArray[np.bool_] | None:
+        """Where a column gives no group: as the members say, and where a member does not have it; None for nowhere."""
+        if name not in self._sources:
+            return None
+        masks, some = [], False
+        for key, member in self.members.items():
+            column = self._sources[name].get(key)
+            mask = None if column is None or self._is_unit(key, column) else _missing(member, column)
+            masks.append(np.full(member.n_unary, column is None) if mask is None else mask)
+            some = some or column is None or mask is not None
+        return np.concatenate(masks) if some else None
 
-    def join(self, left: Parts, right: Parts) -> Parts:
+    def split(self, parts: Parts) -> tuple[Parts, ...]:
+        """The share of every member of some parts (views)."""
+        shares, unary, factor = [], 0, 0
+        for member in self.members.values():
+            n_unary, n_factors = member.n_unary, len(member.factor_shapes)
+            shares.append(Parts(parts.unary[unary : unary + n_unary], parts.factors[factor : factor + n_factors]))
+            unary, factor = unary + n_unary, factor + n_factors
+        return tuple(shares)
+
+    def join(self, *shares: Parts) -> Parts:
         """The inverse of `split` (a copy)."""
-        return Parts(np.concatenate([left.unary, right.unary]), left.factors + right.factors)
+        return Parts(
+            np.concatenate([share.unary for share in shares]), tuple(f for share in shares for f in share.factors)
+        )
 
     def smoothed_max(
         self,
@@ -131,43 +224,124 @@ class Product:
         active: NDArray[np.bool_] | None = None,
         weights: NDArray[np.float64] | None = None,
     ) -> tuple[NDArray[np.float64], Parts]:
-        """Sum of both values, shape (n_instances,) in nats, and both marginals; see `Structure.smoothed_max`."""
+        """Sum of all values, shape (n_instances,) in nats, and all marginals; see `Structure.smoothed_max`."""
         gamma = as_gamma(gamma)
-        left, right = self.split(check_scores(self, scores))
-        mask = as_active(active, self.n_instances)
-        left_values, left_marginals = self.left.smoothed_max(left, gamma, active=mask, weights=weights)
-        right_values, right_marginals = self.right.smoothed_max(right, gamma, active=mask, weights=weights)
-        if (np.isneginf(left_values) != np.isneginf(right_values)).any():
-            # One side is impossible and so is the instance: the other side must leave no marginals either.
-            possible = mask & ~np.isneginf(left_values) & ~np.isneginf(right_values)
-            _, left_marginals = self.left.smoothed_max(left, gamma, active=possible, weights=weights)
-            _, right_marginals = self.right.smoothed_max(right, gamma, active=possible, weights=weights)
-        return left_values + right_values, self.join(left_marginals, right_marginals)
+        shares = self.split(check_scores(self, scores))
+        mask, weight = as_active(active, self.n_instances), as_weights(weights, self.n_instances)
+
+        def run(key: str, share: Parts, among: NDArray[np.bool_]) -> tuple[NDArray[np.float64], Parts]:
+            owner = self.owners.get(key, slice(None))
+            return self.members[key].smoothed_max(share, gamma, active=among[owner], weights=weight[owner])
+
+        found = [run(key, share, mask) for key, share in zip(self.members, shares, strict=True)]
+        values = np.zeros(self.n_instances)
+        for key, (own, _) in zip(self.members, found, strict=True):
+            values += np.bincount(self.owners[key], own, self.n_instances) if key in self.owners else own
+        possible = mask & ~np.isneginf(values)
+        if (mask & ~possible).any():
+            # One member is impossible and so is the instance: the others must leave no marginals either.
+            found = [run(key, share, possible) for key, share in zip(self.members, shares, strict=True)]
+        return values, self.join(*(marginals for _, marginals in found))
 
     def decode(self, scores: Parts) -> NDArray[np.int64]:
-        """The left's best structures, then the right's, each in its own form."""
-        left, right = self.split(check_scores(self, scores))
-        return np.concatenate([self.left.decode(left), self.right.decode(right)])
+        """The members' best structures, one member after the other, each in its own form."""
+        shares = self.split(check_scores(self, scores))
+        members = self.members.values()
+        return np.concatenate([member.decode(share) for member, share in zip(members, shares, strict=True)])
 
     def polytope(self, scores: Parts, instance: int) -> Polytope:
-        """Both polytopes, block by block."""
-        left, right = self.split(check_scores(self, scores))
-        a, b = self.left.polytope(left, instance), self.right.polytope(right, instance)
-        n_left, n_right = len(a.objective), len(b.objective)
+        """All polytopes, block by block."""
+        n = check_instance(self, instance)
+        blocks: list[tuple[int, Polytope]] = []
+        starts, unary, factor_of = [], 0, []
+        for number, (key, share) in enumerate(zip(self.members, self.split(check_scores(self, scores)), strict=True)):
+            member = self.members[key]
+            blocks += [(number, member.polytope(share, i)) for i in self._own_instances(key, n)]
+            starts.append(unary)
+            unary += member.n_unary
+            factor_of += [(number, k, f.size) for k, f in enumerate(share.factors)]
+        sizes = [len(polytope.objective) for _, polytope in blocks]
+        nothing = sp.csr_array((0, 0))
         return Polytope(
-            equalities=_diagonal(a.equalities, b.equalities),
-            right_hand_side=np.concatenate([a.right_hand_side, b.right_hand_side]),
-            objective=np.concatenate([a.objective, b.objective]),
-            unary_index=np.concatenate([a.unary_index, self.left.n_unary + b.unary_index]),
-            unary=_diagonal(a.unary, b.unary),
-            factors=tuple(_diagonal(f, _nothing(0, n_right)) for f in a.factors)
-            + tuple(_diagonal(_nothing(0, n_left), f) for f in b.factors),
+            equalities=_diagonal([nothing, *(p.equalities for _, p in blocks)]),
+            right_hand_side=np.concatenate([np.zeros(0), *(p.right_hand_side for _, p in blocks)]),
+            objective=np.concatenate([np.zeros(0), *(p.objective for _, p in blocks)]),
+            unary_index=np.concatenate([np.zeros(0, np.int64), *(starts[k] + p.unary_index for k, p in blocks)]),
+            unary=_diagonal([nothing, *(p.unary for _, p in blocks)]),
+            factors=tuple(
+                _beside(
+                    [
+                        p.factors[k] if number == own else sp.csr_array((cells, size))
+                        for (own, p), size in zip(blocks, sizes, strict=True)
+                    ],
+                    cells,
+                )
+                for number, k, cells in factor_of
+            ),
         )
 
+    def enumerate(self, instance: int) -> Iterator[Parts]:
+        """Every combination of the members' structures as indicators, the first member's changing last."""
+        n = check_instance(self, instance)
+        own = [(key, i) for key in self.members for i in self._own_instances(key, n)]
+        lists = [list(cast(Any, self.members[key]).enumerate(i)) for key, i in own]
+        for chosen in itertools.product(*lists):
+            whole = no_parts(self)
+            shares = dict(zip(self.members, self.split(whole), strict=True))
+            for (key, _), one in zip(own, chosen, strict=True):
+                for total, part in zip(
+                    (shares[key].unary, *shares[key].factors), (one.unary, *one.factors), strict=True
+                ):
+                    total += part
+            yield whole
 
-def _nothing(n_rows: int, n_columns: int) -> sp.csr_array:
-    return sp.csr_array((n_rows, n_columns), dtype=np.float64)
+    @cached_property
+    def _sources(self) -> Sources:
+        return self._name_columns({key: member.columns for key, member in self.members.items()})
+
+    def _name_columns(self, columns: Mapping[str, Mapping[str, NDArray]]) -> Sources:
+        members = {
+            key: Member(columns[key], member.instance_name, _labels(member), key in self.owners)
+            for key, member in self.members.items()
+        }
+        return name_columns(members, (self.instance_name, self.name), self.joined, self.apart)
+
+    def _own_instances(self, key: str, instance: int) -> list[int]:
+        """The instances of a member that belong to one of the product."""
+        owner = self.owners.get(key)
+        return [instance] if owner is None else np.flatnonzero(owner == instance).tolist()
+
+    def _is_unit(self, key: str, column: str) -> bool:
+        """Whether a member's column numbers the parts of instances that it is over."""
+        return key in self.owners and column == self.members[key].instance_name
+
+    def _place_of(self, key: str) -> NDArray[np.int64]:
+        """Of every part of a member with owners, the place of its instance among those of one owner."""
+        owner = self.owners[key]
+        place = np.empty(len(owner), np.int64)
+        place[np.argsort(owner, kind="stable")] = positions_of(np.bincount(owner, minlength=self.n_instances))
+        return place[self.members[key].instance]
+
+    def _instance_of(self, key: str) -> NDArray[np.int64]:
+        own = self.members[key].instance
+        return self.owners[key][own] if key in self.owners else own
 
 
-def _diagonal(a: sp.csr_array, b: sp.csr_array) -> sp.csr_array:
-    return sp.csr_array(sp.block_diag((a, b), format="csr"))
+def _labels(structure: Structure) -> tuple[str, ...]:
+    return tuple(getattr(structure, "label_columns", ()))
+
+
+def _missing(structure: Structure, name: str) -> NDArray[np.bool_] | None:
+    declared = getattr(structure, "missing", None)
+    if declared is not None:
+        return cast("NDArray[np.bool_] | None", declared(name))
+    values = np.asarray(structure.columns[name])
+    return np.isnan(values) if values.dtype.kind in "fT" else None
+
+
+def _diagonal(blocks: list[sp.csr_array]) -> sp.csr_array:
+    return sp.csr_array(sp.block_diag(blocks, format="csr"))
+
+
+def _beside(blocks: list[sp.csr_array], n_rows: int) -> sp.csr_array:
+    return sp.csr_array(sp.hstack([sp.csr_array((n_rows, 0)), *blocks], format="csr"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 import numpy as np
 import scipy.sparse as sp
@@ -42,7 +42,19 @@ class Polytope:
 class Structure(Protocol):
     """A family of latent structures over the instances of one ragged batch; immutable, holds shapes only.
 
-    See ``ARCHITECTURE.md`` for how to add one, and ``spectrem.testing.check_structure`` to check it.
+    See ``ARCHITECTURE.md`` for how to add one, and ``spectrem.testing.check_structure`` to check it. What a family may
+    offer besides, and is asked for where it is of use:
+
+    ``one_label``, with ``offsets``
+        True where every instance takes exactly one of its parts, ``offsets[n]:offsets[n + 1]``, and nothing is shared,
+        as in `Categorical`: inference then has faster ways, which do not always ask for ``smoothed_max``.
+    ``enumerate(instance)``
+        Yields every structure of a small instance as indicators over the batch, for `spectrem.testing`.
+    ``label_columns``
+        Names of columns whose values mean something in this structure only, such as ``tag``; a `Product` keeps those
+        of several members apart.
+    ``missing(name)``
+        Where a column gives no group, a mask of shape (n_unary,) or None; without it, where the column is NaN.
     """
 
     @property
@@ -53,6 +65,11 @@ class Structure(Protocol):
 
     @property
     def factor_shapes(self) -> tuple[tuple[int, ...], ...]: ...
+
+    @property
+    def instance_name(self) -> str:
+        """The column that numbers the instances; constraints that are grouped by it stay inside instances."""
+        ...
 
     @property
     def instance(self) -> NDArray[np.int64]:
@@ -70,7 +87,11 @@ class Structure(Protocol):
 
     @property
     def columns(self) -> Mapping[str, NDArray]:
-        """Named columns over the unary parts, each of shape (n_unary,), for the constraint language."""
+        """Named columns over the unary parts, each of shape (n_unary,), for the constraint language.
+
+        A part to which a column does not apply has NaN there (text: of `StringDType` with ``na_object=nan``). Missing
+        values meet no comparison but ``!=`` and belong to no group.
+        """
         ...
 
     def smoothed_max(
@@ -97,3 +118,22 @@ class Structure(Protocol):
     def polytope(self, scores: Parts, instance: int) -> Polytope:
         """The linear description of one instance, for integer programs (gamma of minus infinity)."""
         ...
+
+
+class Labels(Structure, Protocol):
+    """A structure that is one label per instance and nothing else, for which inference has faster ways."""
+
+    @property
+    def one_label(self) -> bool:
+        """True."""
+        ...
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Boundaries of the instances in ``Parts.unary``, shape (n_instances + 1,)."""
+        ...
+
+
+def has_one_label(structure: Structure) -> TypeGuard[Labels]:
+    """Whether a structure offers to be taken for `Labels`."""
+    return bool(getattr(structure, "one_label", False))

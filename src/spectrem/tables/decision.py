@@ -12,7 +12,6 @@ from spectrem.inference.assignment import assign
 from spectrem.inference.highs import Deadline
 from spectrem.inference.project import project
 from spectrem.inference.result import Status
-from spectrem.structures.chain import Chain
 from spectrem.tables.reading import Cells
 
 
@@ -50,8 +49,8 @@ class Decision:
 
 def decide(cells: Cells, rows: Rows, time_limit: float | None, weights: NDArray[np.float64] | None = None) -> Decision:
     """See `ProjectedTable.decide`; ``weights`` of rows multiply their scores and their share in rows across rows."""
-    if isinstance(cells.table.inner, Chain):
-        return _decide_lattice(cells, cells.table.inner, rows, time_limit, weights)
+    if cells.table.is_lattice:
+        return _decide_lattice(cells, rows, time_limit, weights)
     table = cells.table.inner
     found = assign(table, cells.scores.unary, rows, weights=weights, time_limit=time_limit)
     return Decision(
@@ -66,12 +65,12 @@ def decide(cells: Cells, rows: Rows, time_limit: float | None, weights: NDArray[
 
 
 def _decide_lattice(
-    cells: Cells, chain: Chain, rows: Rows, time_limit: float | None, weights: NDArray[np.float64] | None
+    cells: Cells, rows: Rows, time_limit: float | None, weights: NDArray[np.float64] | None
 ) -> Decision:
     """By the integer program and the linear relaxation of the structure."""
     deadline = Deadline(time_limit)
-    best = project(chain, cells.scores, rows, -np.inf, weights=weights, time_limit=deadline.left)
-    relaxed = project(chain, cells.scores, rows, 0.0, weights=weights, time_limit=deadline.left)
+    best = project(cells.table.inner, cells.scores, rows, -np.inf, weights=weights, time_limit=deadline.left)
+    relaxed = project(cells.table.inner, cells.scores, rows, 0.0, weights=weights, time_limit=deadline.left)
     cell = np.flatnonzero(np.rint(best.marginals.unary) == 1)
     positions = cells.table.positions(cell)
     gap = relaxed.dual_value - best.primal_value

@@ -55,7 +55,7 @@ class Cells:
         sizes = np.diff(self.table.offsets)
         if self.labels is None:
             return list(range(int(sizes.max(initial=0))))
-        alike = isinstance(self.table.inner, Chain) or not self.table.ragged
+        alike = self.table.is_lattice or not self.table.ragged
         one_row = self.labels[: int(sizes.max(initial=0))] if alike else self.labels
         return distinct(one_row)[0].tolist()
 
@@ -131,7 +131,7 @@ def read_weights(sample_weight: ArrayLike | None, table: Table) -> NDArray[np.fl
     InvalidInputError
         If there is not one for every row, or one is negative or not finite, or all are 0.
     """
-    unit = "sequence of the lattice" if isinstance(table.inner, Chain) else "row of proba"
+    unit = "sequence of the lattice" if table.is_lattice else "row of proba"
     weights = as_sample_weight(sample_weight, table.n_instances, unit)
     if weights is not None and len(weights) and not weights.any():
         raise InvalidInputError("sample_weight must be above 0 for some row, got zeros only; leave it out for ones")
@@ -141,7 +141,7 @@ def read_weights(sample_weight: ArrayLike | None, table: Table) -> NDArray[np.fl
 def read_columns(columns: Any, cells: Cells) -> Mapping[str, NDArray]:
     """A user's columns under their names, with values per row, per token of a lattice or per cell, and the labels."""
     table = cells.table
-    tokens = {"tokens": len(table.offsets) - 1} if isinstance(table.inner, Chain) else {}
+    tokens = {"tokens": len(table.offsets) - 1} if table.is_lattice else {}
     lengths = {"rows": table.n_instances} | tokens | {"cells": table.n_unary}
     hint = "give one value for each of one of these, best for each row"
     found = read_user_columns(columns, lengths, taken=table.columns, hint=hint)

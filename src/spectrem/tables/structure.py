@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from spectrem.structures.categorical import Categorical
 from spectrem.structures.chain import Chain
 from spectrem.structures.parts import Parts
-from spectrem.structures.structure import Polytope
+from spectrem.structures.structure import Polytope, has_one_label
 
 _NAMES = {"instance": "row", "sentence": "row", "tag": "label"}
 
@@ -55,6 +55,11 @@ class Table:
         return self.inner.factor_shapes
 
     @property
+    def instance_name(self) -> str:
+        """Rows are numbered by the column ``row``."""
+        return "row"
+
+    @property
     def instance(self) -> NDArray[np.int64]:
         """Row of every cell, shape (n_unary,)."""
         return self.inner.instance
@@ -63,6 +68,11 @@ class Table:
     def choice(self) -> NDArray[np.int64]:
         """Row of every cell, or token of a lattice, shape (n_unary,)."""
         return self.inner.choice
+
+    @property
+    def is_lattice(self) -> bool:
+        """Whether a row is a sequence of tokens with a label each."""
+        return not has_one_label(self.inner)
 
     @property
     def offsets(self) -> NDArray[np.int64]:
@@ -103,9 +113,9 @@ class Table:
         An array of shape (n_rows, n_labels); of a ragged table a list of rows, of a lattice one of arrays of shape
         (n_tokens, n_labels).
         """
-        if isinstance(self.inner, Chain):
-            tokens = values.reshape(-1, self.inner.n_states)
-            return [tokens[start:stop] for start, stop in pairwise(self.inner.token_offsets)]
+        if self.is_lattice:
+            rows = np.split(values, np.flatnonzero(np.diff(self.instance)) + 1)
+            return [row.reshape(-1, int(self.offsets[1])) for row in rows]
         if self.ragged:
             return [values[start:stop] for start, stop in pairwise(self.offsets)]
         return values.reshape(self.n_instances, -1)

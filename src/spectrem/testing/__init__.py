@@ -1,7 +1,8 @@
-"""Public oracles: enumerators, and checks for your own structures, constraints and models."""
+"""Public oracles: enumerators, and checks for your own structures, constraints, models and corpora."""
 
 from spectrem.testing.check import check_structure
 from spectrem.testing.check_constraint import check_constraint
+from spectrem.testing.check_corpus import check_corpus
 from spectrem.testing.check_model import check_model
 from spectrem.testing.check_projection import check_projection
 from spectrem.testing.enumerate import BruteForce, brute_force_smoothed_max, enumerate_structures
@@ -10,6 +11,7 @@ __all__ = [
     "BruteForce",
     "brute_force_smoothed_max",
     "check_constraint",
+    "check_corpus",
     "check_model",
     "check_projection",
     "check_structure",

@@ -9,7 +9,7 @@ import scipy.optimize
 from numpy.typing import NDArray
 
 from spectrem.structures import Parts, Structure
-from spectrem.testing.enumerate import Enumerator, brute_force_smoothed_max
+from spectrem.testing.enumerate import Enumerator, brute_force_smoothed_max, enumerate_structures
 
 _GAMMAS = (0.0, 0.3, 1.0, 2.5)
 
@@ -17,7 +17,7 @@ _GAMMAS = (0.0, 0.3, 1.0, 2.5)
 def check_structure(structure: Structure, rng: np.random.Generator, *, enumerator: Enumerator | None = None) -> None:
     """Check the promises of the Structure protocol on random scores.
 
-    Value and marginals equal enumeration (where an enumerator is given), marginals are the gradient of the value,
+    Value and marginals equal enumeration (where there is an enumerator), marginals are the gradient of the value,
     small gamma reaches the maximum, the value is homogeneous and follows a shift of all scores, instances do not
     influence each other, no two parts of a choice are taken together, ``active`` and ``weights`` do what they say,
     parts with score ``-inf`` get probability 0, scores of a thousand nats neither over- nor underflow, and the integer
@@ -29,8 +29,8 @@ def check_structure(structure: Structure, rng: np.random.Generator, *, enumerato
         A small batch; include instances of length 0, 1 and 2 where the family has lengths.
     rng : numpy.random.Generator
     enumerator : callable, optional
-        Of (structure, instance), yielding every structure as indicators over the parts of the batch, such as
-        `enumerate_structures`.
+        Of (structure, instance), yielding every structure as indicators over the parts of the batch. Default: the
+        structure's own method ``enumerate``, if it has one.
 
     Raises
     ------
@@ -41,9 +41,11 @@ def check_structure(structure: Structure, rng: np.random.Generator, *, enumerato
     --------
     >>> import numpy as np
     >>> from spectrem.structures import Chain
-    >>> from spectrem.testing import check_structure, enumerate_structures
-    >>> check_structure(Chain([0, 1, 2, 3], n_states=3), np.random.default_rng(0), enumerator=enumerate_structures)
+    >>> from spectrem.testing import check_structure
+    >>> check_structure(Chain([0, 1, 2, 3], n_states=3), np.random.default_rng(0))
     """
+    if enumerator is None and hasattr(structure, "enumerate"):
+        enumerator = enumerate_structures
     scores = _random_scores(structure, rng)
     _check_shapes(structure, scores)
     for gamma in _GAMMAS:
@@ -95,6 +97,7 @@ def _check_shapes(structure: Structure, scores: Parts) -> None:
     _require(marginals.unary.shape == (structure.n_unary,), structure, "marginals.unary must have shape (n_unary,)")
     shapes = tuple(f.shape for f in marginals.factors)
     _require(shapes == structure.factor_shapes, structure, "marginals.factors must have the shapes of factor_shapes")
+    _require(structure.instance_name in structure.columns, structure, "instance_name must be the name of a column")
     _require(structure.instance.shape == (structure.n_unary,), structure, "instance must have shape (n_unary,)")
     choice = structure.choice
     _require(choice.shape == (structure.n_unary,), structure, "choice must have shape (n_unary,)")
@@ -216,7 +219,7 @@ def _check_limit(structure: Structure, scores: Parts) -> None:
     for gamma in (1.0, 1e-2, 1e-4):
         values, _ = structure.smoothed_max(scores, gamma)
         _require(bool((np.isfinite(values) == possible).all()), structure, "gamma changes which instances are possible")
-        excess = (values - best)[possible]
+        excess = values[possible] - best[possible]
         room = 1e-9 * (1.0 + np.abs(best[possible]))
         _require(bool((excess >= -room).all()), structure, f"the smoothed max at gamma={gamma} is below the maximum")
         _require(

@@ -17,7 +17,6 @@ from spectrem.constraints.constraint import AnyConstraint, Constraint, LinearCon
 from spectrem.constraints.rows import Rows
 from spectrem.constraints.table import PartTable
 from spectrem.constraints.text import row_text
-from spectrem.structures.alignment import NULL
 from spectrem.structures.structure import Structure
 
 Key = tuple[Any, ...]
@@ -140,6 +139,7 @@ def _literal_rows(constraint: Constraint, table: PartTable) -> dict[Key, list[Li
     over = () if constraint.over is None else (constraint.over,)
     names = (*constraint.groups, *over)
     columns = {name: table.column(name) for name in _names(constraint) | set(names)}
+    missing = {name: table.missing(name, column) for name, column in columns.items()}
     sides = [] if constraint.upper is None else [constraint.expression - constraint.upper]
     if constraint.lower is not None and not constraint.equality:
         sides.append(constraint.lower - constraint.expression)
@@ -149,7 +149,8 @@ def _literal_rows(constraint: Constraint, table: PartTable) -> dict[Key, list[Li
         largest: dict[Key, float] = {}
         for part in range(table.structure.n_unary):
             values = {name: column[part : part + 1].tolist()[0] for name, column in columns.items()}
-            if any(_is_missing(table, name, values[name]) for name in names):
+            absent = {name for name, mask in missing.items() if mask is not None and mask[part]}
+            if not absent.isdisjoint(names):
                 continue
             key = tuple(values[name] for name in names)
             group = weights.setdefault(key, {})
@@ -157,7 +158,7 @@ def _literal_rows(constraint: Constraint, table: PartTable) -> dict[Key, list[Li
                 weight = 1 if term.weight is ... else _value(term.weight, values)
                 if term.kind == "count":
                     one = int(table.structure.choice[part]) if term.each is None else values[term.each]
-                    if term.each is None or not _is_missing(table, term.each, one):
+                    if term.each not in absent:
                         place = (key, id(term), term.coefficient, one)
                         largest[place] = max(float(weight), largest.get(place, -math.inf))
                 else:
@@ -183,10 +184,6 @@ def _value(expression: object, values: Mapping[str, Any]) -> Any:
     if expression.operation == "part":
         return values[expression.operands[0]]
     return _OPERATORS[expression.operation](*(_value(operand, values) for operand in expression.operands))
-
-
-def _is_missing(table: PartTable, name: str, value: Any) -> bool:
-    return isinstance(value, int) and value == NULL if table.is_own(name) else value != value
 
 
 def _names(constraint: Constraint) -> set[str]:

@@ -15,7 +15,8 @@ from spectrem.inference.assignment import assign
 from spectrem.inference.project import project
 from spectrem.inference.result import Projection, Status
 from spectrem.inference.solvers.solver import Solver
-from spectrem.structures import Categorical, Parts, Structure
+from spectrem.structures import Parts, Structure
+from spectrem.structures.structure import has_one_label
 from spectrem.testing.brute_project import ListedStructures, list_structures
 from spectrem.testing.enumerate import Enumerator, enumerate_structures
 
@@ -138,7 +139,7 @@ def _check(
     if gamma == -np.inf:
         whole = np.abs(result.marginals.unary - np.rint(result.marginals.unary)).max(initial=0.0)
         assert whole <= _TOLERANCE, f"{at}, a marginal is {whole:.2g} off a whole number"
-        if isinstance(structure, Categorical):
+        if has_one_label(structure):
             labels = assign(structure, scores.unary, rows)
             _check_value("the score of the labels decided on", labels.score, best, listed, 0.0, at)
     return result

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
@@ -11,7 +10,8 @@ from numpy.typing import NDArray
 
 from spectrem._validate import as_gamma, as_weights
 from spectrem.exceptions import InvalidInputError
-from spectrem.structures import Alignment, Categorical, Chain, Chain2, Parts, Product, Structure
+from spectrem.structures import Parts, Structure
+from spectrem.structures._ragged import no_parts
 
 Enumerator = Callable[[Structure, int], Iterable[Parts]]
 """Yields every structure of one instance as an indicator over the parts of the whole batch."""
@@ -38,7 +38,7 @@ class BruteForce(NamedTuple):
 
 
 def enumerate_structures(structure: Structure, instance: int) -> Iterator[Parts]:
-    """Every structure of one instance of a Categorical, Chain, Chain2, Alignment or Product.
+    """Every structure of one instance, as the structure's own ``enumerate`` gives them.
 
     Their number is exponential in the length: for instances of a few positions only.
 
@@ -55,7 +55,7 @@ def enumerate_structures(structure: Structure, instance: int) -> Iterator[Parts]
     Raises
     ------
     InvalidInputError
-        If the family has no enumerator here.
+        If the family offers none.
 
     Examples
     --------
@@ -64,21 +64,13 @@ def enumerate_structures(structure: Structure, instance: int) -> Iterator[Parts]
     >>> [one.unary.astype(int).tolist() for one in enumerate_structures(Chain([2], n_states=2), 0)]
     [[1, 0, 1, 0], [1, 0, 0, 1], [0, 1, 1, 0], [0, 1, 0, 1]]
     """
-    if isinstance(structure, Categorical):
-        yield from _labels(structure, instance)
-    elif isinstance(structure, Chain | Chain2):
-        yield from _paths(structure, instance)
-    elif isinstance(structure, Alignment):
-        yield from _alignments(structure, instance)
-    elif isinstance(structure, Product):
-        for left in enumerate_structures(structure.left, instance):
-            for right in enumerate_structures(structure.right, instance):
-                yield structure.join(left, right)
-    else:
+    own = getattr(structure, "enumerate", None)
+    if own is None:
         raise InvalidInputError(
-            "structure must be a Categorical, Chain, Chain2, Alignment or Product; got "
-            f"{type(structure).__name__}; pass your own enumerator"
+            f"structure must have a method enumerate(instance); got {type(structure).__name__}; write one, or pass "
+            "your own enumerator"
         )
+    yield from own(instance)
 
 
 def brute_force_smoothed_max(
@@ -110,7 +102,7 @@ def brute_force_smoothed_max(
     gamma = as_gamma(gamma)
     weight = as_weights(weights, structure.n_instances)
     values, entropies = np.full(structure.n_instances, -np.inf), np.zeros(structure.n_instances)
-    marginals = _zeros(structure)
+    marginals = no_parts(structure)
     argmax: list[Parts | None] = []
     for n in range(structure.n_instances):
         found = list(enumerator(structure, n))
@@ -136,52 +128,3 @@ def brute_force_smoothed_max(
             for total, count in zip(marginals.factors, h.factors, strict=True):
                 total += weight[n] * probability * count
     return BruteForce(values, marginals, entropies, tuple(argmax))
-
-
-def _zeros(structure: Structure) -> Parts:
-    return Parts(np.zeros(structure.n_unary), tuple(np.zeros(shape) for shape in structure.factor_shapes))
-
-
-def _labels(structure: Categorical, instance: int) -> Iterator[Parts]:
-    for k in range(structure.offsets[instance], structure.offsets[instance + 1]):
-        indicator = _zeros(structure)
-        indicator.unary[k] = 1.0
-        yield indicator
-
-
-def _paths(structure: Chain | Chain2, instance: int) -> Iterator[Parts]:
-    tokens = range(structure.token_offsets[instance], structure.token_offsets[instance + 1])
-    state = structure.columns["tag"]
-    for path in itertools.product(*(range(structure.offsets[t], structure.offsets[t + 1]) for t in tokens)):
-        indicator = _zeros(structure)
-        for k in path:
-            indicator.unary[k] = 1.0
-        tags = state[list(path)]
-        if isinstance(structure, Chain):
-            for before, here in itertools.pairwise(tags):
-                indicator.factors[0][before, here] += 1.0
-        else:
-            second, transition = indicator.factors
-            if len(tags) > 1:
-                second[tags[0], tags[1]] += 1.0
-            for three in zip(tags, tags[1:], tags[2:], strict=False):
-                transition[three] += 1.0
-        yield indicator
-
-
-def _alignments(structure: Alignment, instance: int) -> Iterator[Parts]:
-    n_source, n_target = int(structure.source_lengths[instance]), int(structure.target_lengths[instance])
-    start, width = int(structure.offsets[instance]), structure.max_jump
-    for links in itertools.product(range(n_source + 1), repeat=n_target):
-        indicator = _zeros(structure)
-        last = -1
-        for j, i in enumerate(links):
-            indicator.unary[start + j * (n_source + 1) + i] = 1.0
-            if i < n_source and width is not None:
-                jump, departure, _ = indicator.factors
-                jump[min(max(i - last, -width), width) + width] += 1.0
-                departure[n_source, last + 1] += 1.0
-                last = i
-        if n_target > 0 and width is not None:
-            indicator.factors[2][min(n_source - 1 - last, width)] += 1.0
-        yield indicator

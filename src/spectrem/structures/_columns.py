@@ -1,0 +1,125 @@
+"""Columns of several structures as one column over the parts of all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem.exceptions import InvalidInputError
+
+_TEXT = np.dtypes.StringDType(na_object=np.nan)
+
+
+class Member(NamedTuple):
+    """What the naming of columns needs to know about one structure of several.
+
+    Attributes
+    ----------
+    columns : mapping of name -> ndarray of shape (n_unary,)
+    instance_name : str
+    labels : collection of str
+        Columns whose values mean something in this structure only.
+    inside : bool
+        Whether its instances are parts of those of the whole.
+    """
+
+    columns: Mapping[str, NDArray]
+    instance_name: str
+    labels: Sequence[str]
+    inside: bool
+
+
+Sources = dict[str, dict[str, str]]
+"""By name of a joined column, by member: its column there."""
+
+
+def name_columns(
+    members: Mapping[str, Member], taken: Sequence[str], joined: Sequence[str], apart: Sequence[str]
+) -> Sources:
+    """Which columns of which members are one.
+
+    A column of one member keeps its name. Of those that several have, columns ``joined`` are one; so are, but for
+    columns ``apart``, those of members over the instances of the whole that are no labels. Of the others, ``"tag"`` of
+    the member ``"left"`` is called ``"left_tag"``; only ``occurrence``, which counts through a batch, is left out. The
+    instance column of a member over instances of its own is called as the member is.
+
+    Raises
+    ------
+    InvalidInputError
+        If two columns would have the same name.
+    """
+    holders: dict[str, list[str]] = {}
+    for key, member in members.items():
+        for column in member.columns:
+            holders.setdefault(column, []).append(key)
+    sources: Sources = {}
+    for key, member in members.items():
+        for column in member.columns:
+            own = key if column == member.instance_name else None
+            if (own and not member.inside) or column in taken[1:]:
+                continue
+            plain = not member.inside and column not in member.labels and column not in apart
+            if own is None:
+                alone = len(holders[column]) == 1
+                kept = column not in taken and (alone or plain or column in joined)
+                if column == "occurrence" and not kept:
+                    continue
+                own = column if kept else f"{key}_{column}"
+            together = sources.setdefault(own, {})
+            if own in taken or any(other != column for other in together.values()):
+                raise InvalidInputError(
+                    f"members: column {column!r} of {key!r} would be called {own!r}, which is the name of another "
+                    "column; call the member otherwise"
+                )
+            together[key] = column
+    return sources
+
+
+def join_column(name: str, pieces: Mapping[str, NDArray], sizes: Mapping[str, int]) -> NDArray:
+    """One column over all members; members without it have NaN there.
+
+    Raises
+    ------
+    InvalidInputError
+        If it holds text in one member and numbers in another, or truth values and other numbers.
+    """
+    kinds = {key: _kind(piece) for key, piece in pieces.items()}
+    first, *others = kinds
+    for other in others:
+        if kinds[other] != kinds[first]:
+            raise InvalidInputError(
+                f"members: column {name!r} holds {kinds[first]} in {first!r} and {kinds[other]} in {other!r}; "
+                f"keep them apart, as in apart=[{name!r}]"
+            )
+    if len(pieces) == len(sizes) and not any(piece.dtype.kind == "T" for piece in pieces.values()):
+        return np.concatenate(list(pieces.values()))
+    whole = np.full(sum(sizes.values()), np.nan, _TEXT if kinds[first] == "text" else np.float64)
+    start = 0
+    for key, size in sizes.items():
+        if key in pieces:
+            whole[start : start + size] = pieces[key]
+        start += size
+    return whole
+
+
+def check_numbering(name: str, places: Mapping[str, tuple[NDArray, NDArray[np.int64]]]) -> None:
+    """Refuse to join what numbers different things: ``places`` has the column and the instance of its parts."""
+    instance_of = {}
+    for key, (number, instance) in places.items():
+        place = np.full(int(number.max(initial=-1)) + 1, -1)
+        place[number] = instance
+        instance_of[key] = place
+    first, *others = instance_of
+    for other in others:
+        if not np.array_equal(instance_of[first], instance_of[other]):
+            raise InvalidInputError(
+                f"members: column {name!r} numbers different things in {first!r} and {other!r}, as they are not in "
+                f'the same instances; keep them apart, as in apart=["token", {name!r}]'
+            )
+
+
+def _kind(values: NDArray) -> str:
+    return {"b": "truth values", "U": "text", "T": "text"}.get(values.dtype.kind, "numbers")

@@ -1,0 +1,272 @@
+"""First-order chains whose neighbouring pairs are parts: every token takes a state after a state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spectrem._validate import as_gamma
+from spectrem.kernels import edge_chain as kernel
+from spectrem.kernels import edge_chain_log
+from spectrem.structures._polytopes import path_polytope, simplex_polytope
+from spectrem.structures._potentials import potentials_of
+from spectrem.structures._ragged import (
+    check_inputs,
+    check_instance,
+    check_scores,
+    no_parts,
+    offsets_of,
+    positions_of,
+    rows_of,
+)
+from spectrem.structures._tokens import Allowed, Tokens
+from spectrem.structures.parts import Parts
+from spectrem.structures.structure import Polytope
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeChain:
+    """Sentences whose tokens each take a state, with a part for every pair of neighbouring states at every place.
+
+    A token takes exactly one part, which says its state and, but for the first token of a sentence, the state before:
+    the same sequences as those of a `Chain`, whose parts say the state only. So every pair at every place has a score
+    of its own, constraints can name both its states, and whatever counts tokens by state counts each of them once.
+
+    Use when features or constraints look at two neighbouring labels: linear-chain CRFs, and rules such as no B right
+    after B, or I only after B or I. Constraints on labels alone are cheaper on a `Chain`.
+
+    Parameters
+    ----------
+    lengths : array-like of shape (n_instances,), int
+        Tokens of every sentence, >= 0.
+    n_states : int
+        Number of states, >= 1.
+    allowed : tuple of (offsets, states), optional
+        States a token may take: ``states[offsets[t]:offsets[t + 1]]``, increasing, for token t of the batch (flat,
+        sentence after sentence). There are parts between allowed states only. Default: all.
+
+    Raises
+    ------
+    InvalidInputError
+        If lengths are negative, ``n_states`` < 1, or allowed states are out of range or not increasing.
+
+    Notes
+    -----
+    ``Parts.unary`` holds, token after token, one entry per (allowed) state of a first token, else a block of shape
+    (states before, states), row-major. The one shared factor is a transition matrix as in `Chain`, which is added to
+    the scores of all pairs; leave it at zero where they say all. Columns: ``sentence``, ``token`` (position in the
+    sentence), ``occurrence`` (token of the batch), ``tag`` (state) and ``previous`` (state before; missing, so NaN, at
+    first tokens).
+
+    Examples
+    --------
+    Labels O, B and I; B never follows B, and I only B or I (a first token follows neither):
+
+    >>> import numpy as np
+    >>> from spectrem.constraints import E, compile_constraints, part
+    >>> from spectrem.inference import project
+    >>> from spectrem.structures import EdgeChain, Parts
+    >>> chain, tag, previous = EdgeChain([3], n_states=3), part("tag"), part("previous")
+    >>> rules = [E[(tag == 1) & (previous == 1)] <= 0, E[(tag == 2) & ~previous.isin([1, 2])] <= 0]
+    >>> states = np.log([[0.1, 0.4, 0.5], [0.2, 0.5, 0.3], [0.5, 0.2, 0.3]])
+    >>> scores = Parts(states.ravel()[chain.state_part], (np.zeros((3, 3)),))
+    >>> rows = compile_constraints([rule.per("sentence") for rule in rules], chain)
+    >>> best = project(chain, scores, rows, gamma=-np.inf).marginals
+    >>> np.bincount(chain.state_part, best.unary).reshape(3, 3).argmax(axis=1).tolist()
+    [1, 2, 0]
+    """
+
+    label_columns: ClassVar[tuple[str, ...]] = ("tag", "previous")
+
+    lengths: NDArray[np.int64]
+    n_states: int
+    allowed: Allowed | None
+    _tokens: Tokens
+
+    def __init__(self, lengths: ArrayLike, n_states: int, allowed: tuple[ArrayLike, ArrayLike] | None = None) -> None:
+        tokens = Tokens.checked(lengths, n_states, allowed)
+        for name in ("lengths", "n_states", "allowed"):
+            object.__setattr__(self, name, getattr(tokens, name))
+        object.__setattr__(self, "_tokens", tokens)
+
+    @property
+    def n_instances(self) -> int:
+        """Number of sentences of the batch."""
+        return len(self.lengths)
+
+    @property
+    def n_tokens(self) -> int:
+        """Number of tokens of the batch."""
+        return self._tokens.n_tokens
+
+    @property
+    def n_unary(self) -> int:
+        """Number of states of first tokens and of pairs of states of all others."""
+        return int(self.offsets[-1])
+
+    @property
+    def factor_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """The transition matrix."""
+        return ((self.n_states, self.n_states),)
+
+    @property
+    def token_offsets(self) -> NDArray[np.int64]:
+        """Boundaries of the sentences among the tokens, shape (n_instances + 1,)."""
+        return self._tokens.token_offsets
+
+    @cached_property
+    def offsets(self) -> NDArray[np.int64]:
+        """Boundaries of the tokens in ``Parts.unary``, shape (n_tokens + 1,)."""
+        before = np.concatenate([[1], self._widths[:-1]])[: self.n_tokens]
+        before[self.token_offsets[:-1][self.lengths > 0]] = 1
+        return offsets_of(before * self._widths)
+
+    @property
+    def instance_name(self) -> str:
+        """The column that numbers the sentences."""
+        return "sentence"
+
+    @cached_property
+    def instance(self) -> NDArray[np.int64]:
+        """Sentence of every unary part, shape (n_unary,)."""
+        return np.repeat(rows_of(self.lengths), np.diff(self.offsets))
+
+    @property
+    def choice(self) -> NDArray[np.int64]:
+        """Token of every unary part, shape (n_unary,); built anew at every call."""
+        return rows_of(np.diff(self.offsets))
+
+    @cached_property
+    def state_part(self) -> NDArray[np.int64]:
+        """The token and state of every part as a part of the `Chain` of the same shape, shape (n_unary,).
+
+        Scores of states are spread by ``scores[state_part]``, marginals summed by ``np.bincount(state_part,
+        marginals)``.
+        """
+        token = self.choice
+        return self._tokens.offsets[token] + self._places % self._widths[token]
+
+    @property
+    def columns(self) -> Mapping[str, NDArray]:
+        """The five columns of the class notes, each of shape (n_unary,); built anew at every call."""
+        states, before = self._tokens.states(slice(0, self.n_tokens)), self._part_before
+        previous = np.full(self.n_unary, np.nan)
+        previous[before >= 0] = states[before[before >= 0]]
+        return {
+            "sentence": self.instance,
+            "token": np.repeat(positions_of(self.lengths), np.diff(self.offsets)),
+            "occurrence": self.choice,
+            "tag": states[self.state_part],
+            "previous": previous,
+        }
+
+    def smoothed_max(
+        self,
+        scores: Parts,
+        gamma: float,
+        *,
+        active: NDArray[np.bool_] | None = None,
+        weights: NDArray[np.float64] | None = None,
+    ) -> tuple[NDArray[np.float64], Parts]:
+        """Values, shape (n_instances,) in nats, and marginals with expected transitions; see `Structure.smoothed_max`.
+
+        Among equals at ``gamma == 0``, the lowest last state wins, and before it the lowest predecessor.
+        """
+        gamma = as_gamma(gamma)
+        given = check_inputs(self, scores, active, weights)
+        total = self._with_transitions(given.unary, given.factors[0])
+        values, marginals = np.zeros(self.n_instances), np.zeros(self.n_unary)
+        layout = (self.token_offsets, self._widths, self.offsets)
+        if gamma == 0.0:
+            choices = np.full(self.n_tokens, -1)
+            kernel.max_pass(*layout, total, given.active, values, choices)
+            marginals[choices[choices >= 0]] = 1.0
+        else:
+            status = given.active.astype(np.int8)
+            kernel.sum_pass(*layout, *potentials_of(total, self.offsets, gamma), gamma, values, marginals, status)
+            if status.any():
+                edge_chain_log.sum_pass(*layout, total, gamma, values, marginals, status)
+        mass = marginals if weights is None else marginals * given.weights[self.instance]
+        counts: NDArray[np.float64] = np.bincount(self._cells, mass, self.n_states**2 + 1).astype(
+            np.float64, copy=False
+        )
+        return values, Parts(marginals, (counts[:-1].reshape(self.factor_shapes[0]),))
+
+    def decode(self, scores: Parts) -> NDArray[np.int64]:
+        """Best state of every token, shape (n_tokens,); -1 throughout an impossible sentence."""
+        given = check_inputs(self, scores)
+        total, choices = self._with_transitions(given.unary, given.factors[0]), np.full(self.n_tokens, -1)
+        layout = (self.token_offsets, self._widths, self.offsets)
+        kernel.max_pass(*layout, total, given.active, np.zeros(self.n_instances), choices)
+        made = choices >= 0
+        choices[made] = self._tokens.states(slice(0, self.n_tokens))[self.state_part[choices[made]]]
+        return choices
+
+    def polytope(self, scores: Parts, instance: int) -> Polytope:
+        """Unit flow through (token, state) nodes: a variable per part."""
+        n = check_instance(self, instance)
+        checked = check_scores(self, scores)
+        first, last = int(self.token_offsets[n]), int(self.token_offsets[n + 1])
+        if first == last:
+            return simplex_polytope(checked.unary, 0, np.zeros(0, np.int64), [self.n_states**2])
+        own = slice(int(self.offsets[first]), int(self.offsets[last]))
+        start = int(self._tokens.offsets[first])
+        tail = self._part_before[own]
+        return path_polytope(
+            np.where(tail >= 0, tail - start, -1),
+            self.state_part[own] - start,
+            n_inner=int(self._tokens.offsets[last - 1]) - start,
+            unary_index=np.arange(own.start, own.stop),
+            unary_of=np.arange(own.stop - own.start),
+            cells_of=(np.where(tail >= 0, self._cells[own], -1),),
+            unary=checked.unary,
+            factors=checked.factors,
+        )
+
+    def enumerate(self, instance: int) -> Iterator[Parts]:
+        """Every state sequence of one sentence as indicators over the batch, with its transitions."""
+        n = check_instance(self, instance)
+        first, last = int(self.token_offsets[n]), int(self.token_offsets[n + 1])
+        starts, widths = self._tokens.offsets[first:last], self._widths[first:last]
+        for path in self._tokens.paths(n):
+            indicator, place = no_parts(self), path - starts
+            place[1:] += (path - starts)[:-1] * widths[1:]
+            parts = self.offsets[first:last] + place
+            indicator.unary[parts] = 1.0
+            np.add.at(indicator.factors[0].reshape(-1), self._cells[parts[1:]], 1.0)
+            yield indicator
+
+    @property
+    def _widths(self) -> NDArray[np.int64]:
+        """Number of states of every token."""
+        return np.diff(self._tokens.offsets)
+
+    @property
+    def _places(self) -> NDArray[np.int64]:
+        """Place of every part among those of its token."""
+        return positions_of(np.diff(self.offsets))
+
+    @cached_property
+    def _part_before(self) -> NDArray[np.int64]:
+        """The token and state before every part as a part of a `Chain`; -1 at first tokens."""
+        token = self.choice
+        first = np.zeros(self.n_tokens, np.bool_)
+        first[self.token_offsets[:-1][self.lengths > 0]] = True
+        before = self._tokens.offsets[token - 1] + self._places // self._widths[token]
+        return np.where(first[token], -1, before)
+
+    @cached_property
+    def _cells(self) -> NDArray[np.int64]:
+        """The raveled transition of every part; one past the last at first tokens."""
+        states = self._tokens.states(slice(0, self.n_tokens))
+        before, tag = self._part_before, states[self.state_part]
+        return np.where(before >= 0, states[before] * self.n_states + tag, self.n_states**2)
+
+    def _with_transitions(self, unary: NDArray[np.float64], transition: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Scores of all parts, those of transitions included."""
+        return unary + np.append(transition, 0.0)[self._cells] if transition.any() else unary

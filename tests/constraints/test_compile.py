@@ -1,13 +1,12 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from shard_helpers import compile_all, spread_out
 
 from spectrem.constraints import (
     E,
     agreement,
     compile_constraints,
-    compile_corpus,
-    compile_shards,
     fertility,
     linear,
     max_over,
@@ -285,7 +284,7 @@ def test_linear_does_not_change_the_matrix_it_is_given():
 def test_shards_together_equal_one_batch(make_tagging, constraint):
     shards = [make_tagging((*lengths, 1)) for lengths in SHARDS]
     words = [np.array(["u", "v", "w"])[np.arange(sum(lengths) + 1) % (k + 1)] for k, lengths in enumerate(SHARDS)]
-    parts = compile_corpus(constraint, shards, [{"word": word} for word in words])
+    header, parts = compile_all(constraint, shards, [{"word": word} for word in words])
 
     first_sentence = np.cumsum([0, *(shard.n_instances for shard in shards)])
     first_token = np.cumsum([0, *(len(word) for word in words)])
@@ -300,21 +299,17 @@ def test_shards_together_equal_one_batch(make_tagging, constraint):
     whole = compile_constraints(constraint, whole_structure, {"word": np.concatenate(words)})
 
     if whole.blocks[0].scope == "corpus":
-        assert np.array_equal(np.hstack([rows.matrix.toarray() for rows in parts]), whole.matrix.toarray())
-        for rows in parts:
-            assert np.allclose(rows.bounds, whole.bounds)
-            assert np.array_equal(rows.blocks[0].slack_group, whole.blocks[0].slack_group)
-            for name, values in whole.blocks[0].keys.items():
-                assert np.array_equal(rows.blocks[0].keys[name], values)
-        compiled = compile_shards(constraint, shards, [{"word": word} for word in words])
-        assert np.allclose(compiled.bounds, whole.bounds)
-        for rows, own in zip(parts, compiled.shards, strict=True):
-            assert np.array_equal(rows.matrix.toarray()[own.present], own.matrix.toarray())
-            assert rows.matrix.nnz == own.matrix.nnz
-            assert not len(own.inside.bounds)
+        spread = [spread_out(own, len(header.bounds)) for own in parts]
+        assert np.array_equal(np.hstack(spread), whole.matrix.toarray())
+        assert np.allclose(header.bounds, whole.bounds)
+        assert np.array_equal(header.blocks[0].slack_group, whole.blocks[0].slack_group)
+        for name, values in whole.blocks[0].keys.items():
+            assert np.array_equal(header.blocks[0].keys[name], values)
+        assert not any(len(own.inside.bounds) for own in parts)
     else:
-        assert np.array_equal(sp.block_diag([rows.matrix for rows in parts]).toarray(), whole.matrix.toarray())
-        assert np.concatenate([rows.blocks[0].keys["sentence"] for rows in parts]).tolist() == (
+        inside = [own.inside for own in parts]
+        assert np.array_equal(sp.block_diag([rows.matrix for rows in inside]).toarray(), whole.matrix.toarray())
+        assert np.concatenate([rows.blocks[0].keys["sentence"] for rows in inside]).tolist() == (
             whole.blocks[0].keys["sentence"].tolist()
         )
 
@@ -322,9 +317,9 @@ def test_shards_together_equal_one_batch(make_tagging, constraint):
 def test_counts_over_the_corpus_take_instances_by_weight(make_tagging):
     shards, weights = [make_tagging((3, 2)), make_tagging((1,))], [np.array([2.0, 0.5]), np.array([3.0])]
     constraints = [E[VERB] >= 0.1 * E.count(..., each="occurrence"), (E[VERB] >= E.count(VERB)).per("sentence")]
-    compiled = compile_shards(constraints, shards, weights=weights)
-    assert compiled.bounds.tolist() == pytest.approx([-0.1 * (2 * 3 + 0.5 * 2 + 3)])
-    assert [rows.inside.bounds.tolist() for rows in compiled.shards] == [[-3], []]
+    header, parts = compile_all(constraints, shards, weights=weights)
+    assert header.bounds.tolist() == pytest.approx([-0.1 * (2 * 3 + 0.5 * 2 + 3)])
+    assert [rows.inside.bounds.tolist() for rows in parts] == [[-3], []]
 
 
 def test_weights_count_instances_as_if_repeated(make_tagging):
@@ -346,7 +341,7 @@ def test_lists_inside_lists(sentences):
 def test_frequencies_count_occurrences_of_the_corpus(make_tagging, make_structure):
     shards = [make_tagging((2,)), make_tagging((2, 1))]
     extra = [{"word": ["a", "b"]}, {"word": ["a", "a", "c"]}]
-    rows = compile_corpus(E[part("word_frequency")] <= 1, shards, extra)
+    _, rows = compile_all(E[part("word_frequency")] <= 1, shards, extra)
     assert [shard.matrix.toarray()[0].tolist() for shard in rows] == [[3, 3, 1, 1], [3, 3, 3, 3, 3, 3, 1, 1]]
     own = compile_constraints(E[part("word_frequency")] <= 1, shards[0], {**extra[0], "word_frequency": [7, 5]})
     assert own.matrix.data.tolist() == [7, 7, 5, 5]
@@ -359,14 +354,16 @@ def test_frequencies_count_occurrences_of_the_corpus(make_tagging, make_structur
 
 def test_own_rows_over_shards_need_the_same_bounds(make_tagging):
     shards = [make_tagging((3, 2)), make_tagging((1,))]
-    assert [rows.matrix.sum() for rows in compile_corpus(NoLongSentences(), shards)] == [9, 0]
+    header, parts = compile_all(NoLongSentences(), shards)
+    assert [rows.matrix.sum() for rows in parts] == [9, 0]
+    assert header.bounds.tolist() == [2]
 
     class ByShard:
         def rows(self, structure):
             return linear(np.ones(structure.n_unary), structure.n_instances, name="by shard")
 
     with pytest.raises(InvalidInputError, match="'by shard': rows over the corpus need the same bounds b in every"):
-        compile_corpus(ByShard(), shards)
+        compile_all(ByShard(), shards)
 
 
 @pytest.mark.parametrize(
@@ -409,13 +406,6 @@ def test_extra_columns_take_the_place_of_the_structures(sentences):
     for name, values in (("sentence", [12, 12, 10, 7]), ("occurrence", np.arange(6) // 2)):
         with pytest.raises(InvalidInputError, match=f"extra column '{name}' takes the place of .* must number the"):
             compile_constraints(E[VERB] <= 1, sentences, {name: values})
-
-
-def test_shards_come_in_numbers_as_they_should(sentences):
-    with pytest.raises(InvalidInputError, match="one or more structures and as many extra_columns, got 0 and 0"):
-        compile_corpus(E[VERB] <= 1, [])
-    with pytest.raises(InvalidInputError, match="got 1 and 2; give one of each per shard"):
-        compile_corpus(E[VERB] <= 1, [sentences], [{}, {}])
 
 
 def test_row_text_of_the_corpus(sentences):

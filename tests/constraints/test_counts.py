@@ -4,9 +4,10 @@ import warnings
 
 import numpy as np
 import pytest
+from shard_helpers import compile_all
 
 from spectrem import GaussianMixture, Lattice, project
-from spectrem.constraints import E, compile_constraints, compile_corpus, must_link, part, read_constraints
+from spectrem.constraints import E, compile_constraints, must_link, part, read_constraints
 from spectrem.exceptions import ConvergenceWarning
 from spectrem.structures import Alignment, Categorical, Chain, Chain2, Parts, Product
 from spectrem.testing.check_constraint import check_constraint
@@ -24,7 +25,7 @@ STRUCTURES = {
     "alignment": (FORWARD, 6),
     "alignment of jumps": (Alignment([2, 1, 3, 0], [1, 2, 2, 1], max_jump=2), 6),
     "alignment the other way round": (BACKWARD, 6),
-    "both directions": (Product(FORWARD, BACKWARD), 12),
+    "both directions": (Product({"forward": FORWARD, "backward": BACKWARD}, name="direction"), 12),
 }
 
 
@@ -70,7 +71,7 @@ def test_a_condition_on_labels_counts_what_may_have_them():
     chain = Chain(LENGTHS, 3, ALLOWED)
     assert count(part("tag") == 0, chain) == 4
     assert count(part("tag").isin([0, 1]), chain) == 5
-    both = Product(FORWARD, BACKWARD)
+    both = Product({"forward": FORWARD, "backward": BACKWARD}, name="direction")
     assert count(part("direction") == "forward", both) == 6
     assert count((part("source") != -1) & (part("target") != -1), both) == 5 + 6
     per_label = compile_constraints((E[...] <= 0.5 * E.count(...)).per("label"), labels)
@@ -107,7 +108,7 @@ def test_values_of_a_column_count_once():
 def test_shards_add_up():
     one, two = Categorical([3, 3]), Categorical([3, 2, 1])
     shares = E[part("label") == 0] <= 0.2 * E.count(...)
-    assert [rows.bounds.tolist() for rows in compile_corpus(shares, [one, two])] == [[1.0], [1.0]]
+    assert compile_all(shares, [one, two])[0].bounds.tolist() == [1.0]
 
 
 def test_a_share_of_a_group_of_rows(tmp_path):

@@ -40,7 +40,7 @@ N_LINKS = sum(i * j for i, j in zip(SOURCE, TARGET, strict=True))
 def alignments(request):
     forward = Alignment(SOURCE, TARGET, max_jump=request.param)
     backward = Alignment(TARGET, SOURCE, max_jump=request.param, reverse=True)
-    return forward, backward, Product(forward, backward)
+    return forward, backward, Product({"forward": forward, "backward": backward}, name="direction")
 
 
 def test_agreement_of_a_product_of_alignments(alignments):

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from shard_helpers import compile_all
 from sklearn.naive_bayes import GaussianNB
 
 from spectrem import E, GaussianMixture, HMMTagger, Lattice, SelfTrainer, part, project
-from spectrem.constraints import check_columns, check_values, compile_corpus, label_proportions, read_constraints
+from spectrem.constraints import check_columns, check_values, label_proportions, read_constraints
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures import Categorical
 
@@ -110,7 +111,7 @@ def test_a_tagger_looks_at_the_words_it_learns_from_and_no_others():
 def test_shards_may_lack_a_value():
     rules = [some(part("kind") == "letter")]
     columns = [{"kind": ["letter"]}, {"kind": ["invoice"]}]
-    rows = compile_corpus(rules, [Categorical([2]), Categorical([2])], columns)
+    _, rows = compile_all(rules, [Categorical([2]), Categorical([2])], columns)
     assert [own.matrix.nnz for own in rows] == [1, 0]
 
 

@@ -2,9 +2,10 @@
 
 from spectrem.constraints.clusters import at_least_one_per, cannot_link, cluster_size, must_link
 from spectrem.constraints.columns import Column, part
-from spectrem.constraints.compile import compile_constraints, compile_corpus, compile_shards
+from spectrem.constraints.compile import compile_constraints, compile_shard, corpus_rows, facts_of
 from spectrem.constraints.constraint import Constraint, CustomConstraint, LinearConstraint, MaxOver, linear, max_over
 from spectrem.constraints.expectation import E, Expectation
+from spectrem.constraints.facts import CorpusFacts
 from spectrem.constraints.file_nodes import ConstraintFileError
 from spectrem.constraints.files import read_constraints, write_constraints
 from spectrem.constraints.proportions import label_proportions, tag_proportions
@@ -19,6 +20,7 @@ __all__ = [
     "Column",
     "Constraint",
     "ConstraintFileError",
+    "CorpusFacts",
     "CorpusRows",
     "CustomConstraint",
     "E",
@@ -38,9 +40,10 @@ __all__ = [
     "check_values",
     "cluster_size",
     "compile_constraints",
-    "compile_corpus",
-    "compile_shards",
+    "compile_shard",
+    "corpus_rows",
     "dictionary_in_expectation",
+    "facts_of",
     "fertility",
     "label_proportions",
     "linear",

@@ -102,7 +102,7 @@ def _typed(name: str, cells: list[Any]) -> NDArray:
     missing = np.fromiter(map(is_missing, cells), np.bool_, len(cells))
     known = [cell for cell, out in zip(cells, missing.tolist(), strict=True) if not out] if missing.any() else cells
     if known and all(isinstance(cell, str) for cell in known):
-        return _with_missing(known, missing, TEXT) if missing.any() else np.array(known, np.str_)
+        return with_missing(known, missing, TEXT) if missing.any() else np.array(known, np.str_)
     for cell in known:
         if not isinstance(cell, bool | int | float | np.bool_ | np.integer | np.floating):
             mixed = isinstance(cell, str) or any(isinstance(other, str) for other in known)
@@ -113,15 +113,16 @@ def _typed(name: str, cells: list[Any]) -> NDArray:
     if not missing.any():
         return array
     if array.dtype.kind in "iu" and max(map(abs, known), default=0) > _EXACT:
-        return _with_missing([str(cell) for cell in known], missing, TEXT)
-    return _with_missing(array, missing, np.float64)
+        return with_missing([str(cell) for cell in known], missing, TEXT)
+    return with_missing(array, missing, np.float64)
 
 
 def _has_float(cells: list[Any]) -> bool:
     return any(isinstance(cell, float | np.floating) for cell in cells)
 
 
-def _with_missing(known: ArrayLike, missing: NDArray[np.bool_], dtype: Any) -> NDArray:
+def with_missing(known: ArrayLike, missing: NDArray[np.bool_], dtype: Any) -> NDArray:
+    """Known values where they are not missing, NaN elsewhere."""
     out = np.full(len(missing), np.nan, dtype)
     out[~missing] = known
     return out

@@ -1,28 +1,22 @@
-"""From constraints to sparse rows over the parts of a batch, or of several shards alike."""
+"""From constraints to sparse rows over the parts of a batch, or of the shards of a corpus."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Union, cast
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem.constraints.clusters import resolve_links
+from spectrem.constraints.clusters import Links, resolve_links
 from spectrem.constraints.constraint import AnyConstraint, Constraint, LinearConstraint, MaxOver
-from spectrem.constraints.draft import (
-    BlockRows,
-    Draft,
-    derived_columns,
-    draft_constraint,
-    draft_linear,
-    finish,
-    spread_rows,
-)
-from spectrem.constraints.rows import Block, CorpusRows, Rows, ShardRows
-from spectrem.constraints.table import PartTable, count_over
+from spectrem.constraints.draft import Draft, Head, draft_rows, head_of, read_columns, used_columns
+from spectrem.constraints.facts import ConstraintFacts, CorpusFacts, Placed, RowFacts, find_rows, row_facts
+from spectrem.constraints.groups import Key, KeyColumns, number_groups, numbers_of
+from spectrem.constraints.rows import Block, CorpusRows, Rows, Scope, ShardRows
+from spectrem.constraints.table import PartTable
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures.structure import Structure
 
@@ -73,110 +67,155 @@ def compile_constraints(
     >>> rows.bounds
     array([-0.5, -0.5])
     """
-    extras = None if extra_columns is None else [extra_columns]
-    return compile_corpus(constraints, [structure], extras, None if weights is None else [weights])[0]
+    table = PartTable(structure, extra_columns or {}, weights=weights)
+    forms = _resolved(constraints, table)
+    counted = set().union(*(_counted_columns(form, table) for form in forms))
+    if counted:
+        table = replace(table, frequencies={name: table.count(name) for name in counted})
+    facts, drafts = _describe(forms, table, True)
+    blocks = []
+    for form, draft, placed in zip(forms, drafts, facts.placed, strict=True):
+        if draft is None or placed is None:
+            blocks.append(_inside(draft_rows(form.constraint, table)))
+        else:
+            blocks.append(_picked(draft, placed, np.arange(len(draft.side)), placed.kept))
+    return _stack(blocks, structure.n_unary)
 
 
-def compile_corpus(
+def facts_of(
     constraints: Constraints,
-    structures: Sequence[Structure],
-    extra_columns: Sequence[ExtraColumns | None] | None = None,
-    weights: Sequence[NDArray[np.float64]] | None = None,
-) -> list[Rows]:
-    """Compile constraints over a corpus cut into shards.
-
-    Blocks of corpus scope have the same rows, in the same order, in every shard; their ``bounds`` are those of
-    the whole corpus (numbers as they are, ``E.count`` added over shards), and they mean
-    ``sum over shards of matrix @ mu <= bounds``. Blocks of instance scope are those of each shard. Group values must
-    mean the same in every shard; the instance column and ``"occurrence"`` are counted on from shard to shard.
+    structure: Structure,
+    columns: ExtraColumns | None = None,
+    weights: NDArray[np.float64] | None = None,
+    before: CorpusFacts | None = None,
+    number: int = 0,
+) -> CorpusFacts:
+    """What the rows of the other shards of a corpus need to know of one shard; to be added in the order of the shards.
 
     Parameters
     ----------
-    constraints : as in :func:`compile_constraints`
-    structures : sequence of Structure
-        One per shard, at least one.
-    extra_columns : sequence of mappings, optional
-        One per shard.
-    weights : sequence of ndarrays of shape (n_instances,), optional
-        One per shard: how often an instance counts in ``E.count`` over the corpus.
+    constraints, structure, columns, weights
+        As in :func:`compile_constraints`, of the shard. Values of grouping columns must mean the same in every shard.
+    before : CorpusFacts, optional
+        The sum over all shards, if it is not ``complete``: constraints over several instances then read counts over
+        the corpus (``part("word_frequency")``) or numbers of instances, and their rows are found in a second pass.
+    number : int
+        Of the shard in the corpus, from 0; needed with ``before`` only.
 
     Returns
     -------
-    list of Rows
-        One per shard.
+    CorpusFacts
 
     Raises
     ------
     InvalidInputError
-        As :func:`compile_constraints`; and if a user's own constraint has not the same corpus rows and bounds in
-        every shard.
+        As :func:`compile_constraints`. The sum also raises if a constraint names parts or rows of one batch by number
+        (``linear``, ``must_link``), or a constraint of a user's own is not the same in every shard.
 
     Examples
     --------
     >>> from spectrem.constraints import E, part
     >>> from spectrem.structures.categorical import Categorical
-    >>> shards = compile_corpus(E[part("label") == 2] <= 1, [Categorical([2, 2]), Categorical([3])])
-    >>> [rows.matrix.shape for rows in shards]
-    [(1, 4), (1, 3)]
+    >>> few = (E[...] <= 1).per("label")
+    >>> shards = [Categorical([2, 2]), Categorical([3])]
+    >>> facts = facts_of(few, shards[0]) + facts_of(few, shards[1])
+    >>> corpus_rows(facts).bounds
+    array([1., 1., 1.])
+    >>> [compile_shard(few, facts, number, shard).present for number, shard in enumerate(shards)]
+    [array([0, 1]), array([0, 1, 2])]
     """
-    blocks = _compile(constraints, structures, extra_columns, weights)
-    stacked = []
-    for shard, structure in enumerate(structures):
-        own, matrices = [], []
-        for block in blocks:
-            rows, at = (block[shard], 0) if isinstance(block, list) else (block, shard)
-            own.append(rows)
-            matrices.append(spread_rows(rows.matrices[at], rows.present[at], len(rows.bounds)))
-        stacked.append(_stack(own, matrices, structure.n_unary))
-    return stacked
+    table = _table(structure, columns, weights, before, number)
+    return _describe(_resolved(constraints, table), table, before is not None)[0]
 
 
-def compile_shards(
-    constraints: Constraints,
-    structures: Iterable[Structure],
-    extra_columns: Iterable[ExtraColumns | None] | None = None,
-    weights: Sequence[NDArray[np.float64]] | None = None,
-) -> CorpusRows:
-    """As :func:`compile_corpus`, in memory that does not grow with the number of shards.
+def corpus_rows(facts: CorpusFacts) -> CorpusRows:
+    """The rows over the corpus, without their coefficients.
 
     Parameters
     ----------
-    constraints, structures, extra_columns
-        As in :func:`compile_corpus`.
-    weights : sequence of ndarrays of shape (n_instances,), optional
-        Of the instances of every shard: what they count in ``E.count`` over the corpus.
+    facts : CorpusFacts
+        The sum over all shards, complete.
 
     Returns
     -------
     CorpusRows
+    """
+    blocks = []
+    for own, rows, placed in zip(facts.constraints, facts.rows, facts.placed, strict=True):
+        if rows is None or placed is None:
+            continue
+        across = placed.across
+        if placed.scope == "corpus" or across.any():
+            keys = {name: key[across] for name, key in rows.keys.items()}
+            groups = [numbers_of(keys[name]) for name in placed.columns]
+            blocks.append(_block(own.head, "corpus", groups, placed.bounds[across], keys, rows.side[across]))
+    return CorpusRows(_chained([block.bounds for block in blocks], np.float64), _blocks(blocks))
+
+
+def compile_shard(
+    constraints: Constraints,
+    facts: CorpusFacts,
+    number: int,
+    structure: Structure,
+    columns: ExtraColumns | None = None,
+    weights: NDArray[np.float64] | None = None,
+) -> ShardRows:
+    """Compile constraints over one shard of a corpus.
+
+    Parameters
+    ----------
+    constraints, structure, columns, weights
+        As they were given to :func:`facts_of` for this shard.
+    facts : CorpusFacts
+        The sum over all shards, complete.
+    number : int
+        Of the shard in the corpus, from 0.
+
+    Returns
+    -------
+    ShardRows
+
+    Raises
+    ------
+    InvalidInputError
+        If the facts are not complete.
 
     Examples
     --------
-    >>> from spectrem.constraints import E, part
+    >>> from spectrem.constraints import E
     >>> from spectrem.structures.categorical import Categorical
-    >>> rows = compile_shards((E[...] <= 1).per("label"), [Categorical([2, 2]), Categorical([3])])
-    >>> rows.bounds, [shard.present for shard in rows.shards]
-    (array([1., 1., 1.]), [array([0, 1]), array([0, 1, 2])])
+    >>> rule, shard = (E[...] <= 0.5).per("document", "label"), Categorical([2, 2, 2])
+    >>> columns = [{"document": ["a", "a", "b"]}, {"document": ["b", "c", "c"]}]
+    >>> facts = facts_of(rule, shard, columns[0]) + facts_of(rule, shard, columns[1])
+    >>> rows = compile_shard(rule, facts, 0, shard, columns[0])
+    >>> rows.inside.blocks[0].keys["document"], corpus_rows(facts).blocks[0].keys["document"]
+    (array(['a', 'a'], dtype='<U1'), array(['b', 'b'], dtype='<U1'))
     """
-    structures = list(structures)
-    blocks = _compile(constraints, structures, extra_columns, weights)
-    inside = [block for block in blocks if isinstance(block, list)]
-    across = [block for block in blocks if not isinstance(block, list)]
-    shards = []
-    for shard, structure in enumerate(structures):
-        own = [block[shard] for block in inside]
-        matrices = [spread_rows(b.matrices[0], b.present[0], len(b.bounds)) for b in own]
-        starts = np.cumsum([0, *(len(block.bounds) for block in across)])
-        present = [block.present[shard] + start for block, start in zip(across, starts, strict=False)]
-        shards.append(
-            ShardRows(
-                _stack(own, matrices, structure.n_unary),
-                _stacked([block.matrices[shard] for block in across], structure.n_unary),
-                np.concatenate([np.zeros(0, np.int64), *present]),
-            )
+    if not facts.complete:
+        raise InvalidInputError(
+            "compile_shard needs complete facts; find them again in every shard, given the sum, with facts_of(..., "
+            "before=facts, number=number)"
         )
-    bounds = np.concatenate([np.zeros(0), *(block.bounds for block in across)])
-    return CorpusRows(bounds, _blocks(across), tuple(shards))
+    table = _table(structure, columns, weights, facts, number)
+    inside: list[_BlockRows] = []
+    matrices: list[sp.csr_array] = []
+    present: list[NDArray[np.int64]] = []
+    start = 0
+    for form, rows, placed in zip(_resolved(constraints, table), facts.rows, facts.placed, strict=True):
+        draft = draft_rows(form.constraint, table)
+        if placed is None or rows is None:
+            inside.append(_inside(draft))
+            continue
+        index = find_rows(draft, rows, number)
+        if placed.scope == "group":
+            inside.append(_picked(draft, placed, index, placed.kept[index] & (placed.home[index] == number)))
+        there = np.flatnonzero(placed.across[index] & draft.filled)
+        matrices.append(_pick(draft.matrix, there))
+        present.append(start + placed.number[index[there]])
+        start += int(placed.across.sum())
+    return ShardRows(
+        _stack(inside, structure.n_unary), _stacked(matrices, structure.n_unary), _chained(present, np.int64)
+    )
 
 
 def flatten(constraints: Constraints) -> list[AnyConstraint]:
@@ -186,71 +225,136 @@ def flatten(constraints: Constraints) -> list[AnyConstraint]:
     return [single for listed in constraints for single in flatten(listed)]
 
 
-def _compile(
-    constraints: Constraints,
-    structures: Sequence[Structure],
-    extra_columns: Iterable[ExtraColumns | None] | None,
-    weights: Sequence[NDArray[np.float64]] | None,
-) -> list[BlockRows | list[BlockRows]]:
-    """Of every constraint its rows over the corpus, or those of every shard where it stays inside instances."""
-    listed = flatten(constraints)
-    extras = [None] * len(structures) if extra_columns is None else list(extra_columns)
-    if not structures or len(extras) != len(structures):
-        raise InvalidInputError(
-            "compile_corpus needs one or more structures and as many extra_columns, "
-            f"got {len(structures)} and {len(extras)}; give one of each per shard"
-        )
-    tables = _tables(structures, extras, weights)
-    forms = [
-        [_resolve(constraint, structure) for constraint in resolve_links(listed, extra or {}, structure.n_instances)]
-        for structure, extra in zip(structures, extras, strict=True)
-    ]
-    counted = {name for form in forms[0] if isinstance(form, Constraint) for name in derived_columns(form)}
-    frequencies = {name: count_over(tables, name) for name in counted if tables[0].has(name)}
-    drafts: list[list[Draft]] = [[] for _ in listed]
-    for table, shard_forms in zip(tables, forms, strict=True):
-        whole = replace(table, frequencies=frequencies)
-        for form, drafted in zip(shard_forms, drafts, strict=True):
-            drafted.append(draft_constraint(form, whole) if isinstance(form, Constraint) else draft_linear(form, whole))
-        whole.forget()
-    inside = [drafted[0].scope == "instance" for drafted in drafts]
-    return [
-        [finish([draft]) for draft in drafted] if alone else finish(drafted)
-        for drafted, alone in zip(drafts, inside, strict=True)
-    ]
+@dataclass(frozen=True)
+class _Form:
+    """A constraint as the language or a matrix, and whether it is about one batch by its parts' or rows' numbers."""
+
+    constraint: Constraint | LinearConstraint
+    once: bool
 
 
-def _tables(
-    structures: Sequence[Structure],
-    extras: Sequence[ExtraColumns | None],
-    weights: Sequence[NDArray[np.float64]] | None,
-) -> list[PartTable]:
-    tables: list[PartTable] = []
-    instance = occurrence = 0
-    for shard, (structure, extra) in enumerate(zip(structures, extras, strict=True)):
-        weight = None if weights is None else weights[shard]
-        tables.append(PartTable(structure, extra or {}, instance, occurrence, weights=weight))
-        instance += structure.n_instances
-        occurrence += tables[-1].n_occurrences
-        tables[-1].forget()
-    return tables
+@dataclass(frozen=True)
+class _BlockRows:
+    """The rows of one constraint; those over the corpus have their matrix elsewhere."""
+
+    block: Block
+    bounds: NDArray[np.float64]
+    matrix: sp.csr_array | None
+    row_instance: NDArray[np.int64]
 
 
-def _resolve(constraint: object, structure: Structure) -> Constraint | LinearConstraint:
-    if not isinstance(constraint, (Constraint, LinearConstraint)) and hasattr(constraint, "rows"):
-        constraint = constraint.rows(structure)
-    if isinstance(constraint, (Constraint, LinearConstraint)):
-        return constraint
-    hint = "finish it with .penalty(strength)" if isinstance(constraint, MaxOver) else "compare E[...] with a bound"
-    raise InvalidInputError(f"constraints: expected constraints, got {constraint!r}; {hint}")
+def _table(
+    structure: Structure,
+    columns: ExtraColumns | None,
+    weights: NDArray[np.float64] | None,
+    facts: CorpusFacts | None,
+    number: int,
+) -> PartTable:
+    """The columns of a shard, given those of the corpus."""
+    if facts is None:
+        return PartTable(structure, columns or {}, weights=weights)
+    ahead = sum(facts.n_instances[:number]), sum(facts.n_occurrences[:number])
+    return PartTable(structure, columns or {}, *ahead, frequencies=facts.counts, weights=weights)
 
 
-def _stack(blocks: Sequence[BlockRows], matrices: Sequence[sp.csr_array], n_unary: int) -> Rows:
+def _resolved(constraints: Constraints, table: PartTable) -> list[_Form]:
+    """Constraints of users as what they demand of the batch."""
+    structure, forms = table.structure, []
+    for given in resolve_links(flatten(constraints), table.extra_columns, structure.n_instances):
+        made = given
+        if not isinstance(given, (Constraint, LinearConstraint)) and hasattr(given, "rows"):
+            made = given.rows(structure)
+        if not isinstance(made, (Constraint, LinearConstraint)):
+            hint = "finish it with .penalty(strength)" if isinstance(made, MaxOver) else "compare E[...] with a bound"
+            raise InvalidInputError(f"constraints: expected constraints, got {made!r}; {hint}")
+        forms.append(_Form(made, isinstance(given, (LinearConstraint, Links))))
+    return forms
+
+
+def _counted_columns(form: _Form, table: PartTable) -> set[str]:
+    """Columns whose frequencies a constraint reads."""
+    return {counted for name in used_columns(form.constraint) if (counted := table.derived_from(name)) is not None}
+
+
+def _describe(forms: Sequence[_Form], table: PartTable, settled: bool) -> tuple[CorpusFacts, list[Draft | None]]:
+    """Facts of one shard, and from the same work its rows over several instances.
+
+    ``settled`` tells that the table knows the whole corpus.
+    """
+    derived = [_counted_columns(form, table) for form in forms]
+    counts = {name: table.count(name) for name in sorted(set().union(*derived))}
+    numbered = table.numbered
+    steady: dict[str, bool] = {}
+    found: list[ConstraintFacts] = []
+    drafts: list[Draft | None] = []
+    for form, counted in zip(forms, derived, strict=True):
+        head, draft = head_of(form.constraint, table), None
+        pieces: tuple[RowFacts, ...] = ()
+        if not head.inside and (settled or not (counted or numbered.keys() & read_columns(form.constraint))):
+            draft = draft_rows(form.constraint, table)
+            names = form.constraint.groups if isinstance(form.constraint, Constraint) and not head.ties else ()
+            for name in names:
+                if name not in steady:
+                    steady[name] = table.is_steady(name)
+            pieces = (row_facts(draft, frozenset(name for name in names if steady[name])),)
+        apart = draft is not None and not head.listed and bool(numbered.keys() & draft.keys.keys())
+        found.append(ConstraintFacts(head, pieces, apart, form.once))
+        drafts.append(draft)
+    n = table.structure.n_instances
+    facts = CorpusFacts((n,), (table.n_occurrences,), {} if settled else numbered, counts, tuple(found))
+    return facts, drafts
+
+
+def _inside(draft: Draft) -> _BlockRows:
+    """The rows of a constraint of instance scope, but for those that always hold."""
+    bounds = draft.constant + draft.counts
+    kept = np.flatnonzero(draft.head.listed | draft.filled | ((bounds != 0) if draft.head.equality else (bounds < 0)))
+    keys = {name: key[kept] for name, key in draft.keys.items()}
+    assert draft.row_instance is not None
+    instance = draft.row_instance[kept]
+    groups = [numbers_of(keys[name]) for name in draft.head.slack_columns] or [instance]
+    return _block(
+        draft.head, "instance", groups, bounds[kept], keys, draft.side[kept], _pick(draft.matrix, kept), instance
+    )
+
+
+def _picked(draft: Draft, placed: Placed, index: NDArray[np.int64], wanted: NDArray[np.bool_]) -> _BlockRows:
+    """Some of the rows of a constraint over several instances; ``index`` tells which rows of the corpus they are."""
+    rows = np.flatnonzero(wanted)
+    keys = {name: key[rows] for name, key in draft.keys.items()}
+    groups = [numbers_of(keys[name]) for name in placed.columns]
+    matrix = _pick(draft.matrix, rows)
+    return _block(draft.head, placed.scope, groups, placed.bounds[index[rows]], keys, draft.side[rows], matrix)
+
+
+def _block(
+    head: Head,
+    scope: Scope,
+    groups: Sequence[NDArray],
+    bounds: NDArray[np.float64],
+    keys: dict[str, Key],
+    side: NDArray[np.int8],
+    matrix: sp.csr_array | None = None,
+    instance: NDArray[np.int64] | None = None,
+) -> _BlockRows:
+    """Rows whose slack groups are the distinct values of ``groups``."""
+    block = Block(
+        head.name, 0, len(bounds), head.equality, scope, head.slack, number_groups(groups, len(bounds))[0],
+        KeyColumns(keys), head.weighted, side == 1,
+    )  # fmt: skip
+    return _BlockRows(block, bounds, matrix, np.full(len(bounds), -1) if instance is None else instance)
+
+
+def _pick(matrix: sp.csr_array, rows: NDArray[np.int64]) -> sp.csr_array:
+    return matrix if len(rows) == matrix.shape[0] else sp.csr_array(matrix[rows])
+
+
+def _stack(blocks: Sequence[_BlockRows], n_unary: int) -> Rows:
     return Rows(
-        matrix=_stacked(matrices, n_unary),
-        bounds=np.concatenate([np.zeros(0), *(block.bounds for block in blocks)]),
-        row_instance=np.concatenate([np.zeros(0, np.int64), *(block.row_instance for block in blocks)]),
-        blocks=_blocks(blocks),
+        _stacked([own.matrix for own in blocks if own.matrix is not None], n_unary),
+        _chained([own.bounds for own in blocks], np.float64),
+        _chained([own.row_instance for own in blocks], np.int64),
+        _blocks(blocks),
     )
 
 
@@ -260,20 +364,13 @@ def _stacked(matrices: Sequence[sp.csr_array], n_unary: int) -> sp.csr_array:
     return matrices[0] if len(matrices) == 1 else sp.csr_array(sp.vstack(matrices, "csr"))
 
 
-def _blocks(blocks: Sequence[BlockRows]) -> tuple[Block, ...]:
-    stops = np.cumsum([len(block.bounds) for block in blocks])
+def _chained(arrays: Sequence[NDArray], dtype: type) -> NDArray:
+    return np.concatenate([np.zeros(0, dtype), *arrays])
+
+
+def _blocks(blocks: Sequence[_BlockRows]) -> tuple[Block, ...]:
+    """The blocks one after the other."""
+    stops = np.cumsum([own.block.stop for own in blocks]).tolist()
     return tuple(
-        Block(
-            block.name,
-            int(stop) - len(block.bounds),
-            int(stop),
-            block.equality,
-            block.scope,
-            block.slack,
-            block.slack_group,
-            block.keys,
-            block.weighted,
-            block.turned,
-        )
-        for block, stop in zip(blocks, stops, strict=True)
+        replace(own.block, start=stop - own.block.stop, stop=stop) for own, stop in zip(blocks, stops, strict=True)
     )

@@ -50,8 +50,9 @@ class Constraint:
     value in one of the structure's own columns is NULL (-1), or missing in a user's column, belongs to no group.
     Rows that hold whatever q is (``0 <= 1``) are left out.
 
-    Scope: a constraint whose groups name the structure's instance column (its first) stays inside instances;
-    every other one holds over the corpus.
+    Scope: a constraint whose groups name the structure's instance column (its first) stays inside instances. One with
+    a group column that is constant inside every instance, such as its document, is as many small problems as there are
+    groups, unless the norm of its slack ties them. Every other one holds over the corpus.
 
     Examples
     --------
@@ -103,7 +104,7 @@ class Constraint:
         bound : float, optional
             Largest ``norm`` of the violations ([Ganchev2010] eq. 6); positive. Exactly one of both is given.
         norm : {"l1", "l2", "linf"}
-            Over the rows of each instance, or over all rows where the scope is the corpus.
+            Over the rows of each instance, or over all rows where they are not inside instances.
 
         Examples
         --------
@@ -268,7 +269,8 @@ class CustomConstraint(Protocol):
     """A user's own constraint: any object with this one method."""
 
     def rows(self, structure: Structure) -> Constraint | LinearConstraint:
-        """What it demands of one batch; with several shards, the same number of corpus rows for each."""
+        """What it demands of one batch; of several shards, the same constraint or, over the corpus, the same rows and
+        bounds of the whole for each."""
         ...
 
 

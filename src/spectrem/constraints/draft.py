@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from types import EllipsisType
-from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,70 +13,153 @@ from numpy.typing import NDArray
 from spectrem.constraints.columns import Column, column_names, evaluate
 from spectrem.constraints.constraint import Constraint, LinearConstraint
 from spectrem.constraints.expectation import Expectation, Term
-from spectrem.constraints.groups import NO_GROUP, Key, KeyColumns, as_key, join_keys, number_groups, numbers_of
+from spectrem.constraints.groups import NO_GROUP, Key, as_key, join_keys, number_groups
 from spectrem.constraints.rows import Slack
-from spectrem.constraints.table import PartTable, counted_column
+from spectrem.constraints.table import PartTable
 from spectrem.exceptions import InvalidInputError
 
-Scope = Literal["instance", "corpus"]
+
+@dataclass(frozen=True)
+class Head:
+    """What is true of all rows of a constraint, in every shard alike.
+
+    Attributes
+    ----------
+    name, text : str
+        How errors call it, and what it demands.
+    inside : bool
+        Whether every row stays in one instance.
+    slack_columns : tuple of str
+        Columns whose values make the slack groups, of ``max_over``.
+    listed : bool
+        Whether rows were listed by number, as in a matrix: none is ever left out.
+    """
+
+    name: str
+    text: str
+    inside: bool
+    equality: bool
+    slack: Slack | None
+    slack_columns: tuple[str, ...] = ()
+    listed: bool = False
+    weighted: bool = True
+
+    @property
+    def ties(self) -> bool:
+        """Whether the norm of the slack ties all rows over the corpus together."""
+        free = None if self.slack is None else ("l1" if self.slack.kind == "penalty" else "linf")
+        return self.slack is not None and not self.slack_columns and self.slack.norm != free
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What ``E.count(..., each=column)`` counts: values of a column, each of them once in a row of the corpus.
+
+    Attributes
+    ----------
+    row : ndarray of shape (n_values,), int64
+    value : Key
+    largest : ndarray of shape (n_values,)
+        Of the weights of the parts with the value.
+    factor : ndarray of shape (n_values,)
+        What that adds to the bound.
+    """
+
+    row: NDArray[np.int64]
+    value: Key
+    largest: NDArray[np.float64]
+    factor: NDArray[np.float64]
+
+    def total(self, n_rows: int) -> NDArray[np.float64]:
+        """What it adds to the bound of every row."""
+        return np.bincount(self.row, self.factor * self.largest, n_rows).astype(np.float64)
 
 
 @dataclass(frozen=True)
 class Draft:
-    """Rows of one constraint in one shard, sorted by ``side`` and then by ``keys``.
+    """Rows of one constraint in one shard, sorted by ``side`` and then by ``keys`` unless they are listed.
 
-    A row is known across shards by its side (0 upper or equal, 1 lower) and keys. The bound is ``constant + counts``,
-    of which the counts add over shards and the constant does not.
+    A row is known across shards by its side (0 upper or equal, 1 lower) and keys. The bound is the sum of ``constant``,
+    ``counts``, which add over shards, and ``counted``, in which a value may occur in several shards.
     """
 
-    name: str
-    equality: bool
-    scope: Scope
-    slack: Slack | None
-    group_columns: tuple[str, ...]
-    droppable: bool
-    matrix: sp.csr_array
+    head: Head
+    entries: sp.coo_array | sp.csr_array
     constant: NDArray[np.float64]
     counts: NDArray[np.float64]
-    row_instance: NDArray[np.int64]
-    side: NDArray[np.int64]
+    row_instance: NDArray[np.int64] | None
+    side: NDArray[np.int8]
     keys: dict[str, Key]
-    weighted: bool = True
+    counted: tuple[Counted, ...] = ()
+
+    @property
+    def filled(self) -> NDArray[np.bool_]:
+        """Rows that have entries, shape (n_rows,)."""
+        out = np.zeros(len(self.side), np.bool_)
+        out[self.entries.tocoo().coords[0]] = True
+        return out
+
+    @property
+    def matrix(self) -> sp.csr_array:
+        """The entries row by row, shape (n_rows, n_unary)."""
+        return sp.csr_array(self.entries.tocsr())
 
 
-@dataclass(frozen=True)
-class BlockRows:
-    """The finished rows of one constraint, over one shard or several.
-
-    Attributes
-    ----------
-    matrices : tuple of csr_array of shape (n_present, n_unary)
-        Of every shard, the rows that are present there.
-    present : tuple of ndarray of shape (n_present,), int64
-        Which of the ``n_rows`` rows those are, increasing.
-    """
-
-    name: str
-    equality: bool
-    scope: Scope
-    slack: Slack | None
-    bounds: NDArray[np.float64]
-    row_instance: NDArray[np.int64]
-    slack_group: NDArray[np.int64]
-    keys: KeyColumns
-    matrices: tuple[sp.csr_array, ...]
-    present: tuple[NDArray[np.int64], ...]
-    weighted: bool
-    turned: NDArray[np.bool_]
+def head_of(constraint: Constraint | LinearConstraint, table: PartTable) -> Head:
+    """What a constraint demands, whatever the parts of the batch."""
+    if isinstance(constraint, Constraint):
+        return Head(
+            constraint.name,
+            repr(constraint),
+            table.instance_column in constraint.groups,
+            constraint.equality,
+            constraint.allowance,
+            constraint.groups if constraint.over is not None else (),
+        )
+    return Head(
+        constraint.name,
+        f"U @ mu {constraint.sense} b",
+        constraint.scope == "instance",
+        constraint.sense == "==",
+        constraint.allowance,
+        listed=True,
+        weighted=constraint.weighted,
+    )
 
 
-def draft_constraint(constraint: Constraint, table: PartTable) -> Draft:
-    """Evaluate a constraint of the language over the parts of one shard."""
+def draft_rows(constraint: Constraint | LinearConstraint, table: PartTable) -> Draft:
+    """The rows that a constraint demands of the parts of one shard."""
+    head = head_of(constraint, table)
+    return _draft(constraint, head, table) if isinstance(constraint, Constraint) else _listed(constraint, head, table)
+
+
+def used_columns(constraint: Constraint | LinearConstraint) -> set[str]:
+    """Columns that a constraint of the language names."""
+    if isinstance(constraint, LinearConstraint):
+        return set()
+    over = () if constraint.over is None else (constraint.over,)
+    each = (term.each for term in _terms(constraint) if term.each is not None)
+    return {*constraint.groups, *over, *each, *read_columns(constraint)}
+
+
+def read_columns(constraint: Constraint | LinearConstraint) -> set[str]:
+    """Columns whose values the weights of a constraint are made of."""
+    if isinstance(constraint, LinearConstraint):
+        return set()
+    return set().union(*(column_names(term.weight) for term in _terms(constraint) if isinstance(term.weight, Column)))
+
+
+def _terms(constraint: Constraint) -> Iterator[Term]:
+    for side in (constraint.expression, constraint.lower, constraint.upper):
+        yield from () if side is None else side.terms
+
+
+def _draft(constraint: Constraint, head: Head, table: PartTable) -> Draft:
+    """Evaluate a constraint of the language."""
     structure = table.structure
     over = () if constraint.over is None else (constraint.over,)
-    scope: Scope = "instance" if table.instance_column in constraint.groups else "corpus"
     names = [*constraint.groups, *over]
-    if scope == "instance":
+    if head.inside:
         names.sort(key=lambda name: name != table.instance_column)
     columns = {name: table.column(name) for name in names}
     missing = [mask for name in names if (mask := table.missing(name, columns[name])) is not None]
@@ -87,27 +169,29 @@ def draft_constraint(constraint: Constraint, table: PartTable) -> Draft:
     sides = [] if constraint.upper is None else [constraint.expression - constraint.upper]
     if constraint.lower is not None and not constraint.equality:
         sides.append(constraint.lower - constraint.expression)
-    compiled = [_side(side, constraint, table, group, len(first)) for side in sides]
-    n, lowest = len(sides), 1 if constraint.upper is None else 0
-    instance = structure.instance[first] if scope == "instance" else np.full(len(first), -1, dtype=np.int64)
+    compiled = [_side(side, constraint, head, table, group, len(first)) for side in sides]
+    n_groups = len(first)
+    n, lowest, n_rows = len(sides), 1 if constraint.upper is None else 0, len(sides) * n_groups
+    index = np.int32 if max(n_rows, structure.n_unary) < np.iinfo(np.int32).max else np.int64
+    row = _joined([(group[part] + k * n_groups).astype(index) for k, (_, part, *_) in enumerate(compiled)])
+    part = _joined([part.astype(index) for _, part, *_ in compiled])
+    values = _joined([values for values, *_ in compiled])
     return Draft(
-        name=constraint.name,
-        equality=constraint.equality,
-        scope=scope,
-        slack=constraint.allowance,
-        group_columns=constraint.groups if over else (),
-        droppable=True,
-        matrix=compiled[0][0] if n == 1 else sp.csr_array(sp.vstack([matrix for matrix, *_ in compiled], "csr")),
-        constant=np.repeat([constant for _, constant, _ in compiled], len(first)).astype(np.float64),
-        counts=_joined([counts for *_, counts in compiled]),
-        row_instance=_joined([instance] * n),
-        side=np.repeat(lowest + np.arange(n), len(first)),
+        head,
+        sp.coo_array((values, (row, part)), (n_rows, structure.n_unary)),
+        constant=np.repeat([-side.constant for side in sides], n_groups).astype(np.float64),
+        counts=_joined([counts for *_, counts, _ in compiled]),
+        row_instance=_joined([structure.instance[first]] * n) if head.inside else None,
+        side=np.repeat(np.arange(lowest, lowest + n, dtype=np.int8), n_groups),
         keys={name: join_keys([as_key(columns[name][first])] * n) for name in (*constraint.groups, *over)},
+        counted=tuple(
+            replace(own, row=own.row + k * n_groups) for k, (*_, found) in enumerate(compiled) for own in found
+        ),
     )
 
 
-def draft_linear(constraint: LinearConstraint, table: PartTable) -> Draft:
-    """Check a matrix given by the user against one shard."""
+def _listed(constraint: LinearConstraint, head: Head, table: PartTable) -> Draft:
+    """Check a matrix given by the user."""
     matrix, structure = constraint.matrix, table.structure
     n_rows, n_parts = matrix.shape
     if n_parts != structure.n_unary:
@@ -117,123 +201,45 @@ def draft_linear(constraint: LinearConstraint, table: PartTable) -> Draft:
         )
     sign = -1.0 if constraint.sense == ">=" else 1.0
     return Draft(
-        name=constraint.name,
-        equality=constraint.sense == "==",
-        scope=constraint.scope,
-        slack=constraint.allowance,
-        group_columns=(),
-        droppable=False,
-        matrix=matrix * sign,
+        head,
+        matrix * sign,
         constant=constraint.bounds * sign,
         counts=np.zeros(n_rows),
-        row_instance=(
-            _row_instances(constraint, table) if constraint.scope == "instance" else np.full(n_rows, -1, dtype=np.int64)
-        ),
-        side=np.full(n_rows, int(constraint.sense == ">=")),
+        row_instance=_row_instances(constraint, table) if head.inside else None,
+        side=np.full(n_rows, int(constraint.sense == ">="), np.int8),
         keys={name: as_key(values) for name, values in (constraint.keys or {"row": np.arange(n_rows)}).items()},
-        weighted=constraint.weighted,
     )
-
-
-def derived_columns(constraint: Constraint) -> set[str]:
-    """Columns whose frequencies a constraint may ask for by a name like ``"word_frequency"``."""
-    sides = [side for side in (constraint.expression, constraint.lower, constraint.upper) if side is not None]
-    weights = [term.weight for side in sides for term in side.terms if isinstance(term.weight, Column)]
-    names = set(constraint.groups).union(*map(column_names, weights))
-    return {counted for name in names if (counted := counted_column(name)) is not None}
-
-
-def finish(drafts: Sequence[Draft]) -> BlockRows:
-    """Match the rows of all shards by side and keys, add up their counts, and drop rows that always hold."""
-    head = drafts[0]
-    sizes = np.array([len(draft.constant) for draft in drafts])
-    keys = {name: join_keys([draft.keys[name] for draft in drafts]) for name in head.keys}
-    constant = _joined([draft.constant for draft in drafts])
-    counts = _joined([draft.counts for draft in drafts])
-    row_instance = _joined([draft.row_instance for draft in drafts])
-    entries = _joined([np.diff(draft.matrix.indptr) for draft in drafts])
-    side = _joined([draft.side for draft in drafts])
-    row = np.arange(sizes[0])
-    if len(drafts) > 1:
-        if not head.droppable and any(not np.array_equal(draft.constant, head.constant) for draft in drafts):
-            raise InvalidInputError(f"{head.name!r}: rows over the corpus need the same bounds b in every shard")
-        row, first = number_groups([side, *map(numbers_of, keys.values())], len(side))
-        keys = {name: values[first] for name, values in keys.items()}
-        constant, row_instance, side = constant[first], row_instance[first], side[first]
-        counts = np.bincount(row, weights=counts, minlength=len(first))
-        entries = np.bincount(row, weights=entries, minlength=len(first))
-    bounds = constant + counts
-    kept = np.ones(len(bounds), dtype=np.bool_)
-    if head.droppable:
-        kept = (entries > 0) | ((bounds != 0) if head.equality else (bounds < 0))
-    number = np.cumsum(kept) - 1
-    if not kept.all():
-        keys = {name: values[kept] for name, values in keys.items()}
-        bounds, row_instance, side = bounds[kept], row_instance[kept], side[kept]
-    groups = (
-        [numbers_of(keys[name]) for name in head.group_columns]
-        if head.group_columns
-        else ([row_instance] if head.scope == "instance" else [])
-    )
-    slack_group, _ = number_groups(groups, len(bounds))
-    shards = [
-        _present(draft.matrix, rows, kept, number)
-        for draft, rows in zip(drafts, np.split(row, np.cumsum(sizes)[:-1]), strict=True)
-    ]
-    return BlockRows(
-        name=head.name,
-        equality=head.equality,
-        scope=head.scope,
-        slack=head.slack,
-        bounds=bounds,
-        row_instance=row_instance,
-        slack_group=slack_group,
-        keys=KeyColumns(keys),
-        matrices=tuple(matrix for matrix, _ in shards),
-        present=tuple(rows for _, rows in shards),
-        weighted=head.weighted,
-        turned=side == 1,
-    )
-
-
-def spread_rows(matrix: sp.csr_array, rows: NDArray[np.int64], n_rows: int) -> sp.csr_array:
-    """A matrix of ``n_rows`` rows: those of ``matrix`` at ``rows``, which increase, and empty ones."""
-    if len(rows) == n_rows:
-        return matrix
-    sizes = np.zeros(n_rows, dtype=matrix.indptr.dtype)
-    sizes[rows] = np.diff(matrix.indptr)
-    indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(matrix.indptr.dtype)
-    return sp.csr_array((matrix.data, matrix.indices, indptr), shape=(n_rows, matrix.shape[1]))
 
 
 def _side(
-    side: Expectation, constraint: Constraint, table: PartTable, group: NDArray[np.int64], n_groups: int
-) -> tuple[sp.csr_array, float, NDArray[np.float64]]:
-    """``side <= 0`` as a matrix, and the constant and count parts of its bound."""
-    shape = (n_groups, table.structure.n_unary)
+    side: Expectation, constraint: Constraint, head: Head, table: PartTable, group: NDArray[np.int64], n_groups: int
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64], list[Counted]]:
+    """``side <= 0`` as the weights of parts and those parts, and what counts add to the bound of every group."""
     in_group = group != NO_GROUP
-    weights, counts = np.zeros(shape[1]), np.zeros(n_groups)
+    weights, counts = np.zeros(table.structure.n_unary), np.zeros(n_groups)
+    once: list[Counted] = []
     for term in side.terms:
         values = _weights(term.weight, constraint, table)
-        if term.kind == "count":
-            counted, amounts = _counted(term, values, table, group)
-            if table.weights is not None and table.instance_column not in constraint.groups:
-                amounts = amounts * table.weights[table.structure.instance[counted]]
-            counts -= term.coefficient * np.bincount(group[counted], weights=amounts, minlength=n_groups)
-        else:
+        if term.kind == "expectation":
             weights += np.multiply(values, term.coefficient, dtype=np.float64)
+            continue
+        each = table.structure.choice if term.each is None else table.column(term.each)
+        part, largest = _counted(term, values, each, table, group)
+        factor = np.full(len(part), -term.coefficient, np.float64)
+        if table.weights is not None and not head.inside:
+            factor *= table.weights[table.structure.instance[part]]
+        if term.each is None or head.inside or term.each in (table.instance_column, "occurrence"):
+            counts += np.bincount(group[part], weights=factor * largest, minlength=n_groups)
+        else:
+            once.append(Counted(group[part], as_key(each[part]), largest, factor))
     part = np.flatnonzero((weights != 0) & in_group)
-    if max(shape) < np.iinfo(np.int32).max:
-        place = group[part].astype(np.int32), part.astype(np.int32)
-        return sp.csr_array(sp.coo_array((weights[part], place), shape).tocsr()), -side.constant, counts
-    return sp.csr_array(sp.coo_array((weights[part], (group[part], part)), shape).tocsr()), -side.constant, counts
+    return weights[part], part, counts, once
 
 
 def _counted(
-    term: Term, values: NDArray, table: PartTable, group: NDArray[np.int64]
+    term: Term, values: NDArray, each: NDArray, table: PartTable, group: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """What a count adds up: of every choice, or value of a column, in a group its first part and its largest weight."""
-    each = table.structure.choice if term.each is None else table.column(term.each)
     inside = group != NO_GROUP
     if values.dtype == np.bool_:
         inside &= values
@@ -291,13 +297,3 @@ def _row_instances(constraint: LinearConstraint, table: PartTable) -> NDArray[np
 
 def _joined(arrays: list[NDArray]) -> NDArray:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
-
-
-def _present(
-    matrix: sp.csr_array, rows: NDArray[np.int64], kept: NDArray[np.bool_], number: NDArray[np.int64]
-) -> tuple[sp.csr_array, NDArray[np.int64]]:
-    """Rows of a shard that are kept and have entries, and their numbers among the kept ones."""
-    there = kept[rows] & (np.diff(matrix.indptr) > 0)
-    if there.all():
-        return matrix, number[rows]
-    return sp.csr_array(matrix[np.flatnonzero(there)]), number[rows[there]]

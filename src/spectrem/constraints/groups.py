@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem.exceptions import InvalidInputError
+
 NO_GROUP = -1
 
 
@@ -155,17 +157,34 @@ def numbers_of(key: Key) -> NDArray:
     return key.codes if isinstance(key, Coded) else key
 
 
-def join_keys(keys: Sequence[Key]) -> Key:
-    """The keys of several shards, one after the other."""
+def join_keys(keys: Sequence[Key], name: str = "") -> Key:
+    """The keys of several shards, one after the other; ``name`` is the column's, for errors.
+
+    Raises
+    ------
+    InvalidInputError
+        If some are text and others are numbers.
+    """
+    keys = [key for key in keys if len(numbers_of(key))] or list(keys[:1])
     if len(keys) == 1:
         return keys[0]
     coded = [key for key in keys if isinstance(key, Coded)]
     if not coded:
         return np.concatenate([numbers_of(key) for key in keys])
+    if len(coded) < len(keys):
+        raise InvalidInputError(f"column {name!r} must be text in all shards or in none; turn its values into text")
+    if all(key.values is coded[0].values for key in coded):
+        return Coded(coded[0].values, np.concatenate([key.codes for key in coded]))
     values = np.unique(np.concatenate([key.values for key in coded]))
     return Coded(
         values, np.concatenate([np.searchsorted(values, key.values).astype(np.int32)[key.codes] for key in coded])
     )
+
+
+def same_keys(one: Mapping[str, Key], other: Mapping[str, Key]) -> bool:
+    """Whether two sets of columns have the same names and values."""
+    left, right = KeyColumns(dict(one)), KeyColumns(dict(other))
+    return list(left) == list(right) and all(np.array_equal(left[name], right[name]) for name in left)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 Norm = Literal["l1", "l2", "linf"]
+Scope = Literal["instance", "group", "corpus"]
 
 
 @dataclass(frozen=True)
@@ -48,14 +49,16 @@ class Block:
         Its rows in ``Rows.matrix``.
     equality : bool
         ``U mu == b`` (multipliers free) or ``U mu <= b`` (multipliers >= 0).
-    scope : {"instance", "corpus"}
+    scope : {"instance", "group", "corpus"}
+        What a row reaches over: one instance; the instances of a group, by a column that is constant inside every
+        instance, so that rows of one group have no instance in common with those of another; or any instances.
     slack : Slack or None
     slack_group : ndarray of shape (stop - start,), int64
         Rows with the same number share one norm; numbers are 0, 1, ... without gaps.
     keys : mapping of name -> ndarray of shape (stop - start,)
         The columns the constraint was grouped by, one value per row.
     weighted : bool
-        Whether instances count by their weights in rows of corpus scope; those of a link do not.
+        Whether instances count by their weights in rows over several instances; those of a link do not.
     turned : ndarray of shape (stop - start,), bool, or None
         Rows that were written as ``>=`` and became ``<=`` by the factor -1; None if there are none.
     """
@@ -64,7 +67,7 @@ class Block:
     start: int
     stop: int
     equality: bool
-    scope: Literal["instance", "corpus"]
+    scope: Scope
     slack: Slack | None
     slack_group: NDArray[np.int64]
     keys: Mapping[str, NDArray]
@@ -88,7 +91,7 @@ class Rows:
     matrix : csr_array of shape (n_rows, n_unary)
     bounds : ndarray of shape (n_rows,)
     row_instance : ndarray of shape (n_rows,), int64
-        The instance of each row of instance scope, -1 for rows of corpus scope.
+        The instance of each row of instance scope, -1 for rows over several instances.
     blocks : tuple of Block
     """
 
@@ -107,7 +110,7 @@ class Rows:
     @property
     def counted_by_weight(self) -> NDArray[np.bool_]:
         """Rows over many instances in which one of weight w counts w times, shape (n_rows,), bool."""
-        return self.where(lambda block: block.scope == "corpus" and block.weighted)
+        return self.where(lambda block: block.scope != "instance" and block.weighted)
 
     @property
     def penalised_inside(self) -> NDArray[np.bool_]:
@@ -129,9 +132,9 @@ class ShardRows:
     Attributes
     ----------
     inside : Rows
-        Those of instance scope.
+        Those of instance scope, and those of groups whose instances all lie in this shard.
     matrix : csr_array of shape (n_present, n_unary)
-        Rows of corpus scope that have an entry in the shard.
+        Rows over the corpus that have an entry in the shard.
     present : ndarray of shape (n_present,), int64
         Which rows of ``CorpusRows`` they are, increasing.
     """
@@ -143,17 +146,15 @@ class ShardRows:
 
 @dataclass(frozen=True)
 class CorpusRows:
-    """Constraints over a corpus cut into shards; memory is in proportion to the entries, whatever the shards.
+    """The rows that reach over several shards, but for their coefficients, which stay with the shards.
 
     Attributes
     ----------
     bounds : ndarray of shape (n_rows,)
-        Of the rows of corpus scope: ``sum over shards of matrix @ mu <= bounds`` or ``==``.
+        ``sum over shards of ShardRows.matrix @ mu <= bounds`` or ``==``.
     blocks : tuple of Block
-        Of the rows of corpus scope.
-    shards : tuple of ShardRows
+        One for each constraint of corpus scope, and for each of group scope with groups that straddle shards.
     """
 
     bounds: NDArray[np.float64]
     blocks: tuple[Block, ...]
-    shards: tuple[ShardRows, ...]

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem.constraints.cells import as_column, missing_of, same_values
+from spectrem.constraints.cells import TEXT, as_column, missing_of, same_values, with_missing
 from spectrem.constraints.groups import distinct, number_groups
 from spectrem.exceptions import InvalidInputError
-from spectrem.structures.alignment import NULL
 from spectrem.structures.structure import Structure
 
 _FREQUENCY = "_frequency"
+_PIECE = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -65,20 +66,24 @@ class PartTable:
         """The structure's columns, asked for once since structures may build them anew."""
         return self.structure.columns
 
-    @cached_property
+    @property
     def instance_column(self) -> str:
-        """Name of the column that numbers the instances: the structure's first."""
-        return next(iter(self.own))
+        """Name of the column that numbers the instances."""
+        return self.structure.instance_name
 
     @cached_property
     def n_occurrences(self) -> int:
         """Occurrences (tokens) in the batch, 0 where the structure knows none."""
-        occurrence = self.own.get("occurrence")
-        return 0 if occurrence is None or len(occurrence) == 0 else int(occurrence.max()) + 1
+        occurrence = np.asarray(self.own.get("occurrence", ()))
+        return int(np.fmax.reduce(occurrence, initial=-1)) + 1
 
-    def forget(self) -> None:
-        """Let go of the structure's columns, which are built again when they are asked for."""
-        self.__dict__.pop("own", None)
+    @property
+    def numbered(self) -> dict[str, Literal["instance", "occurrence"]]:
+        """Columns that number instances or occurrences, counted on from shard to shard."""
+        named: dict[str, Literal["instance", "occurrence"]] = {self.instance_column: "instance"}
+        if "occurrence" in self.own:
+            named["occurrence"] = "occurrence"
+        return {name: unit for name, unit in named.items() if self.is_own(name)}
 
     def is_own(self, name: str) -> bool:
         """Whether the column is the structure's, and no other took its place."""
@@ -87,6 +92,11 @@ class PartTable:
     def has(self, name: str) -> bool:
         """Whether there is such a column, not counting derived ones."""
         return name in self.own or name in self.extra_columns
+
+    def derived_from(self, name: str) -> str | None:
+        """The column whose frequency a derived column gives: ``"word"`` for ``"word_frequency"``."""
+        counted = name.removesuffix(_FREQUENCY)
+        return counted if counted != name and self.has(counted) and not self.has(name) else None
 
     def column(self, name: str) -> NDArray:
         """Values of a column, shape (n_unary,).
@@ -102,7 +112,7 @@ class PartTable:
             values = np.asarray(self.own[name])
             first = {"occurrence": self.first_occurrence, self.instance_column: self.first_instance}.get(name, 0)
             return values + first if first else values
-        if (counted := counted_column(name)) is not None and self.has(counted):
+        if (counted := self.derived_from(name)) is not None:
             counts = self.count(counted) if self.frequencies is None else self.frequencies[counted]
             found, code = distinct(self.column(counted))
             return np.array([counts[value] for value in found.tolist()], np.int64)[code]
@@ -122,16 +132,26 @@ class PartTable:
                 f"there is no column {name + _FREQUENCY!r}, and the structure has no occurrences to count; "
                 "give the column yourself"
             )
-        _, first = number_groups([np.asarray(self.own["occurrence"])], self.structure.n_unary)
+        occurrence = np.asarray(self.own["occurrence"])
+        _, first = number_groups([occurrence], self.structure.n_unary, missing_of(occurrence))
         values = self.column(name)[first]
         missing = self.missing(name, values)
         return Counter((values if missing is None else values[~missing]).tolist())
 
     def missing(self, name: str, values: NDArray) -> NDArray[np.bool_] | None:
-        """Where a column gives no group: NULL in the structure's own, missing values in a user's."""
-        if self.is_own(name):
-            return values == NULL if values.dtype.kind == "i" else None
-        return missing_of(values)
+        """Where a column gives no group: as the structure says of its own, else where values are missing."""
+        declared = getattr(self.structure, "missing", None) if self.is_own(name) else None
+        return missing_of(values) if declared is None else declared(name)
+
+    def is_steady(self, name: str) -> bool:
+        """Whether the parts of every instance that have a value in a column have the same one."""
+        values, instance = self.column(name), self.structure.instance
+        missing = self.missing(name, values)
+        known = np.arange(len(values)) if missing is None else np.flatnonzero(~missing)
+        first = np.empty(self.structure.n_instances, np.int64)
+        first[instance[known[::-1]]] = known[::-1]  # a repeated index keeps the last value: the first part
+        pieces = (known[start : start + _PIECE] for start in range(0, len(known), _PIECE))
+        return all(bool((values[piece] == values[first[instance[piece]]]).all()) for piece in pieces)
 
     def _spread(self, name: str, values: NDArray) -> NDArray:
         structure = self.structure
@@ -144,7 +164,9 @@ class PartTable:
         if "occurrence" in self.own:
             lengths["occurrences"] = self.n_occurrences
             if len(values) == self.n_occurrences:
-                found.append(values[self.own["occurrence"]])
+                occurrence = np.asarray(self.own["occurrence"])
+                lacking = missing_of(occurrence)
+                found.append(values[occurrence] if lacking is None else _spread_known(values, occurrence, lacking))
         sizes = ", ".join(f"{size} {what}" for what, size in lengths.items())
         if not found:
             raise InvalidInputError(
@@ -159,18 +181,9 @@ class PartTable:
         return found[0]
 
 
-def counted_column(name: str) -> str | None:
-    """The column whose frequency a derived column gives: ``"word"`` for ``"word_frequency"``."""
-    return name.removesuffix(_FREQUENCY) if name.endswith(_FREQUENCY) else None
-
-
-def count_over(tables: Sequence[PartTable], name: str) -> Counter[object]:
-    """How many occurrences of the corpus have each value of a column."""
-    total: Counter[object] = Counter()
-    for table in tables:
-        total.update(table.count(name))
-        table.forget()
-    return total
+def _spread_known(values: NDArray, occurrence: NDArray, lacking: NDArray[np.bool_]) -> NDArray:
+    known = values[occurrence[~lacking].astype(np.int64)]
+    return with_missing(known, lacking, TEXT if values.dtype.kind in "UT" else np.float64)
 
 
 def _check_numbering(name: str, code: NDArray[np.int64], unit: NDArray[np.int64]) -> None:

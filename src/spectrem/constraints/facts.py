@@ -1,0 +1,271 @@
+"""What the rows of a shard need to know of the whole corpus: values with ``+``, in the order of the shards."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem.constraints.draft import Counted, Draft, Head
+from spectrem.constraints.groups import Key, join_keys, number_groups, numbers_of, same_keys
+from spectrem.exceptions import InvalidInputError
+
+Unit = Literal["instance", "occurrence"]
+
+
+@dataclass(frozen=True)
+class RowFacts:
+    """The distinct rows of a constraint over several instances, sorted by side and keys unless they are listed.
+
+    Attributes
+    ----------
+    side : ndarray of shape (n_rows,), int8
+        0 for upper rows and equalities, 1 for lower rows.
+    keys : mapping of name -> Key
+        The grouping columns, one value per row.
+    constant, counts : ndarray of shape (n_rows,)
+    counted : tuple of Counted
+        The sum of these three is the bound.
+    filled : ndarray of shape (n_rows,), bool
+        Rows that have entries somewhere.
+    first, last : ndarray of shape (n_rows,), int32
+        The first and the last shard that has the row.
+    steady : frozenset of str
+        Grouping columns that are constant inside every instance, but for missing values.
+    """
+
+    side: NDArray[np.int8]
+    keys: dict[str, Key]
+    constant: NDArray[np.float64]
+    counts: NDArray[np.float64]
+    counted: tuple[Counted, ...]
+    filled: NDArray[np.bool_]
+    first: NDArray[np.int32]
+    last: NDArray[np.int32]
+    steady: frozenset[str]
+
+    def shift(self, shards: int, keys: Mapping[str, int]) -> RowFacts:
+        """The same rows further on in a corpus: so many shards, and so much on in each of some keys."""
+        moved = {name: numbers_of(key) + keys[name] if name in keys else key for name, key in self.keys.items()}
+        first, last = self.first + np.int32(shards), self.last + np.int32(shards)
+        return replace(self, keys=moved, first=first, last=last)
+
+
+@dataclass(frozen=True)
+class ConstraintFacts:
+    """A constraint over some shards.
+
+    Attributes
+    ----------
+    head : Head
+    pieces : tuple of RowFacts
+        Rows over several instances; none inside instances, and before the corpus is known that rows depend on. More
+        than one where no row is in two of them.
+    apart : bool
+        Whether a row is in one shard only, as rows of single tokens are: they are sorted once, at the end.
+    once : bool
+        Whether the constraint is about one batch and refuses others.
+    """
+
+    head: Head
+    pieces: tuple[RowFacts, ...]
+    apart: bool = False
+    once: bool = False
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Where the rows of a constraint over several instances are solved.
+
+    Attributes
+    ----------
+    scope : {"group", "corpus"}
+    columns : tuple of str
+        Whose values split the rows into independent sets; those of the slack groups.
+    bounds : ndarray of shape (n_rows,)
+    kept : ndarray of shape (n_rows,), bool
+        Rows that do not hold whatever q is.
+    home : ndarray of shape (n_rows,), int32
+        The shard in which the row is solved, -1 for one over the corpus.
+    number : ndarray of shape (n_rows,), int64
+        Of kept rows over the corpus, counted from 0.
+    """
+
+    scope: Literal["group", "corpus"]
+    columns: tuple[str, ...]
+    bounds: NDArray[np.float64]
+    kept: NDArray[np.bool_]
+    home: NDArray[np.int32]
+    number: NDArray[np.int64]
+
+    @property
+    def across(self) -> NDArray[np.bool_]:
+        """Rows over the corpus, shape (n_rows,)."""
+        return self.kept & (self.home < 0)
+
+
+@dataclass(frozen=True)
+class CorpusFacts:
+    """What constraints need to know of some shards that follow each other; a sum is associative and keeps their order.
+
+    Attributes
+    ----------
+    n_instances, n_occurrences : tuple of int
+        Of every shard.
+    numbered : mapping of name -> {"instance", "occurrence"}
+        Columns that number instances or occurrences from 0 in every shard.
+    counts : mapping of name -> Counter
+        How many occurrences have each value of the columns from which ``"word_frequency"`` and its like are derived.
+    constraints : tuple of ConstraintFacts
+    """
+
+    n_instances: tuple[int, ...]
+    n_occurrences: tuple[int, ...]
+    numbered: Mapping[str, Unit]
+    counts: Mapping[str, Counter[object]]
+    constraints: tuple[ConstraintFacts, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Whether shards can be compiled; if not, the facts of every shard must be found again, given these."""
+        return all(own.head.inside or own.pieces for own in self.constraints)
+
+    def __add__(self, other: CorpusFacts) -> CorpusFacts:
+        ahead: dict[Unit, int] = {"instance": sum(self.n_instances), "occurrence": sum(self.n_occurrences)}
+        steps = {name: ahead[unit] for name, unit in other.numbered.items()}
+        counts = {
+            name: own + _moved(other.counts[name], steps.get(name, 0))
+            for name, own in self.counts.items()
+            if name in other.counts
+        }
+        joined = [
+            _join(left, right, len(self.n_instances), steps)
+            for left, right in zip(self.constraints, other.constraints, strict=True)
+        ]
+        return CorpusFacts(
+            self.n_instances + other.n_instances,
+            self.n_occurrences + other.n_occurrences,
+            self.numbered,
+            counts,
+            tuple(joined),
+        )
+
+    @cached_property
+    def rows(self) -> tuple[RowFacts | None, ...]:
+        """The distinct rows of every constraint; None for those inside instances."""
+        return tuple(_join_rows(own.head, own.pieces) if own.pieces else None for own in self.constraints)
+
+    @cached_property
+    def placed(self) -> tuple[Placed | None, ...]:
+        """Where the rows of every constraint are solved; None for those inside instances."""
+        found = zip(self.constraints, self.rows, strict=True)
+        return tuple(None if rows is None else _place(own.head, rows) for own, rows in found)
+
+
+def row_facts(draft: Draft, steady: frozenset[str]) -> RowFacts:
+    """Of the rows of one shard."""
+    zeros = np.zeros(len(draft.side), np.int32)
+    return RowFacts(
+        draft.side, draft.keys, draft.constant, draft.counts, draft.counted, draft.filled, zeros, zeros, steady
+    )
+
+
+def find_rows(draft: Draft, rows: RowFacts, number: int) -> NDArray[np.int64]:
+    """Which of the corpus's rows the rows of shard ``number`` are, shape (n_draft_rows,)."""
+    likely = np.flatnonzero((rows.first <= number) & (number <= rows.last))
+    n = len(likely)
+    if n == len(draft.side):
+        return likely
+    keys = [join_keys([key[likely], draft.keys[name]]) for name, key in rows.keys.items()]
+    row, _ = number_groups(
+        [np.concatenate([rows.side[likely], draft.side]), *map(numbers_of, keys)], n + len(draft.side)
+    )
+    place = np.empty(n, np.int64)
+    place[row[:n]] = likely
+    return place[row[n:]]
+
+
+def _moved(counts: Counter[object], step: int) -> Counter[object]:
+    return Counter({value + step: n for value, n in counts.items()}) if step else counts  # type: ignore[operator]
+
+
+def _join(left: ConstraintFacts, right: ConstraintFacts, shards: int, steps: Mapping[str, int]) -> ConstraintFacts:
+    head = left.head
+    if left.once or right.once:
+        raise InvalidInputError(
+            f"{head.name!r} names parts or rows of one batch by number, and the corpus is cut into several shards; "
+            "keep the data in one shard, or write a constraint of your own whose rows(structure) fits any shard"
+        )
+    if head != right.head:
+        raise InvalidInputError(
+            f"{head.name!r}: rows(structure) must give the same constraint for every shard, got {head.text!r} and "
+            f"{right.head.text!r}; leave to E.count what depends on the data"
+        )
+    pieces = left.pieces + tuple(piece.shift(shards, steps) for piece in right.pieces)
+    return replace(left, pieces=pieces if left.apart or not pieces else (_join_rows(head, pieces),))
+
+
+def _join_rows(head: Head, pieces: Sequence[RowFacts]) -> RowFacts:
+    """The distinct rows of shards that follow each other."""
+    one = pieces[0]
+    if len(pieces) == 1:
+        return one
+    if head.listed:
+        if not all(np.array_equal(one.constant, own.constant) and same_keys(one.keys, own.keys) for own in pieces):
+            raise InvalidInputError(
+                f"{head.name!r}: rows over the corpus need the same bounds b in every shard, and the same keys; give "
+                "b of the whole corpus, and rows without entries where a shard has none"
+            )
+        return replace(one, filled=np.logical_or.reduce([own.filled for own in pieces]), last=pieces[-1].last)
+    keys = {name: join_keys([own.keys[name] for own in pieces], name) for name in one.keys}
+    side = np.concatenate([own.side for own in pieces])
+    row, first = number_groups([side, *map(numbers_of, keys.values())], len(side))
+    last = np.empty(len(first), np.int64)
+    last[row] = np.arange(len(row))  # a repeated index keeps the last value: the row of the last shard that has it
+    filled = np.zeros(len(first), np.bool_)
+    filled[row[np.concatenate([own.filled for own in pieces])]] = True
+    rows = np.split(row, np.cumsum([len(own.side) for own in pieces])[:-1])
+    counted = [_join_counted(found, rows) for found in zip(*(own.counted for own in pieces), strict=True)]
+    return RowFacts(
+        side[first],
+        {name: key[first] for name, key in keys.items()},
+        np.concatenate([own.constant for own in pieces])[first],
+        np.bincount(row, np.concatenate([own.counts for own in pieces]), len(first)).astype(np.float64),
+        tuple(counted),
+        filled,
+        np.concatenate([own.first for own in pieces])[first],
+        np.concatenate([own.last for own in pieces])[last],
+        frozenset.intersection(*(own.steady for own in pieces)),
+    )
+
+
+def _join_counted(pieces: Sequence[Counted], rows: Sequence[NDArray[np.int64]]) -> Counted:
+    """Every value of a row once; ``rows`` tells what the rows of each piece have become."""
+    row = np.concatenate([to[own.row] for own, to in zip(pieces, rows, strict=True)])
+    value = join_keys([own.value for own in pieces])
+    number, first = number_groups([row, numbers_of(value)], len(row))
+    largest = np.full(len(first), -np.inf)
+    np.maximum.at(largest, number, np.concatenate([own.largest for own in pieces]))
+    return Counted(row[first], value[first], largest, np.concatenate([own.factor for own in pieces])[first])
+
+
+def _place(head: Head, rows: RowFacts) -> Placed:
+    bounds = sum((own.total(len(rows.side)) for own in rows.counted), rows.constant + rows.counts)
+    kept = np.ones(len(bounds), np.bool_)
+    if not head.listed:
+        kept = rows.filled | ((bounds != 0) if head.equality else (bounds < 0))
+    columns = tuple(name for name in rows.keys if name in rows.steady)
+    home = np.full(len(bounds), -1, np.int32)
+    if columns:
+        group, first = number_groups([numbers_of(rows.keys[name]) for name in columns], len(bounds))
+        earliest, latest = np.full(len(first), np.iinfo(np.int32).max, np.int32), np.full(len(first), -1, np.int32)
+        np.minimum.at(earliest, group, rows.first)
+        np.maximum.at(latest, group, rows.last)
+        home = np.where(earliest == latest, earliest, -1).astype(np.int32)[group]
+    number = np.cumsum(kept & (home < 0)) - 1
+    return Placed("group" if columns else "corpus", head.slack_columns or columns, bounds, kept, home, number)

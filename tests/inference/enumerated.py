@@ -21,7 +21,7 @@ class Enumerated:
         self.members = members
         self.counts = counts
         self.instance = np.repeat(np.arange(len(members)), [m.shape[1] for m in members])
-        self.columns = {"instance": self.instance}
+        self.instance_name, self.columns = "instance", {"instance": self.instance}
         self.choice = np.arange(len(self.instance))  # parts are taken in any combination
         self.n_instances, self.n_unary = len(members), len(self.instance)
         self.factor_shapes = () if counts is None else ((counts[0].shape[1],),)

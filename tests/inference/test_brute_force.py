@@ -65,7 +65,7 @@ def counted_rows(structure, rows, weights, links_bind):
     matrix = rows.matrix.toarray().astype(float)
     if weights is not None:
         for block in rows.blocks:
-            if block.scope == "corpus":
+            if block.scope != "instance":
                 factor = weights if block.weighted else np.where(links_bind, 1.0, weights > 0)
                 matrix[block.start : block.stop] *= factor[structure.instance]
     return matrix

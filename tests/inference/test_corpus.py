@@ -80,13 +80,19 @@ def coins(multipliers):
 def test_rows_that_cannot_hold_over_the_corpus_are_named():
     block = Block("three heads", 0, 1, True, "corpus", None, np.zeros(1, np.int64), {})
     with pytest.raises(InfeasibleConstraintError, match=r"'three heads': no feasible q over the corpus; .*row 0 grows"):
-        solve_corpus_dual(coins, [3.0], (block,), support=lambda d: float(2 * max(0.0, -d[0])))
+        solve_corpus_dual(coins, [3.0], (block,), support=lambda d: (2 * max(0.0, -d[0]), 2.0 * (d < 0)))
 
 
 def test_a_map_that_returns_nan_is_refused():
     block = Block("heads", 0, 1, True, "corpus", None, np.zeros(1, np.int64), {})
     with pytest.raises(InvalidInputError, match="evaluate must return finite sums"):
         solve_corpus_dual(lambda m: (np.nan, np.zeros(1)), [1.0], (block,))
+
+
+def test_gamma_of_0_is_sent_to_the_linear_program():
+    block = Block("heads", 0, 1, True, "corpus", None, np.zeros(1, np.int64), {})
+    with pytest.raises(InvalidInputError, match="gamma must be positive; got 0; at gamma = 0 call solve_corpus_prog"):
+        solve_corpus_dual(coins, [1.0], (block,), 0.0)
 
 
 def test_scopes_are_split_with_their_blocks():

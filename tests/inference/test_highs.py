@@ -5,6 +5,7 @@ from threading import Event
 
 import numpy as np
 import pytest
+import scipy.optimize
 import scipy.sparse as sp
 from scipy.optimize import OptimizeResult
 
@@ -48,14 +49,14 @@ def programs(monkeypatch):
     """What HiGHS is given: the upper ends of all variables, and the options."""
     seen = []
     for name in ("linprog", "milp"):
-        real = getattr(highs, name)
+        real = getattr(scipy.optimize, name)
 
         def watched(*args, real=real, **given):
             bounds = given["bounds"]
             seen.append((np.asarray(bounds.ub if hasattr(bounds, "ub") else bounds[:, 1]), given["options"]))
             return real(*args, **given)
 
-        monkeypatch.setattr(highs, name, watched)
+        monkeypatch.setattr(scipy.optimize, name, watched)
     return seen
 
 
@@ -97,7 +98,7 @@ def test_a_program_that_does_not_come_back_is_given_up(monkeypatch, run):
         ended.set()
 
     for name in ("linprog", "milp"):
-        monkeypatch.setattr(highs, name, stuck)
+        monkeypatch.setattr(scipy.optimize, name, stuck)
     monkeypatch.setattr(highs, "_GRACE", 0.0)
     outcome = run(ONE, 0.0)
     assert (outcome.status, outcome.x) == (OUT_OF_TIME, None)
@@ -111,7 +112,7 @@ def test_errors_inside_a_program_are_those_of_the_caller(monkeypatch):
     def wrong(*args, **options):
         raise ValueError("wrong")
 
-    monkeypatch.setattr(highs, "linprog", wrong)
+    monkeypatch.setattr(scipy.optimize, "linprog", wrong)
     with pytest.raises(ValueError, match="wrong"):
         run_linear(ONE, np.inf)
 
@@ -123,7 +124,7 @@ def test_presolve_is_left_out_where_it_breaks_down(monkeypatch):
         presolve.append(options["presolve"])
         return OptimizeResult(x=None, status=4, message="no")
 
-    monkeypatch.setattr(highs, "milp", broken)
+    monkeypatch.setattr(scipy.optimize, "milp", broken)
     assert run_integer(ONE, np.ones(1, bool), np.inf).status == 4
     assert presolve == [True, False]
 
@@ -160,13 +161,13 @@ def test_the_programs_of_a_call_share_its_time(monkeypatch, programs):
     structure, scores, rows = triangles(3)
     now = [0.0]
     monkeypatch.setattr(highs.time, "monotonic", lambda: now[0])
-    real = highs.milp
+    real = scipy.optimize.milp
 
     def slow(*args, **given):
         now[0] += 4.0
         return real(*args, **given)
 
-    monkeypatch.setattr(highs, "milp", slow)
+    monkeypatch.setattr(scipy.optimize, "milp", slow)
     found = project(structure, scores, rows, -np.inf, time_limit=100.0)
     assert found.primal_value == pytest.approx(3.0)
     assert [options["time_limit"] for _, options in programs] == [100.0, 96.0, 92.0]
@@ -190,7 +191,7 @@ def test_linear_programs_out_of_time_leave_the_average(monkeypatch):
         return OptimizeResult(x=None, status=1, message="time")
 
     structure, scores, rows = triangles(1)
-    monkeypatch.setattr(highs, "linprog", hurried)
+    monkeypatch.setattr(scipy.optimize, "linprog", hurried)
     with pytest.warns(ConvergenceWarning, match="1 of 1 constrained problems"):
         found = project(structure, scores, rows, 0.0, max_iter=3)
     assert found.status == Status.MAX_ITERATIONS

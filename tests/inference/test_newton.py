@@ -182,7 +182,7 @@ def test_when_it_is_chosen_and_what_it_refuses():
         np.zeros(2, int),
         (Block("r", 0, 2, False, "instance", None, np.zeros(2, int), {}),),
     )
-    with pytest.raises(InvalidInputError, match="solver Newton needs gamma > 0, a Categorical structure"):
+    with pytest.raises(InvalidInputError, match="solver Newton needs gamma > 0, one label per instance"):
         project(chain, Parts(np.zeros(6), (np.zeros((2, 2)),)), rows, solver=Newton())
 
 

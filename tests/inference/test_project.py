@@ -135,7 +135,7 @@ def families():
         "categorical": Categorical([3, 2, 4]),
         "chain": Chain(lengths, n_states=2),
         "alignment": alignment,
-        "product": Product(alignment, back),
+        "product": Product({"forward": alignment, "backward": back}, name="direction"),
     }
 
 

@@ -45,7 +45,7 @@ class Case:
                     lines.append(matrix[r] * (1.0 if i < 0 else structure.instance == copy))
                     sources.append((r, copy))
             own = np.array([copy for _, copy in sources[start:]])
-            group = np.zeros(len(own), int) if block.scope == "corpus" else np.unique(own, return_inverse=True)[1]
+            group = np.zeros(len(own), int) if block.scope != "instance" else np.unique(own, return_inverse=True)[1]
             blocks.append(
                 Block(block.name, start, len(lines), block.equality, block.scope, block.slack, group, block.keys)
             )

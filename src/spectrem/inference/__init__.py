@@ -2,6 +2,9 @@
 
 from spectrem.inference.checks import Infeasible, check_infeasible
 from spectrem.inference.corpus import CorpusSolution, solve_corpus_dual, split_scopes
+from spectrem.inference.corpus_choice import CorpusChoice, choose_structures
+from spectrem.inference.corpus_feasibility import check_corpus_rows
+from spectrem.inference.corpus_program import CorpusMixture, solve_corpus_program
 from spectrem.inference.oracle import shift_scores
 from spectrem.inference.project import project
 from spectrem.inference.result import Projection, Status
@@ -14,10 +17,13 @@ from spectrem.inference.solvers.quasi_newton import QuasiNewton
 from spectrem.inference.solvers.solver import Solution, Solver
 from spectrem.inference.solvers.spectral import Spectral
 from spectrem.inference.solvers.subgradient import Subgradient
+from spectrem.inference.variants import ShardVariants, find_variants
 
 __all__ = [
     "Accelerated",
     "Bracket",
+    "CorpusChoice",
+    "CorpusMixture",
     "CorpusSolution",
     "FixedStep",
     "Infeasible",
@@ -25,14 +31,19 @@ __all__ = [
     "Newton",
     "Projection",
     "QuasiNewton",
+    "ShardVariants",
     "Solution",
     "Solver",
     "Spectral",
     "Status",
     "Subgradient",
+    "check_corpus_rows",
     "check_infeasible",
+    "choose_structures",
+    "find_variants",
     "project",
     "shift_scores",
     "solve_corpus_dual",
+    "solve_corpus_program",
     "split_scopes",
 ]

@@ -13,7 +13,7 @@ from spectrem.inference.conflict_system import ConflictSystem, write_system
 from spectrem.inference.highs import Deadline
 from spectrem.inference.oracle import BatchDual
 from spectrem.inference.segments import sum_by
-from spectrem.structures.categorical import Categorical
+from spectrem.structures.structure import has_one_label
 
 _MOST_VARIABLES = 200_000
 _MOST_ROWS = 400
@@ -94,7 +94,7 @@ def find_conflict(
     --------
     >>> import scipy.sparse as sp
     >>> from spectrem.constraints.rows import Block, Rows
-    >>> from spectrem.structures import Parts
+    >>> from spectrem.structures import Categorical, Parts
     >>> most, least, idle = (Block(name, k, k + 1, False, "instance", None, np.zeros(1, int), {}) for k, name in
     ...                      enumerate(["most", "least", "idle"]))
     >>> matrix = sp.csr_array([[1.0, 0, 0], [-1.0, 0, 0], [0, 1.0, 0]])
@@ -173,7 +173,7 @@ class _Search:
 
     def rows_alone(self) -> NDArray[np.int64]:
         """Rows that cannot hold even without any other."""
-        if not isinstance(self.dual.structure, Categorical):
+        if not has_one_label(self.dual.structure):
             return self._alone_by_proof()
         rows, dual = self.candidates, self.dual
         least, most = _range(dual, rows)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from spectrem.inference.highs import INFEASIBLE, OPTIMAL, Matrices, run_integer, run_linear
 from spectrem.inference.oracle import BatchDual
 from spectrem.inference.slack_variables import compile_slack_variables, largest_excess
-from spectrem.structures.categorical import Categorical
+from spectrem.structures.structure import has_one_label
 
 
 class Excess(NamedTuple):
@@ -31,7 +31,7 @@ class ConflictSystem:
     """``matrix @ x + slack @ y <= bounds`` or ``==``, ``equal @ x == equal_to``, ``ties @ y <= 0``, x and y >= 0.
 
     x counts how many instances of a kind choose which of their kinds of parts: those that are alike to the rows are
-    taken together. For `Categorical` this loses nothing; elsewhere x are the variables of the structures' polytopes.
+    taken together. Where every instance has one label this loses nothing; elsewhere x are variables of polytopes.
 
     Attributes
     ----------
@@ -143,7 +143,7 @@ def write_system(dual: BatchDual, problem: int, rows: NDArray[np.int64], most: i
     matrix = sp.csr_array(dual.matrix[rows])
     touched = np.zeros(dual.structure.n_instances, np.bool_)
     touched[dual.structure.instance[matrix.indices]] = True
-    if isinstance(dual.structure, Categorical):
+    if has_one_label(dual.structure):
         body, equal, equal_to = _kinds(dual, matrix, touched)
     else:
         if int(touched[dual.structure.instance].sum()) > most:
@@ -157,7 +157,7 @@ def write_system(dual: BatchDual, problem: int, rows: NDArray[np.int64], most: i
     size = np.maximum(np.abs(bounds), largest)
     size = np.where(size > 0, size, 1.0)
     # Of a kind there are so many instances; the variables of a polytope are at most 1.
-    alike = isinstance(dual.structure, Categorical)
+    alike = has_one_label(dual.structure)
     ends = np.asarray(equal.T @ equal_to) if alike else np.ones(body.shape[1])
     return ConflictSystem(
         rows, body, bounds, size, dual.terms.equality[rows], equal, equal_to, ends, slack, upper, ties, exact

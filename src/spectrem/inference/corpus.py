@@ -19,9 +19,23 @@ from spectrem.inference.slack import SlackTerms, compile_slack
 from spectrem.inference.solvers.accelerated import Accelerated
 from spectrem.inference.solvers.quasi_newton import QuasiNewton
 from spectrem.inference.solvers.solver import Solver
-from spectrem.inference.solvers.subgradient import Subgradient
 
-Evaluate = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
+Evaluate = Callable[[NDArray[np.float64]], tuple[float | NDArray[np.float64], NDArray[np.float64]]]
+"""From multipliers to values and expectations, with a row per shard or summed over the corpus."""
+
+
+def by_shard(
+    values: float | NDArray[np.float64], expectations: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Sums that came home, with a row per shard (one row if they are over the corpus), shape (n_shards, n_rows)."""
+    value = np.atleast_1d(np.asarray(values, np.float64))
+    expectation = np.asarray(expectations, np.float64).reshape(len(value), -1)
+    if not (np.isfinite(value).all() and np.isfinite(expectation.sum())):
+        raise InvalidInputError(
+            "evaluate must return finite sums of values and expectations; got NaN or inf; "
+            "look for an instance without any possible structure"
+        )
+    return value, expectation
 
 
 @dataclass(frozen=True)
@@ -49,8 +63,8 @@ class CorpusSolution:
     length: float | None = None
 
 
-class _CorpusDual:
-    """A dual with one problem, evaluated by the caller."""
+class CorpusDual:
+    """A dual with one problem, evaluated by the caller; see `solve_corpus_dual` for what it is made of."""
 
     def __init__(
         self,
@@ -59,10 +73,10 @@ class _CorpusDual:
         terms: SlackTerms,
         gamma: float,
         norms: NDArray[np.float64],
-        support: Callable[[NDArray[np.float64]], float] | None,
+        support: Evaluate | None,
     ) -> None:
         n = len(bounds)
-        self._evaluate, self._support, self._bounds = evaluate, support, bounds
+        self._evaluate, self.support, self.bounds = evaluate, support, bounds
         self.gamma, self.n_problems, self.n_evaluations = gamma, 1, 0
         self.row_problem, self.instance_problem = terms.row_problem, np.zeros(1, np.int64)
         self.row_weight = np.ones(n)
@@ -75,22 +89,23 @@ class _CorpusDual:
 
     def evaluate(self, multipliers: NDArray[np.float64], active: NDArray[np.bool_]) -> Evaluation:
         self.n_evaluations += 1
-        total, expectations = self._evaluate(multipliers)
-        if np.isnan(total) or not np.isfinite(expectations.sum()):
-            raise InvalidInputError(
-                "evaluate must return finite sums of values and expectations; got NaN or inf; "
-                "look for an instance without any possible structure"
-            )
-        return Evaluation(np.array([self._bounds @ multipliers + total]), self._bounds - expectations)
+        values, expectations = by_shard(*self._evaluate(multipliers))
+        return Evaluation(np.array([self.bounds @ multipliers + values.sum()]), self.bounds - expectations.sum(axis=0))
 
     def infeasible(self, multipliers: NDArray[np.float64], active: NDArray[np.bool_]) -> NDArray[np.bool_]:
         direction = self.terms.recession(multipliers)
         largest = np.abs(direction).max(initial=0.0)
-        if self._support is None or largest == 0:
+        if self.support is None or largest == 0:
             return np.zeros(1, bool)
         direction = direction / largest
-        slope = self._bounds @ direction + self._support(direction) + self.terms.value(direction)
-        return slope < -1e-9 * (self.size @ np.abs(direction))
+        return np.array([self.slope(direction)[0] < -1e-9 * (self.size @ np.abs(direction))])
+
+    def slope(self, direction: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        """How the dual rises far out in a direction, which proves a conflict if below 0, and the expectations there."""
+        assert self.support is not None
+        values, expectations = by_shard(*self.support(direction))
+        slope = self.bounds @ direction + values.sum() + self.terms.value(direction)[0]
+        return float(slope), expectations.sum(axis=0)
 
     def gap_unit(self, bound: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.maximum(1.0, np.abs(bound))
@@ -104,7 +119,7 @@ def solve_corpus_dual(
     *,
     norms: ArrayLike | None = None,
     terms: SlackTerms | None = None,
-    support: Callable[[NDArray[np.float64]], float] | None = None,
+    support: Evaluate | None = None,
     solver: Solver | None = None,
     start: ArrayLike | None = None,
     tol: float = 1e-8,
@@ -122,18 +137,20 @@ def solve_corpus_dual(
     ----------
     evaluate : callable
         From multipliers of shape (n_rows,) to the sum over instances of ``smax_gamma(s - U^T lambda)`` in nats and the
-        expectations ``U mu`` of shape (n_rows,), both summed over shards in shard order.
+        expectations ``U mu`` of shape (n_rows,); or to both with a row per shard.
     bounds : array-like of shape (n_rows,)
     blocks : tuple of Block
         Covering rows 0 ... n_rows - 1.
-    gamma : float, >= 0
+    gamma : float, > 0
+        At gamma = 0 the solution is a mixture: `solve_corpus_program`.
     norms : array-like of shape (n_rows,) or None
         Euclidean norm of each row of U over the corpus; levels rows of different size. None takes
         ``sqrt(max(1, |b|))``.
     terms : SlackTerms or None
         Of the blocks, where they are known already.
     support : callable or None
-        From a direction d to ``sum_i max over structures of -d . U h``; lets an infeasible constraint be proven.
+        From a direction d to ``sum_i max over structures of -d . U h`` and ``U h`` of those structures, shaped as those
+        of ``evaluate``; lets an infeasible constraint be proven.
     solver, start, tol, max_iter
         As in ``project``.
 
@@ -159,22 +176,21 @@ def solve_corpus_dual(
     >>> evaluate(result.multipliers)[1].round(6)
     array([0.5])
     """
+    if solver is None and not gamma > 0:
+        raise InvalidInputError(f"gamma must be positive; got {gamma:g}; at gamma = 0 call solve_corpus_program")
     limits = np.asarray(bounds, np.float64)
     length = np.sqrt(np.maximum(1.0, np.abs(limits))) if norms is None else np.asarray(norms, np.float64)
     if terms is None:
         terms = compile_slack(blocks, np.zeros(len(limits), np.int64), 1)
-    dual = _CorpusDual(evaluate, limits, terms, gamma, length, support)
+    dual = CorpusDual(evaluate, limits, terms, gamma, length, support)
     if solver is None:
         limit = {} if max_iter is None else {"max_iter": max_iter}
-        if gamma == 0:
-            solver = Subgradient(tol=tol) if max_iter is None else Subgradient(tol=tol, steps=max_iter)
-        else:
-            solver = QuasiNewton(tol=tol, **limit) if dual.terms.is_box else Accelerated(tol=tol, **limit)
+        solver = QuasiNewton(tol=tol, **limit) if dual.terms.is_box else Accelerated(tol=tol, **limit)
     first = np.zeros(len(limits)) if start is None else np.asarray(start, np.float64)
     solution = solver.solve(dual, dual.terms.project(first))
     status = Status(int(solution.status[0]))
     if status == Status.INFEASIBLE:
-        raise InfeasibleConstraintError(_tell_divergence(dual, blocks, solution.multipliers))
+        raise InfeasibleConstraintError(tell_divergence(dual, blocks, solution.multipliers))
     value = dual.evaluate(solution.multipliers, np.ones(1, bool)).value + dual.terms.value(solution.multipliers)
     return CorpusSolution(
         solution.multipliers,
@@ -187,7 +203,7 @@ def solve_corpus_dual(
     )
 
 
-def _tell_divergence(dual: _CorpusDual, blocks: tuple[Block, ...], multipliers: NDArray[np.float64]) -> str:
+def tell_divergence(dual: CorpusDual, blocks: tuple[Block, ...], multipliers: NDArray[np.float64]) -> str:
     """The constraints whose prices prove, without those of the others, that they cannot hold."""
     direction, proven = dual.terms.recession(multipliers), np.ones(1, np.bool_)
     for block in sorted(blocks, key=lambda b: float(np.abs(direction[b.start : b.stop]).max(initial=0.0))):

@@ -55,7 +55,7 @@ def drop_unreachable(scores: Parts, rows: Rows) -> NDArray[np.bool_]:
 
 
 def drop_rows(rows: Rows, bad: ArrayLike) -> NDArray[np.bool_]:
-    """All rows but those of a constraint in an instance where it has a bad row; rows of corpus scope stay."""
+    """All rows but those of a constraint in an instance where it has a bad row; rows over several instances stay."""
     kept = np.ones(len(rows.bounds), np.bool_)
     marked = np.zeros(len(rows.bounds), np.bool_)
     marked[np.asarray(bad, np.int64)] = True
@@ -79,7 +79,7 @@ def _reach(scores: Parts, rows: Rows) -> tuple[NDArray[np.bool_], NDArray[np.flo
     bad = np.zeros(n, np.bool_)
     for block in rows.blocks:
         # Corpus rows may be scaled by instance weights, which this check does not see.
-        if block.scope == "corpus" or (block.slack is not None and block.slack.kind == "penalty"):
+        if block.scope != "instance" or (block.slack is not None and block.slack.kind == "penalty"):
             continue
         give = 0.0 if block.slack is None else block.slack.strength
         span = slice(block.start, block.stop)

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 from spectrem.exceptions import InvalidInputError
 
@@ -126,6 +125,8 @@ def run_linear(program: Matrices, seconds: float, *, method: str = "highs", accu
     >>> run_linear(program, 10.0).cost
     1.0
     """
+    from scipy.optimize import linprog
+
     solve: Any = linprog  # its stubs know no sparse arrays
     some = bool(program.below.shape[0])
 
@@ -148,8 +149,15 @@ def run_linear(program: Matrices, seconds: float, *, method: str = "highs", accu
     return _run(program, seconds, run, read)
 
 
-def run_integer(program: Matrices, whole: NDArray[np.bool_], seconds: float) -> Outcome:
-    """Solve a program of which the variables ``whole``, shape (n_variables,), are whole numbers."""
+def run_integer(
+    program: Matrices, whole: NDArray[np.bool_], seconds: float, gap: float = 0.0, nodes: int | None = None
+) -> Outcome:
+    """Solve a program of which the variables ``whole``, shape (n_variables,), are whole numbers.
+
+    It ends once the cost is within ``gap`` times itself of the optimum, or after so many ``nodes`` of the search.
+    """
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
     constraints = [LinearConstraint(program.equal, program.equal_to, program.equal_to)]
     if program.below.shape[0]:
         constraints.append(LinearConstraint(program.below, -np.inf, program.limit))
@@ -161,7 +169,7 @@ def run_integer(program: Matrices, whole: NDArray[np.bool_], seconds: float) -> 
             integrality=whole.astype(np.int64),
             bounds=Bounds(0.0, program.upper),
             constraints=constraints,
-            options={"mip_rel_gap": 0.0} | options,
+            options={"mip_rel_gap": gap, "node_limit": nodes} | options,
         )
 
     def read(result: Any) -> Outcome:

@@ -14,6 +14,7 @@ from spectrem.inference.program import ProblemPrograms, read_structures
 from spectrem.inference.result import Status
 from spectrem.inference.scaling import scale_program
 from spectrem.inference.segments import sum_by
+from spectrem.inference.slack_variables import SlackVariables
 from spectrem.inference.solvers.subgradient import Subgradient
 from spectrem.structures.parts import Parts
 
@@ -56,11 +57,7 @@ def solve_integer(dual: BatchDual, weights: NDArray[np.float64] | None, deadline
         If a slack has an l2 norm, which no linear program can express, or nothing was found within the time.
     """
     programs = ProblemPrograms(dual)
-    if programs.variables.curved:
-        raise InvalidInputError(
-            "slack with norm 'l2' cannot be used at gamma = -inf, where the program must be linear; "
-            "use norm='l1' or norm='linf', or a gamma >= 0"
-        )
+    refuse_curved(programs.variables)
     solution = Subgradient(steps=20).solve(dual, np.zeros(len(dual.rows.bounds)))
     certified = solution.status == Status.CERTIFIED
     status = np.where(certified, Status.CERTIFIED, Status.MAX_ITERATIONS).astype(np.int8)
@@ -98,3 +95,12 @@ def solve_integer(dual: BatchDual, weights: NDArray[np.float64] | None, deadline
     primal = np.where(status == Status.INFEASIBLE, 0.0, primal)
     bound = np.where(status == Status.CERTIFIED, primal, np.maximum(bound, primal))
     return IntegerSolution(parts, values, dual.total(bound, values), dual.total(primal, values), status, len(hard))
+
+
+def refuse_curved(slack: SlackVariables) -> None:
+    """Raise if a slack has an l2 norm."""
+    if slack.curved:
+        raise InvalidInputError(
+            "slack with norm 'l2' cannot be used at gamma = -inf, where the program must be linear; "
+            "use norm='l1' or norm='linf', or a gamma >= 0"
+        )

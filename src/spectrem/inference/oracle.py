@@ -9,7 +9,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
 from spectrem.constraints.rows import Rows
 from spectrem.exceptions import InvalidInputError
@@ -17,9 +16,8 @@ from spectrem.inference.segments import max_by, sum_by
 from spectrem.inference.slack import SlackTerms, compile_slack
 from spectrem.kernels.categorical import normalise_rows, shift_rows
 from spectrem.kernels.sparse import product_where
-from spectrem.structures.categorical import Categorical
 from spectrem.structures.parts import Parts
-from spectrem.structures.structure import Structure
+from spectrem.structures.structure import Labels, Structure, has_one_label
 
 
 class Evaluation(NamedTuple):
@@ -157,7 +155,7 @@ class BatchDual:
         self.free_value: float | None = None
 
     def evaluate(self, multipliers: NDArray[np.float64], active: NDArray[np.bool_]) -> Evaluation:
-        if isinstance(self.structure, Categorical) and self.gamma > 0 and active.all():
+        if has_one_label(self.structure) and self.gamma > 0 and active.all():
             values, marginals = self._whole_pass(self.structure, multipliers)
             expected: NDArray[np.float64] = self.matrix @ marginals.unary
         else:
@@ -183,9 +181,7 @@ class BatchDual:
         refuse_impossible(values)
         return values, marginals
 
-    def _whole_pass(
-        self, structure: Categorical, multipliers: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], Parts]:
+    def _whole_pass(self, structure: Labels, multipliers: NDArray[np.float64]) -> tuple[NDArray[np.float64], Parts]:
         """``smoothed_max`` of a categorical structure, row by row of the constraints and with NumPy's exponential."""
         self.n_evaluations += 1
         shifted, tops = np.empty(structure.n_unary), np.empty(structure.n_instances)
@@ -376,6 +372,8 @@ def split_problems(structure: Structure, rows: Rows) -> tuple[NDArray[np.int64],
             n_nodes += int(block.slack_group.max()) + 1
     left, right = (np.concatenate(side) for side in zip(*ends, strict=True))
     graph = sp.coo_array((np.ones(len(left), np.int8), (left, right)), shape=(n_nodes, n_nodes))
+    from scipy.sparse.csgraph import connected_components
+
     _, label = connected_components(graph, directed=False)
     used, row_problem = np.unique(label[n_instances : n_instances + n_rows], return_inverse=True)
     place = np.searchsorted(used, label[:n_instances])

@@ -12,8 +12,8 @@ from spectrem.inference.highs import Matrices
 from spectrem.inference.oracle import BatchDual
 from spectrem.inference.segments import sum_by
 from spectrem.inference.slack_variables import SlackVariables, compile_slack_variables, largest_excess
-from spectrem.structures.categorical import Categorical
 from spectrem.structures.parts import Parts
+from spectrem.structures.structure import has_one_label
 
 
 @dataclass(frozen=True)
@@ -133,13 +133,13 @@ def read_structures(
 
 def _write_shapes(dual: BatchDual, instances: NDArray[np.int64]) -> Shapes:
     structure = dual.structure
-    if isinstance(structure, Categorical):
+    if has_one_label(structure):
         wanted = np.zeros(structure.n_instances, np.bool_)
         wanted[instances] = True
         index = np.flatnonzero(wanted[structure.instance])
         n = len(index)
         owner = np.searchsorted(instances, structure.instance[index])
-        starts = np.concatenate([[0], np.cumsum(structure.sizes[instances])])
+        starts = np.concatenate([[0], np.cumsum(np.diff(structure.offsets)[instances])])
         simplexes = sp.csr_array((np.ones(n), np.arange(n), starts), shape=(len(instances), n))
         every = sp.csr_array(sp.eye_array(n, format="csr"))
         return Shapes(simplexes, np.ones(len(instances)), dual.scores.unary[index], owner, index, every, ())

@@ -19,9 +19,8 @@ from spectrem.inference.result import Projection, Status
 from spectrem.inference.segments import max_by, sum_by
 from spectrem.inference.solvers.solver import Solution
 from spectrem.kernels.categorical import max_pass, shift_rows
-from spectrem.structures.categorical import Categorical
 from spectrem.structures.parts import Parts
-from spectrem.structures.structure import Structure
+from spectrem.structures.structure import Labels, Structure, has_one_label
 
 _ROUNDING = 1e-9  # of bounds that are whole numbers times a factor
 
@@ -32,7 +31,7 @@ class Transports:
 
     Attributes
     ----------
-    structure : Categorical
+    structure : Labels
     rows : Rows
     gamma : float
     weights : ndarray of shape (n_instances,) or None
@@ -40,7 +39,7 @@ class Transports:
     chosen : ndarray of shape (n_problems,), bool
     """
 
-    structure: Categorical
+    structure: Labels
     rows: Rows
     gamma: float
     weights: NDArray[np.float64] | None
@@ -189,12 +188,13 @@ def find_transports(
     Examples
     --------
     >>> from spectrem.constraints import E, compile_constraints
+    >>> from spectrem.structures import Categorical
     >>> labels = Categorical([2, 2, 2])
     >>> rows = compile_constraints((E[...] <= 2).per("label"), labels)
     >>> find_transports(labels, rows, 0.0, None).solve(Parts(np.array([3.0, 0.0, 2.0, 0.0, 1.0, 0.0]))).multipliers
     array([1., 0.])
     """
-    if not isinstance(structure, Categorical):
+    if not has_one_label(structure):
         return None
     rows = tidy_rows(rows)
     weighed = weigh_rows(structure, rows, weights)

@@ -20,8 +20,8 @@ from spectrem.inference.slack_variables import SlackVariables
 from spectrem.inference.solvers.columns import NEAR, follow_temperatures, solve_by_columns
 from spectrem.inference.solvers.solver import Solution
 from spectrem.inference.solvers.subgradient import Subgradient
-from spectrem.structures.categorical import Categorical
 from spectrem.structures.parts import Parts
+from spectrem.structures.structure import has_one_label
 
 _LARGE = 2_000  # variables above which most labels are left out of a program, and of programs solved together
 _STEPS_OF_THE_LARGE = 300
@@ -174,7 +174,7 @@ def _batches(dual: BatchDual, programs: ProblemPrograms, hard: NDArray[np.int64]
 
 def _is_large(dual: BatchDual, program: Program, variables: SlackVariables) -> bool:
     """Whether column generation pays."""
-    return isinstance(dual.structure, Categorical) and not variables.curved and len(program.cost) > _LARGE
+    return has_one_label(dual.structure) and not variables.curved and len(program.cost) > _LARGE
 
 
 def _tangents(scaled: ScaledProgram, variables: SlackVariables, x: NDArray[np.float64]) -> sp.csr_array:

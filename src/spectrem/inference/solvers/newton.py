@@ -13,7 +13,7 @@ from spectrem.inference.result import Status
 from spectrem.inference.solvers.quasi_newton import QuasiNewton
 from spectrem.inference.solvers.solver import Solution
 from spectrem.kernels.newton import newton_duals
-from spectrem.structures.categorical import Categorical
+from spectrem.structures.structure import has_one_label
 
 MOST_ROWS = 40
 
@@ -26,8 +26,8 @@ class Newton:
     Tran-Dinh 2019), so that saturated probabilities take a step of the right order. Problems that do not converge, for
     example infeasible ones, are handed to `QuasiNewton`.
 
-    Use when gamma > 0, the structure is `Categorical`, slack (if any) acts on each row alone, and no problem has more
-    than a few dozen rows: one problem over a corpus or thousands of small ones alike.
+    Use when gamma > 0, every instance has one label (`Categorical`), slack (if any) acts on each row alone, and no
+    problem has more than a few dozen rows: one problem over a corpus or thousands of small ones alike.
 
     Parameters
     ----------
@@ -43,11 +43,11 @@ class Newton:
     def solve(self, dual: DualFunction, start: NDArray[np.float64]) -> Solution:
         if not suits_newton(dual):
             raise InvalidInputError(
-                "solver Newton needs gamma > 0, a Categorical structure, slack on each row alone and at most "
-                f"{MOST_ROWS} rows per problem; leave solver=None to have one chosen"
+                "solver Newton needs gamma > 0, one label per instance (Categorical), slack on each row alone and at "
+                f"most {MOST_ROWS} rows per problem; leave solver=None to have one chosen"
             )
         assert isinstance(dual, BatchDual)
-        assert isinstance(dual.structure, Categorical)
+        assert has_one_label(dual.structure)
         structure, terms, n = dual.structure, dual.terms, dual.n_problems
         rows, row_offsets = _members(dual.row_problem, n)
         instances, instance_offsets = _members(dual.instance_problem, n)
@@ -102,7 +102,7 @@ def suits_newton(dual: DualFunction) -> bool:
     """Whether `Newton` can solve it."""
     return (
         isinstance(dual, BatchDual)
-        and isinstance(dual.structure, Categorical)
+        and has_one_label(dual.structure)
         and dual.gamma > 0
         and dual.terms.is_box
         and int(np.bincount(dual.row_problem).max(initial=0)) <= MOST_ROWS

@@ -1,0 +1,276 @@
+"""gamma = -inf over a corpus: whole structures that meet rows of corpus scope, chosen near the relaxation's prices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from spectrem.constraints.rows import Block
+from spectrem.exceptions import InfeasibleConstraintError, warn_unconverged
+from spectrem.inference.conflict_text import place_of
+from spectrem.inference.corpus_program import CorpusMixture
+from spectrem.inference.highs import Deadline, Matrices, run_integer
+from spectrem.inference.ilp import refuse_curved
+from spectrem.inference.result import Status
+from spectrem.inference.slack import SlackTerms, compile_slack
+from spectrem.inference.slack_variables import compile_slack_variables
+from spectrem.inference.variants import ShardVariants
+
+Variants = Callable[[NDArray[np.float64]], Iterable[ShardVariants]]
+
+_ROUNDS = 3
+_NODES = 200  # of a search: what lies deeper is not worth the wait
+_MORE = 16  # points per round
+_HOLDS = 1e-6  # violations relative to the size of a row: HiGHS' own tolerance
+
+
+@dataclass(frozen=True)
+class CorpusChoice:
+    """One structure per instance, told by the prices at which it is the best.
+
+    Attributes
+    ----------
+    points : ndarray of shape (n_points, n_rows)
+        Multipliers, nats per unit of each row.
+    choices : tuple of (instances, points), one per shard
+        Instances of the shard that take another structure than the best at ``points[0]``, increasing, and the number of
+        the point at which theirs is the best.
+    value : float
+        Score less penalties, nats.
+    bound : float
+        No choice is worth more, nats.
+    gap : float
+        ``bound - value`` relative to ``max(1, abs(bound))``.
+    status : Status
+        ``CERTIFIED`` within the tolerance, else ``MAX_ITERATIONS``.
+    violation : float
+        Worst violation of any row or slack group after the slack it is allowed, in units of the row.
+    expectation : ndarray of shape (n_rows,)
+        ``U h`` of the choice.
+    """
+
+    points: NDArray[np.float64]
+    choices: tuple[tuple[NDArray[np.int64], NDArray[np.int64]], ...]
+    value: float
+    bound: float
+    gap: float
+    status: Status
+    violation: float
+    expectation: NDArray[np.float64]
+
+
+def choose_structures(
+    variants: Variants,
+    mixture: CorpusMixture,
+    bounds: ArrayLike,
+    blocks: tuple[Block, ...],
+    *,
+    terms: SlackTerms | None = None,
+    tol: float = 1e-6,
+    time_limit: float | None = None,
+) -> CorpusChoice:
+    """Whole structures for all instances that meet rows of corpus scope, near the optimum (gamma = -inf).
+
+    The points of the linear program agree on almost all instances. The others choose among the structures that they
+    have at these points and at some around them, by an integer program; what it finds is measured against the bound of
+    the relaxation. While the gap is too wide, points from further around add structures to choose from.
+
+    Use when gamma = -inf and corpus rows span several shards; `project` is exact on a single batch.
+
+    Parameters
+    ----------
+    variants : callable
+        From points of shape (n_points, n_rows) to what `find_variants` gives for every shard, in order.
+    mixture : CorpusMixture
+        Of the same rows.
+    bounds : array-like of shape (n_rows,)
+    blocks : tuple of Block
+    terms : SlackTerms or None
+        Of the blocks, where they are known already.
+    tol : float
+        Relative gap.
+    time_limit : float or None
+        Seconds for all integer programs, None for 300.
+
+    Returns
+    -------
+    CorpusChoice
+
+    Raises
+    ------
+    InfeasibleConstraintError
+        If no choice that meets the rows was found; the message names those that come nearest.
+    InvalidInputError
+        If a slack has an l2 norm.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the gap is above ``tol``.
+    """
+    limits = np.asarray(bounds, np.float64)
+    if terms is None:
+        terms = compile_slack(blocks, np.zeros(len(limits), np.int64), 1)
+    deadline = Deadline(time_limit)
+    points = np.concatenate([mixture.multipliers[None], mixture.points])
+    away = np.abs(points - mixture.multipliers).max(axis=0)
+    away = np.maximum(away, 1e-4 * max(1e-3, float(np.abs(mixture.multipliers).max(initial=0.0))))
+    rng = np.random.default_rng(0)
+    best: CorpusChoice | None = None
+    for _ in range(_ROUNDS):
+        task = _Task(list(variants(points)), limits, terms)
+        found = task.solve(mixture.bound, tol, deadline)
+        if found is not None:
+            choice = task.choice(found, points, mixture.bound, tol)
+            best = choice if best is None or choice.value > best.value else best
+            if best.gap <= tol:
+                return best
+        if not deadline.left:
+            break
+        around = mixture.multipliers + away * rng.normal(size=(_MORE, len(limits)))
+        points = np.concatenate([points, [terms.project(point) for point in around]])
+        away = 4.0 * away
+    if best is None:
+        raise InfeasibleConstraintError(task.tell(blocks, deadline))
+    warn_unconverged(
+        f"whole structures that meet the constraints over the corpus were found, but not proven to be the best: they "
+        f"may miss {best.gap:.2g} of the objective; raise tol, or use gamma = 0",
+        stacklevel=2,
+    )
+    return best
+
+
+class _Found(NamedTuple):
+    taken: NDArray[np.int64]
+    value: float
+    excess: NDArray[np.float64]
+
+
+class _Task:
+    """The integer program of some variants."""
+
+    def __init__(self, shards: list[ShardVariants], bounds: NDArray[np.float64], terms: SlackTerms) -> None:
+        self.shards, self.bounds, self.terms = shards, bounds, terms
+        self.scores = np.concatenate([shard.scores for shard in shards])
+        self.table = sp.csr_array(sp.vstack([shard.expectations for shard in shards], format="csr"))
+        self.score = sum(shard.score for shard in shards)
+        self.rest = bounds - np.sum([shard.expectation for shard in shards], axis=0)
+        own, n = [], 0
+        for shard in shards:
+            _, member = np.unique(shard.instance, return_inverse=True)
+            own.append(n + member)
+            n += int(member.max(initial=-1)) + 1
+        self.member, self.n_members = np.concatenate(own).astype(np.int64), n
+        largest = np.abs(self.rest) + np.asarray(abs(self.table).sum(axis=0), np.float64).ravel()
+        self.slack = compile_slack_variables(terms, largest)
+        refuse_curved(self.slack)
+        peak = np.asarray(abs(self.table).max(axis=0).todense(), np.float64).ravel() if len(self.scores) else largest
+        self.unit = np.where(peak > 0, peak, np.maximum(1.0, np.abs(self.rest)))
+
+    def program(self, cost: NDArray[np.float64], slack_cost: NDArray[np.float64], constant: float) -> Matrices:
+        """Variables: variants, slack, 1 (which carries the constant), then how far rows are missed, up and down."""
+        n, n_rows, n_slack = len(cost), len(self.bounds), len(self.slack.cost)
+        level = sp.diags_array(1.0 / self.unit)
+        body = sp.csr_array(level @ sp.hstack([self.table.T, self.slack.matrix, sp.csr_array((n_rows, 1))]))
+        shapes = sp.csr_array((np.ones(n), (self.member, np.arange(n))), shape=(self.n_members, n + n_slack + 1))
+        both = self.terms.equality
+        n_ties = self.slack.ties.shape[0]
+        ties = sp.hstack([sp.csr_array((n_ties, n)), self.slack.ties, sp.csr_array((n_ties, 1))])
+        one = sp.csr_array(([1.0], ([0], [n + n_slack])), shape=(1, n + n_slack + 1))
+        rest = self.rest / self.unit
+        return Matrices(
+            cost=np.concatenate([cost, slack_cost, [constant]]),
+            upper=np.concatenate([np.ones(n), self.slack.upper, [1.0]]),
+            equal=sp.csr_array(sp.vstack([body[both], shapes, one], format="csr")),
+            equal_to=np.concatenate([rest[both], np.ones(self.n_members + 1)]),
+            below=sp.csr_array(sp.vstack([body[~both], ties], format="csr")),
+            limit=np.concatenate([rest[~both], np.zeros(n_ties)]),
+        )
+
+    def solve(self, bound: float, tol: float, deadline: Deadline) -> _Found | None:
+        """The best choice that meets the rows, or None."""
+        tops = np.full(self.n_members, -np.inf)
+        np.maximum.at(tops, self.member, self.scores)
+        program = self.program(tops[self.member] - self.scores, self.slack.cost, max(1.0, abs(bound)))
+        whole = np.zeros(len(program.cost), np.bool_)
+        whole[: len(self.scores)] = True
+        result = run_integer(program, whole, deadline.left, gap=0.1 * tol, nodes=_NODES)
+        if result.x is None:
+            return None
+        found = self.read(result.x)
+        size = np.maximum(np.abs(self.bounds), self.unit)
+        return found if self.terms.worst_violation(found.excess, size)[0] <= _HOLDS else None
+
+    def read(self, x: NDArray[np.float64]) -> _Found:
+        taken = np.flatnonzero(x[: len(self.scores)] > 0.5)
+        excess = np.asarray(self.table[taken].sum(axis=0), np.float64).ravel() - self.rest
+        value = float(self.score + self.scores[taken].sum() - self.terms.cost(excess)[0])
+        return _Found(taken, value, excess)
+
+    def choice(self, found: _Found, points: NDArray[np.float64], bound: float, tol: float) -> CorpusChoice:
+        edges = np.cumsum([0, *(len(shard.instance) for shard in self.shards)])
+        picked = [
+            (shard.instance[own], shard.point[own])
+            for shard, start, stop in zip(self.shards, edges[:-1], edges[1:], strict=True)
+            for own in [found.taken[(found.taken >= start) & (found.taken < stop)] - start]
+        ]
+        used = np.unique(np.concatenate([np.zeros(1, np.int64), *(point for _, point in picked)]))
+        gap = (bound - found.value) / max(1.0, abs(bound))
+        return CorpusChoice(
+            points[used],
+            tuple((at[point > 0], np.searchsorted(used, point[point > 0])) for at, point in picked),
+            found.value,
+            bound,
+            gap,
+            Status.CERTIFIED if gap <= tol else Status.MAX_ITERATIONS,
+            float(self.terms.worst_violation(found.excess)[0]),
+            found.excess + self.bounds,
+        )
+
+    def tell(self, blocks: tuple[Block, ...], deadline: Deadline) -> str:
+        """The rows that the choice nearest to meeting them misses."""
+        exact = self.program(np.zeros(len(self.scores)), np.zeros(len(self.slack.cost)), 0.0)
+        n_equal, n_below = int(self.terms.equality.sum()), int((~self.terms.equality).sum())
+        up = sp.eye_array(exact.equal.shape[0], format="csr")
+        down = sp.eye_array(exact.below.shape[0], format="csr")
+        miss = 2 * n_equal + n_below
+        wide = np.concatenate([np.abs(exact.equal_to), np.abs(exact.limit)]).max(initial=1.0) + len(self.scores)
+        elastic = replace(
+            exact,
+            cost=np.concatenate([exact.cost, np.ones(miss)]),
+            upper=np.concatenate([exact.upper, np.full(miss, wide)]),
+            equal=sp.csr_array(
+                sp.hstack(
+                    [exact.equal, up[:, :n_equal], -up[:, :n_equal], sp.csr_array((exact.equal.shape[0], n_below))]
+                )
+            ),
+            below=sp.csr_array(
+                sp.hstack([exact.below, sp.csr_array((exact.below.shape[0], 2 * n_equal)), -down[:, :n_below]])
+            ),
+        )
+        whole = np.zeros(len(elastic.cost), np.bool_)
+        whole[: len(self.scores)] = True
+        result = run_integer(elastic, whole, min(5.0, deadline.left), gap=0.01, nodes=_NODES)
+        missed = []
+        if result.x is not None:
+            found = self.read(result.x)
+            over = self.terms.violation(found.excess) * ~self.terms.penalised
+            for block in blocks:
+                for row in block.start + np.flatnonzero(over[block.start : block.stop] > _HOLDS):
+                    k = int(row) - block.start
+                    sign = -1.0 if block.senses[k] == ">=" else 1.0
+                    nearest, limit = sign * (found.excess[row] + self.bounds[row]), sign * self.bounds[row]
+                    missed.append(
+                        f"{block.name!r} {place_of(block, k, -1)} comes to {nearest:g} ({block.senses[k]} {limit:g})"
+                    )
+        shown = "; ".join(missed[:3]) + (f" and {len(missed) - 3} more rows" if len(missed) > 3 else "")
+        return (
+            f"{shown or ', '.join(repr(block.name) for block in blocks)}: no choice of whole structures that meets the "
+            "constraints over the corpus was found, though expectations can meet them; relax the bound, give the "
+            "constraint slack (a penalty or a bound), or use gamma = 0"
+        )

@@ -1,0 +1,290 @@
+"""The linear program at gamma = 0 over a corpus of which only sums come home: column generation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spectrem.constraints.rows import Block
+from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, warn_unconverged
+from spectrem.inference.corpus import CorpusDual, Evaluate, by_shard, tell_divergence
+from spectrem.inference.corpus_feasibility import Feasibility
+from spectrem.inference.corpus_master import Master, MasterSolution
+from spectrem.inference.highs import Deadline
+from spectrem.inference.result import Status
+from spectrem.inference.slack import SlackTerms, compile_slack
+from spectrem.inference.solvers.accelerated import Accelerated
+from spectrem.inference.solvers.quasi_newton import QuasiNewton
+from spectrem.inference.solvers.solver import Solver, check_now
+
+_FIRST_STEPS = 15  # of quasi-Newton
+_NEAR = 1e-3  # residual at which they end
+_MOST_PIECES = 64
+_MOST_ENTRIES = 6_400  # of the columns of one point
+_NO_BOX = 1e9
+_HELD = 1e-7  # violations, relative to the size of a row, that pass for none
+
+
+@dataclass(frozen=True)
+class CorpusMixture:
+    """A mixture of the best structures at several prices, which solves the linear program over a corpus.
+
+    A statistic that is linear in marginals is the sum over points k and shards s of ``weights[k, s]`` times that of the
+    best structures of shard s at ``points[k]``.
+
+    Attributes
+    ----------
+    points : ndarray of shape (n_points, n_rows)
+        Multipliers, nats per unit of each row.
+    weights : ndarray of shape (n_points, n_shards)
+        In [0, 1]; every shard's sum to 1. At most ``n_rows`` of a solved program lie between 0 and 1 beyond one per
+        shard.
+    multipliers : ndarray of shape (n_rows,)
+        The best found: at these the dual takes the value ``bound``.
+    value : float
+        Expected score less penalties, nats.
+    bound : float
+        No distribution that meets the rows is worth more, nats.
+    gap : float
+        ``bound - value`` relative to ``max(1, abs(bound))``.
+    status : Status
+        ``CERTIFIED`` if every shard takes one point (its structures are then whole), ``SOLVED``, or
+        ``MAX_ITERATIONS``.
+    violation : float
+        Worst violation of any row or slack group after the slack it is allowed, in units of the row.
+    expectation : ndarray of shape (n_rows,)
+        ``U mu`` of the mixture.
+    n_evaluations : int
+    """
+
+    points: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    multipliers: NDArray[np.float64]
+    value: float
+    bound: float
+    gap: float
+    status: Status
+    violation: float
+    expectation: NDArray[np.float64]
+    n_evaluations: int
+
+
+def solve_corpus_program(
+    evaluate: Evaluate,
+    bounds: ArrayLike,
+    blocks: tuple[Block, ...],
+    *,
+    norms: ArrayLike | None = None,
+    terms: SlackTerms | None = None,
+    support: Evaluate | None = None,
+    start: ArrayLike | None = None,
+    tol: float = 1e-8,
+    max_iter: int = 200,
+    time_limit: float | None = None,
+) -> CorpusMixture:
+    """The mixture of structures that is worth most among those that meet rows of corpus scope (gamma = 0).
+
+    Every look at the corpus, at some prices, gives a bound and a column: the scores and expectations of the best
+    structures there. A linear program over mixtures of the columns (Dantzig & Wolfe 1960) gives the next prices, until
+    bound and mixture meet. A few quasi-Newton steps lead near the optimum, because the dual of a large corpus is all
+    but smooth from afar; from there prices are held in a box around the best ones, which grows where the program is
+    right about the dual (Marsten, Hogan & Blankenship 1975). Shards have weights of their own, which takes half the
+    looks that common weights take, and fewer points per shard.
+
+    Use when gamma = 0 and corpus rows span several shards; tens of looks for tens of rows. With thousands of rows it
+    runs out of ``max_iter``, and gives the mixture that breaks the rows least with its violation and gap.
+
+    Parameters
+    ----------
+    evaluate : callable
+        From multipliers of shape (n_rows,) to values, shape (n_shards,), of ``smax_0(s - U^T lambda)`` in nats summed
+        over the instances of each shard, and the expectations ``U h`` of the best structures, shape (n_shards, n_rows).
+        The same multipliers must give the same structures again.
+    bounds : array-like of shape (n_rows,)
+    blocks : tuple of Block
+        Covering rows 0 ... n_rows - 1.
+    norms : array-like of shape (n_rows,) or None
+        Euclidean norm of each row of U over the corpus; None takes ``sqrt(max(1, |b|))``.
+    terms : SlackTerms or None
+        Of the blocks, where they are known already.
+    support : callable or None
+        As ``evaluate``, with every possible part scoring 0: lets an infeasible constraint be proven.
+    start : array-like of shape (n_rows,) or None
+        Multipliers of an earlier solve.
+    tol : float
+        Relative gap.
+    max_iter : int
+        Looks at the corpus.
+    time_limit : float or None
+        Seconds for all linear programs, None for 300.
+
+    Returns
+    -------
+    CorpusMixture
+
+    Raises
+    ------
+    InfeasibleConstraintError
+        If ``support`` proves that no distribution meets the rows.
+
+    Examples
+    --------
+    Two coins, one per shard, together to show heads 0.5 times:
+
+    >>> def evaluate(multipliers):
+    ...     worth = np.array([1.0, 0.5]) - multipliers
+    ...     return np.maximum(worth, 0.0), (worth > 0).astype(float)[:, None]
+    >>> block = Block("heads", 0, 1, True, "corpus", None, np.zeros(1, int), {})
+    >>> result = solve_corpus_program(evaluate, [0.5], (block,))
+    >>> result.expectation, result.value, result.status.name
+    (array([0.5]), 0.5, 'SOLVED')
+    """
+    limits = np.asarray(bounds, np.float64)
+    if max_iter < 1:
+        raise InvalidInputError(f"max_iter must be at least 1; got {max_iter}; the default is 200")
+    if terms is None:
+        terms = compile_slack(blocks, np.zeros(len(limits), np.int64), 1)
+    first = np.zeros(len(limits)) if start is None else np.asarray(start, np.float64)
+    length = np.sqrt(np.maximum(1.0, np.abs(limits))) if norms is None else np.asarray(norms, np.float64)
+    search = _Search(evaluate, max_iter)
+    dual = CorpusDual(search.look, limits, terms, 1.0, length, support)
+    _approach(dual, search, blocks, terms.project(first))
+    mixture = _Bundle(dual, search, blocks, Deadline(time_limit)).run(tol)
+    if mixture.status == Status.MAX_ITERATIONS:
+        warn_unconverged(
+            f"the linear program over the corpus {Status.MAX_ITERATIONS.message} (gap {mixture.gap:.2g}, violation "
+            f"{mixture.violation:.2g}); raise max_iter or tol, or give the constraint slack",
+            stacklevel=2,
+        )
+    return mixture
+
+
+class _Search:
+    """The looks taken at a corpus."""
+
+    def __init__(self, evaluate: Evaluate, left: int) -> None:
+        self.evaluate, self.left = evaluate, left
+        self.points: list[NDArray[np.float64]] = []
+        self.values: list[NDArray[np.float64]] = []
+        self.expectations: list[NDArray[np.float64]] = []
+
+    def look(self, multipliers: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        values, expectations = by_shard(*self.evaluate(multipliers))
+        self.left -= 1
+        self.points.append(multipliers.copy())
+        self.values.append(values)
+        self.expectations.append(expectations)
+        return values, expectations
+
+
+def _approach(dual: CorpusDual, search: _Search, blocks: tuple[Block, ...], start: NDArray[np.float64]) -> None:
+    """Quasi-Newton steps: from afar the dual of a large corpus is all but smooth."""
+    steps = min(_FIRST_STEPS, search.left - 1)
+    solver: Solver = QuasiNewton(_NEAR, steps) if dual.terms.is_box else Accelerated(_NEAR, steps)
+    solution = solver.solve(dual, start)
+    if solution.status[0] == Status.INFEASIBLE:
+        raise InfeasibleConstraintError(tell_divergence(dual, blocks, solution.multipliers))
+
+
+class _Bundle:
+    """Column generation from the points of a search, in a box around the best of them."""
+
+    def __init__(self, dual: CorpusDual, search: _Search, blocks: tuple[Block, ...], deadline: Deadline) -> None:
+        self.dual, self.search, self.blocks, self.deadline = dual, search, blocks, deadline
+        n_shards, n_rows = search.expectations[0].shape
+        n_pieces = max(1, min(n_shards, _MOST_PIECES, _MOST_ENTRIES // max(1, n_rows)))
+        self.piece = np.arange(n_shards) * n_pieces // n_shards
+        self.starts = np.searchsorted(self.piece, np.arange(n_pieces))
+        self.lever = dual.size * dual.scale
+        self.master = Master(dual.bounds, dual.terms, dual.size, self.lever, n_pieces)
+        self.bounds: list[float] = []
+        for k in range(len(search.points)):
+            self.take(k)
+
+    def take(self, k: int) -> None:
+        """The bound and the columns that point k gives."""
+        point, values, expectations = self.search.points[k], self.search.values[k], self.search.expectations[k]
+        scores = values + expectations @ point
+        self.bounds.append(float(self.dual.bounds @ point + values.sum() + self.dual.terms.value(point)[0]))
+        pieces = np.add.reduceat(scores, self.starts), np.add.reduceat(expectations, self.starts, axis=0)
+        self.master.add(k, *pieces)
+
+    def run(self, tol: float) -> CorpusMixture:
+        points, best = self.search.points, int(np.argmin(self.bounds))
+        away = np.array([np.abs((points[best] - point) / self.lever).max(initial=0.0) for point in points])
+        box = float(np.clip(np.min(away[away > 0], initial=1.0), 1e-4, 1.0))
+        feasible, worse = False, 0
+        while True:
+            bound = self.bounds[best]
+            unit = max(1.0, abs(bound))
+            answer = self.master.solve(points[best], box, self.deadline)
+            if answer is None:
+                break
+            missing = bound - answer.value
+            if missing <= tol * unit:
+                if answer.rough:
+                    continue
+                if not answer.held:
+                    return self.finish(answer, best, tol)
+                if box >= _NO_BOX:
+                    break
+                box *= 10.0
+                continue
+            if self.search.left <= 0:
+                break
+            if not feasible and answer.held and check_now(len(points)):
+                feasible = self.decide()
+            self.search.look(answer.prices)
+            self.take(len(points) - 1)
+            ratio = (bound - self.bounds[-1]) / missing
+            if ratio > 0:
+                best, worse = len(points) - 1, 0
+                box *= 4.0 if ratio > 0.5 and answer.held else 1.0
+                continue
+            worse += 1
+            excess = -ratio * min(1.0, box)
+            if excess > 3.0 or (worse >= 3 and excess > 1.0):
+                box, worse = box / min(max(excess, 1.5), 4.0), 0
+        if not feasible:
+            self.decide()
+        answer = self.master.solve(points[best], _NO_BOX, Deadline(None)) or answer
+        if answer is None:
+            answer = MasterSolution((self.master.point == best) * 1.0, points[best], np.nan, held=True, rough=True)
+        return self.finish(answer, best, tol)
+
+    def decide(self) -> bool:
+        """Whether the rows can hold, by what was seen so far and some more looks; raises if not."""
+        if self.dual.support is None:
+            return False
+        seen = [expectations.sum(axis=0) for expectations in self.search.expectations]
+        return Feasibility(self.dual, seen).decide(self.blocks, self.search.points[int(np.argmin(self.bounds))])
+
+    def finish(self, answer: MasterSolution, best: int, tol: float) -> CorpusMixture:
+        search, master, terms = self.search, self.master, self.dual.terms
+        own = np.zeros((len(search.points), master.n_pieces))
+        own[master.point, master.piece] = answer.weights
+        expectation = answer.weights @ master.expectations
+        excess = expectation - self.dual.bounds
+        value = float(answer.weights @ master.scores - terms.cost(excess)[0])
+        bound = self.bounds[best]
+        gap = (bound - value) / max(1.0, abs(bound))
+        met = terms.worst_violation(excess, self.dual.size)[0] <= _HELD
+        whole = bool((own.max(axis=0) == 1.0).all())
+        used = np.flatnonzero(own.any(axis=1))
+        status = Status.MAX_ITERATIONS
+        if met and abs(gap) <= max(2.0 * tol, 1e-9):
+            status = Status.CERTIFIED if whole else Status.SOLVED
+        return CorpusMixture(
+            np.array([search.points[k] for k in used]),
+            own[used][:, self.piece],
+            search.points[best],
+            value,
+            bound,
+            gap,
+            status,
+            float(terms.worst_violation(excess)[0]),
+            expectation,
+            len(search.points),
+        )

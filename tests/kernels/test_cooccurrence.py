@@ -22,17 +22,29 @@ def flatten(sentences):
     return np.array([word for s in sentences for word in s], np.int32), offsets
 
 
-def index(pairs):
-    """Row offsets, partners and cells, as the package makes them."""
+def tabulate(pairs):
+    """Row offsets and partners, as the package makes them."""
+    source, source_offsets = flatten([s for s, _ in pairs])
+    target, target_offsets = flatten([t for _, t in pairs])
+    starts, sentences, _ = cooccurrence.postings(source, source_offsets, N_SOURCE)
+    counts = cooccurrence.count_partners(starts, sentences, target, target_offsets, N_TARGET)
+    row_offsets = np.concatenate([[0], np.cumsum(counts)])
+    partners = np.full(row_offsets[-1], -9, np.int32)
+    cooccurrence.list_partners(starts, sentences, target, target_offsets, row_offsets, N_TARGET, partners)
+    return row_offsets, partners
+
+
+def index(pairs, row_offsets, partners):
+    """Entries that occur and the place of every cell among them."""
     source, source_offsets = flatten([s for s, _ in pairs])
     target, target_offsets = flatten([t for _, t in pairs])
     cell_offsets = np.concatenate([[0], np.cumsum([len(s) * len(t) for s, t in pairs], dtype=np.int64)])
-    posted = cooccurrence.postings(source, source_offsets, N_SOURCE)
-    counts = cooccurrence.count_partners(posted[0], posted[1], target, target_offsets, N_TARGET)
-    row_offsets = np.concatenate([[0], np.cumsum(counts)])
-    partners, cells = np.full(row_offsets[-1], -9, np.int32), np.full(cell_offsets[-1], -9, np.int32)
-    cooccurrence.index_cells(*posted, target, target_offsets, cell_offsets, row_offsets, N_TARGET, partners, cells)
-    return row_offsets, partners, cells
+    cells, found = np.full(cell_offsets[-1], -9, np.int32), np.full(cell_offsets[-1] + 1, -9, np.int32)
+    posted = cooccurrence.postings(np.where(source < 0, N_SOURCE, source), source_offsets, N_SOURCE + 1)
+    n_found = cooccurrence.index_cells(
+        *posted, target, target_offsets, cell_offsets, row_offsets, partners, N_TARGET, cells, found
+    )
+    return found[:n_found].tolist(), cells.tolist()
 
 
 @given(SIDES)
@@ -46,45 +58,42 @@ def test_postings_list_every_occurrence(pairs):
 
 
 @given(SIDES)
-def test_table_and_cells_are_those_of_a_dictionary(pairs):
-    row_offsets, partners, cells = index(pairs)
-    met = {word: set() for word in range(N_SOURCE)}
+def test_the_table_is_that_of_a_dictionary(pairs):
+    row_offsets, partners = tabulate(pairs)
+    met = {word: {} for word in range(N_SOURCE)}
     for source, target in pairs:
         for e in source:
-            met[e].update(target)
+            met[e].update(dict.fromkeys(target))
     for word in range(N_SOURCE):
-        listed = partners[row_offsets[word] : row_offsets[word + 1]].tolist()
-        assert len(listed) == len(set(listed))
-        assert set(listed) == met[word]
-    sources = np.repeat(np.arange(N_SOURCE), np.diff(row_offsets))
-    expected = [(e, f) for source, target in pairs for e in source for f in target]
-    assert [(sources[c], partners[c]) for c in cells] == expected
+        assert partners[row_offsets[word] : row_offsets[word + 1]].tolist() == list(met[word])
 
 
 @given(SIDES, st.lists(st.tuples(st.lists(st.integers(-1, N_SOURCE - 1), max_size=4), st.lists(
     st.integers(-1, N_TARGET - 1), max_size=4)), max_size=4))  # fmt: skip
-def test_look_up_finds_known_meetings_and_leaves_the_others(pairs, new_pairs):
-    row_offsets, partners, _ = index(pairs)
+def test_cells_are_ranks_of_entries_that_occur(pairs, new_pairs):
+    """Of the text itself and of a new one, whose unknown meetings come last."""
+    row_offsets, partners = tabulate(pairs)
     sources = np.repeat(np.arange(N_SOURCE), np.diff(row_offsets))
     entry = {(int(e), int(f)): k for k, (e, f) in enumerate(zip(sources, partners, strict=True))}
-    source, source_offsets = flatten([s for s, _ in new_pairs])
-    target, target_offsets = flatten([t for _, t in new_pairs])
-    cell_offsets = np.concatenate([[0], np.cumsum([len(s) * len(t) for s, t in new_pairs], dtype=np.int64)])
-    cells = np.full(cell_offsets[-1], len(partners), np.int32)
-    numbered = np.where(source < 0, N_SOURCE, source).astype(np.int32)
-    posted = cooccurrence.postings(numbered, source_offsets, N_SOURCE + 1)
-    cooccurrence.look_up_cells(*posted, target, target_offsets, cell_offsets, row_offsets, partners, N_TARGET, cells)
-    expected = [entry.get((e, f), len(partners)) for s, t in new_pairs for e in s for f in t]
-    assert cells.tolist() == expected
+    for text in (pairs, new_pairs, pairs + new_pairs):
+        found, cells = index(text, row_offsets, partners)
+        entries = [entry.get((e, f), len(partners)) for s, t in text for e in s for f in t]
+        assert found == sorted(set(entries))
+        assert [found[cell] for cell in cells] == entries
 
 
-@given(st.lists(st.lists(st.integers(0, 9), max_size=12), max_size=4))
-def test_localise_ranks_values_and_restores_its_space(runs):
-    seen, numbers = np.zeros(10, np.bool_), np.zeros(10, np.int32)
-    for values in runs:
-        cells, found = np.array(values, np.int32), np.empty(len(values), np.int32)
-        n_found = cooccurrence.localise(cells, seen, numbers, found)
-        distinct = sorted(set(values))
-        assert found[:n_found].tolist() == distinct
-        assert cells.tolist() == [distinct.index(v) for v in values]
-        assert not seen.any()
+@given(SIDES, st.lists(st.integers(0, 2), min_size=N_SOURCE, max_size=N_SOURCE), st.lists(
+    st.integers(0, 3), min_size=N_TARGET, max_size=N_TARGET))  # fmt: skip
+def test_pairs_of_classes_are_numbered_in_order(pairs, source_class, target_class):
+    row_offsets, partners = tabulate(pairs)
+    number, source, target = (np.full(len(partners), -9, np.int32) for _ in range(3))
+    words = np.argsort(source_class, kind="stable")
+    class_offsets = np.append(0, np.cumsum(np.bincount(source_class)))
+    n_pairs = cooccurrence.number_classes(
+        words, class_offsets, row_offsets, partners, np.array(target_class), 4, number, source, target
+    )
+    sources = np.repeat(np.arange(N_SOURCE), np.diff(row_offsets))
+    classes = [(source_class[e], target_class[f]) for e, f in zip(sources, partners, strict=True)]
+    listed = list(zip(source[:n_pairs].tolist(), target[:n_pairs].tolist(), strict=True))
+    assert listed == sorted(set(classes))
+    assert [listed[k] for k in number] == classes

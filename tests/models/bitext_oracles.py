@@ -29,9 +29,9 @@ def make_bitext(lengths, rng, n_source_words=4, n_target_words=5):
     )
 
 
-def make_model(kind, table, **options):
+def make_model(kind, table, max_jump=2, **options):
     options = {"jump_pseudo_count": 0.0, "end_pseudo_count": 0.0, **options}
-    return AlignmentModel(table, chain=kind == "hmm", learn_positions=kind != "ibm1", **options)
+    return AlignmentModel(table, max_jump, chain=kind == "hmm", learn_positions=kind != "ibm1", **options)
 
 
 def random_parameters(kind, table, rng, max_jump=2, null_probability=0.3):
@@ -61,7 +61,8 @@ def make_problem(kind, lengths, seed, *, max_jump=2, null_probability=0.3, weigh
         weights = rng.uniform(0.3, 2.0, len(lengths))
     table, shards = build_shards(bitext, weights=np.asarray(weights, np.float64))
     (shard,) = shards
-    return make_model(kind, table, **options), shard, random_parameters(kind, table, rng, max_jump, null_probability)
+    params = random_parameters(kind, table, rng, max_jump, null_probability)
+    return make_model(kind, table, max_jump, **options), shard, params
 
 
 def with_weights(shard, weights):

@@ -18,10 +18,12 @@ from bitext_oracles import (
     sentences,
     with_weights,
 )
+from esteps import by_kernel, in_general
 
+from spectrem.constraints import fertility
 from spectrem.data import Links
-from spectrem.learning import ProjectedEStep, Stopping, run_em
-from spectrem.models.alignment import CoupledEStep, build_shards, lexical_priors
+from spectrem.learning import EStep, Stopping, run_em
+from spectrem.models.alignment import CoupledKernel, build_shards, lexical_priors
 from spectrem.structures import Alignment
 from spectrem.testing import check_model, enumerate_structures
 
@@ -39,10 +41,10 @@ def choices_in_order(n_states, n_steps):
 @pytest.mark.parametrize("max_jump", [1, 2, 5])
 def test_scores_are_log_probabilities_of_every_alignment(kind, max_jump):
     model, shard, params = make_problem(kind, LENGTHS, seed=0, max_jump=max_jump)
-    structure, scores = model.scores(params, shard)
+    structure, scores = model.structure(shard), model.scores(params, shard)
     for side, part, part_scores, backward in zip(
         literal(kind, model.table, params),
-        (structure.left, structure.right),
+        structure.members.values(),
         structure.split(scores),
         (False, True),
         strict=True,
@@ -60,12 +62,11 @@ def test_scores_are_log_probabilities_of_every_alignment(kind, max_jump):
 
 def test_model_1_has_uniform_positions_whatever_the_sentence():
     model, shard, _ = make_problem("ibm1", LENGTHS, seed=1)
-    start = model.initial(max_jump=7, null_probability=0.2)
+    start = model.initial(null_probability=0.2)
     assert np.ptp(start.forward.jump) == 0.0
-    structure, scores = model.scores(start, shard)
-    total = model.zero_stats(start, [shard])
-    total += model.gather(start, shard, structure.smoothed_max(scores, 1.0)[1])
-    assert np.array_equal(model.m_step(start, total).forward.jump, start.forward.jump)
+    structure, scores = model.structure(shard), model.scores(start, shard)
+    total = model.gather(start, shard, structure.smoothed_max(scores, 1.0)[1])
+    assert np.array_equal(model.m_step(start, total, None).forward.jump, start.forward.jump)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -73,7 +74,7 @@ def test_model_1_has_uniform_positions_whatever_the_sentence():
 @pytest.mark.parametrize("max_jump", [1, 4])
 def test_gather_is_expected_counts(kind, gamma, max_jump):
     model, shard, params = make_problem(kind, LENGTHS, seed=2, max_jump=max_jump)
-    structure, scores = model.scores(params, shard)
+    structure, scores = model.structure(shard), model.scores(params, shard)
     values, marginals = structure.smoothed_max(scores, gamma, weights=model.weights(shard))
     expected, value = literal_counts(kind, model, params, shard, gamma)
     assert_same_counts(corpus_counts(model.gather(params, shard, marginals), model.table), expected)
@@ -92,9 +93,9 @@ def test_words_never_met_have_the_floor_probability(kind):
         target_tokens=np.array([-1, 1], np.int32),
     )
     _, (shard,) = build_shards(new, table)
-    structure, scores = model.scores(params, shard)
+    structure, scores = model.structure(shard), model.scores(params, shard)
     side = literal(kind, table, params)[0]
-    part, forward = structure.left, structure.split(scores)[0]
+    part, forward = structure.members["forward"], structure.split(scores)[0]
     assert side.null[-1] == 1e-12  # of unknown words, number -1
     for indicator, choices in zip(enumerate_structures(part, 0), choices_in_order(2, 2), strict=True):
         assert forward.dot(indicator) == pytest.approx(side.log_probability([-1, 0], [-1, 1], choices), rel=1e-12)
@@ -140,11 +141,11 @@ def log_likelihood(kind, model, params, shards):
 @pytest.mark.parametrize("fused", [False, True], ids=["generic", "fused"])
 def test_em_never_lowers_the_likelihood(kind, fused):
     model, shard, params = make_problem(kind, LENGTHS, seed=6)
-    estep = CoupledEStep(model) if fused else ProjectedEStep(model)
+    estep = EStep(kernel=CoupledKernel(model) if fused else None)
     values = []
     for _ in range(8):
         values.append(log_likelihood(kind, model, params, [shard]))
-        result = run_em(model, estep, [shard], params, stopping=Stopping(1))
+        result = run_em(model, [shard], params, estep, stopping=Stopping(1))
         assert result.history[0].free_objective == pytest.approx(values[-1], rel=1e-12)
         params = result.params
     assert (np.diff(values) >= -1e-9 * np.abs(values[1:])).all()
@@ -156,7 +157,7 @@ def test_model_1_reaches_the_same_likelihood_from_any_start():
     ends = []
     for seed in range(3):
         start = random_parameters("ibm1", model.table, np.random.default_rng(seed))
-        result = run_em(model, CoupledEStep(model), [shard], start, stopping=Stopping(3000))
+        result = run_em(model, [shard], start, EStep(kernel=CoupledKernel(model)), stopping=Stopping(3000))
         ends.append(result.history[-1].objective)
     assert np.ptp(ends) < 1e-3
     assert ends[0] > result.history[0].objective + 0.1
@@ -165,7 +166,7 @@ def test_model_1_reaches_the_same_likelihood_from_any_start():
 @pytest.mark.parametrize("kind", KINDS)
 def test_m_step_normalises(kind):
     model, shard, params = make_problem(kind, LENGTHS, seed=8, jump_pseudo_count=1.0, end_pseudo_count=0.5)
-    result = run_em(model, ProjectedEStep(model), [shard], params, stopping=Stopping(1))
+    result = run_em(model, [shard], params, stopping=Stopping(1))
     for side, row, n_rows in (
         (result.params.forward, model.table.sources, model.table.n_source_words),
         (result.params.backward, model.table.targets, model.table.n_target_words),
@@ -181,7 +182,7 @@ def test_m_step_normalises(kind):
 def test_pseudo_counts_of_ends():
     model, shard, params = make_problem("hmm", LENGTHS, seed=8, end_pseudo_count=0.5)
     expected, _ = literal_counts("hmm", model, params, shard)
-    result = run_em(model, ProjectedEStep(model), [shard], params, stopping=Stopping(1))
+    result = run_em(model, [shard], params, stopping=Stopping(1))
     for side, (*_, ends) in zip((result.params.forward, result.params.backward), expected, strict=True):
         np.testing.assert_allclose(side.end, (ends + 0.5) / (ends + 0.5).sum(), rtol=1e-9)
 
@@ -198,19 +199,13 @@ def test_counts_of_shards_add_up(monkeypatch):
     assert len(several) > 4
     model, params = make_model("hmm", table), random_parameters("hmm", table, rng)
     alone, together = (
-        run_em(model, CoupledEStep(model), shards, params, stopping=Stopping(3)) for shards in ([one], several)
+        run_em(model, shards, params, EStep(kernel=CoupledKernel(model)), stopping=Stopping(3))
+        for shards in ([one], several)
     )
     for name in ("forward", "backward"):
         for field in fields(params.forward):
             a, b = (getattr(getattr(result.params, name), field.name) for result in (alone, together))
             np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-12)
-
-
-def test_only_statistics_of_a_shard_can_be_added():
-    model, shard, params = make_problem("ibm1", LENGTHS, seed=0)
-    total = model.zero_stats(params, [shard])
-    with pytest.raises(TypeError, match="only the statistics of a shard can be added"):
-        total += model.zero_stats(params, [shard])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -223,7 +218,7 @@ def test_known_links_are_the_posteriors(kind):
     known = shards[-1]
     assert model.is_known(known)
     assert not model.is_known(shards[0])
-    structure, scores = model.scores(params, known)
+    structure, scores = model.structure(known), model.scores(params, known)
     _, marginals = structure.smoothed_max(scores, 1.0)
     forward, backward = model.cell_masses(known, marginals)
     for n, pairs_of in enumerate(links):
@@ -241,17 +236,16 @@ def test_known_links_are_the_posteriors(kind):
             assert row.sum() == pytest.approx(1.0 if partners else 0.0)
 
 
-@pytest.mark.parametrize("estep", [CoupledEStep, ProjectedEStep])
-def test_constraints_skip_known_pairs(estep):
-    from spectrem.constraints import fertility
-    from spectrem.execution import Serial
-
+@pytest.mark.parametrize("fused", [False, True], ids=["generic", "fused"])
+def test_constraints_skip_known_pairs(fused):
     rng = np.random.default_rng(11)
     bitext = make_bitext([(2, 3)], rng)
     table, (shard,) = build_shards(bitext, known=Links.from_pairs([[(0, 0), (0, 1), (0, 2)]]))  # fertility 3
     model, params = make_model("hmm", table), random_parameters("hmm", table, rng)
-    made = estep(model, max_fertility=1.0) if estep is CoupledEStep else estep(model, [fertility(1)])
-    result = made.prepare(params, 1.0, [shard], Serial()).run(0, shard, None)
+    if fused:
+        (result,) = by_kernel(CoupledKernel(model, max_fertility=1.0), params, 1.0, [shard])
+    else:
+        (result,) = in_general(model, params, 1.0, [shard], fertility(1))
     assert result.violation == 0.0
     links = np.zeros(table.n_pairs)
     links[result.stats.pair_ids] = result.stats.forward.links
@@ -261,7 +255,7 @@ def test_constraints_skip_known_pairs(estep):
 
 def test_cell_masses_are_link_marginals():
     model, shard, params = make_problem("hmm", LENGTHS, seed=12)
-    structure, scores = model.scores(params, shard)
+    structure, scores = model.structure(shard), model.scores(params, shard)
     _, marginals = structure.smoothed_max(scores, 1.0)
     forward, backward = model.cell_masses(shard, marginals)
     columns = structure.columns
@@ -285,7 +279,7 @@ def test_the_lexical_prior_enters_the_m_step():
     model = make_model("ibm1", table, forward_prior=priors[0], backward_prior=priors[1])
     params = random_parameters("ibm1", table, rng)
     expected, _ = literal_counts("ibm1", model, params, shard)
-    result = run_em(model, ProjectedEStep(model), [shard], params, stopping=Stopping(1))
+    result = run_em(model, [shard], params, stopping=Stopping(1))
     np.testing.assert_allclose(
         result.params.forward.translation[:-1],
         priors[0].normalise(expected[0][0], table.sources, np.diff(table.row_offsets)),

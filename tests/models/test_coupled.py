@@ -21,9 +21,8 @@ from bitext_oracles import (
 
 from spectrem.constraints import agreement, compile_constraints, fertility
 from spectrem.data import Links
-from spectrem.execution import Serial
 from spectrem.inference import FixedStep, project
-from spectrem.models.alignment import CoupledEStep, build_shards, coupled
+from spectrem.models.alignment import CoupledKernel, build_shards, coupled
 
 CONSTRAINTS = {
     "none": {},
@@ -34,20 +33,20 @@ CONSTRAINTS = {
 GAMMAS = (0.3, 1.0, 2.5)
 
 
-def rows_of(estep, structure):
-    made = ([agreement()] if estep.agreement else []) + (
-        [fertility(estep.max_fertility)] if estep.max_fertility < np.inf else []
+def rows_of(kernel, structure):
+    made = ([agreement()] if kernel.agreement else []) + (
+        [fertility(kernel.max_fertility)] if kernel.max_fertility < np.inf else []
     )
     return compile_constraints(made, structure) if made else None
 
 
-def generic(estep, params, shard, gamma):
+def generic(kernel, params, shard, gamma):
     """Statistics, objective, free objective, violation and posteriors by ``project``."""
-    model = estep.model
-    structure, scores = model.scores(params, shard)
+    model = kernel.model
+    structure, scores = model.structure(shard), model.scores(params, shard)
     weights = model.weights(shard)
     projection = project(
-        structure, scores, rows_of(estep, structure), gamma, solver=FixedStep(estep.steps, estep.step_size),
+        structure, scores, rows_of(kernel, structure), gamma, solver=FixedStep(kernel.steps, kernel.step_size),
         weights=weights,
     )  # fmt: skip
     free, _ = structure.smoothed_max(scores, gamma)
@@ -60,14 +59,14 @@ def generic(estep, params, shard, gamma):
     )
 
 
-def assert_equal_paths(estep, params, shard, gamma, rtol=1e-8):
-    result = estep.prepare(params, gamma, [shard], Serial()).run(0, shard, None)
-    counts, objective, free, violation, masses = generic(estep, params, shard, gamma)
-    assert_same_counts(corpus_counts(result.stats, estep.model.table), counts, rtol=rtol, atol=1e-10)
+def assert_equal_paths(kernel, params, shard, gamma, rtol=1e-8):
+    result = kernel.prepare(params, gamma)(shard)
+    counts, objective, free, violation, masses = generic(kernel, params, shard, gamma)
+    assert_same_counts(corpus_counts(result.stats, kernel.model.table), counts, rtol=rtol, atol=1e-10)
     assert result.objective == pytest.approx(objective, rel=1e-9, abs=1e-9)
     assert result.free_objective == pytest.approx(free, rel=1e-9, abs=1e-9)
     assert result.violation == pytest.approx(violation, rel=1e-7, abs=1e-9)
-    for got, expected in zip(estep.posteriors(params, shard, gamma), masses, strict=True):
+    for got, expected in zip(kernel.posteriors(params, shard, gamma), masses, strict=True):
         np.testing.assert_allclose(got, expected, rtol=rtol, atol=1e-10)
     return result
 
@@ -88,7 +87,7 @@ def test_equals_the_generic_path(kind, gamma, constraints):
         model, shard, params = make_problem(
             kind, random_lengths(rng, n_pairs), seed=n_pairs, max_jump=int(rng.integers(1, 6))
         )
-        result = assert_equal_paths(CoupledEStep(model, **CONSTRAINTS[constraints]), params, shard, gamma)
+        result = assert_equal_paths(CoupledKernel(model, **CONSTRAINTS[constraints]), params, shard, gamma)
     if constraints == "none":
         assert result.violation == 0.0
         assert result.objective == result.free_objective
@@ -101,8 +100,8 @@ def test_equals_the_generic_path(kind, gamma, constraints):
 def test_every_number_of_steps_and_step_size(steps, step_size):
     rng = np.random.default_rng(steps)
     model, shard, params = make_problem("hmm", random_lengths(rng, 6), seed=3)
-    estep = CoupledEStep(model, agreement=True, max_fertility=1.0, steps=steps, step_size=step_size)
-    assert_equal_paths(estep, params, shard, 1.0)
+    kernel = CoupledKernel(model, agreement=True, max_fertility=1.0, steps=steps, step_size=step_size)
+    assert_equal_paths(kernel, params, shard, 1.0)
 
 
 def literal_estep(sides, source, target, *, gamma, steps, step_size, agree, most):
@@ -140,14 +139,14 @@ def literal_estep(sides, source, target, *, gamma, steps, step_size, agree, most
 def test_equals_the_algorithm_of_the_paper(kind, gamma, constraints):
     model, shard, params = make_problem(kind, [(2, 3), (1, 1), (3, 2), (1, 3)], seed=5)
     options = CONSTRAINTS[constraints]
-    estep = CoupledEStep(model, steps=4, step_size=0.7, **options)
+    kernel = CoupledKernel(model, steps=4, step_size=0.7, **options)
     table, sides = model.table, literal(kind, model.table, params)
     counts = [{name: {} for name in ("links", "null", "jumps", "departures", "ends")} for _ in range(2)]
     masses, objective, violation = [], 0.0, 0.0
     for (source, target), weight in zip(sentences(shard), shard.pairs.weights, strict=True):
         found, links, dual, gap = literal_estep(
             sides, source, target, gamma=gamma, steps=4 if options else 0, step_size=0.7,
-            agree=estep.agreement, most=estep.max_fertility,
+            agree=kernel.agreement, most=kernel.max_fertility,
         )  # fmt: skip
         for k, (states, steps) in enumerate(((source, target), (target, source))):
             every, q, _ = found[k]
@@ -155,7 +154,7 @@ def test_equals_the_algorithm_of_the_paper(kind, gamma, constraints):
         masses.append(links.reshape(2, -1))
         objective += weight * dual
         violation = max(violation, gap)
-    result = estep.prepare(params, gamma, [shard], Serial()).run(0, shard, None)
+    result = kernel.prepare(params, gamma)(shard)
     pairs = list(zip(table.sources.tolist(), table.targets.tolist(), strict=True))
     expected = [
         dense(counts[0], sides[0], table.n_target_words, 3, pairs),
@@ -164,20 +163,20 @@ def test_equals_the_algorithm_of_the_paper(kind, gamma, constraints):
     assert_same_counts(corpus_counts(result.stats, table), expected, rtol=1e-8, atol=1e-11)
     assert result.objective == pytest.approx(objective, rel=1e-9)
     assert result.violation == pytest.approx(violation, abs=1e-9)
-    for got, literal_masses in zip(estep.posteriors(params, shard, gamma), np.concatenate(masses, axis=1), strict=True):
+    for got, literal_masses in zip(
+        kernel.posteriors(params, shard, gamma), np.concatenate(masses, axis=1), strict=True
+    ):
         np.testing.assert_allclose(got, literal_masses, rtol=1e-8, atol=1e-11)
 
 
 def test_many_steps_reach_agreement():
     model, shard, params = make_problem("hmm", [(3, 3), (2, 4)], seed=6)
     few, many = (
-        CoupledEStep(model, agreement=True, steps=steps, step_size=1.0)
-        .prepare(params, 1.0, [shard], Serial())
-        .run(0, shard)
+        CoupledKernel(model, agreement=True, steps=steps, step_size=1.0).prepare(params, 1.0)(shard)
         for steps in (2, 2000)
     )
     assert many.violation < 1e-6 < few.violation
-    structure, scores = model.scores(params, shard)
+    structure, scores = model.structure(shard), model.scores(params, shard)
     exact = project(structure, scores, compile_constraints([agreement()], structure))
     assert many.objective == pytest.approx(model.weights(shard) @ exact.objectives, rel=1e-9)
 
@@ -186,23 +185,23 @@ def test_the_order_of_pairs_in_groups_does_not_matter():
     """A pair padded by its group has the posteriors that it has alone."""
     rng = np.random.default_rng(8)
     model, shard, params = make_problem("hmm", random_lengths(rng, 13), seed=8)
-    estep = CoupledEStep(model, agreement=True, max_fertility=0.9)
-    together = estep.posteriors(params, shard, 1.0)
+    kernel = CoupledKernel(model, agreement=True, max_fertility=0.9)
+    together = kernel.posteriors(params, shard, 1.0)
     for n in range(13):
-        alone = estep.posteriors(params, shard.select(np.array([n])), 1.0)
+        alone = kernel.posteriors(params, shard.select(np.array([n])), 1.0)
         for a, b in zip(together, alone, strict=True):
             np.testing.assert_allclose(a[slice(*shard.pairs.cell_offsets[n : n + 2])], b, rtol=1e-10, atol=1e-14)
 
 
 def record_pairs_alone(monkeypatch):
     """Source lengths of the pairs that are solved without a group, call by call."""
-    calls, take_steps = [], CoupledEStep._take_steps
+    calls, take_steps = [], CoupledKernel._take_steps
 
     def recorded(self, params, shard, gamma, weights):
         calls.append(shard.source_lengths.tolist())
         return take_steps(self, params, shard, gamma, weights)
 
-    monkeypatch.setattr(CoupledEStep, "_take_steps", recorded)
+    monkeypatch.setattr(CoupledKernel, "_take_steps", recorded)
     return calls
 
 
@@ -210,19 +209,19 @@ def record_pairs_alone(monkeypatch):
 def test_long_pairs_are_solved_without_a_group(kind, monkeypatch):
     rng = np.random.default_rng(9)
     model, shard, params = make_problem(kind, random_lengths(rng, 12), seed=9)
-    estep = CoupledEStep(model, agreement=True, max_fertility=0.9)
-    before = estep.run(params, 1.0, 0, shard)
-    posteriors = estep.posteriors(params, shard, 1.0)
+    kernel = CoupledKernel(model, agreement=True, max_fertility=0.9)
+    before = kernel.prepare(params, 1.0)(shard)
+    posteriors = kernel.posteriors(params, shard, 1.0)
     calls = record_pairs_alone(monkeypatch)
     for limit in (0, 9):
         monkeypatch.setattr(coupled, "_MOST_CELLS", limit)
         calls.clear()
-        after = estep.run(params, 1.0, 0, shard)
+        after = kernel.prepare(params, 1.0)(shard)
         assert calls == [shard.source_lengths[shard.source_lengths * shard.target_lengths > limit].tolist()]
         assert_same_counts(corpus_counts(after.stats, model.table), corpus_counts(before.stats, model.table), rtol=1e-8)
         assert after.objective == pytest.approx(before.objective, rel=1e-10)
         assert after.violation == pytest.approx(before.violation, rel=1e-8)
-        for a, b in zip(estep.posteriors(params, shard, 1.0), posteriors, strict=True):
+        for a, b in zip(kernel.posteriors(params, shard, 1.0), posteriors, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-12)
 
 
@@ -235,9 +234,9 @@ def test_totals_that_underflow_are_solved_without_a_group(constraints, monkeypat
     """One pair of a group has a total that no double holds; the others do not notice."""
     model, shard, params = make_problem("hmm", [(4, 4), (1, 1), (3, 4), (4, 3)], seed=10, max_jump=2)
     params = extreme(params, end=np.array([1e-200, 1e-200, 1.0]))
-    assert_equal_paths(CoupledEStep(model, **CONSTRAINTS[constraints]), params, shard, 0.3)
+    assert_equal_paths(CoupledKernel(model, **CONSTRAINTS[constraints]), params, shard, 0.3)
     calls = record_pairs_alone(monkeypatch)
-    CoupledEStep(model).run(params, 0.3, 0, shard)
+    CoupledKernel(model).prepare(params, 0.3)(shard)
     assert calls == [[1]]
 
 
@@ -247,12 +246,12 @@ def test_potentials_that_overflow_are_solved_without_a_group(kind):
     model, shard, params = make_problem(kind, [(4, 4), (1, 1), (3, 4), (2, 2), (4, 3)], seed=10, max_jump=2)
     tiny = np.array([1e-120, 1e-120, 1e-120, 1.0, 1e-120])
     params = extreme(params, jump=tiny / tiny.sum(), null=params.forward.null * 1e-9)
-    assert_equal_paths(CoupledEStep(model, agreement=True), params, shard, 0.3)
+    assert_equal_paths(CoupledKernel(model, agreement=True), params, shard, 0.3)
 
 
 def test_very_small_gammas_are_solved_without_groups():
     model, shard, params = make_problem("hmm", [(4, 4), (1, 1), (3, 4)], seed=11)
-    assert_equal_paths(CoupledEStep(model, agreement=True), params, shard, 0.02, rtol=1e-6)
+    assert_equal_paths(CoupledKernel(model, agreement=True), params, shard, 0.02, rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -260,7 +259,7 @@ def test_pairs_with_an_empty_side(kind):
     lengths = [(0, 0), (3, 0), (0, 3), (2, 2), (0, 1), (1, 0)]
     model, shard, params = make_problem(kind, lengths, seed=12)
     for options in CONSTRAINTS.values():
-        assert_equal_paths(CoupledEStep(model, **options), params, shard, 1.0)
+        assert_equal_paths(CoupledKernel(model, **options), params, shard, 1.0)
 
 
 def test_a_shard_of_empty_pairs_only():
@@ -268,15 +267,15 @@ def test_a_shard_of_empty_pairs_only():
     table, _ = build_shards(make_bitext([(2, 2)], rng))
     _, (shard,) = build_shards(make_bitext([(0, 0), (0, 0)], rng), table)
     model, params = make_model("hmm", table), random_parameters("hmm", table, rng)
-    result = CoupledEStep(model, agreement=True).run(params, 1.0, 0, shard)
+    result = CoupledKernel(model, agreement=True).prepare(params, 1.0)(shard)
     assert (result.objective, result.free_objective, result.violation) == (0.0, 0.0, 0.0)
 
 
 def test_weight_zero_counts_nothing():
     weights = np.array([1.0, 0.0, 2.0, 0.0])
     model, shard, params = make_problem("hmm", [(2, 3), (3, 3), (1, 2), (4, 1)], seed=14, weights=weights)
-    estep = CoupledEStep(model, agreement=True)
-    with_zeros, without = (estep.run(params, 1.0, 0, part) for part in (shard, shard.select(np.array([0, 2]))))
+    kernel = CoupledKernel(model, agreement=True)
+    with_zeros, without = (kernel.prepare(params, 1.0)(part) for part in (shard, shard.select(np.array([0, 2]))))
     counts = [corpus_counts(result.stats, model.table) for result in (with_zeros, without)]
     for side, other in zip(*counts, strict=True):
         for a, b in zip(side, other, strict=True):
@@ -289,7 +288,7 @@ def test_known_pairs_stand():
     bitext = make_bitext([(2, 2)], rng)
     table, (shard,) = build_shards(bitext, known=Links.from_pairs([[(0, 1)]]))
     model, params = make_model("hmm", table), random_parameters("hmm", table, rng)
-    result = CoupledEStep(model, agreement=True, max_fertility=0.5).run(params, 1.0, 0, shard)
+    result = CoupledKernel(model, agreement=True, max_fertility=0.5).prepare(params, 1.0)(shard)
     assert result.stats.forward.links.sum() == pytest.approx(1.0)
     assert result.stats.forward.null.sum() == pytest.approx(1.0)
     assert result.violation == 0.0
@@ -298,4 +297,4 @@ def test_known_pairs_stand():
 def test_every_combination_of_short_lengths():
     lengths = list(itertools.product([1, 2, 3], repeat=2))
     model, shard, params = make_problem("hmm", lengths, seed=18, max_jump=1)
-    assert_equal_paths(CoupledEStep(model, agreement=True, max_fertility=1.0), params, shard, 1.0)
+    assert_equal_paths(CoupledKernel(model, agreement=True, max_fertility=1.0), params, shard, 1.0)

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from spectrem.learning import Stopping, run_em
+from spectrem.learning import EStep, Stopping, run_em
 from spectrem.models.mixture import (
     Bounds,
-    MixtureEStep,
+    MixtureKernel,
     MixtureModel,
     build_shards,
     from_covariances,
@@ -52,7 +52,7 @@ def binding(kind):
 
 def step(model, start, x, posteriors):
     shard = build_shards(x)[0]
-    return model.m_step(start, model.moments(start, shard, posteriors))
+    return model.m_step(start, model.moments(start, shard, posteriors), None)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -95,7 +95,7 @@ def test_means_are_the_maximum_in_the_box(kind, scale):
     low, high = binding(kind).means
     low, high = low.copy() * scale, high.copy() * scale
     low[2] = high[2] = 0.3 * scale
-    model = MixtureModel(kind, 0.0, Bounds(means=(low, high), fixed=frozenset({"weights", "covariances"})))
+    model = MixtureModel(K, kind, 0.0, Bounds(means=(low, high), fixed=frozenset({"weights", "covariances"})))
     found = step(model, start, x * scale, posteriors)
     free = (posteriors.T @ x) / posteriors.sum(axis=0)[:, None]
     assert ((free < low / scale) | (free > high / scale)).any(axis=1).sum() == 3
@@ -118,9 +118,9 @@ def test_covariances_are_the_maximum_between_the_bounds(kind):
     def spread(params):
         return np.linalg.eigvalsh(params.covariances) if kind in ("full", "tied") else params.covariances
 
-    values = spread(step(MixtureModel(kind, 0.0), start, x, posteriors))
+    values = spread(step(MixtureModel(K, kind, 0.0), start, x, posteriors))
     low, high = 0.7 * values.min() + 0.3 * values.max(), 0.3 * values.min() + 0.7 * values.max()
-    model = MixtureModel(kind, 0.0, Bounds(variances=variance_range(kind, low, high)))
+    model = MixtureModel(K, kind, 0.0, Bounds(variances=variance_range(kind, low, high)))
     found = step(model, start, x, posteriors)
     np.testing.assert_allclose(spread(found), np.clip(values, low, high), rtol=1e-12)
     np.testing.assert_allclose([spread(found).min(), spread(found).max()], [low, high], rtol=1e-12)
@@ -154,7 +154,7 @@ def test_nothing_within_the_bounds_is_better(kind, seed):
     bounds = binding(kind)
     if kind in ("full", "tied"):  # for these, each block is the maximum given the means that there are
         bounds = replace(bounds, means=None)
-    model = MixtureModel(kind, 0.0, bounds)
+    model = MixtureModel(K, kind, 0.0, bounds)
     found = step(model, start, x, posteriors)
     top, rng = expected(found, x, posteriors), np.random.default_rng(seed)
     for size in (1e-1, 1e-3):
@@ -177,10 +177,10 @@ def test_the_objective_never_falls(kind, blocks):
     x, _, _ = make_problem(kind, seed=7, n=200)
     posteriors = np.eye(K)[np.searchsorted(np.quantile(x[:, 0], [0.2, 0.5]), x[:, 0])]
     for bounds in (Bounds(frozenset(blocks)), replace(binding(kind), fixed=frozenset(blocks))):
-        model = MixtureModel(kind, 0.0, bounds)
+        model = MixtureModel(K, kind, 0.0, bounds)
         shards = build_shards(x, rows=90)
         start = from_posteriors(model, shards, posteriors)
-        result = run_em(model, MixtureEStep(model), shards, start, stopping=Stopping(30, 0.0))
+        result = run_em(model, shards, start, EStep(kernel=MixtureKernel(model)), stopping=Stopping(30, 0.0))
         objectives = [record.objective for record in result.history]
         assert all(after >= before - 1e-9 * abs(before) for before, after in pairwise(objectives))
         assert objectives[-1] > objectives[0] + 1e-3 or bounds.means is not None  # bounds may leave no room
@@ -196,7 +196,7 @@ def test_loose_bounds_change_nothing(kind):
         means=(np.full((K, D), -np.inf), np.full((K, D), np.inf)),
         variances=variance_range(kind, 0.0, np.inf),
     )
-    free, bounded = (step(MixtureModel(kind, 1e-3, bounds), start, x, posteriors) for bounds in (None, loose))
+    free, bounded = (step(MixtureModel(K, kind, 1e-3, bounds), start, x, posteriors) for bounds in (None, loose))
     for name in ("weights", "means", "covariances", "precisions_cholesky"):
         np.testing.assert_allclose(getattr(bounded, name), getattr(free, name), rtol=1e-12, atol=1e-14)
 
@@ -204,7 +204,7 @@ def test_loose_bounds_change_nothing(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_covariances_are_about_the_means_that_stay(kind):
     x, posteriors, start = make_problem(kind)
-    found = step(MixtureModel(kind, 1e-3, Bounds(frozenset({"means"}))), start, x, posteriors)
+    found = step(MixtureModel(K, kind, 1e-3, Bounds(frozenset({"means"}))), start, x, posteriors)
     apart = x[:, None] - start.means
     full = np.einsum("nk,nki,nkj->kij", posteriors, apart, apart)
     each = full / posteriors.sum(axis=0)[:, None, None] + 1e-3 * np.eye(D)
@@ -228,7 +228,7 @@ def test_components_without_rows_start_and_stay_within(kind):
         means=(np.full((K, D), 0.5), np.full((K, D), np.inf)),
         variances=variance_range(kind, 2.0, 3.0),
     )
-    model = MixtureModel(kind, bounds=bounds)
+    model = MixtureModel(K, kind, bounds=bounds)
     start = from_posteriors(model, build_shards(x), posteriors)
     np.testing.assert_allclose(start.weights[2], 0.1)
     assert start.means[2].tolist() == [0.5, 0.5]

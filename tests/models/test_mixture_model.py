@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from esteps import by_kernel, in_general
 from sklearn.mixture import GaussianMixture as Peer
 
+from spectrem.corpus import Local
 from spectrem.exceptions import InvalidInputError
-from spectrem.execution import Threads
-from spectrem.learning import Constant, ProjectedEStep, Stopping, run_em
+from spectrem.learning import Constant, EStep, Stopping, run_em
 from spectrem.models.mixture import (
-    MixtureEStep,
+    MixtureKernel,
     MixtureModel,
     build_shards,
     from_covariances,
@@ -48,9 +49,9 @@ def arrays(params):
     return params.weights, params.means, params.covariances, params.precisions_cholesky
 
 
-def run(kind, shards, start, iterations=5, estep=MixtureEStep, **options):
-    model = MixtureModel(kind)
-    return run_em(model, estep(model), shards, start, stopping=Stopping(iterations, 0.0), **options)
+def run(kind, shards, start, iterations=5):
+    model = MixtureModel(3, kind)
+    return run_em(model, shards, start, EStep(kernel=MixtureKernel(model)), stopping=Stopping(iterations, 0.0))
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -78,11 +79,9 @@ def test_compiled_path_is_the_general_one(kind, gamma):
     rng = np.random.default_rng(3)
     labels = np.where(rng.uniform(size=300) < 0.1, rng.integers(3, size=300), -1)
     shards = build_shards(x, rng.uniform(0, 2, 300), labels, rows=90)
-    model, start = MixtureModel(kind), make_start(kind)
-    task = MixtureEStep(model).prepare(start, gamma, shards, None)
-    general = ProjectedEStep(model).prepare(start, gamma, shards, None)
-    for index, shard in enumerate(shards):
-        ours, theirs = task.run(index, shard, None), general.run(index, shard, None)
+    model, start = MixtureModel(3, kind), make_start(kind)
+    compiled, general = by_kernel(MixtureKernel(model), start, gamma, shards), in_general(model, start, gamma, shards)
+    for ours, theirs in zip(compiled, general, strict=True):
         np.testing.assert_allclose(ours.objective, theirs.objective, rtol=1e-12)
         for name in ("counts", "first", "second"):
             np.testing.assert_allclose(getattr(ours.stats, name), getattr(theirs.stats, name), rtol=1e-9, atol=1e-9)
@@ -104,13 +103,14 @@ def test_promises_of_a_model(kind):
         )
 
     check_model(
-        MixtureModel(kind, reg_covar=0.0),
+        MixtureModel(3, kind, reg_covar=0.0),
         make_start(kind),
         build_shards(x, rows=25),
         np.random.default_rng(0),
         perturb=perturb,
         iterations=2,
         reweigh=lambda shard, weights: shard._replace(weights=weights),
+        join=lambda shards: build_shards(np.concatenate([shard.x for shard in shards]))[0],
     )
 
 
@@ -129,7 +129,7 @@ def test_threads_change_no_bit():
     x, _ = make_data()
     shards = build_shards(x, rows=64)
     one = run("full", shards, make_start("full"))
-    two = run("full", shards, make_start("full"), executor=Threads(2))
+    two = run("full", Local(shards, 2), make_start("full"))
     assert all(np.array_equal(a, b) for a, b in zip(arrays(one.params), arrays(two.params), strict=True))
 
 
@@ -145,8 +145,8 @@ def test_rows_with_known_components_stay_there(kind):
 def test_hard_em_is_assignment_to_the_best():
     x = np.array([[0.0], [1.0], [9.0], [11.0]])
     start = from_covariances("spherical", np.full(2, 0.5), np.array([[0.0], [10.0]]), np.ones(2))
-    model = MixtureModel("spherical", reg_covar=0.0)
-    found = run_em(model, MixtureEStep(model), build_shards(x), start, schedule=Constant(0.0))
+    model = MixtureModel(2, "spherical", reg_covar=0.0)
+    found = run_em(model, build_shards(x), start, EStep(kernel=MixtureKernel(model)), schedule=Constant(0.0))
     assert found.params.means.ravel().tolist() == [0.5, 10.0]
     np.testing.assert_allclose(found.params.covariances, [0.25, 1.0], rtol=1e-12)
 
@@ -154,10 +154,10 @@ def test_hard_em_is_assignment_to_the_best():
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_component_without_rows_keeps_its_place(kind):
     x, _ = make_data(n=50)
-    model, start = MixtureModel(kind), make_start(kind)
+    model, start = MixtureModel(3, kind), make_start(kind)
     shares = np.zeros((50, 3))
     shares[:, 0] = 1.0
-    following = model.m_step(start, model.moments(start, build_shards(x)[0], shares))
+    following = model.m_step(start, model.moments(start, build_shards(x)[0], shares), None)
     np.testing.assert_array_equal(following.means[1:], start.means[1:])
     assert following.weights[1:].max() < 1e-15
     if kind != "tied":
@@ -169,7 +169,7 @@ def test_start_from_posteriors_is_the_m_step(kind):
     x, _ = make_data(n=120)
     x += 1000.0
     posteriors = np.random.default_rng(5).dirichlet(np.ones(2), 120)
-    params = from_posteriors(MixtureModel(kind), build_shards(x, rows=50), posteriors)
+    params = from_posteriors(MixtureModel(3, kind), build_shards(x, rows=50), posteriors)
     means = (posteriors.T @ x) / posteriors.sum(axis=0)[:, None]
     apart = x[:, None] - means
     full = np.einsum("nk,nkj,nki->kji", posteriors, apart, apart)
@@ -220,8 +220,8 @@ def test_impossible_rows_are_named():
 
 def test_columns_count_rows_on_over_shards():
     shards = build_shards(np.zeros((5, 1)), columns={"bag": np.arange(5) // 2}, rows=3)
-    columns = MixtureModel().columns(shards[1])
+    columns = MixtureModel(2).columns(shards[1])
     assert {name: values.tolist() for name, values in columns.items()} == {
         "row": [3, 4], "bag": [1, 2],
     }  # fmt: skip
-    assert replace(MixtureModel("diag"), reg_covar=0.0).covariance_type == "diag"
+    assert replace(MixtureModel(2, "diag"), reg_covar=0.0).covariance_type == "diag"

@@ -87,8 +87,8 @@ def test_select_takes_pairs_in_the_order_asked():
     assert cell_words(part, table) == [(e, f) for source, target in sentences(part) for e in source for f in target]
 
 
-def test_no_pairs_at_all():
+def test_no_pairs_at_all_are_one_empty_shard():
     bitext = make_bitext([], np.random.default_rng(0))
-    table, shards = build_shards(bitext)
+    table, (shard,) = build_shards(bitext)
     assert table.n_pairs == 0
-    assert shards == []
+    assert (shard.begin, shard.end, len(shard.pairs.weights)) == (0, 0, 0)

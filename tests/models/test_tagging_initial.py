@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from tagging_oracles import assert_same_tables, events, literal_m_step, make_problem, sentences, sequences
+from tagging_oracles import assert_same_tables, events, literal_m_step, make_problem, no_counts, sentences, sequences
 
+from spectrem.corpus import Local
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.priors import DirichletPrior
 from spectrem.models.tagging import (
@@ -43,19 +44,19 @@ def test_perturbation_is_slight_multiplicative_and_seeded():
 @pytest.mark.parametrize("order", [1, 2])
 def test_posterior_uniform_counts_every_sequence_alike(order):
     model, shards, _ = make_problem(order, seed=33, lengths=(3, 1, 0, 4, 2), weights=np.array([1.0, 2, 1, 0.5, 3]))
-    counts = model.zero_stats(None, ())
+    counts = no_counts(model)
     for shard in shards:
         for entries, weight in zip(sentences(shard), shard.weights, strict=True):
             found = list(sequences(model.lexicon, entries))
             for sequence in found:
                 for table, at in events(*sequence, model.lexicon.n_cells, order):
                     getattr(counts, table)[at] += weight / len(found)
-    assert_same_tables(posterior_uniform(model, shards), literal_m_step(model.lexicon, counts))
+    assert_same_tables(posterior_uniform(model, Local(shards)), literal_m_step(model.lexicon, counts))
 
 
 def test_posterior_uniform_smooths_with_the_models_priors():
     model, shards, _ = make_problem(1, seed=34, transition_prior=DirichletPrior(1e6))
-    np.testing.assert_allclose(posterior_uniform(model, shards).transition, 1 / 3, rtol=1e-4)
+    np.testing.assert_allclose(posterior_uniform(model, Local(shards)).transition, 1 / 3, rtol=1e-4)
 
 
 @pytest.mark.parametrize("order", [1, 2])
@@ -76,7 +77,7 @@ def test_supervised_is_smoothed_relative_frequencies(order):
     model = HMMModel(lexicon, order, emission_prior=DirichletPrior(100.0))
     free = [3, 3]
     shards = build_shards(lexicon, [2, 3, 2], [*entries, *free], [1.0, 2.0, 5.0])
-    start = supervised(model, shards, smoothing=0.5)
+    start = supervised(model, Local(shards), smoothing=0.5)
     np.testing.assert_allclose(start.initial, [1.5 / 4, 2.5 / 4])
     emission = lexicon.table(start.emission)
     np.testing.assert_allclose(emission[0], np.array([3.5, 2.5, 0.5, 0.5]) / 7)
@@ -93,7 +94,7 @@ def test_supervised_is_smoothed_relative_frequencies(order):
 def test_unambiguous_counts_pairs_with_a_single_state_and_divides_tokens_among_theirs(order):
     lengths = (30, 1, 0, 25, 40, 2)
     model, shards, _ = make_problem(order, seed=36, lengths=lengths, weights=np.array([1.0, 2, 1, 0.5, 3, 4]))
-    counts = model.zero_stats(None, ())
+    counts = no_counts(model)
     for shard in shards:
         for entries, weight in zip(sentences(shard), shard.weights, strict=True):
             spans = [range(*model.lexicon.entry_offsets[e : e + 2]) for e in entries]
@@ -114,7 +115,7 @@ def test_unambiguous_counts_pairs_with_a_single_state_and_divides_tokens_among_t
         if getattr(counts, table) is not None:
             added = getattr(counts, table)
             added += smoothing.get(table, 0.1)
-    assert_same_tables(unambiguous(model, shards, smoothing=smoothing), literal_m_step(model.lexicon, counts))
+    assert_same_tables(unambiguous(model, Local(shards), smoothing=smoothing), literal_m_step(model.lexicon, counts))
 
 
 @pytest.mark.parametrize(
@@ -134,4 +135,4 @@ def test_unambiguous_counts_pairs_with_a_single_state_and_divides_tokens_among_t
 def test_bad_input(start, message):
     lexicon = Lexicon.full(2, 2)
     with pytest.raises(InvalidInputError, match=message):
-        start(HMMModel(lexicon, 1), build_shards(lexicon, [2], [0, 1]))
+        start(HMMModel(lexicon, 1), Local(build_shards(lexicon, [2], [0, 1])))

@@ -4,12 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from esteps import in_general
 from tagging_oracles import (
     assert_same_tables,
     literal_counts,
     literal_m_step,
     log_probability,
     make_problem,
+    no_counts,
     random_parameters,
     sentences,
     sequences,
@@ -17,8 +19,7 @@ from tagging_oracles import (
 
 from spectrem.constraints import E, part
 from spectrem.exceptions import InvalidInputError
-from spectrem.execution import Serial
-from spectrem.learning import ProjectedEStep, Stopping, run_em
+from spectrem.learning import Stopping, run_em
 from spectrem.models.priors import DirichletPrior, MeanFieldPrior
 from spectrem.models.tagging import (
     HMMModel,
@@ -27,6 +28,7 @@ from spectrem.models.tagging import (
     Names,
     Restriction,
     Restrictions,
+    TagShard,
     build_shards,
     uniform,
 )
@@ -40,7 +42,7 @@ ORDERS = (1, 2)
 def test_scores_are_log_probabilities_of_every_sequence(order, dense):
     model, shards, params = make_problem(order, seed=0, dense=dense)
     for shard in shards:
-        structure, scores = model.scores(params, shard)
+        structure, scores = model.structure(shard), model.scores(params, shard)
         for n, entries in enumerate(sentences(shard)):
             found = sequences(model.lexicon, entries)
             for indicator, sequence in zip(enumerate_structures(structure, n), found, strict=True):
@@ -53,7 +55,7 @@ def test_scores_are_log_probabilities_of_every_sequence(order, dense):
 def test_gather_is_weighted_expected_counts(order, dense, gamma):
     model, shards, params = make_problem(order, seed=1, dense=dense)
     for shard in shards:
-        structure, scores = model.scores(params, shard)
+        structure, scores = model.structure(shard), model.scores(params, shard)
         values, marginals = structure.smoothed_max(scores, gamma, weights=model.weights(shard))
         expected, value = literal_counts(model, params, shard, gamma)
         assert_same_tables(model.gather(params, shard, marginals), expected)
@@ -72,6 +74,14 @@ def perturb(lexicon, order, changed=("initial", "transition", "second", "emissio
     return perturbed
 
 
+def joined(shards):
+    lengths, entries, weights, numbers = (
+        np.concatenate([getattr(shard, name) for shard in shards])
+        for name in ("lengths", "entries", "weights", "sentences")
+    )
+    return TagShard(lengths, entries, weights, False, 0, numbers)
+
+
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("dense", [False, True])
 def test_check_model(order, dense):
@@ -84,28 +94,23 @@ def test_check_model(order, dense):
         rng,
         perturb=perturb(model.lexicon, order),
         reweigh=lambda shard, weights: replace(shard, weights=weights),
+        join=joined,
         iterations=4,
     )
 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_check_model_with_pseudo_counts(order):
-    prior = DirichletPrior(0.4)
+    prior = DirichletPrior(4.0)
     model, shards, params = make_problem(
         order, seed=4, initial_prior=prior, transition_prior=prior, emission_prior=prior
     )
-
-    def log_prior(params):
-        tables = (params.initial, params.transition, params.second, params.emission)
-        return 0.4 * sum(float(np.log(table).sum()) for table in tables if table is not None)
-
     check_model(
         model,
         params,
         shards,
         np.random.default_rng(5),
         perturb=perturb(model.lexicon, order),
-        log_prior=log_prior,
         iterations=4,
     )
 
@@ -120,7 +125,7 @@ def test_em_raises_the_literal_log_likelihood(order):
         counts = expected[0][0]
         for other, _ in expected[1:]:
             counts += other
-        result = run_em(model, ProjectedEStep(model), shards, params, stopping=Stopping(1))
+        result = run_em(model, shards, params, stopping=Stopping(1))
         assert result.history[0].free_objective == pytest.approx(values[-1], rel=1e-12)
         assert_same_tables(result.params, literal_m_step(model.lexicon, counts))
         params = result.params
@@ -137,11 +142,11 @@ def test_m_step_is_each_prior_row_by_row():
         transition_prior=DirichletPrior(2.0),
         emission_prior=MeanFieldPrior(0.5),
     )
-    counts = model.zero_stats(None, ())
+    counts = no_counts(model)
     counts.initial[:] = [3, 1, 0]
     counts.transition[:] = [[1, 2, 0], [0, 0, 0], [0, 0, 0]]
     counts.emission[:] = [4, 2, 5]
-    params = model.m_step(None, counts)
+    params = model.m_step(None, counts, None)
     assert params.initial.tolist() == [0.75, 0.25, 0.0]
     np.testing.assert_allclose(params.transition, [[3 / 9, 4 / 9, 2 / 9], [1 / 3] * 3, [1 / 3] * 3])
     expected = MeanFieldPrior(0.5).normalise(np.array([4.0, 2.0]), np.zeros(2, int), np.array([2]))
@@ -156,7 +161,7 @@ def test_one_state_and_more_states_than_words(order, n_states, n_words):
     model = HMMModel(lexicon, order)
     params = random_parameters(lexicon, order, np.random.default_rng(7))
     shards = build_shards(lexicon, [4, 0, 1], np.arange(5) % n_words)
-    result = run_em(model, ProjectedEStep(model), shards, params, stopping=Stopping(20, tol=0.0))
+    result = run_em(model, shards, params, stopping=Stopping(20, tol=0.0))
     values = [record.objective for record in result.history]
     assert (np.diff(values) >= -1e-9).all()
     for table in (result.params.initial, result.params.transition, result.params.emission):
@@ -169,7 +174,7 @@ def test_sentences_all_alike_and_states_without_words():
     model = HMMModel(lexicon, 1, transition_prior=DirichletPrior(0.1))
     shards = build_shards(lexicon, [3] * 5, np.zeros(15, int))
     start = random_parameters(lexicon, 1, np.random.default_rng(8))
-    result = run_em(model, ProjectedEStep(model), shards, start, stopping=Stopping(5, tol=0.0))
+    result = run_em(model, shards, start, stopping=Stopping(5, tol=0.0))
     assert result.params.emission.tolist() == [1.0, 1.0]
     assert result.params.initial[[0, 2]].tolist() == [0.0, 0.0]
     np.testing.assert_allclose(result.params.transition[[0, 2]], 0.25)
@@ -248,9 +253,7 @@ def test_constraints_name_tags_and_words(order):
     shards = build_shards(lexicon, [2, 3, 1], [0, 1, 2, 0, 1, verb], [1.0, 2.0, 1.0])
     one_verb = (E[part("tag") == "VERB"] == 1).per("sentence")
     no_dog = (E[(part("word") == "dogs") & (part("tag") == "VERB")] <= 0.05).per("sentence")
-    estep = ProjectedEStep(model, [one_verb, no_dog])
-    task = estep.prepare(params, 1.0, shards, Serial())
-    open_shard, known = (task.run(index, shard, None) for index, shard in enumerate(shards))
+    open_shard, known = in_general(model, params, 1.0, shards, one_verb, no_dog)
     table = lexicon.table(open_shard.stats.emission)
     assert table[1].sum() == pytest.approx(3.0, abs=1e-5)
     assert table[1, 0] <= 0.15 + 1e-6
@@ -263,6 +266,5 @@ def test_word_columns_are_never_taken_for_columns_of_sentences(lengths):
     lexicon = Lexicon.from_allowed([0, 1, 3, 4], [0, 0, 1, 1], n_states=2)
     model = HMMModel(lexicon, 1, names=Names(words=("a", "b", "c")))
     shards = build_shards(lexicon, lengths, [1, 0, 2][: sum(lengths)])
-    estep = ProjectedEStep(model, [(E[(part("word") == "b") & (part("tag") == 1)] <= 0.1).per("sentence")])
-    task = estep.prepare(uniform(model), 1.0, shards, Serial())
-    assert task.run(0, shards[0], None).stats.emission[2] <= 0.1 + 1e-6
+    rule = (E[(part("word") == "b") & (part("tag") == 1)] <= 0.1).per("sentence")
+    assert in_general(model, uniform(model), 1.0, shards, rule)[0].stats.emission[2] <= 0.1 + 1e-6

@@ -6,13 +6,13 @@ import runpy
 import numpy as np
 import pytest
 
-from spectrem.execution import Threads
-from spectrem.learning import Stopping, run_em
+from spectrem.corpus import Local
+from spectrem.learning import EStep, Stopping, run_em
 from spectrem.models.tagging import (
-    CompiledEStep,
     HMMModel,
     HMMParameters,
     Lexicon,
+    TagKernel,
     build_shards,
     in_corpus_order,
     unambiguous,
@@ -38,7 +38,7 @@ def test_log_likelihoods_of_hmmlearn(shared, n_states, expected):
     shards = build_shards(lexicon, corpus["lengths"], corpus["tokens"])
     start = HMMParameters(initial, transition, None, np.ascontiguousarray(emission.T).ravel())
     stopping = Stopping(len(expected), tol=0.0)
-    result = run_em(model, CompiledEStep(model), shards, start, stopping=stopping, executor=Threads(2))
+    result = run_em(model, Local(shards, 2), start, EStep(kernel=TagKernel(model)), stopping=stopping)
     assert [record.objective for record in result.history] == pytest.approx(expected, rel=1e-10)
 
 
@@ -74,14 +74,14 @@ def penn(shared):
 def viterbi_accuracy(model, params, shards, gold):
     decoded = []
     for shard in shards:
-        structure, scores = model.scores(params, shard)
+        structure, scores = model.structure(shard), model.scores(params, shard)
         decoded.append(structure.decode(scores))
     return (in_corpus_order(shards, decoded) == gold).mean()
 
 
 def test_em_with_a_dictionary_from_the_uniform_start(penn):
     model, shards, gold = penn
-    result = run_em(model, CompiledEStep(model), shards, uniform(model), stopping=Stopping(400, tol=1e-9))
+    result = run_em(model, shards, uniform(model), EStep(kernel=TagKernel(model)), stopping=Stopping(400, tol=1e-9))
     values = [record.objective for record in result.history]
     assert (np.diff(values) > -1e-6).all()
     # another implementation of the same run, by dense sums per sentence
@@ -91,6 +91,6 @@ def test_em_with_a_dictionary_from_the_uniform_start(penn):
 
 def test_unambiguous_tokens_are_a_good_start(penn):
     model, shards, gold = penn
-    start = unambiguous(model, shards, smoothing={"initial": 0.1, "transition": 0.1, "emission": 1.0})
-    result = run_em(model, CompiledEStep(model), shards, start, stopping=Stopping(200, tol=1e-6))
+    start = unambiguous(model, Local(shards), smoothing={"initial": 0.1, "transition": 0.1, "emission": 1.0})
+    result = run_em(model, shards, start, EStep(kernel=TagKernel(model)), stopping=Stopping(200, tol=1e-6))
     assert viterbi_accuracy(model, result.params, shards, gold) == pytest.approx(0.922, abs=3e-3)

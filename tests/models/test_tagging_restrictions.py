@@ -2,17 +2,18 @@
 
 import numpy as np
 import pytest
-from tagging_oracles import make_problem
+from tagging_oracles import make_problem, no_counts
 
+from spectrem.corpus import Local
 from spectrem.exceptions import InvalidInputError
-from spectrem.learning import ProjectedEStep, Stopping, run_em
+from spectrem.learning import EStep, Stopping, run_em
 from spectrem.models.priors import DirichletPrior, MeanFieldPrior
 from spectrem.models.tagging import (
-    CompiledEStep,
     HMMModel,
     Lexicon,
     Restriction,
     Restrictions,
+    TagKernel,
     build_shards,
     posterior_uniform,
     random_counts,
@@ -67,12 +68,12 @@ def test_restrictions_survive_em_exactly(order, compiled, prior):
     params = model.restrict(params)
     possible = []
     for shard in shards:
-        structure, scores = model.scores(params, shard)
+        structure, scores = model.structure(shard), model.scores(params, shard)
         keep = np.isfinite(structure.smoothed_max(scores, 1.0)[0])
         tokens = np.repeat(keep, shard.lengths)
         possible += build_shards(model.lexicon, shard.lengths[keep], shard.entries[tokens])
-    estep = CompiledEStep(model) if compiled else ProjectedEStep(model)
-    result = run_em(model, estep, possible, params, stopping=Stopping(5, tol=0.0))
+    estep = EStep(kernel=TagKernel(model) if compiled else None)
+    result = run_em(model, possible, params, estep, stopping=Stopping(5, tol=0.0))
     for fitted in (params, result.params):
         assert fitted.initial[1] == 0.0
         assert fitted.initial[2] == 0.25
@@ -97,21 +98,21 @@ def test_free_entries_share_what_is_left_in_proportion_without_pseudo_counts_for
     model = HMMModel(
         Lexicon.full(2, 3), 1, transition_prior=DirichletPrior(1.0), restrictions=Restrictions(transition=rule)
     )
-    counts = model.zero_stats(None, ())
+    counts = no_counts(model)
     counts.transition[:] = [[7, 1, 3], [2, 9, 0], [5, 5, 5]]
-    found = model.m_step(None, counts).transition
+    found = model.m_step(None, counts, None).transition
     np.testing.assert_allclose(found, [[0, 2 / 6, 4 / 6], [0.6 * 3 / 4, 0.4, 0.6 * 1 / 4], [0.5, 0.25, 0.25]])
     counts.transition[:] = 0
     model = HMMModel(Lexicon.full(2, 3), 1, restrictions=Restrictions(transition=rule))
     np.testing.assert_allclose(
-        model.m_step(None, counts).transition, [[0, 0.5, 0.5], [0.3, 0.4, 0.3], [0.5, 0.25, 0.25]]
+        model.m_step(None, counts, None).transition, [[0, 0.5, 0.5], [0.3, 0.4, 0.3], [0.5, 0.25, 0.25]]
     )
 
 
 def test_starts_respect_restrictions():
     model, _, params = restricted_problem(1)
     lexicon, entries = model.lexicon.with_entries([0, 1], [(0,), (1,)])
-    labelled = build_shards(lexicon, [2], entries)
+    labelled = Local(build_shards(lexicon, [2], entries))
     model = HMMModel(lexicon, 1, restrictions=model.restrictions)
     starts = [
         model.restrict(params),

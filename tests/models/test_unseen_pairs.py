@@ -71,7 +71,7 @@ def trained():
     bitext = encode_bitext(SOURCE, TARGET)
     table, _ = build_shards(bitext)
     rng = np.random.default_rng(0)
-    params = AlignmentModel(table, chain=False, learn_positions=False).initial(5, 0.1)
+    params = AlignmentModel(table, 5, chain=False, learn_positions=False).initial(0.1)
     forward, backward = (np.append(rng.random(table.n_pairs), 1e-12) for _ in range(2))
     params = replace(
         params,
@@ -126,7 +126,7 @@ def test_the_prior_by_hand():
     """One source word seen 3 times, one target word seen 3 times, linked for certain; then new words."""
     bitext = encode_bitext(["walk walk", "walk"], ["geht geht", "geht"])
     table, _ = build_shards(bitext)
-    params = AlignmentModel(table, chain=False, learn_positions=False).initial(5, 0.1)
+    params = AlignmentModel(table, 5, chain=False, learn_positions=False).initial(0.1)
     languages = [Language.of(v, np.array([3])) for v in (bitext.source_vocabulary, bitext.target_vocabulary)]
     unseen = UnseenPairs.of(table, params, *languages, stem_strength=4.0, cognate_strength=2.0)
     source, target = languages[0].describe(["walk", "walking", "run"]), languages[1].describe(["gehtest", "run"])

@@ -41,64 +41,56 @@ def count_partners(offsets, sentences, target_tokens, target_offsets, n_target_w
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def index_cells(
-    offsets, sentences, places, target_tokens, target_offsets, cell_offsets, row_offsets, n_target_words,
-    partners, cells,
-):  # fmt: skip
-    """Fill ``partners`` (target word of every meeting, by source word) and ``cells`` (the meeting of every cell)."""
+def list_partners(offsets, sentences, target_tokens, target_offsets, row_offsets, n_target_words, partners):
+    """Fill ``partners``: the target words that each source word meets, in the order of their first meeting."""
     met = np.full(n_target_words, -1, np.int32)
-    meeting = np.empty(n_target_words, np.int32)
     for word in range(len(offsets) - 1):
         following = row_offsets[word]
         for at in range(offsets[word], offsets[word + 1]):
             n = sentences[at]
-            begin = target_offsets[n]
-            length = target_offsets[n + 1] - begin
-            cell = cell_offsets[n] + places[at] * length
-            for j in range(length):
-                target = target_tokens[begin + j]
+            for k in range(target_offsets[n], target_offsets[n + 1]):
+                target = target_tokens[k]
                 if met[target] != word:
                     met[target] = word
-                    meeting[target] = following
                     partners[following] = target
                     following += 1
-                cells[cell + j] = meeting[target]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def localise(cells, seen, numbers, found):
-    """Replace the values of ``cells`` by their ranks among those that occur; list these in ``found``, return how many.
-
-    ``seen`` and ``numbers`` are work space over all values; ``seen`` is false everywhere before and after.
-    """
-    for k in range(len(cells)):
-        seen[cells[k]] = True
-    n_found = 0
-    for value in range(len(seen)):
-        if seen[value]:
-            seen[value] = False
-            numbers[value] = n_found
-            found[n_found] = value
-            n_found += 1
-    for k in range(len(cells)):
-        cells[k] = numbers[cells[k]]
-    return n_found
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def look_up_cells(
-    offsets, sentences, places, target_tokens, target_offsets, cell_offsets, row_offsets, partners,
-    n_target_words, cells,
+def index_cells(
+    offsets, sentences, places, target_tokens, target_offsets, cell_offsets, row_offsets, partners, n_target_words,
+    cells, found,
 ):  # fmt: skip
-    """Fill ``cells`` with the entry of a known table where the word pair has one; others keep their value."""
+    """Entries of the table (row_offsets, partners) that some sentence pairs need, and which of them every cell is.
+
+    Lists the entries in rising order in ``found``, last of all the length of the table if a cell has no entry, and
+    fills ``cells`` with places in this list. Returns its length. Postings are those of the sentence pairs; unknown
+    source words have none, unknown target words are -1.
+    """
+    # 2 * word: met in a sentence pair; 2 * word + 1: and has the entry found[place]
     met = np.full(n_target_words, -1, np.int32)
-    meeting = np.empty(n_target_words, np.int32)
+    place = np.empty(n_target_words, np.int32)
+    n_found = 0
+    cells[:] = -1
     for word in range(len(row_offsets) - 1):
-        if offsets[word] == offsets[word + 1]:
-            continue
-        for entry in range(row_offsets[word], row_offsets[word + 1]):
-            met[partners[entry]] = word
-            meeting[partners[entry]] = entry
+        n_met = 0
+        for at in range(offsets[word], offsets[word + 1]):
+            n = sentences[at]
+            for k in range(target_offsets[n], target_offsets[n + 1]):
+                target = target_tokens[k]
+                if target >= 0 and met[target] != 2 * word:
+                    met[target] = 2 * word
+                    n_met += 1
+        entry = row_offsets[word]
+        while n_met > 0 and entry < row_offsets[word + 1]:
+            target = partners[entry]
+            if met[target] == 2 * word:
+                met[target] = 2 * word + 1
+                place[target] = n_found
+                found[n_found] = entry
+                n_found += 1
+                n_met -= 1
+            entry += 1
         for at in range(offsets[word], offsets[word + 1]):
             n = sentences[at]
             begin = target_offsets[n]
@@ -106,5 +98,44 @@ def look_up_cells(
             cell = cell_offsets[n] + places[at] * length
             for j in range(length):
                 target = target_tokens[begin + j]
-                if target >= 0 and met[target] == word:
-                    cells[cell + j] = meeting[target]
+                if target >= 0 and met[target] == 2 * word + 1:
+                    cells[cell + j] = place[target]
+    complete = True
+    for k in range(len(cells)):
+        if cells[k] < 0:
+            cells[k] = n_found
+            complete = False
+    if not complete:
+        found[n_found] = len(partners)
+        n_found += 1
+    return n_found
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def number_classes(words, class_offsets, row_offsets, partners, target_class, n_target_classes, number, source, target):
+    """Number the pairs of a source class and a target class that meet, by source, then by target class.
+
+    ``words`` lists the words of each source class, ``class_offsets`` where they begin. Fills ``number`` for every entry
+    of the table (row_offsets, partners), and ``source`` and ``target`` for every pair of classes; returns how many.
+    """
+    met = np.full(n_target_classes, -1, np.int32)
+    place = np.empty(n_target_classes, np.int32)
+    n_pairs = 0
+    for group in range(len(class_offsets) - 1):
+        first = n_pairs
+        own = words[class_offsets[group] : class_offsets[group + 1]]
+        for word in own:
+            for entry in range(row_offsets[word], row_offsets[word + 1]):
+                other = target_class[partners[entry]]
+                if met[other] != group:
+                    met[other] = group
+                    target[n_pairs] = other
+                    n_pairs += 1
+        target[first:n_pairs].sort()
+        for pair in range(first, n_pairs):
+            source[pair] = group
+            place[target[pair]] = pair
+        for word in own:
+            for entry in range(row_offsets[word], row_offsets[word + 1]):
+                number[entry] = place[target_class[partners[entry]]]
+    return n_pairs

@@ -6,13 +6,6 @@ from spectrem._compiled import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def add_at(total, entries, values):
-    """``total[entries] += values``; entries may repeat."""
-    for k in range(len(entries)):
-        total[entries[k]] += values[k]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def normalise_lexical(
     counts, row, row_sizes, stem_pair, stem_row, produced, share, alike, stem_strength, cognate_strength, probability
 ):

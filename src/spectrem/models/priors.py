@@ -7,17 +7,29 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import psi
 
 from spectrem.exceptions import InvalidInputError
 
 
 class Prior(Protocol):
-    """Turns expected counts into the probabilities that the next E-step uses."""
+    """Turns expected counts into the probabilities that the next E-step uses, and says what it thinks of them.
+
+    `normalise` maximises the expected log-probability plus `log_density`, so that the sum of the log-likelihood (or
+    the projection's dual value) and `log_density` never falls under EM. ``counts`` are those that `normalise` had, if
+    they are known.
+    """
 
     def normalise(
         self, counts: NDArray[np.float64], row: NDArray[np.integer], row_sizes: NDArray[np.integer]
     ) -> NDArray[np.float64]: ...
+
+    def log_density(
+        self,
+        probabilities: NDArray[np.float64],
+        row: NDArray[np.integer],
+        row_sizes: NDArray[np.integer],
+        counts: NDArray[np.float64] | None = None,
+    ) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -75,6 +87,22 @@ class DirichletPrior:
             scale[empty] = 1.0 / np.maximum(row_sizes[empty], 1)
         return smoothed * scale[row]
 
+    def log_density(
+        self,
+        probabilities: NDArray[np.float64],
+        row: NDArray[np.integer],
+        row_sizes: NDArray[np.integer],
+        counts: NDArray[np.float64] | None = None,
+    ) -> float:
+        """``pseudo_count * sum of log probabilities``, nats: the log-density of all rows, but for a constant.
+
+        -inf where an entry that gets pseudo-counts has probability 0. For the arguments see `normalise`.
+        """
+        if self.pseudo_count == 0:
+            return 0.0
+        with np.errstate(divide="ignore"):
+            return self.pseudo_count * float(np.log(probabilities).sum())
+
 
 @dataclass(frozen=True)
 class MeanFieldPrior:
@@ -112,5 +140,30 @@ class MeanFieldPrior:
         self, counts: NDArray[np.float64], row: NDArray[np.integer], row_sizes: NDArray[np.integer]
     ) -> NDArray[np.float64]:
         """Weights of shape (n_entries,) for the next E-step; see `DirichletPrior.normalise` for the arguments."""
+        from scipy.special import psi
+
         totals = np.bincount(row, counts, len(row_sizes)) + self.alpha * row_sizes
         return np.exp(psi(counts + self.alpha) - psi(np.maximum(totals, self.alpha))[row])
+
+    def log_density(
+        self,
+        probabilities: NDArray[np.float64],
+        row: NDArray[np.integer],
+        row_sizes: NDArray[np.integer],
+        counts: NDArray[np.float64] | None = None,
+    ) -> float:
+        """Minus the divergence of the rows' Dirichlet posteriors from their priors, nats, at most 0.
+
+        With it the recorded objective is the variational lower bound on the log-likelihood of the data. It is told
+        from the counts behind the weights: weights of entries without counts underflow. Weights without counts, such
+        as probabilities to start from, are no posterior's: -inf.
+        """
+        if counts is None:
+            return -np.inf
+        from scipy.special import gammaln, psi
+
+        posterior = counts + self.alpha
+        totals, prior = np.bincount(row, posterior, len(row_sizes)), self.alpha * row_sizes
+        totals, own = np.where(row_sizes > 0, totals, 1.0), np.where(row_sizes > 0, prior, 1.0)
+        each = gammaln(posterior) - gammaln(self.alpha) - counts * (psi(posterior) - psi(totals)[row])
+        return float(each.sum() + (gammaln(own) - gammaln(totals)).sum())

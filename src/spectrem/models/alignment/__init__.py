@@ -1,10 +1,10 @@
 """Word aligners: IBM Models 1 and 2 and the HMM, both directions over one table of word pairs."""
 
-from spectrem.models.alignment.coupled import CoupledEStep
+from spectrem.models.alignment.coupled import CoupledKernel
 from spectrem.models.alignment.diagonal import diagonal_posteriors
 from spectrem.models.alignment.lexical_prior import LexicalPrior, lexical_priors
 from spectrem.models.alignment.model import AlignmentModel
-from spectrem.models.alignment.pairs import BitextShard, PairTable, build_shards
+from spectrem.models.alignment.pairs import BitextShard, PairTable, build_shards, iter_shards, tabulate_pairs
 from spectrem.models.alignment.parameters import AlignmentParameters, AlignmentStats, DirectionParameters
 from spectrem.models.alignment.unseen import NewText, UnseenPairs, expect_new_words
 from spectrem.models.alignment.word_classes import Language
@@ -14,7 +14,7 @@ __all__ = [
     "AlignmentParameters",
     "AlignmentStats",
     "BitextShard",
-    "CoupledEStep",
+    "CoupledKernel",
     "DirectionParameters",
     "Language",
     "LexicalPrior",
@@ -24,5 +24,7 @@ __all__ = [
     "build_shards",
     "diagonal_posteriors",
     "expect_new_words",
+    "iter_shards",
     "lexical_priors",
+    "tabulate_pairs",
 ]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.execution import Executor
 from spectrem.kernels import cells
 from spectrem.kernels.bidirectional import PAD, Direction, Duals, Expected, couple
 from spectrem.models.alignment.model import AlignmentModel, log_departures
@@ -20,7 +19,7 @@ from spectrem.models.alignment.parameters import (
     DirectionParameters,
     DirectionStats,
 )
-from spectrem.models.estep import EStepResult, EStepTask, Start
+from spectrem.models.estep import EStepResult
 from spectrem.structures import Parts
 
 # Below this, probabilities to the power of 1 / gamma leave the range of a double.
@@ -30,7 +29,7 @@ _MOST_CELLS = 1 << 14
 
 
 @dataclass(frozen=True)
-class CoupledEStep:
+class CoupledKernel:
     """E-step with agreement and bounded fertility by fixed gradient steps ([Samdani2012] alg. 3, [Ganchev2010] §5).
 
     Equal, up to rounding, to `project` with the rows of `agreement()` and `fertility()` and the solver
@@ -59,14 +58,12 @@ class CoupledEStep:
     step_size: float = 1.0
 
     def prepare(
-        self, params: AlignmentParameters, gamma: float, shards: Sequence[BitextShard], executor: Executor
-    ) -> EStepTask[BitextShard, AlignmentStats]:
-        """The E-step of one shard; nothing here spans the corpus."""
-        return EStepTask(partial(self.run, params, gamma))
+        self, params: AlignmentParameters, gamma: float
+    ) -> Callable[[BitextShard], EStepResult[AlignmentStats]]:
+        """The E-step of a shard."""
+        return partial(self._run, params, gamma)
 
-    def run(
-        self, params: AlignmentParameters, gamma: float, index: int, shard: BitextShard, start: Start = None
-    ) -> EStepResult[AlignmentStats]:
+    def _run(self, params: AlignmentParameters, gamma: float, shard: BitextShard) -> EStepResult[AlignmentStats]:
         """Expected counts of one shard; where links are known they stand, unconstrained."""
         if shard.known is not None:
             return self._solve(params, shard, gamma)
@@ -74,6 +71,7 @@ class CoupledEStep:
         stats = AlignmentStats(
             _stats(expected[0], shard.target_tokens, len(params.forward.null) - 1, params.forward.max_jump),
             _stats(expected[1], shard.source_tokens, len(params.backward.null) - 1, params.backward.max_jump),
+            self.model.table.n_pairs + 1,
             shard.pair_ids,
         )
         weights = shard.pairs.weights.copy()
@@ -82,8 +80,7 @@ class CoupledEStep:
         violation = float(numbers[2].max(initial=0.0))
         if len(rest):
             slow = self._solve(params, shard.select(rest), gamma)
-            stats.forward.add(slow.stats.forward)
-            stats.backward.add(slow.stats.backward)
+            stats += slow.stats
             objective, free_objective = objective + slow.objective, free_objective + slow.free_objective
             violation = max(violation, slow.violation)
         return EStepResult(stats, objective, free_objective, violation)
@@ -114,7 +111,7 @@ class CoupledEStep:
         self, params: AlignmentParameters, shard: BitextShard, gamma: float, weights: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], Parts]:
         """Free value, dual value and violation of every pair; marginals of both directions at the last multipliers."""
-        structure, scores = self.model.scores(params, shard)
+        structure, scores = self.model.structure(shard), self.model.scores(params, shard)
         sources, targets, n_pairs = shard.pairs.source_offsets, shard.pairs.target_offsets, len(weights)
         forward, backward = (part.unary for part in structure.split(scores))
         bounded = self.max_fertility < np.inf

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem.kernels.cooccurrence import number_classes
 from spectrem.kernels.multinomials import normalise_lexical
 from spectrem.kernels.similarity import look_alike
 from spectrem.models.alignment.pairs import PairTable
@@ -60,6 +61,24 @@ class LexicalPrior:
         )  # fmt: skip
         return probability
 
+    def log_density(
+        self,
+        probabilities: NDArray[np.float64],
+        row: NDArray[np.integer],
+        row_sizes: NDArray[np.integer],
+        counts: NDArray[np.float64] | None = None,
+    ) -> float:
+        """``cognate_strength * sum of log probabilities of words that look alike``, nats.
+
+        That is the log-density of the part of the prior that is given, but for a constant. Pseudo-counts from stems
+        are estimated anew by every M-step (empirical Bayes) and belong to no fixed density: they are left out, and
+        while ``stem_strength`` is positive the recorded objective may fall.
+        """
+        if self.cognate_strength == 0:
+            return 0.0
+        with np.errstate(divide="ignore"):
+            return self.cognate_strength * float(np.log(probabilities[self.alike]).sum())
+
 
 def lexical_priors(
     table: PairTable,
@@ -91,14 +110,14 @@ def lexical_priors(
     """
     sources, targets = table.sources, table.targets
     source_stem, target_stem = (number_stems(words, stem_length)[0] for words in (source_words, target_words))
-    n_target_stems = int(target_stem.max(initial=0)) + 1
-    keys, stem_pair = np.unique(
-        source_stem[sources] * np.int64(n_target_stems) + target_stem[targets], return_inverse=True
-    )
-    stem_pair = stem_pair.astype(np.int32)
+    stem_pair, source_row, target_row = (np.empty(table.n_pairs, np.int32) for _ in range(3))
+    n_stem_pairs = number_classes(
+        np.argsort(source_stem, kind="stable"), np.append(0, np.cumsum(np.bincount(source_stem))), table.row_offsets,
+        table.targets, target_stem, int(target_stem.max(initial=0)) + 1, stem_pair, source_row, target_row,
+    )  # fmt: skip
     alike = np.zeros(table.n_pairs, np.bool_)
     look_alike(sources, targets, *letters(source_words), *letters(target_words), similarity, stem_length, alike)
-    source_row, target_row = (part.astype(np.int32) for part in np.divmod(keys, n_target_stems))
+    source_row, target_row = source_row[:n_stem_pairs].copy(), target_row[:n_stem_pairs].copy()
     target_share, source_share = _share(target_stem, target_counts), _share(source_stem, source_counts)
     strengths = float(stem_strength), float(cognate_strength)
     return (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +32,8 @@ class AlignmentModel:
     Parameters
     ----------
     table : PairTable
+    max_jump : int
+        Widest jump told apart, at least 1.
     chain : bool
         Whether positions depend on the last one (HMM).
     learn_positions : bool
@@ -44,6 +45,7 @@ class AlignmentModel:
     """
 
     table: PairTable
+    max_jump: int
     chain: bool
     learn_positions: bool
     forward_prior: Prior = DirichletPrior()  # noqa: RUF009
@@ -51,9 +53,9 @@ class AlignmentModel:
     jump_pseudo_count: float = 0.5
     end_pseudo_count: float = 0.5
 
-    def initial(self, max_jump: int, null_probability: float) -> AlignmentParameters:
+    def initial(self, null_probability: float) -> AlignmentParameters:
         """Uniform translation over the words met, uniform NULL words, uniform jumps."""
-        table = self.table
+        table, max_jump = self.table, self.max_jump
         jump = np.full(2 * max_jump + 1, 1.0 / (2 * max_jump + 1))
         end = np.full(max_jump + 1, 1.0 / (max_jump + 1))
         rows = np.diff(table.row_offsets)
@@ -66,24 +68,20 @@ class AlignmentModel:
             DirectionParameters(with_floor(backward), null[1], jump, end, null_probability),
         )
 
-    def zero_stats(self, params: AlignmentParameters, shards: Sequence[BitextShard]) -> AlignmentStats:
-        """Empty statistics of a corpus, to add those of its shards to."""
-        longest_source = max((int(shard.source_lengths.max(initial=0)) for shard in shards), default=0)
-        longest_target = max((int(shard.target_lengths.max(initial=0)) for shard in shards), default=0)
-        table = self.table
-        return AlignmentStats(
-            _zeros(table.n_pairs, table.n_target_words, params.forward.max_jump, longest_source),
-            _zeros(table.n_pairs, table.n_source_words, params.backward.max_jump, longest_target),
-        )
+    def structure(self, shard: BitextShard) -> Product:
+        """Alignments of both directions side by side."""
+        sources, targets, width = shard.source_lengths, shard.target_lengths, self.max_jump if self.chain else None
+        forward, backward = Alignment(sources, targets, width), Alignment(targets, sources, width, reverse=True)
+        return Product({"forward": forward, "backward": backward}, name="direction")
 
-    def scores(self, params: AlignmentParameters, shard: BitextShard) -> tuple[Product, Parts]:
+    def scores(self, params: AlignmentParameters, shard: BitextShard) -> Parts:
         """Log-probabilities of the shard, as scores of both directions side by side."""
-        forward, forward_scores = self._score(params.forward, shard, backward=False)
-        backward, backward_scores = self._score(params.backward, shard, backward=True)
-        unary = np.concatenate([forward_scores.unary, backward_scores.unary])
+        forward = self._score(params.forward, shard, backward=False)
+        backward = self._score(params.backward, shard, backward=True)
+        unary = np.concatenate([forward.unary, backward.unary])
         if shard.known is not None:
             unary[~shard.known] = -np.inf
-        return Product(forward, backward), Parts(unary, forward_scores.factors + backward_scores.factors)
+        return Parts(unary, forward.factors + backward.factors)
 
     def gather(self, params: AlignmentParameters, shard: BitextShard, marginals: Parts) -> AlignmentStats:
         """Expected counts of a shard from the marginals of `scores`; counts of factors are weighted already."""
@@ -96,6 +94,7 @@ class AlignmentModel:
             self._gather(
                 params.backward, shard, Parts(marginals.unary[n_forward:], marginals.factors[n_factors:]), backward=True
             ),
+            self.table.n_pairs + 1,
             shard.pair_ids,
         )
 
@@ -120,28 +119,46 @@ class AlignmentModel:
             cells.cell_masses(bool(backward), steps, states, shard.pairs.cell_offsets, unary, masses[backward])
         return masses[0], masses[1]
 
-    def m_step(self, params: AlignmentParameters, stats: AlignmentStats) -> AlignmentParameters:
-        """Parameters that maximise the expected log-probability plus the log-prior."""
-        table = self.table
+    def m_step(self, params: AlignmentParameters, stats: AlignmentStats, corpus: object = None) -> AlignmentParameters:
+        """Parameters that maximise the expected log-probability plus the log-prior; ``corpus`` is not read."""
+        (forward, backward), table = stats.links, self.table
+        sizes = np.diff(table.row_offsets)
+        translation = self.forward_prior.normalise(forward[:-1], table.sources, sizes)
+        other_translation = self.backward_prior.normalise(backward[:-1], table.targets, table.target_sizes)
         return AlignmentParameters(
-            self._fit(params.forward, stats.forward, self.forward_prior, table.sources, np.diff(table.row_offsets)),
-            self._fit(params.backward, stats.backward, self.backward_prior, table.targets, table.target_sizes),
+            self._fit(params.forward, stats.forward, translation),
+            self._fit(params.backward, stats.backward, other_translation),
         )
 
-    def _score(self, params: DirectionParameters, shard: BitextShard, *, backward: bool) -> tuple[Alignment, Parts]:
+    def log_prior(self, params: AlignmentParameters) -> float:
+        """What the M-step maximises beside the expected log-probability, nats, but for a constant.
+
+        Priors must tell it from probabilities alone; `LexicalPrior.log_density` leaves some of it out.
+        """
+        forward, backward, table = params.forward, params.backward, self.table
+        sizes = np.diff(table.row_offsets)
+        total = self.forward_prior.log_density(forward.translation[:-1], table.sources, sizes)
+        total += self.backward_prior.log_density(backward.translation[:-1], table.targets, table.target_sizes)
+        for side in (forward, backward):
+            if self.learn_positions:
+                total += _log_density(self.jump_pseudo_count, side.jump)
+            if self.chain:
+                total += _log_density(self.end_pseudo_count, side.end)
+        return total
+
+    def _score(self, params: DirectionParameters, shard: BitextShard, *, backward: bool) -> Parts:
         steps, states, tokens = sides(shard, backward=backward)
         lengths = np.diff(states)
-        structure = Alignment(lengths, np.diff(steps), params.max_jump if self.chain else None, reverse=backward)
         with np.errstate(divide="ignore"):
             jump, end = np.log(params.jump), np.log(params.end)
         departures = log_departures(params, lengths)
-        unary = np.empty(structure.n_unary)
+        unary = np.empty(int(np.diff(steps) @ (lengths + 1)))
         cells.score_links(
             backward, not self.chain, steps, states, shard.pairs.cell_offsets, shard.pairs.cells,
             np.log(shard.of_entries(params.translation, backward=backward)),
             np.log(params.null_probability * params.null)[tokens], jump, departures, unary,
         )  # fmt: skip
-        return structure, Parts(unary, (jump, departures, end) if self.chain else ())
+        return Parts(unary, (jump, departures, end) if self.chain else ())
 
     def _gather(
         self, params: DirectionParameters, shard: BitextShard, marginals: Parts, *, backward: bool
@@ -153,20 +170,15 @@ class AlignmentModel:
             backward, not self.chain, steps, states, shard.pairs.cell_offsets, shard.pairs.cells, shard.pairs.weights,
             marginals.unary, stats.links, stats.null, stats.jumps, stats.departures,
         )  # fmt: skip
-        shared = marginals.factors if self.chain else (stats.jumps, stats.departures, stats.ends)
+        places = marginals.factors if self.chain else (stats.jumps, stats.departures, stats.ends)
         null = np.bincount(tokens, stats.null, len(params.null) - 1).astype(np.float64)
-        return DirectionStats(stats.links, null, *shared)
+        return DirectionStats(stats.links, null, *(place.copy() for place in places))
 
     def _fit(
-        self,
-        params: DirectionParameters,
-        stats: DirectionStats,
-        prior: Prior,
-        row: NDArray[np.int32],
-        row_sizes: NDArray[np.int64],
+        self, params: DirectionParameters, stats: DirectionStats, translation: NDArray[np.float64]
     ) -> DirectionParameters:
         n_words = len(stats.null)
-        translation = prior.normalise(stats.links, row, row_sizes)
+        translation.resize(len(translation) + 1, refcheck=False)  # longer where it lies, not a second copy
         null = DirichletPrior().normalise(stats.null, np.zeros(n_words, np.int64), np.array([n_words]))
         jump, end = params.jump, params.end
         if self.chain:
@@ -175,7 +187,7 @@ class AlignmentModel:
             lengths = np.arange(stats.departures.shape[0])
             jump = fit_jumps(jump, stats.jumps, stats.departures, lengths, pseudo_count=self.jump_pseudo_count)
         return DirectionParameters(
-            with_floor(np.append(translation, 0.0)),
+            with_floor(translation),
             with_floor(np.append(null, 0.0)),
             jump,
             end,
@@ -202,6 +214,11 @@ def log_departures(params: DirectionParameters, lengths: NDArray[np.int64]) -> N
     with np.errstate(divide="ignore"):
         departures[present] = np.where(sums > 0, np.log1p(-params.null_probability) - np.log(sums), -np.inf)
     return departures
+
+
+def _log_density(pseudo_count: float, probabilities: NDArray[np.float64]) -> float:
+    n = len(probabilities)
+    return DirichletPrior(pseudo_count).log_density(probabilities, np.zeros(n, np.int64), np.array([n]))
 
 
 def _zeros(n_pairs: int, n_words: int, max_jump: int, longest: int) -> DirectionStats:

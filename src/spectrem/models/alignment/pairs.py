@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -130,34 +131,49 @@ def build_shards(
     weights: NDArray[np.float64] | None = None,
     known: Links | None = None,
 ) -> tuple[PairTable, list[BitextShard]]:
-    """Cut a bitext into shards; without a table make one of all word pairs that meet.
+    """The shards of a bitext, see `iter_shards`, and their table: without one, that of all word pairs that meet."""
+    table = tabulate_pairs(bitext) if table is None else table
+    return table, list(iter_shards(bitext, table, weights, known))
 
-    Shards depend on the bitext only, never on the number of workers. ``known`` holds the links of the last
-    ``known.n_sentences`` pairs, which get shards of their own.
+
+def tabulate_pairs(bitext: Bitext) -> PairTable:
+    """All word pairs that meet in some sentence pair of a bitext without unknown words."""
+    target_tokens, target_offsets = bitext.target_tokens, bitext.target_offsets
+    n_target_words = len(bitext.target_vocabulary)
+    offsets, sentences, _ = cooccurrence.postings(
+        bitext.source_tokens, bitext.source_offsets, len(bitext.source_vocabulary)
+    )
+    counts = cooccurrence.count_partners(offsets, sentences, target_tokens, target_offsets, n_target_words)
+    row_offsets = np.concatenate([[0], np.cumsum(counts)])
+    targets = np.empty(row_offsets[-1], np.int32)
+    cooccurrence.list_partners(offsets, sentences, target_tokens, target_offsets, row_offsets, n_target_words, targets)
+    return PairTable(row_offsets, targets, n_target_words)
+
+
+def iter_shards(
+    bitext: Bitext, table: PairTable, weights: NDArray[np.float64] | None = None, known: Links | None = None
+) -> Iterator[BitextShard]:
+    """Cut a bitext, trained on or new, into shards, one after another: the cells of each are made when it is asked for.
+
+    Shards depend on the bitext only, never on the number of workers; a bitext without pairs is one empty shard.
+    ``known`` holds the links of the last ``known.n_sentences`` pairs, which get shards of their own.
     """
-    cell_offsets = np.concatenate([[0], np.cumsum(bitext.source_lengths * bitext.target_lengths)])
-    n_source_words, n_target_words = len(bitext.source_vocabulary), len(bitext.target_vocabulary)
-    if table is None:
-        table, cells = _index(bitext, cell_offsets, n_source_words, n_target_words)
-    else:
-        cells = _look_up(bitext, cell_offsets, table)
     if weights is None:
         weights = np.ones(bitext.n_pairs)
-    seen = np.zeros(table.n_pairs + 1, np.bool_)
-    numbers = np.empty(table.n_pairs + 1, np.int32)
-    shards = []
+    cell_offsets = np.concatenate([[0], np.cumsum(bitext.source_lengths * bitext.target_lengths)])
     shard_cells = int(np.clip(cell_offsets[-1] // _SHARDS, _LEAST_CELLS, _MOST_CELLS))
     first_known = bitext.n_pairs - (0 if known is None else known.n_sentences)
     begin = 0
-    while begin < bitext.n_pairs:
+    while True:
         end = int(np.searchsorted(cell_offsets, cell_offsets[begin] + shard_cells, side="right")) - 1
         end = min(max(end, begin + 1), bitext.n_pairs if begin >= first_known else first_known)
-        shard = _cut(bitext, begin, end, cell_offsets, cells, weights, seen, numbers)
+        shard = _cut(bitext, begin, end, cell_offsets[begin : end + 1] - cell_offsets[begin], table, weights)
         if known is not None and begin >= first_known:
             shard = replace(shard, known=_allowed(shard, known, begin - first_known))
-        shards.append(shard)
+        yield shard
         begin = end
-    return table, shards
+        if begin >= bitext.n_pairs:
+            return
 
 
 def _allowed(shard: BitextShard, known: Links, first: int) -> NDArray[np.bool_]:
@@ -178,59 +194,30 @@ def _allowed(shard: BitextShard, known: Links, first: int) -> NDArray[np.bool_]:
     )
 
 
-def _index(
-    bitext: Bitext, cell_offsets: NDArray[np.int64], n_source_words: int, n_target_words: int
-) -> tuple[PairTable, NDArray[np.int32]]:
-    offsets, sentences, places = cooccurrence.postings(bitext.source_tokens, bitext.source_offsets, n_source_words)
-    counts = cooccurrence.count_partners(
-        offsets, sentences, bitext.target_tokens, bitext.target_offsets, n_target_words
-    )
-    row_offsets = np.concatenate([[0], np.cumsum(counts)])
-    targets = np.empty(row_offsets[-1], np.int32)
-    cells = np.empty(cell_offsets[-1], np.int32)
-    cooccurrence.index_cells(
-        offsets, sentences, places, bitext.target_tokens, bitext.target_offsets, cell_offsets, row_offsets,
-        n_target_words, targets, cells,
-    )  # fmt: skip
-    return PairTable(row_offsets, targets, n_target_words), cells
-
-
-def _look_up(bitext: Bitext, cell_offsets: NDArray[np.int64], table: PairTable) -> NDArray[np.int32]:
-    cells = np.full(cell_offsets[-1], table.n_pairs, np.int32)
-    known = np.where(bitext.source_tokens < 0, table.n_source_words, bitext.source_tokens)
-    offsets, sentences, places = cooccurrence.postings(known, bitext.source_offsets, table.n_source_words + 1)
-    cooccurrence.look_up_cells(
-        offsets, sentences, places, bitext.target_tokens, bitext.target_offsets, cell_offsets, table.row_offsets,
-        table.targets, table.n_target_words, cells,
-    )  # fmt: skip
-    return cells
-
-
 def _cut(
     bitext: Bitext,
     begin: int,
     end: int,
     cell_offsets: NDArray[np.int64],
-    cells: NDArray[np.int32],
+    table: PairTable,
     weights: NDArray[np.float64],
-    seen: NDArray[np.bool_],
-    numbers: NDArray[np.int32],
 ) -> BitextShard:
     source, target = bitext.source_offsets[begin : end + 1], bitext.target_offsets[begin : end + 1]
-    own_cells = cells[cell_offsets[begin] : cell_offsets[end]]
-    found = np.empty(len(own_cells), np.int32)
-    n_found = cooccurrence.localise(own_cells, seen, numbers, found)
+    source_tokens = bitext.source_tokens[source[0] : source[-1]]
+    target_tokens = bitext.target_tokens[target[0] : target[-1]]
+    source_offsets, target_offsets = source - source[0], target - target[0]
+    cells = np.empty(cell_offsets[-1], np.int32)
+    found = np.empty(len(cells) + 1, np.int32)
+    numbers = np.where(source_tokens < 0, table.n_source_words, source_tokens)
+    n_found = cooccurrence.index_cells(
+        *cooccurrence.postings(numbers, source_offsets, table.n_source_words + 1), target_tokens, target_offsets,
+        cell_offsets, table.row_offsets, table.targets, table.n_target_words, cells, found,
+    )  # fmt: skip
     return BitextShard(
         begin=begin,
         end=end,
-        source_tokens=bitext.source_tokens[source[0] : source[-1]],
-        target_tokens=bitext.target_tokens[target[0] : target[-1]],
-        pairs=Pairs(
-            source_offsets=source - source[0],
-            target_offsets=target - target[0],
-            cell_offsets=cell_offsets[begin : end + 1] - cell_offsets[begin],
-            cells=own_cells,
-            weights=weights[begin:end],
-        ),
+        source_tokens=source_tokens,
+        target_tokens=target_tokens,
+        pairs=Pairs(source_offsets, target_offsets, cell_offsets, cells, weights[begin:end]),
         pair_ids=found[:n_found].copy(),
     )

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.kernels.multinomials import add_at
+from spectrem.kernels.unions import add_at, merge
 
 # No word is impossible: a pair without any expected count is explained by NULL at the worst.
 _FLOOR = 1e-12
+# Lists of more than this share of the pair table give way to a count for every entry: that is faster, and takes little
+# more room.
+_MOST_LISTED = 0.7
 
 
 def with_floor(probability: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Probabilities, none of them 0."""
-    return np.maximum(probability, _FLOOR)
+    """The same array of probabilities, now none of them 0."""
+    return np.maximum(probability, _FLOOR, out=probability)
 
 
 @dataclass(frozen=True)
@@ -59,9 +63,9 @@ class AlignmentParameters:
     backward: DirectionParameters
 
 
-@dataclass
+@dataclass(eq=False)
 class DirectionStats:
-    """Expected counts of one direction: of a shard (by its ``pair_ids``) or of the corpus."""
+    """Expected counts of one direction; see `AlignmentStats`."""
 
     links: NDArray[np.float64]
     null: NDArray[np.float64]
@@ -69,39 +73,85 @@ class DirectionStats:
     departures: NDArray[np.float64]
     ends: NDArray[np.float64]
 
-    def add(self, other: DirectionStats, pair_ids: NDArray[np.int32] | None = None) -> None:
-        """Add the counts of a shard (or of a part of one, over the same entries)."""
-        if pair_ids is None:
-            self.links += other.links
-        else:
-            add_at(self.links, pair_ids, other.links)
+    def add_places(self, other: DirectionStats) -> None:
+        """Add all counts of another, but those of links, in place."""
         self.null += other.null
         self.jumps += other.jumps
-        n, m = other.departures.shape
-        self.departures[:n, :m] += other.departures
         self.ends += other.ends
+        size, wanted = len(self.departures), len(other.departures)
+        if wanted > size:
+            self.departures = np.pad(self.departures, (0, wanted - size))
+        self.departures[:wanted, :wanted] += other.departures
+
+    def __rmul__(self, factor: float) -> DirectionStats:
+        return DirectionStats(*(factor * own for own in vars(self).values()))
 
 
-@dataclass
+@dataclass(eq=False)
 class AlignmentStats:
-    """Expected counts of a corpus; ``+=`` takes the counts of one shard.
+    """Expected counts of some sentence pairs: values with ``a + b`` and ``factor * a``; ``a += b`` changes a.
+
+    Counts of links are listed by ``pair_ids`` or, once they cover much of the pair table, held for all of it; sums
+    are the same to the bit.
 
     Attributes
     ----------
     forward, backward : DirectionStats
         ``links`` by pair, ``null`` by produced word, ``jumps`` by clipped width, ``departures`` by length and
-        position, ``ends`` by clipped distance.
+        position (as far as there are any), ``ends`` by clipped distance.
+    n_entries : int
+        Of the pair table, with the one for pairs never met.
     pair_ids : ndarray of int32, or None
-        For a shard, the entries of the pair table that ``links`` counts; None for the corpus.
+        The entries that ``links`` counts, strictly increasing; None for all.
     """
 
     forward: DirectionStats
     backward: DirectionStats
-    pair_ids: NDArray[np.int32] | None = None
+    n_entries: int
+    pair_ids: NDArray[np.int32] | None
 
-    def __iadd__(self, shard: AlignmentStats) -> AlignmentStats:
-        if shard.pair_ids is None:
-            raise TypeError("only the statistics of a shard can be added to those of a corpus")
-        self.forward.add(shard.forward, shard.pair_ids)
-        self.backward.add(shard.backward, shard.pair_ids)
+    def __iadd__(self, other: AlignmentStats) -> AlignmentStats:
+        self._add_links(other)
+        self.forward.add_places(other.forward)
+        self.backward.add_places(other.backward)
         return self
+
+    def __add__(self, other: AlignmentStats) -> AlignmentStats:
+        total = deepcopy(self)
+        total += other
+        return total
+
+    def __rmul__(self, factor: float) -> AlignmentStats:
+        return replace(self, forward=factor * self.forward, backward=factor * self.backward)
+
+    @property
+    def links(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Counts of links of the whole pair table, forward and backward, each of shape (n_entries,)."""
+        if self.pair_ids is None:
+            return self.forward.links, self.backward.links
+        forward, backward = np.zeros(self.n_entries), np.zeros(self.n_entries)
+        forward[self.pair_ids], backward[self.pair_ids] = self.forward.links, self.backward.links
+        return forward, backward
+
+    def _add_links(self, other: AlignmentStats) -> None:
+        forward, backward, own, its = self.forward, self.backward, self.pair_ids, other.pair_ids
+        if own is its or (own is not None and its is not None and np.array_equal(own, its)):
+            forward.links += other.forward.links
+            backward.links += other.backward.links
+            return
+        if own is not None and its is not None and len(own) + len(its) <= _MOST_LISTED * self.n_entries:
+            size = len(own) + len(its)
+            union, sums, other_sums = np.empty(size, np.int32), np.empty(size), np.empty(size)
+            n = merge(
+                own, forward.links, backward.links, its, other.forward.links, other.backward.links,
+                union, sums, other_sums,
+            )  # fmt: skip
+            self.pair_ids, forward.links, backward.links = union[:n], sums[:n], other_sums[:n]
+            return
+        forward.links, backward.links = self.links
+        self.pair_ids = None
+        for total, counts in ((forward.links, other.forward.links), (backward.links, other.backward.links)):
+            if its is None:
+                total += counts
+            else:
+                add_at(total, its, counts)

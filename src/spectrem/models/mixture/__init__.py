@@ -1,7 +1,7 @@
 """Mixtures of Gaussians."""
 
 from spectrem.models.mixture.bounds import Bounds
-from spectrem.models.mixture.compiled import MixtureEStep
+from spectrem.models.mixture.compiled import MixtureKernel
 from spectrem.models.mixture.model import MixtureModel, log_joint
 from spectrem.models.mixture.parameters import CovarianceType, MixtureParameters, from_covariances, from_precisions
 from spectrem.models.mixture.shards import MixtureShard, build_shards
@@ -11,7 +11,7 @@ from spectrem.models.mixture.statistics import MixtureStats
 __all__ = [
     "Bounds",
     "CovarianceType",
-    "MixtureEStep",
+    "MixtureKernel",
     "MixtureModel",
     "MixtureParameters",
     "MixtureShard",

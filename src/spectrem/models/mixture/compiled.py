@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from spectrem.exceptions import InvalidInputError
-from spectrem.execution import Executor
 from spectrem.kernels import responsibilities
-from spectrem.models.estep import EStepResult, EStepTask, Start
+from spectrem.models.estep import EStepResult
 from spectrem.models.mixture.model import MixtureModel, impose, log_joint
 from spectrem.models.mixture.parameters import MixtureParameters
 from spectrem.models.mixture.shards import MixtureShard
@@ -19,7 +18,7 @@ from spectrem.models.mixture.statistics import MixtureStats
 
 
 @dataclass(frozen=True)
-class MixtureEStep:
+class MixtureKernel:
     """Expected moments under plain posteriors, at any gamma; a test holds it equal to the general E-step.
 
     Use when there are no constraints.
@@ -31,27 +30,26 @@ class MixtureEStep:
 
     model: MixtureModel
 
-    def prepare(
-        self, params: MixtureParameters, gamma: float, shards: Sequence[MixtureShard], executor: Executor
-    ) -> EStepTask[MixtureShard, MixtureStats]:
-        """The E-step of one shard."""
-        return EStepTask(partial(self._run, params, gamma))
+    def prepare(self, params: MixtureParameters, gamma: float) -> Callable[[MixtureShard], EStepResult[MixtureStats]]:
+        """The E-step of a shard."""
+        return partial(_moments, self.model, params, gamma)
 
-    def _run(
-        self, params: MixtureParameters, gamma: float, index: int, shard: MixtureShard, start: Start = None
-    ) -> EStepResult[MixtureStats]:
-        joint, values = log_joint(params, shard.x), np.empty(len(shard.x))
-        if shard.labels is not None:
-            impose(shard.labels, joint)
-        if gamma > 0:
-            responsibilities.soft_pass(joint, gamma, shard.weights, values)
-        else:
-            responsibilities.hard_pass(joint, shard.weights, values)
-        if not np.isfinite(values).all():
-            bad = int(np.argmin(np.isfinite(values)))
-            raise InvalidInputError(
-                f"row {shard.rows[bad]} must be possible in some component, got a log-density of {values[bad]}; scale "
-                "the data, or give the components of known rows a positive proportion"
-            )
-        value = float(shard.weights @ values)
-        return EStepResult(self.model.moments(params, shard, joint), value, value, 0.0)
+
+def _moments(
+    model: MixtureModel, params: MixtureParameters, gamma: float, shard: MixtureShard
+) -> EStepResult[MixtureStats]:
+    joint, values = log_joint(params, shard.x), np.empty(len(shard.x))
+    if shard.labels is not None:
+        impose(shard.labels, joint)
+    if gamma > 0:
+        responsibilities.soft_pass(joint, gamma, shard.weights, values)
+    else:
+        responsibilities.hard_pass(joint, shard.weights, values)
+    if not np.isfinite(values).all():
+        bad = int(np.argmin(np.isfinite(values)))
+        raise InvalidInputError(
+            f"row {shard.rows[bad]} must be possible in some component, got a log-density of {values[bad]}; scale "
+            "the data, or give the components of known rows a positive proportion"
+        )
+    value = float(shard.weights @ values)
+    return EStepResult(model.moments(params, shard, joint), value, value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,6 +27,7 @@ class MixtureModel:
 
     Parameters
     ----------
+    n_components : int
     covariance_type : {"full", "tied", "diag", "spherical"}
         A covariance for each component, one for all, variances of features for each, one variance for each.
     reg_covar : float
@@ -38,22 +39,27 @@ class MixtureModel:
     --------
     >>> from spectrem.models.mixture import build_shards, from_covariances
     >>> params = from_covariances("spherical", np.array([0.5, 0.5]), np.array([[0.0], [4.0]]), np.ones(2))
-    >>> model, shard = MixtureModel("spherical"), build_shards(np.array([[1.0], [3.0]]))[0]
-    >>> structure, scores = model.scores(params, shard)
+    >>> model, shard = MixtureModel(2, "spherical"), build_shards(np.array([[1.0], [3.0]]))[0]
+    >>> structure, scores = model.structure(shard), model.scores(params, shard)
     >>> structure.smoothed_max(scores, 1.0)[1].unary.round(3).tolist()
     [0.982, 0.018, 0.018, 0.982]
     """
 
+    n_components: int
     covariance_type: CovarianceType = "full"
     reg_covar: float = 1e-6
     bounds: Bounds | None = None
 
-    def scores(self, params: MixtureParameters, shard: MixtureShard) -> tuple[Categorical, Parts]:
+    def structure(self, shard: MixtureShard) -> Categorical:
+        """One of the components per row."""
+        return Categorical(np.full(len(shard.x), self.n_components))
+
+    def scores(self, params: MixtureParameters, shard: MixtureShard) -> Parts:
         """Log joint densities (nats) of rows and components; -inf for components other than a known one."""
         joint = log_joint(params, shard.x)
         if shard.labels is not None:
             impose(shard.labels, joint)
-        return Categorical(np.full(len(joint), joint.shape[1])), Parts(joint.ravel())
+        return Parts(joint.ravel())
 
     def gather(self, params: MixtureParameters, shard: MixtureShard, marginals: Parts) -> MixtureStats:
         """Expected moments of a shard about the means of ``params``, times the weights of the rows."""
@@ -62,7 +68,9 @@ class MixtureModel:
 
     def moments(self, params: MixtureParameters, shard: MixtureShard, shares: NDArray[np.float64]) -> MixtureStats:
         """Moments of a shard whose rows belong to components by ``shares``, posteriors times weights."""
-        stats = self.zero_stats(params, ())
+        k, d = params.means.shape
+        second = {"full": (k, d, d), "tied": (d, d)}.get(self.covariance_type, (k, d))
+        stats = MixtureStats(np.zeros(k), np.zeros((k, d)), np.zeros(second))
         if self.covariance_type == "full":
             gaussian_moments.full_moments(shard.x, shares, params.means, stats.counts, stats.first, stats.second)
             return stats
@@ -86,14 +94,12 @@ class MixtureModel:
         """False: rows with known components count in constraints like any others."""
         return False
 
-    def zero_stats(self, params: MixtureParameters, shards: Sequence[MixtureShard]) -> MixtureStats:
-        """Empty sums, to add those of shards to."""
-        k, d = params.means.shape
-        second = {"full": (k, d, d), "tied": (d, d)}.get(self.covariance_type, (k, d))
-        return MixtureStats(np.zeros(k), np.zeros((k, d)), np.zeros(second))
+    def log_prior(self, params: MixtureParameters) -> float:
+        """0: no prior. What ``reg_covar`` adds to variances is no density's, and may lower the objective a little."""
+        return 0.0
 
-    def m_step(self, params: MixtureParameters, stats: MixtureStats) -> MixtureParameters:
-        """Parameters that maximise the expected log-likelihood, but for ``reg_covar``.
+    def m_step(self, params: MixtureParameters, stats: MixtureStats, corpus: object = None) -> MixtureParameters:
+        """Parameters that maximise the expected log-likelihood, but for ``reg_covar``; ``corpus`` is not read.
 
         A component without any rows keeps its mean and covariance; its proportion becomes 0, or the lowest allowed.
         ``bounds`` hold afterwards if they held for ``params``.

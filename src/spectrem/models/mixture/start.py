@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import iadd
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +37,7 @@ def from_posteriors(
     Examples
     --------
     >>> from spectrem.models.mixture import build_shards
-    >>> from_posteriors(MixtureModel("diag"), build_shards(np.array([[1.0], [3.0]])), np.ones((2, 1))).means.tolist()
+    >>> from_posteriors(MixtureModel(1, "diag"), build_shards(np.array([[1.0], [3.0]])), np.ones((2, 1))).means.tolist()
     [[2.0]]
     """
     shares = [posteriors[shard.rows] * shard.weights[:, None] for shard in shards]
@@ -46,9 +48,7 @@ def from_posteriors(
     about = MixtureParameters(model.covariance_type, counts / counts.sum(), means, unit, unit)
     if model.bounds is not None:
         model = replace(model, bounds=model.bounds.movable)
-    stats = model.zero_stats(about, shards)
-    for own, shard in zip(shares, shards, strict=True):
-        stats += model.moments(about, shard, own)
+    stats = reduce(iadd, (model.moments(about, shard, own) for own, shard in zip(shares, shards, strict=True)))
     found = model.m_step(about, stats)
     return found if model.bounds is None else model.bounds.project(found)  # components without rows, too
 

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 class MixtureStats:
     """Moments about the means of the parameters that the posteriors were computed with.
 
+    Values with ``a + b`` and ``factor * a``, where both are about the same means; ``a += b`` changes the arrays of a.
+
     Attributes
     ----------
     counts : ndarray of shape (n_components,)
@@ -32,3 +34,9 @@ class MixtureStats:
         self.first += other.first
         self.second += other.second
         return self
+
+    def __add__(self, other: MixtureStats) -> MixtureStats:
+        return MixtureStats(self.counts + other.counts, self.first + other.first, self.second + other.second)
+
+    def __rmul__(self, factor: float) -> MixtureStats:
+        return MixtureStats(factor * self.counts, factor * self.first, factor * self.second)

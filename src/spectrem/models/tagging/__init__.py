@@ -1,6 +1,6 @@
 """Hidden Markov models of order 1 and 2 over tagged, partly tagged or untagged sentences."""
 
-from spectrem.models.tagging.compiled import CompiledEStep
+from spectrem.models.tagging.compiled import TagKernel
 from spectrem.models.tagging.initial import posterior_uniform, random_counts, supervised, unambiguous, uniform
 from spectrem.models.tagging.lexicon import Lexicon
 from spectrem.models.tagging.model import HMMModel, Names
@@ -10,7 +10,6 @@ from spectrem.models.tagging.sampling import sample_sentences
 from spectrem.models.tagging.shards import TagShard, build_shards, in_corpus_order
 
 __all__ = [
-    "CompiledEStep",
     "HMMCounts",
     "HMMModel",
     "HMMParameters",
@@ -18,6 +17,7 @@ __all__ = [
     "Names",
     "Restriction",
     "Restrictions",
+    "TagKernel",
     "TagShard",
     "build_shards",
     "in_corpus_order",

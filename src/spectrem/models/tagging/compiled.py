@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem.exceptions import InvalidInputError
-from spectrem.execution import Executor
-from spectrem.inference import project
-from spectrem.models.estep import EStepResult, EStepTask, Start
+from spectrem.inference.oracle import refuse_impossible
+from spectrem.models.estep import EStepResult
+from spectrem.models.tagging.lexicon import Lexicon
 from spectrem.models.tagging.model import HMMModel, log, sum_by
 from spectrem.models.tagging.parameters import HMMCounts, HMMParameters
 from spectrem.models.tagging.shards import TagShard
@@ -20,12 +20,11 @@ from spectrem.structures import TiedChain, TiedChain2, TiedCounts2
 
 
 @dataclass(frozen=True, eq=False)
-class CompiledEStep:
+class TagKernel:
     """Expected counts of an HMM whose posteriors nothing constrains, at any gamma.
 
     For gamma > 0 all tokens of one lexicon entry share their potentials, so that memory does not grow with the
-    corpus; at gamma <= 0 (Viterbi) shards go through `project` one by one. A test holds both equal to the general
-    E-step.
+    corpus; at gamma <= 0 it is Viterbi. A test holds both equal to the general E-step.
 
     Use when there are no constraints.
 
@@ -41,13 +40,11 @@ class CompiledEStep:
     model: HMMModel
     reference: HMMParameters | None = None
 
-    def prepare(
-        self, params: HMMParameters, gamma: float, shards: Sequence[TagShard], executor: Executor
-    ) -> EStepTask[TagShard, HMMCounts]:
-        """The table that all shards share, and the E-step of one shard."""
+    def prepare(self, params: HMMParameters, gamma: float) -> Callable[[TagShard], EStepResult[HMMCounts]]:
+        """The E-step of a shard; the table of potentials that all shards share is computed here."""
         if gamma <= 0:
-            return EStepTask(partial(self._decode, params, gamma))
-        return EStepTask(partial(self._count, self.table(params, gamma), gamma))
+            return partial(_best_paths, self.model, params)
+        return partial(_count, self.model.lexicon, self.table(params, gamma))
 
     def table(self, params: HMMParameters, gamma: float) -> TiedChain | TiedChain2:
         """Potentials of the model at gamma > 0, skewed toward the reference if there is one."""
@@ -62,38 +59,33 @@ class CompiledEStep:
             return TiedChain(*rows, initial, factors[0], gamma)
         return TiedChain2(*rows, initial, factors[0], factors[1], gamma)
 
-    def _count(
-        self, table: TiedChain | TiedChain2, gamma: float, index: int, shard: TagShard, start: Start = None
-    ) -> EStepResult[HMMCounts]:
-        lexicon = self.model.lexicon
-        values, counts = table.expected_counts(shard.lengths, shard.entries, shard.weights)
-        counted = shard.weights > 0
-        if not np.isfinite(values[counted]).all():
-            raise InvalidInputError(_impossible(shard, counted & ~np.isfinite(values)))
-        value = float(shard.weights[counted] @ values[counted])
-        emission = counts.rows
-        if lexicon.n_entries > lexicon.n_words:  # entries beside the words themselves read cells of these
-            emission = sum_by(lexicon.entry_cells, counts.rows, lexicon.n_cells + 1)[:-1]
-        second = counts.second if isinstance(counts, TiedCounts2) else None
-        return EStepResult(HMMCounts(counts.initial, counts.transition, second, emission), value, value, 0.0)
 
-    def _decode(
-        self, params: HMMParameters, gamma: float, index: int, shard: TagShard, start: Start = None
-    ) -> EStepResult[HMMCounts]:
-        structure, scores = self.model.scores(params, shard)
-        projection = project(structure, scores, None, gamma, weights=shard.weights)
-        value = float(shard.weights @ projection.values)
-        return EStepResult(self.model.gather(params, shard, projection.marginals), value, value, 0.0)
+def _count(lexicon: Lexicon, table: TiedChain | TiedChain2, shard: TagShard) -> EStepResult[HMMCounts]:
+    values, counts = table.expected_counts(shard.lengths, shard.entries, shard.weights)
+    counted = shard.weights > 0
+    if not np.isfinite(values[counted]).all():
+        bad = counted & ~np.isfinite(values)
+        raise InvalidInputError(
+            f"sentence {shard.sentences[int(np.argmax(bad))]} must have some possible sequence of states under the "
+            "parameters; every one has probability 0; smooth the start parameters, or loosen masks, fixed entries and "
+            "the dictionary"
+        )
+    value = float(shard.weights[counted] @ values[counted])
+    emission = counts.rows
+    if lexicon.n_entries > lexicon.n_words:  # entries beside the words themselves read cells of these
+        emission = sum_by(lexicon.entry_cells, counts.rows, lexicon.n_cells + 1)[:-1]
+    second = counts.second if isinstance(counts, TiedCounts2) else None
+    return EStepResult(HMMCounts(counts.initial, counts.transition, second, emission), value, value)
+
+
+def _best_paths(model: HMMModel, params: HMMParameters, shard: TagShard) -> EStepResult[HMMCounts]:
+    structure, scores = model.structure(shard), model.scores(params, shard)
+    values, marginals = structure.smoothed_max(scores, 0.0, weights=shard.weights)
+    refuse_impossible(values)
+    value = float(shard.weights @ values)
+    return EStepResult(model.gather(params, shard, marginals), value, value)
 
 
 def _tables(params: HMMParameters) -> list[NDArray[np.float64]]:
     factors = [params.transition] if params.second is None else [params.second, params.transition]
     return [params.emission, params.initial, *factors]
-
-
-def _impossible(shard: TagShard, bad: NDArray[np.bool_]) -> str:
-    return (
-        f"sentence {shard.sentences[int(np.argmax(bad))]} must have some possible sequence of states under the "
-        "parameters; every one has probability 0; smooth the start parameters, or loosen masks, fixed entries and the "
-        "dictionary"
-    )

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem.corpus import Corpus
 from spectrem.exceptions import InvalidInputError
-from spectrem.execution import Executor, Serial
+from spectrem.models.estep import EStepResult
 from spectrem.models.priors import DirichletPrior
-from spectrem.models.tagging.compiled import CompiledEStep
+from spectrem.models.tagging.compiled import TagKernel
 from spectrem.models.tagging.model import HMMModel, sum_by
 from spectrem.models.tagging.parameters import HMMCounts, HMMParameters
 from spectrem.models.tagging.shards import TagShard
@@ -89,11 +90,10 @@ def random_counts(model: HMMModel, rng: np.random.Generator, *, spread: float = 
 
 def posterior_uniform(
     model: HMMModel,
-    shards: Sequence[TagShard],
+    corpus: Corpus,
     *,
     perturbation: float = 0.0,
     rng: np.random.Generator | None = None,
-    executor: Executor | None = None,
 ) -> HMMParameters:
     """The M-step of posteriors that are uniform over every token's states, independently of its neighbours.
 
@@ -103,11 +103,10 @@ def posterior_uniform(
     Parameters
     ----------
     model : HMMModel
-    shards : sequence of TagShard
+    corpus : Corpus
+        Of `TagShard`.
     perturbation, rng
         As in `uniform`.
-    executor : Executor, optional
-        By default serial.
 
     Returns
     -------
@@ -120,21 +119,21 @@ def posterior_uniform(
 
     Examples
     --------
+    >>> from spectrem.corpus import Local
     >>> from spectrem.models.tagging import Lexicon, build_shards
     >>> lexicon = Lexicon.from_allowed([0, 1, 3], [0, 0, 1], n_states=2)
-    >>> start = posterior_uniform(HMMModel(lexicon, order=1), build_shards(lexicon, [2], [0, 1]))
+    >>> corpus = Local(build_shards(lexicon, [2], [0, 1]))
+    >>> start = posterior_uniform(HMMModel(lexicon, order=1), corpus)
     >>> start.transition.tolist(), start.emission.round(3).tolist()
     ([[0.5, 0.5], [0.5, 0.5]], [0.667, 0.333, 1.0])
     """
     _check_perturbation(perturbation, rng)
     # Where all scores are 0 the posterior is uniform over sequences, a product over the tokens.
-    start = model.normalise(_expected(model, _ones(model), shards, executor or Serial()))
+    start = model.normalise(_expected(model, corpus))
     return start if rng is None or perturbation == 0 else model.restrict(_noisy(start, perturbation, rng))
 
 
-def unambiguous(
-    model: HMMModel, shards: Sequence[TagShard], *, smoothing: float | Mapping[str, float]
-) -> HMMParameters:
+def unambiguous(model: HMMModel, corpus: Corpus, *, smoothing: float | Mapping[str, float]) -> HMMParameters:
     """Transitions as between tokens that can be in one state only; emissions as in `posterior_uniform`.
 
     First states are counted on those tokens, transitions where both neighbours are such tokens; every token is divided
@@ -146,7 +145,8 @@ def unambiguous(
     Parameters
     ----------
     model : HMMModel
-    shards : sequence of TagShard
+    corpus : Corpus
+        Of `TagShard`.
     smoothing : float or mapping of {"initial", "transition", "emission"} -> float
         Positive, so that nothing is impossible that the lexicon and the restrictions allow; "transition" also serves
         the second states of order 2.
@@ -162,23 +162,19 @@ def unambiguous(
 
     Examples
     --------
+    >>> from spectrem.corpus import Local
     >>> from spectrem.models.tagging import Lexicon, build_shards
     >>> lexicon = Lexicon.from_allowed([0, 1, 2, 4], [0, 1, 0, 1], n_states=2)  # word 2 may be in both states
-    >>> shards = build_shards(lexicon, [3, 3], [0, 1, 2, 0, 1, 0])
-    >>> start = unambiguous(HMMModel(lexicon, order=1), shards, smoothing=1.0)
+    >>> corpus = Local(build_shards(lexicon, [3, 3], [0, 1, 2, 0, 1, 0]))
+    >>> start = unambiguous(HMMModel(lexicon, order=1), corpus, smoothing=1.0)
     >>> start.transition.round(3).tolist(), start.emission.round(3).tolist()
     ([[0.25, 0.75], [0.667, 0.333]], [0.727, 0.667, 0.273, 0.333])
     """
-    counts = model.zero_stats(_ones(model), ())
-    for shard in shards:
-        counts += _certain(model, shard)
-    emission = _expected(model, _ones(model), shards, Serial()).emission
-    return _smoothed(model, replace(counts, emission=emission), smoothing)
+    counts = corpus.sum(_certain, model)
+    return _smoothed(model, replace(counts, emission=_expected(model, corpus).emission), smoothing)
 
 
-def supervised(
-    model: HMMModel, shards: Sequence[TagShard], *, smoothing: float | Mapping[str, float] = 0.1
-) -> HMMParameters:
+def supervised(model: HMMModel, corpus: Corpus, *, smoothing: float | Mapping[str, float] = 0.1) -> HMMParameters:
     """Relative frequencies in labelled sentences, with ``smoothing`` added to every count.
 
     Use when a few sentences are labelled and the rest is not.
@@ -186,8 +182,8 @@ def supervised(
     Parameters
     ----------
     model : HMMModel
-    shards : sequence of TagShard
-        Those with ``known`` count, others do not.
+    corpus : Corpus
+        Of `TagShard`; those with ``known`` count, others do not.
     smoothing : float or mapping of {"initial", "transition", "emission"} -> float
         As in `unambiguous`.
 
@@ -202,20 +198,21 @@ def supervised(
 
     Examples
     --------
+    >>> from spectrem.corpus import Local
     >>> from spectrem.models.tagging import Lexicon, build_shards
     >>> lexicon, labelled = Lexicon.full(2, 2).with_entries([0, 1], [(0,), (1,)])
     >>> model = HMMModel(lexicon, order=1)
-    >>> start = supervised(model, build_shards(lexicon, [2], labelled), smoothing=0.5)
+    >>> start = supervised(model, Local(build_shards(lexicon, [2], labelled)), smoothing=0.5)
     >>> start.initial.tolist(), start.emission.tolist()
     ([0.75, 0.25], [0.75, 0.25, 0.25, 0.75])
     """
-    known = [shard for shard in shards if shard.known]
-    if not known:
+    if not corpus.sum(_count_known):
         raise InvalidInputError(
             "shards must hold sentences labelled throughout to start from them; got none; label some, or choose "
             "another start"
         )
-    return _smoothed(model, _expected(model, _ones(model), known, Serial()), smoothing)
+    counts = corpus.sum(_labelled_counts, TagKernel(model).prepare(_ones(model), 1.0))
+    return _smoothed(model, counts, smoothing)
 
 
 def _check_perturbation(perturbation: float, rng: np.random.Generator | None) -> None:
@@ -241,7 +238,7 @@ def _smoothed(model: HMMModel, counts: HMMCounts, smoothing: float | Mapping[str
     return priors.normalise(counts)
 
 
-def _certain(model: HMMModel, shard: TagShard) -> HMMCounts:
+def _certain(shard: TagShard, model: HMMModel) -> HMMCounts:
     """Weighted counts of first states and transitions of a shard among tokens that have a single state."""
     lexicon, n = model.lexicon, model.n_states
     first_part = lexicon.entry_offsets[shard.entries]
@@ -280,9 +277,16 @@ def _noisy(params: HMMParameters, spread: float, rng: np.random.Generator) -> HM
     return HMMParameters(noise(params.initial), noise(params.transition), second, noise(params.emission))
 
 
-def _expected(model: HMMModel, params: HMMParameters, shards: Sequence[TagShard], executor: Executor) -> HMMCounts:
-    task = CompiledEStep(model).prepare(params, 1.0, shards, executor)
-    total = model.zero_stats(params, shards)
-    for result in executor.map(lambda item: task.run(*item, None), list(enumerate(shards))):
-        total += result.stats
-    return total
+def _expected(model: HMMModel, corpus: Corpus) -> HMMCounts:
+    """Counts under posteriors that are uniform over the sequences of states that the lexicon allows."""
+    total: EStepResult[HMMCounts] = corpus.sum(TagKernel(model).prepare(_ones(model), 1.0))
+    return total.stats
+
+
+def _count_known(shard: TagShard) -> int:
+    return int(shard.known)
+
+
+def _labelled_counts(shard: TagShard, expect: Callable[[TagShard], EStepResult[HMMCounts]]) -> HMMCounts:
+    """Counts of a shard whose states are given; nothing of another."""
+    return float(shard.known) * expect(shard).stats

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem.exceptions import InvalidInputError
-from spectrem.models.priors import DirichletPrior, Prior
+from spectrem.models.priors import DirichletPrior, MeanFieldPrior, Prior
 from spectrem.models.tagging.lexicon import Lexicon
 from spectrem.models.tagging.parameters import HMMCounts, HMMParameters
 from spectrem.models.tagging.restrictions import Multinomials, Restrictions, dense_rows, emission_rows
 from spectrem.models.tagging.shards import TagShard
 from spectrem.structures import Chain, Chain2, Parts
+
+_TABLES = ("initial", "transition", "second", "emission")
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +74,7 @@ class HMMModel:
     ...     np.array([0.5, 0.5]), np.array([[0.9, 0.1], [0.1, 0.9]]), None, np.array([0.8, 0.3, 0.2, 0.7])
     ... )
     >>> shard = build_shards(lexicon, [2], [0, 1])[0]  # one sentence: word 0, word 1
-    >>> structure, scores = model.scores(params, shard)
-    >>> values, marginals = structure.smoothed_max(scores, 1.0)
+    >>> values, marginals = model.structure(shard).smoothed_max(model.scores(params, shard), 1.0)
     >>> float(np.exp(values[0]).round(6))
     0.1975
     >>> model.gather(params, shard, marginals).initial.round(3).tolist()
@@ -110,16 +111,18 @@ class HMMModel:
     def n_states(self) -> int:
         return self.lexicon.n_states
 
-    def scores(self, params: HMMParameters, shard: TagShard) -> tuple[Chain | Chain2, Parts]:
+    def structure(self, shard: TagShard) -> Chain | Chain2:
+        """A chain of states per sentence, each token's among those that the lexicon allows."""
+        allowed = None if self.lexicon.dense else self._layout(shard)[:2]
+        return (Chain if self.order == 1 else Chain2)(shard.lengths, self.n_states, allowed)
+
+    def scores(self, params: HMMParameters, shard: TagShard) -> Parts:
         """Log-probabilities (nats) of the states of every token, with the initial ones in the first token's."""
         layout = self._layout(shard)
         unary = np.append(log(params.emission), 0.0)[layout.cells]
         unary[layout.first] += log(params.initial)[layout.states[layout.first]]
-        allowed = None if self.lexicon.dense else (layout.offsets, layout.states)
-        transition = log(params.transition)
-        if params.second is None:
-            return Chain(shard.lengths, self.n_states, allowed), Parts(unary, (transition,))
-        return Chain2(shard.lengths, self.n_states, allowed), Parts(unary, (log(params.second), transition))
+        second = () if params.second is None else (log(params.second),)
+        return Parts(unary, (*second, log(params.transition)))
 
     def gather(self, params: HMMParameters, shard: TagShard, marginals: Parts) -> HMMCounts:
         """Expected counts of a shard, times the sentences' weights, from the marginals of `scores`."""
@@ -157,19 +160,35 @@ class HMMModel:
             columns["tag"] = np.array(names.tags, np.str_)[self._layout(shard).states]
         return columns
 
-    def zero_stats(self, params: HMMParameters, shards: Sequence[TagShard]) -> HMMCounts:
-        """Empty counts of a corpus, to add those of its shards to."""
-        n = self.n_states
-        return HMMCounts(
-            np.zeros(n),
-            np.zeros((n,) * (self.order + 1)),
-            np.zeros((n, n)) if self.order == 2 else None,
-            np.zeros(self.lexicon.n_cells),
-        )
+    def m_step(self, params: HMMParameters, stats: HMMCounts, corpus: object = None) -> HMMParameters:
+        """Parameters that maximise the expected log-probability plus the log-prior, within the restrictions.
 
-    def m_step(self, params: HMMParameters, stats: HMMCounts) -> HMMParameters:
-        """Parameters that maximise the expected log-probability plus the log-prior, within the restrictions."""
-        return self.normalise(stats)
+        ``corpus`` is not read: the maximum is in closed form.
+        """
+        found = self.normalise(stats)
+        return replace(found, log_prior=self._log_prior(found, stats)) if self._mean_field else found
+
+    def log_prior(self, params: HMMParameters) -> float:
+        """What the M-step maximises beside the expected log-probability, nats, but for a constant.
+
+        Under a mean-field prior that is minus the divergence of the posterior over parameters from it, and -inf for
+        parameters that no M-step made.
+        """
+        return self._log_prior(params, None) if params.log_prior is None else params.log_prior
+
+    def _log_prior(self, params: HMMParameters, counts: HMMCounts | None) -> float:
+        priors = (self.initial_prior, self.transition_prior, self.transition_prior, self.emission_prior)
+        total = 0.0
+        for name, rows, prior in zip(_TABLES, self._tables, priors, strict=True):
+            if rows is not None:
+                own = None if counts is None else getattr(counts, name)
+                total += rows.log_density(getattr(params, name), prior, own)
+        return total
+
+    @property
+    def _mean_field(self) -> bool:
+        priors = (self.initial_prior, self.transition_prior, self.emission_prior)
+        return any(isinstance(prior, MeanFieldPrior) for prior in priors)
 
     def normalise(self, counts: HMMCounts | HMMParameters, prior: Prior | None = None) -> HMMParameters:
         """Distributions in proportion to counts; ``prior``, if given, stands in for those of the model."""
@@ -193,10 +212,8 @@ class HMMModel:
         InvalidInputError
             If the arrays do not have the shapes of the model, or hold NaN, infinite or negative numbers.
         """
-        zeros = self.zero_stats(params, ())
-        for name in ("initial", "transition", "second", "emission"):
-            given, like = getattr(params, name), getattr(zeros, name)
-            _check_table(name, given, like)
+        for name, rows in zip(_TABLES, self._tables, strict=True):
+            _check_table(name, getattr(params, name), None if rows is None else rows.shape)
         return self.normalise(params, DirichletPrior(0.0))
 
     @cached_property
@@ -242,8 +259,7 @@ def sum_by(row: NDArray[np.int64], values: NDArray[np.float64], n_rows: int) -> 
     return np.bincount(row, values, n_rows).astype(np.float64, copy=False)
 
 
-def _check_table(name: str, given: NDArray[np.float64] | None, like: NDArray[np.float64] | None) -> None:
-    shape = None if like is None else like.shape
+def _check_table(name: str, given: NDArray[np.float64] | None, shape: tuple[int, ...] | None) -> None:
     found = None if given is None else np.shape(given)
     if found != shape:
         raise InvalidInputError(

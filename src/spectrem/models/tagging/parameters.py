@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,12 +23,16 @@ class HMMParameters:
         Order 2 only: of the second state of a sentence, [first, second].
     emission : ndarray of shape (n_cells,)
         Of the cell's word given its state, by cell of the `Lexicon`.
+    log_prior : float or None
+        What the model's priors think of these parameters, nats, if an M-step made them: a mean-field prior cannot
+        tell from the weights alone.
     """
 
     initial: NDArray[np.float64]
     transition: NDArray[np.float64]
     second: NDArray[np.float64] | None
     emission: NDArray[np.float64]
+    log_prior: float | None = None
 
     @property
     def order(self) -> int:
@@ -41,7 +46,10 @@ class HMMParameters:
 
 @dataclass(frozen=True, eq=False)
 class HMMCounts:
-    """Expected counts behind the arrays of `HMMParameters`, in their shapes; ``+=`` adds another's."""
+    """Expected counts behind the arrays of `HMMParameters`, in their shapes.
+
+    Values with ``a + b`` and ``factor * a``; ``a += b`` changes the arrays of a.
+    """
 
     initial: NDArray[np.float64]
     transition: NDArray[np.float64]
@@ -55,3 +63,12 @@ class HMMCounts:
         if self.second is not None and other.second is not None:
             np.add(self.second, other.second, out=self.second)
         return self
+
+    def __add__(self, other: HMMCounts) -> HMMCounts:
+        total = deepcopy(self)
+        total += other
+        return total
+
+    def __rmul__(self, factor: float) -> HMMCounts:
+        second = None if self.second is None else factor * self.second
+        return HMMCounts(factor * self.initial, factor * self.transition, second, factor * self.emission)

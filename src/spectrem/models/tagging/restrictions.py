@@ -94,6 +94,18 @@ class Multinomials:
         probabilities[self.free] = prior.normalise(flat[self.free], self.row, self.row_sizes) * self.share[self.row]
         return probabilities.reshape(self.shape)
 
+    def log_density(
+        self, probabilities: NDArray[np.float64], prior: Prior, counts: NDArray[np.float64] | None = None
+    ) -> float:
+        """What the prior thinks of the free entries, as shares of what fixed values leave to them, nats."""
+        flat, own = probabilities.ravel(), None if counts is None else counts.ravel()
+        if self.free is None or self.share is None:
+            return prior.log_density(flat, self.row, self.row_sizes, own)
+        has_room = self.share > 0
+        kept, sizes = has_room[self.row], np.where(has_room, self.row_sizes, 0)
+        free, row = self.free[kept], self.row[kept]
+        return prior.log_density(flat[free] / self.share[row], row, sizes, None if own is None else own[free])
+
 
 def dense_rows(shape: tuple[int, ...], restriction: Restriction | None, name: str) -> Multinomials:
     """A table whose last axis holds the events of a row.

@@ -1,0 +1,71 @@
+"""Forward-backward in log space of chains with scores of their own for every pair, for what the scaled pass leaves."""
+
+import math
+
+import numpy as np
+
+from spectrem._compiled import njit
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _log_sum(terms, gamma):
+    """gamma * log(sum(exp(terms / gamma))); in nats throughout, so that no division by gamma overflows."""
+    top = -np.inf
+    for k in range(len(terms)):
+        top = max(top, terms[k])
+    if top == -np.inf:
+        return top
+    total = 0.0
+    for k in range(len(terms)):
+        total += math.exp((terms[k] - top) / gamma)
+    return top + gamma * math.log(total)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sum_pass(token_offsets, widths, offsets, scores, gamma, values, marginals, status):
+    """The same as ``edge_chain.sum_pass`` from scores, many times slower, for the instances of ``status`` 1."""
+    longest, widest = 0, 0
+    for n in range(len(status)):
+        longest = max(longest, token_offsets[n + 1] - token_offsets[n])
+    for t in range(len(widths)):
+        widest = max(widest, widths[t])
+    alpha, scale = np.empty((longest, widest)), np.empty(longest)
+    beta, terms, earlier = np.empty(widest), np.empty(widest), np.empty(widest)
+    for n in range(len(status)):
+        if status[n] != 1:
+            continue
+        status[n] = 0
+        first, n_tokens = token_offsets[n], token_offsets[n + 1] - token_offsets[n]
+        value = 0.0
+        for t in range(n_tokens):
+            start, width = offsets[first + t], widths[first + t]
+            before = widths[first + t - 1] if t > 0 else 0
+            for k in range(width):
+                if t == 0:
+                    alpha[t, k] = scores[start + k]
+                else:
+                    for i in range(before):
+                        terms[i] = alpha[t - 1, i] + scores[start + i * width + k]
+                    alpha[t, k] = _log_sum(terms[:before], gamma)
+            scale[t] = _log_sum(alpha[t, :width], gamma)
+            value += scale[t]
+            if value == -np.inf:
+                break
+            for k in range(width):
+                alpha[t, k] -= scale[t]
+        values[n] = value
+        if value == -np.inf or n_tokens == 0:
+            continue
+        beta[:] = 0.0
+        for t in range(n_tokens - 1, 0, -1):
+            start, width, before = offsets[first + t], widths[first + t], widths[first + t - 1]
+            for i in range(before):
+                row = start + i * width
+                for k in range(width):
+                    terms[k] = scores[row + k] + beta[k] - scale[t]
+                    marginals[row + k] = math.exp((alpha[t - 1, i] + terms[k]) / gamma)
+                earlier[i] = _log_sum(terms[:width], gamma)
+            for i in range(before):
+                beta[i] = earlier[i]
+        for k in range(widths[first]):
+            marginals[offsets[first] + k] = math.exp((alpha[0, k] + beta[k]) / gamma)

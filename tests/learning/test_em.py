@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from toy_models import Tagger, join, log_likelihood, random_params, random_shards
+from toy_models import Tagger, TaggerStats, join, log_likelihood, random_params, random_shards
 
+from spectrem.corpus import Local
 from spectrem.exceptions import ConvergenceWarning, SpectremError
-from spectrem.execution import Threads
-from spectrem.learning import Anneal, Constant, FitStatus, ProjectedEStep, Quench, Record, Stopping, run_em
-from spectrem.models.estep import EStepResult, EStepTask
+from spectrem.learning import Anneal, Constant, EStep, FitStatus, Quench, Record, Stopping, run_em
+from spectrem.models.estep import EStepResult
 
 MODEL = Tagger()
 
@@ -20,7 +20,7 @@ def problem(seed=0, **options):
 
 
 def run(params, shards, **options):
-    return run_em(MODEL, ProjectedEStep(MODEL), shards, params, **options)
+    return run_em(MODEL, shards, params, **options)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -50,7 +50,7 @@ def test_threads_give_the_same_bits():
     params, shards = problem(n_shards=7)
     one = run(params, shards)
     for n_threads in (1, 2, 3, 7):
-        other = run(params, shards, executor=Threads(n_threads))
+        other = run(params, Local(shards, n_threads))
         assert all(np.array_equal(a, b) for a, b in zip(one.params, other.params, strict=True))
         assert [r.objective for r in one.history] == [r.objective for r in other.history]
 
@@ -110,13 +110,12 @@ def test_running_out_of_iterations_warns_once():
 def test_a_nan_objective_is_an_error():
     params, shards = problem()
 
-    class Careless(ProjectedEStep):
-        def prepare(self, params, gamma, shards, executor):
-            task = super().prepare(params, gamma, shards, executor)
-            return type(task)(task.run, constant=np.nan)
+    class Careless(Tagger):
+        def log_prior(self, params):
+            return np.nan
 
     with pytest.raises(SpectremError) as error:
-        run_em(MODEL, Careless(MODEL), shards, params)
+        run_em(Careless(), shards, params)
     assert str(error.value) == (
         "the objective became NaN at iteration 1 (gamma = 1.0); check the scores for infinities and the "
         "constraints for contradictions"
@@ -126,7 +125,7 @@ def test_a_nan_objective_is_an_error():
 def test_nan_scores_are_refused():
     params, shards = problem()
     params.emission[0, 0] = np.nan
-    with pytest.raises(SpectremError, match=r"scores.unary must be finite or -inf; got nan"):
+    with pytest.raises(SpectremError, match=r"scores.unary must hold finite scores in nats, or -inf .* got NaN"):
         run(params, shards)
 
 
@@ -140,32 +139,31 @@ def test_an_interrupted_run_stops_where_the_callback_raises():
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(params, shards, executor=Threads(2), on_iteration=stop)
+        run(params, Local(shards, 2), on_iteration=stop)
     assert len(heard) == 2
 
 
 class Scripted:
-    """An E-step whose results are written down; remembers what it was started from."""
+    """A kernel whose results are written down: a shard is the number of its result."""
 
-    def __init__(self, violations):
-        self.violations, self.starts = violations, []
+    def prepare(self, params, gamma):
+        return self.result
 
-    def prepare(self, params, gamma, shards, executor):
-        return EStepTask(self.run, constant=100.0)
-
-    def run(self, index, shard, start):
-        self.starts.append(None if start is None else start.tolist())
-        stats = MODEL.zero_stats(None, [])
-        return EStepResult(stats, 1.0 + index, 2.0, self.violations[index], np.array([float(len(self.starts))]))
+    def result(self, number):
+        stats = TaggerStats(np.zeros(2), np.zeros((2, 2)), np.zeros((2, 3)))
+        return EStepResult(stats, 1.0 + number, 2.0, (0.2, 0.7, 0.1)[number])
 
 
-def test_numbers_of_shards_add_up_and_multipliers_come_back():
-    params, shards = problem(n_shards=3)
-    estep = Scripted([0.2, 0.7, 0.1])
-    (first, second) = run_em(MODEL, estep, shards, params, stopping=Stopping(2)).history
-    assert (first.objective, first.free_objective, first.violation) == (106.0, 6.0, 0.7)
-    assert second.objective == 106.0
-    assert estep.starts == [None, None, None, [1.0], [2.0], [3.0]]
+def test_numbers_of_shards_add_up():
+    params, _ = problem()
+
+    class Likely(Tagger):
+        def log_prior(self, params):
+            return -0.5
+
+    (record,) = run_em(Likely(), [0, 1, 2], params, EStep(kernel=Scripted()), stopping=Stopping(1)).history
+    assert (record.objective, record.free_objective, record.violation) == (5.5, 6.0, 0.7)
+    assert (record.log_prior, record.penalty) == (-0.5, 0.0)
 
 
 @pytest.mark.parametrize(("scale", "gain"), [(None, 1e-3 * 50.0), (20.0, 1e-3 * 20.0)])

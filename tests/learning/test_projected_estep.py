@@ -2,13 +2,15 @@
 
 import numpy as np
 import pytest
+from estep_helpers import of_corpus, of_shards
 from toy_models import Tagger, join, random_params, random_shards
 
 from spectrem.constraints import E, compile_constraints, part
+from spectrem.corpus import Local
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
-from spectrem.execution import Serial, Threads
 from spectrem.inference import FixedStep, project
-from spectrem.learning import Constant, ProjectedEStep, Stopping, run_em
+from spectrem.learning import Constant, EStep, Step, Stopping, pose, run_em
+from spectrem.learning.estep import multipliers_of
 
 MODEL = Tagger()
 ONE = E[part("tag") == 1]
@@ -21,11 +23,9 @@ def problem(seed=0, **options):
     return random_params(rng), random_shards(rng, **options)
 
 
-def run(params, shards, constraints=(), *, gamma=1.0, iterations=6, executor=None, **options):
-    estep = ProjectedEStep(MODEL, constraints, **options)
-    result = run_em(
-        MODEL, estep, shards, params, schedule=Constant(gamma), stopping=Stopping(iterations), executor=executor
-    )
+def run(params, shards, constraints=(), *, gamma=1.0, iterations=6, **options):
+    estep = EStep(constraints, **options)
+    result = run_em(MODEL, shards, params, estep, schedule=Constant(gamma), stopping=Stopping(iterations))
     return result, [r.objective for r in result.history]
 
 
@@ -51,11 +51,10 @@ def test_f_never_falls_under_constraints(gamma, constraints):
 
 def test_one_shard_is_project_and_gather():
     params, shards = problem(2, n_shards=1)
-    structure, scores = MODEL.scores(params, shards[0])
+    structure, scores = MODEL.structure(shards[0]), MODEL.scores(params, shards[0])
     projection = project(structure, scores, compile_constraints([ONCE], structure), weights=shards[0].weights)
     stats = MODEL.gather(params, shards[0], projection.marginals)
-    estep = ProjectedEStep(MODEL, [ONCE])
-    result = estep.prepare(params, 1.0, shards, Serial()).run(0, shards[0], None)
+    result = of_corpus(MODEL, EStep([ONCE]), shards, params)
     for name in ("start", "transition", "emission"):
         np.testing.assert_allclose(getattr(result.stats, name), getattr(stats, name), rtol=1e-7)
     free_values, _ = structure.smoothed_max(scores, 1.0)
@@ -68,7 +67,7 @@ def test_one_shard_is_project_and_gather():
             tokens=shards[0].tokens[begin : begin + length], lengths=lengths[n : n + 1], weights=np.ones(1)
         )
         begin += length
-        one, one_scores = MODEL.scores(params, alone)
+        one, one_scores = MODEL.structure(alone), MODEL.scores(params, alone)
         entropy_and_score.append(project(one, one_scores, compile_constraints([ONCE], one)).primal_value)
     assert result.objective == pytest.approx(float(shards[0].weights @ entropy_and_score), rel=1e-7)
 
@@ -85,19 +84,13 @@ def test_corpus_rows_over_several_shards_are_those_of_one(gamma):
 
 def test_corpus_rows_hold_with_weights_and_bind():
     params, shards = problem(3, n_shards=3)
-    estep = ProjectedEStep(MODEL, [RARELY])
-    task = estep.prepare(params, 1.0, shards, Serial())
 
     class Listening(Tagger):
         def gather(self, params, shard, marginals):
             return float(np.repeat(shard.weights, shard.lengths) @ marginals.unary.reshape(-1, 2)[:, 1])
 
-    estep.model = Listening()
-    bound = sum(task.run(index, shard, None).stats for index, shard in enumerate(shards))
-    free = ProjectedEStep(Listening()).prepare(params, 1.0, shards, Serial())
-    unbound = sum(free.run(index, shard, None).stats for index, shard in enumerate(shards))
-    assert unbound > 7.0
-    assert bound == pytest.approx(6.0, abs=1e-5)
+    assert of_corpus(Listening(), EStep(), shards, params).stats > 7.0
+    assert of_corpus(Listening(), EStep([RARELY]), shards, params).stats == pytest.approx(6.0, abs=1e-5)
 
 
 @pytest.mark.parametrize("constraints", [[ONCE], [ONCE, RARELY]], ids=["instance", "corpus"])
@@ -111,16 +104,19 @@ def test_a_warm_start_changes_the_work_only(constraints):
 
 def test_a_warm_start_hands_multipliers_on():
     params, shards = problem(4)
-    estep = ProjectedEStep(MODEL, [ONCE], warm_start=True)
-    first = estep.prepare(params, 1.0, shards, Serial()).run(0, shards[0], None)
-    assert first.multipliers is not None
-    assert first.multipliers.any()
-    cold = ProjectedEStep(MODEL, [ONCE]).prepare(params, 1.0, shards, Serial()).run(0, shards[0], None)
-    assert cold.multipliers is None
-    frozen = ProjectedEStep(MODEL, [ONCE], solver=FixedStep(0), warm_start=True)
-    again = frozen.prepare(params, 1.0, shards, Serial()).run(0, shards[0], first.multipliers)
+
+    def twice(**options):
+        posed = pose(MODEL, Local(shards), EStep([ONCE], **options))
+        first, posed = posed.expect(Step(MODEL, params, 1.0, EStep([ONCE], **options)))
+        frozen = EStep([ONCE], solver=FixedStep(0))
+        return first, list(posed.shards.collect(multipliers_of)), posed.expect(Step(MODEL, params, 1.0, frozen))[0]
+
+    first, kept, again = twice(warm_start=True)
+    assert all(multipliers.any() for multipliers in kept)
     assert again.objective == pytest.approx(first.objective, rel=1e-7)
-    assert frozen.prepare(params, 1.0, shards, Serial()).run(0, shards[0], None).violation > 0.01
+    _, kept, again = twice()
+    assert kept == [None, None]
+    assert again.violation > 0.01
 
 
 def test_threads_give_the_same_bits_with_corpus_rows():
@@ -128,7 +124,7 @@ def test_threads_give_the_same_bits_with_corpus_rows():
     constraints = [ONCE, ONE <= 15.0]
     one, values = run(params, shards, constraints, iterations=2)
     for n_threads in (1, 2, 3, 7):
-        other, also = run(params, shards, constraints, iterations=2, executor=Threads(n_threads))
+        other, also = run(params, Local(shards, n_threads), constraints, iterations=2)
         assert values == also
         assert all(np.array_equal(a, b) for a, b in zip(one.params, other.params, strict=True))
 
@@ -159,8 +155,7 @@ def test_alpha_mixes_the_counts():
     params, shards = problem(7, n_shards=1)
 
     def counts(constraints, alpha):
-        estep = ProjectedEStep(MODEL, constraints, alpha=alpha)
-        return estep.prepare(params, 1.0, shards, Serial()).run(0, shards[0], None).stats
+        return of_corpus(MODEL, EStep(constraints, alpha=alpha), shards, params).stats
 
     free, projected, mixed = counts([], 1.0), counts([ONCE], 1.0), counts([ONCE], 0.3)
     for name in ("start", "transition", "emission"):
@@ -171,7 +166,7 @@ def test_alpha_mixes_the_counts():
 def test_alpha_is_checked():
     for alpha in (-0.1, 1.5, np.nan):
         with pytest.raises(InvalidInputError) as error:
-            ProjectedEStep(MODEL, [ONCE], alpha=alpha)
+            EStep([ONCE], alpha=alpha)
         assert str(error.value) == (f"alpha must lie in [0, 1], got {alpha}; 1 is posterior regularisation, 0 plain EM")
 
 
@@ -180,16 +175,14 @@ def test_known_shards_keep_their_structures(constraints):
     params, (known, free) = problem(4)
     states = np.zeros(len(known.tokens), np.int64)  # breaks ONCE, which must not matter
     known = known._replace(known=states)
-    estep = ProjectedEStep(MODEL, constraints)
-    task = estep.prepare(params, 1.0, [known, free], Serial())
-    result = task.run(0, known, None)
+    result, other = of_shards(MODEL, EStep(constraints), [known, free], params)
     assert result.violation == 0.0
     emission = np.zeros((2, 3))
     np.add.at(emission[0], known.tokens, np.repeat(known.weights, known.lengths))
     np.testing.assert_allclose(result.stats.emission, emission, rtol=1e-12, atol=1e-14)
     if constraints:
-        assert task.run(1, free, None).violation < 1e-6
-        assert task.run(1, free, None).objective < task.run(1, free, None).free_objective
+        assert other.violation < 1e-6
+        assert other.objective < other.free_objective
 
 
 def test_corpus_rows_that_cannot_hold_are_an_error():
@@ -236,15 +229,3 @@ def test_gamma_zero_and_minus_infinity_use_best_structures():
         result, values = run(params, shards, [(ONE >= 1).per("sentence")], gamma=gamma, iterations=3)
         assert_never_falls(values)
         assert result.history[0].violation <= 1e-9
-
-
-def test_one_estep_serves_other_shards():
-    """Rows of the corpus belong to the shards they were made for."""
-    constraints = [ONE <= 15.0]
-    params, shards = problem(5, n_shards=5)
-    used = ProjectedEStep(MODEL, constraints)
-    used.prepare(params, 1.0, shards, Serial())
-    params, shards = problem(3, n_shards=2)
-    again = used.prepare(params, 1.0, shards, Serial()).run(0, shards[0], None)
-    fresh = ProjectedEStep(MODEL, constraints).prepare(params, 1.0, shards, Serial()).run(0, shards[0], None)
-    assert again.objective == fresh.objective

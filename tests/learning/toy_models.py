@@ -28,11 +28,11 @@ class TaggerStats:
     transition: np.ndarray
     emission: np.ndarray
 
-    def __iadd__(self, other):
-        self.start += other.start
-        self.transition += other.transition
-        self.emission += other.emission
-        return self
+    def __add__(self, other):
+        return TaggerStats(self.start + other.start, self.transition + other.transition, self.emission + other.emission)
+
+    def __rmul__(self, factor):
+        return TaggerStats(factor * self.start, factor * self.transition, factor * self.emission)
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,8 @@ class Tagger:
     n_states: int = 2
     n_symbols: int = 3
 
-    def zero_stats(self, params, shards):
-        k, v = self.n_states, self.n_symbols
-        return TaggerStats(np.zeros(k), np.zeros((k, k)), np.zeros((k, v)))
+    def structure(self, shard):
+        return Chain(shard.lengths, self.n_states)
 
     def scores(self, params, shard):
         with np.errstate(divide="ignore"):
@@ -54,7 +53,7 @@ class Tagger:
         unary[first] += start
         if shard.known is not None:
             unary[np.arange(self.n_states) != shard.known[:, None]] = -np.inf
-        return Chain(shard.lengths, self.n_states), Parts(unary.ravel(), (transition,))
+        return Parts(unary.ravel(), (transition,))
 
     def gather(self, params, shard, marginals):
         weight = np.repeat(shard.weights, shard.lengths)[:, None]
@@ -64,7 +63,7 @@ class Tagger:
         np.add.at(emission, shard.tokens, mass)
         return TaggerStats(mass[first].sum(axis=0), marginals.factors[0], emission.T)
 
-    def m_step(self, params, stats):
+    def m_step(self, params, stats, corpus=None):
         counts = (stats.start, stats.transition, stats.emission)
         totals = [c.sum(axis=-1, keepdims=True) for c in counts]
         return TaggerParams(*(

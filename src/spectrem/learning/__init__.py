@@ -1,8 +1,10 @@
 """The EM loop and its E-step, schedules, stopping rules and history."""
 
 from spectrem.learning.em import run_em
-from spectrem.learning.estep import ProjectedEStep
+from spectrem.learning.estep import EStep, Posed, Step, posterior
 from spectrem.learning.history import FitResult, FitStatus, Record
+from spectrem.learning.model import Kernel, Model
+from spectrem.learning.posing import PosedCorpus, pose
 from spectrem.learning.restarts import keep_best
 from spectrem.learning.schedule import Anneal, Constant, Quench, Schedule
 from spectrem.learning.stopping import Stopping
@@ -10,13 +12,20 @@ from spectrem.learning.stopping import Stopping
 __all__ = [
     "Anneal",
     "Constant",
+    "EStep",
     "FitResult",
     "FitStatus",
-    "ProjectedEStep",
+    "Kernel",
+    "Model",
+    "Posed",
+    "PosedCorpus",
     "Quench",
     "Record",
     "Schedule",
+    "Step",
     "Stopping",
     "keep_best",
+    "pose",
+    "posterior",
     "run_em",
 ]

@@ -3,73 +3,59 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 import warnings
-from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 
+from spectrem.corpus import Corpus, Local
 from spectrem.exceptions import SpectremError, warn_unconverged
-from spectrem.execution import Executor, Serial
+from spectrem.learning.checkpoint import Checkpoint
+from spectrem.learning.estep import EStep, Step
 from spectrem.learning.history import FitResult, FitStatus, Record
+from spectrem.learning.model import Model, log_prior
+from spectrem.learning.posing import pose
 from spectrem.learning.schedule import Constant, Schedule
 from spectrem.learning.stopping import Stopping
-from spectrem.models.estep import EStepResult, EStepTask, Start
 
 Params = TypeVar("Params")
-Stats = TypeVar("Stats")
-Shard = TypeVar("Shard")
-Params_contra = TypeVar("Params_contra", contravariant=True)
-Shard_contra = TypeVar("Shard_contra", contravariant=True)
 
-
-class Learner(Protocol[Params, Stats, Shard_contra]):
-    """The part of a model that the loop calls; statistics support ``+=`` with those of a shard."""
-
-    def zero_stats(self, params: Params, shards: Sequence[Shard_contra], /) -> Stats: ...
-
-    def m_step(self, params: Params, stats: Stats, /) -> Params: ...
-
-
-class EStep(Protocol[Params_contra, Stats, Shard]):
-    """Solves what concerns the whole corpus and returns the task of one shard."""
-
-    def prepare(
-        self, params: Params_contra, gamma: float, shards: Sequence[Shard], executor: Executor, /
-    ) -> EStepTask[Shard, Stats]: ...
+# Violations, relative to the bound, that few steps on multipliers may leave without a warning.
+_MISSED = 1e-3
 
 
 def run_em(
-    model: Learner[Params, Stats, Shard],
-    estep: EStep[Params, Stats, Shard],
-    shards: Sequence[Shard],
+    model: Model[Params, Any, Any],
+    corpus: Corpus | Sequence[Any],
     params: Params,
+    estep: EStep | None = None,
     *,
     schedule: Schedule | None = None,
     stopping: Stopping | None = None,
-    executor: Executor | None = None,
     on_iteration: Callable[[Record], None] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> FitResult[Params]:
     """Maximise F(q, theta) by turns over posteriors (E-step) and parameters (M-step).
 
     Parameters
     ----------
-    model : Learner
-        Makes empty statistics and maximises over parameters.
-    estep : EStep
-        For example `ProjectedEStep`.
-    shards : sequence
-        Statistics are added in this order, whatever the number of workers.
+    model : Model
+    corpus : Corpus or sequence of shards
+        Where the shards live; a sequence is worked on in this thread. Results do not depend on it.
     params
         Where to start.
+    estep : EStep, optional
+        Constraints and how they are met; by default none.
     schedule : Schedule, optional
         By default gamma = 1.
     stopping : Stopping, optional
         Applied at each gamma of the schedule anew.
-    executor : Executor, optional
-        By default serial.
     on_iteration : callable, optional
         Called with the record of every iteration, for progress.
+    checkpoint : path, optional
+        A folder, made if it is missing, that holds the state after the last iteration. A run that finds one there goes
+        on from it and ends with the same bits as one that was never interrupted.
 
     Returns
     -------
@@ -79,6 +65,8 @@ def run_em(
     ------
     SpectremError
         If the objective becomes NaN.
+    InvalidInputError
+        If the checkpoint is that of another run.
 
     Warns
     -----
@@ -87,67 +75,64 @@ def run_em(
     ConvergenceWarning
         If a stage ran out of iterations.
     """
-    schedule, stopping, executor = schedule or Constant(), stopping or Stopping(), executor or Serial()
+    schedule, stopping, estep = schedule or Constant(), stopping or Stopping(), estep or EStep()
+    home = Local(corpus) if isinstance(corpus, Sequence) else corpus
+    posed = pose(model, home, estep)
+    saved = Checkpoint.at(checkpoint, params, schedule, stopping, len(home)) if checkpoint is not None else None
     history: list[Record] = []
-    all_converged, warned = True, False
-    starts: list[Start] = [None] * len(shards)
+    if saved is not None and saved.exists():
+        params, history, posed = saved.load(params, posed)
+    done, all_converged, warned = len(history), True, False
     for gamma in schedule.gammas():
         stage: list[Record] = []
         while len(stage) < stopping.max_iter:
-            started = time.perf_counter()
-            total, numbers, skipped = _expect(model, estep, shards, params, gamma, executor, starts)
-            if skipped and not warned:
-                warned = True
-                listed = ", ".join(f"{name!r} in {count} of the instances" for name, count in skipped.items())
-                warnings.warn(f"constraints that cannot hold were left out: {listed}", stacklevel=2)
-            params = model.m_step(params, total)
-            record = Record(gamma, *numbers, seconds=time.perf_counter() - started)
-            if math.isnan(record.objective):
-                raise SpectremError(
-                    f"the objective became NaN at iteration {len(history) + 1} (gamma = {gamma}); check the scores for "
-                    "infinities and the constraints for contradictions"
+            if done > 0:  # read from the checkpoint
+                record, done = history[len(history) - done], done - 1
+            else:
+                started = time.perf_counter()
+                expected, posed = posed.expect(Step(model, params, gamma, estep))
+                if expected.skipped and not warned:
+                    warned = True
+                    counts = expected.skipped.items()
+                    listed = ", ".join(f"{name!r} in {count} of the instances" for name, count in counts)
+                    warnings.warn(f"constraints that cannot hold were left out: {listed}", stacklevel=2)
+                prior = log_prior(model, params)
+                params = model.m_step(params, expected.stats, home)
+                record = Record(
+                    gamma,
+                    objective=expected.objective + prior,
+                    free_objective=expected.free_objective,
+                    violation=expected.violation,
+                    seconds=time.perf_counter() - started,
+                    log_prior=prior,
                 )
+                del expected  # statistics would lie beside those of the next sum
+                if math.isnan(record.objective):
+                    raise SpectremError(
+                        f"the objective became NaN at iteration {len(history) + 1} (gamma = {gamma}); check the scores "
+                        "for infinities and the constraints for contradictions"
+                    )
+                history.append(record)
+                if saved is not None:
+                    saved.save(params, history, posed)
+                if on_iteration is not None:
+                    on_iteration(record)
             stage.append(record)
-            history.append(record)
-            if on_iteration is not None:
-                on_iteration(record)
             if stopping.converged(stage):
                 break
         else:
             all_converged = False
+    violation = history[-1].violation if history else 0.0
+    if posed.rows is not None and estep.dual_steps is not None and violation > _MISSED:
+        warn_unconverged(
+            f"constraints over the corpus are still missed by {violation:.2g} after the last iteration; raise "
+            "dual_steps or max_iter, or give them slack",
+            stacklevel=2,
+        )
     if stopping.tol <= 0:
-        return FitResult(params, tuple(history), FitStatus.FIXED_ITERATIONS)
-    if all_converged:
-        return FitResult(params, tuple(history), FitStatus.CONVERGED)
-    status = FitStatus.MAX_ITERATIONS
-    warn_unconverged(f"{status.value}: raise max_iter or tol", stacklevel=2)
-    return FitResult(params, tuple(history), status)
-
-
-def _expect(
-    model: Learner[Params, Stats, Shard],
-    estep: EStep[Params, Stats, Shard],
-    shards: Sequence[Shard],
-    params: Params,
-    gamma: float,
-    executor: Executor,
-    starts: list[Start],
-) -> tuple[Stats, tuple[float, float, float], Counter[str]]:
-    """Map the E-step over shards; add up statistics in order, and remember multipliers in ``starts``."""
-    skipped: Counter[str] = Counter()
-    total = model.zero_stats(params, shards)
-    task = estep.prepare(params, gamma, shards, executor)
-    objective, free_objective, violation = task.constant, 0.0, task.violation
-
-    def run(item: tuple[int, Shard, Start]) -> EStepResult[Stats]:
-        return task.run(*item)
-
-    items = list(zip(range(len(shards)), shards, starts, strict=True))
-    for index, result in enumerate(executor.map(run, items)):
-        total += result.stats  # type: ignore[operator]
-        objective += result.objective
-        free_objective += result.free_objective
-        violation = max(violation, result.violation)
-        starts[index] = result.multipliers
-        skipped.update(result.skipped)
-    return total, (objective, free_objective, violation), skipped
+        status = FitStatus.FIXED_ITERATIONS
+    else:
+        status = FitStatus.CONVERGED if all_converged else FitStatus.MAX_ITERATIONS
+    if status is FitStatus.MAX_ITERATIONS:
+        warn_unconverged(f"{status.value}: raise max_iter or tol", stacklevel=2)
+    return FitResult(params, tuple(history), status, posed)

@@ -1,111 +1,63 @@
-"""The E-step of any model under any constraints: scores, projection, expected counts."""
+"""The E-step of a shard: scores, projection onto the constraints, expected statistics."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from spectrem.constraints import compile_constraints, compile_shards
 from spectrem.constraints.compile import Constraints, flatten
-from spectrem.constraints.groups import KeyColumns
-from spectrem.constraints.rows import CorpusRows, Rows
-from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, warn_unconverged
-from spectrem.execution import Executor
-from spectrem.inference import (
-    CorpusSolution,
-    Infeasible,
-    Solver,
-    Spectral,
-    Status,
-    Subgradient,
-    check_infeasible,
-    project,
-    solve_corpus_dual,
-)
-from spectrem.inference.slack import SlackTerms, compile_slack
-from spectrem.learning.corpus import CorpusPass, PosedShard, ShardPosterior, count_skipped, transposed
-from spectrem.models.estep import EStepResult, EStepTask, Start
+from spectrem.constraints.rows import Rows
+from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
+from spectrem.inference import Infeasible, Solver, check_infeasible, project
+from spectrem.inference.oracle import refuse_impossible
+from spectrem.kernels.sparse import less_prices
+from spectrem.learning.model import Kernel, log_normaliser
+from spectrem.models.estep import EStepResult, RowSum
 from spectrem.structures import Parts, Structure
 
-Params = TypeVar("Params")
-Stats = TypeVar("Stats")
-Shard = TypeVar("Shard")
-Params_contra = TypeVar("Params_contra", contravariant=True)
-Shard_contra = TypeVar("Shard_contra", contravariant=True)
-Stats_co = TypeVar("Stats_co", covariant=True)
 
+@dataclass(frozen=True, eq=False)
+class EStep:
+    """How posteriors are found: a frozen value that pickles.
 
-class PosteriorModel(Protocol[Params_contra, Stats_co, Shard_contra]):
-    """The part of a model that an E-step calls."""
-
-    def scores(self, params: Params_contra, shard: Shard_contra, /) -> tuple[Structure, Parts]:
-        """The shard's latent structures and their scores, log p(x, h) part by part."""
-        ...
-
-    def gather(self, params: Params_contra, shard: Shard_contra, marginals: Parts, /) -> Stats_co:
-        """Expected counts; those of shared factors come weighted, those of unary parts do not."""
-        ...
-
-    def columns(self, shard: Shard_contra, /) -> Mapping[str, ArrayLike]:
-        """Columns for constraints beside the structure's own: a value per part, per instance or per occurrence.
-
-        One with the name of a column of the structure takes its place. Empty if there are none.
-        """
-        ...
-
-    def weights(self, shard: Shard_contra, /) -> NDArray[np.float64]:
-        """Weight of every instance, shape (n_instances,)."""
-        ...
-
-    def is_known(self, shard: Shard_contra, /) -> bool:
-        """Whether the shard's structures are given; constraints leave such shards alone."""
-        ...
-
-
-# No constraint that can hold needs prices (in nats over gamma) like this one.
-_DIVERGED = 1e8
-# Rows inside shards take up to this many bytes between iterations; those of further shards are compiled again.
-_MOST_KEPT = 1 << 28
-
-
-class ProjectedEStep(Generic[Params, Stats, Shard]):
-    """Posteriors projected onto the constraints, by `project` ([Samdani2012] eq. 8, [Ganchev2010] eq. 17).
-
-    Use when a model brings its own scores, or constraints are others than those with a compiled path.
+    Posteriors are projected onto the constraints by `spectrem.project` ([Samdani2012] eq. 8, [Ganchev2010] eq. 17);
+    without any they are the model's own.
 
     Parameters
     ----------
-    model : PosteriorModel
-    constraints : sequence of constraints
-        Of instance or corpus scope.
+    constraints : constraint or iterable of constraints, nested as you like
     solver : Solver, optional
-        For the multipliers inside shards; by default chosen by shape. Beside rows over the corpus, those inside shards
-        are solved to ``tol`` whatever it is.
+        For the multipliers of constraints inside shards; by default chosen by shape. Beside constraints that span the
+        corpus, those inside shards are solved to ``tol`` whatever it is.
     alpha : float
         Strength of the constraints in the objective ``L(theta) - alpha KL(Q || p)``: the M-step sees
         ``(1 - alpha) p + alpha q`` ([Ganchev2010] appendix A). In [0, 1].
     warm_start : bool
-        Start every solve from the multipliers of the iteration before.
+        Keep the multipliers of constraints inside shards beside the shard and start from them in the next iteration.
     tol : float
         Of every solve.
     dual_steps : int, optional
-        Run this many steps of `Spectral` on the multipliers of rows over the corpus, from those of the iteration
-        before, in place of a solve to ``tol``: an E-step then costs ``dual_steps + 2`` passes. The objective is still a
-        bound from above, and the violation is recorded.
+        At gamma > 0 run this many steps of `Spectral` on the multipliers of constraints that span the corpus, from
+        those of the iteration before, in place of a solve to ``tol``. The objective is then a bound from above, and the
+        violation is recorded.
     reference : callable, optional
         From a shard to log r, nats per part of the shard's structure (factors may be left out): at gamma > 1 the
         posterior becomes ``q`` in proportion to ``p^beta r^(1 - beta)`` with beta = 1 / gamma, skewed annealing
         ([SmithEisner2004] §5). At gamma <= 1 it has no effect, so that annealing ends in plain EM. Parts with
         ``-inf`` are impossible while gamma > 1.
     infeasible : {"raise", "skip"}
-        What to do about constraints of instance scope that an instance cannot meet: `InfeasibleConstraintError`, or
+        What to do about constraints inside instances that an instance cannot meet: `InfeasibleConstraintError`, or
         leave them out there (`run_em` then warns once).
+    rows : Rows, optional
+        Constraints that are compiled already, for a corpus of one shard; in place of ``constraints``.
+    kernel : Kernel, optional
+        A compiled E-step in place of all of the above.
 
     Raises
     ------
@@ -113,208 +65,263 @@ class ProjectedEStep(Generic[Params, Stats, Shard]):
         If ``alpha`` lies outside [0, 1], ``dual_steps`` is negative or ``infeasible`` unknown.
     """
 
-    def __init__(
-        self,
-        model: PosteriorModel[Params, Stats, Shard],
-        constraints: Constraints = (),
-        *,
-        solver: Solver | None = None,
-        alpha: float = 1.0,
-        warm_start: bool = False,
-        tol: float = 1e-8,
-        dual_steps: int | None = None,
-        reference: Callable[[Shard], Parts] | None = None,
-        infeasible: Infeasible = "raise",
-    ) -> None:
-        if not 0 <= alpha <= 1:
-            raise InvalidInputError(f"alpha must lie in [0, 1], got {alpha}; 1 is posterior regularisation, 0 plain EM")
-        if dual_steps is not None and dual_steps < 0:
-            raise InvalidInputError(f"dual_steps must be at least 0, got {dual_steps}; None solves to tol")
-        check_infeasible(infeasible)
-        self.model = model
-        self.constraints = tuple(flatten(constraints))
-        self.solver = solver
-        self.alpha = alpha
-        self.warm_start = warm_start
-        self.tol = tol
-        self.dual_steps = dual_steps
-        self.reference = reference
-        self.infeasible: Infeasible = infeasible
-        self._shards: Sequence[Shard] | None = None
-        self._corpus: CorpusState | None = None
-        self._inside: dict[int, Rows] = {}
-        self._room = _MOST_KEPT
+    constraints: Constraints = ()
+    solver: Solver | None = None
+    alpha: float = 1.0
+    warm_start: bool = False
+    tol: float = 1e-8
+    dual_steps: int | None = None
+    reference: Callable[[Any], Parts] | None = None
+    infeasible: Infeasible = "raise"
+    rows: Rows | None = None
+    kernel: Kernel[Any, Any] | None = None
 
-    def prepare(
-        self, params: Params, gamma: float, shards: Sequence[Shard], executor: Executor
-    ) -> EStepTask[Shard, Stats]:
-        """Solve the multipliers of corpus constraints, if any, and return the E-step of one shard."""
-        if self._shards is not shards:
-            self._shards, self._inside, self._room = shards, {}, _MOST_KEPT
-            self._corpus = self._compile_corpus(params, shards)
-        corpus = self._corpus
-        if corpus is None:
-            return EStepTask(partial(self._run_alone, params, gamma))
-
-        def pose(index: int) -> PosedShard:
-            structure, scores = self._scores(params, gamma, shards[index])
-            known = self.model.is_known(shards[index])
-            inside = None if known else corpus.rows.shards[index].inside
-            return PosedShard(structure, scores, self.model.weights(shards[index]), inside)
-
-        posed = list(executor.map(pose, range(len(shards))))
-        passes = CorpusPass(
-            posed, corpus.rows, corpus.transposes, gamma, executor, self.tol / 10, self.infeasible, corpus.starts
-        )
-        solution = self._solve_corpus(corpus, passes)
-        value, expectation = passes.evaluate(solution.multipliers)
-        violation = _worst_violation(corpus.rows, expectation - corpus.rows.bounds)
-        largest = float(np.abs(solution.multipliers).max(initial=0.0))
-        unsolved = solution.status == Status.MAX_ITERATIONS or violation > 1e-4
-        if self.dual_steps is None and (unsolved or largest > _DIVERGED * max(gamma, 1.0)):
-            warn_unconverged(
-                f"constraints over the corpus are not solved (violation {violation:.2g}, largest multiplier "
-                f"{largest:.2g} nats); they may clash with other constraints: loosen them or give them slack",
-                stacklevel=4,
+    def __post_init__(self) -> None:
+        if not 0 <= self.alpha <= 1:
+            raise InvalidInputError(
+                f"alpha must lie in [0, 1], got {self.alpha}; 1 is posterior regularisation, 0 plain EM"
             )
-        run = partial(self._run_within, params, gamma, passes)
-        return EStepTask(run, self.alpha * (solution.dual_value - value), violation)
+        if self.dual_steps is not None and self.dual_steps < 0:
+            raise InvalidInputError(f"dual_steps must be at least 0, got {self.dual_steps}; None solves to tol")
+        check_infeasible(self.infeasible)
+        object.__setattr__(self, "constraints", tuple(flatten(self.constraints)))
 
-    def _scores(self, params: Params, gamma: float, shard: Shard) -> tuple[Structure, Parts]:
-        structure, scores = self.model.scores(params, shard)
-        if self.reference is None or gamma <= 1:
-            return structure, scores
-        return structure, skew(scores, self.reference(shard), gamma)
 
-    def _compile_corpus(self, params: Params, shards: Sequence[Shard]) -> CorpusState | None:
-        """Rows of all shards, if any of them span the corpus."""
-        if not self.constraints or not shards:
-            return None
-        first = self.compile(self.model.scores(params, shards[0])[0], shards[0])
-        if all(block.scope == "instance" for block in first.blocks):
-            return None
-        rows = compile_shards(
-            self.constraints,
-            [self.model.scores(params, shard)[0] for shard in shards],
-            [self.model.columns(shard) for shard in shards],
-            [self.model.weights(shard) for shard in shards],
-        )
-        n = len(rows.bounds)
-        terms = compile_slack(rows.blocks, np.zeros(n, np.int64), 1)
-        return CorpusState(rows, transposed(rows), terms, np.zeros(n), [None] * len(shards))
+@dataclass(frozen=True, eq=False)
+class Posed:
+    """A shard with all that parameters do not change, made once per fit; it stays where the shard lives.
 
-    def compile(self, structure: Structure, shard: Shard) -> Rows:
-        """Rows of all constraints over one shard, over which alone those of corpus scope are then taken."""
-        return compile_constraints(self.constraints, structure, self.model.columns(shard))
+    Attributes
+    ----------
+    shard
+    number : int
+        Of the shard, counted from 0.
+    structure : Structure
+    weights : ndarray of shape (n_instances,)
+    inside : Rows or None
+        Constraints whose rows lie in the shard; None if there are none, or the shard's structures are known.
+    where : str
+        What errors add about the shard.
+    across : sp.csr_array of shape (n_present, n_unary), or None
+        The shard's part of the rows that span the corpus.
+    present : ndarray of shape (n_present,), int
+        Which of the rows over the corpus those are.
+    transpose : sp.csr_array of shape (n_unary, n_rows), or None
+        ``across`` the other way round, with a column per row over the corpus.
+    multipliers : ndarray or None
+        Of ``inside``, to start from.
+    scores : Parts or None
+        Kept while multipliers over the corpus are looked for under fixed parameters.
+    latest : Latest or None
+        Likewise the posteriors at the last multipliers, which are mostly those that are found.
+    """
 
-    def _solve_corpus(self, corpus: CorpusState, passes: CorpusPass) -> CorpusSolution:
-        squares = passes.squared_norms() if corpus.norms is None else corpus.norms**2
-        corpus.norms = np.sqrt(squares)
-        steps, solver = self.dual_steps, None
-        if steps is not None:
-            solver = Spectral(steps, corpus.length, self.tol) if passes.gamma > 0 else Subgradient(max(steps, 1))
-        solution = solve_corpus_dual(
-            passes.evaluate,
-            corpus.rows.bounds,
-            corpus.rows.blocks,
-            max(passes.gamma, 0.0),
-            norms=corpus.norms,
-            terms=corpus.terms,
-            support=passes.support,
-            solver=solver,
-            start=corpus.multipliers,
-            tol=self.tol,
-        )
-        if self.warm_start or steps is not None:
-            corpus.multipliers = solution.multipliers
-            corpus.length = corpus.length if solution.length is None else solution.length
-        else:
-            corpus.starts = [None] * len(corpus.starts)
-        return solution
-
-    def _rows_of(self, index: int, structure: Structure, shard: Shard) -> Rows | None:
-        """Rows of a shard, kept from the first time on while there is room for them."""
-        if not self.constraints or self.model.is_known(shard):
-            return None
-        rows = self._inside.get(index)
-        if rows is None:
-            rows = self.compile(structure, shard)
-            if (room := self._room - _bytes_of(rows)) >= 0:
-                self._inside[index], self._room = rows, room
-        return rows
-
-    def _run_alone(self, params: Params, gamma: float, index: int, shard: Shard, start: Start) -> EStepResult[Stats]:
-        structure, scores = self._scores(params, gamma, shard)
-        rows = self._rows_of(index, structure, shard)
-        weights = self.model.weights(shard)
-        try:
-            projection = project(
-                structure, scores, rows, gamma,
-                solver=self.solver, start=start, weights=weights, tol=self.tol, infeasible=self.infeasible,
-            )  # fmt: skip
-        except InfeasibleConstraintError as error:
-            if (
-                self._shards is None
-                or len(self._shards) == 1
-                or next(iter(structure.columns)) in self.model.columns(shard)
-            ):
-                raise
-            found = InfeasibleConstraintError(f"{error} (instances are counted from 0 in shard {index})")
-            found.keys = error.keys
-            raise found from error
-        skipped = {} if rows is None else count_skipped(rows, projection.skipped)
-        posterior = ShardPosterior(
-            projection.dual_value, projection.marginals, projection.violation, projection.multipliers, skipped
-        )
-        return self._gather(params, shard, gamma, structure, scores, posterior, free=rows is None)
-
-    def _run_within(
-        self, params: Params, gamma: float, passes: CorpusPass, index: int, shard: Shard, start: Start
-    ) -> EStepResult[Stats]:
-        structure, scores, _, _ = passes.posed[index]
-        return self._gather(params, shard, gamma, structure, scores, passes.posteriors[index], free=False)
-
-    def _gather(
-        self,
-        params: Params,
-        shard: Shard,
-        gamma: float,
-        structure: Structure,
-        scores: Parts,
-        posterior: ShardPosterior,
-        *,
-        free: bool,
-    ) -> EStepResult[Stats]:
-        """Statistics of a posterior; ``free`` tells that no constraint took part in it."""
-        marginals, free_objective = posterior.marginals, posterior.value
-        if not free:
-            weights = self.model.weights(shard)
-            free_values, free_marginals = structure.smoothed_max(scores, max(gamma, 0.0), weights=weights)
-            free_objective = float(weights @ free_values)
-            if self.alpha < 1:
-                marginals = _mix(free_marginals, marginals, self.alpha)
-        objective = (1 - self.alpha) * free_objective + self.alpha * posterior.value
-        return EStepResult(
-            self.model.gather(params, shard, marginals),
-            objective,
-            free_objective,
-            posterior.violation,
-            posterior.multipliers if self.warm_start else None,
-            posterior.skipped,
-        )
+    shard: Any
+    number: int
+    structure: Structure
+    weights: NDArray[np.float64]
+    inside: Rows | None = None
+    where: str = ""
+    across: sp.csr_array | None = None
+    present: NDArray[np.int64] | None = None
+    transpose: sp.csr_array | None = None
+    multipliers: NDArray[np.float64] | None = None
+    scores: Parts | None = None
+    latest: Latest | None = None
 
 
 @dataclass
-class CorpusState:
-    """What an E-step over the corpus remembers from one iteration to the next."""
+class Latest:
+    """The result of the last look at a shard, which saves doing it again; it stays where it was made."""
 
-    rows: CorpusRows
-    transposes: list[sp.csr_array]
-    terms: SlackTerms
-    multipliers: NDArray[np.float64]
-    starts: list[NDArray[np.float64] | None]
-    norms: NDArray[np.float64] | None = None
-    length: float = 1.0
+    look: int = 0
+    found: Posterior | None = None
+
+    def __reduce__(self) -> tuple[type[Latest], tuple[()]]:
+        return Latest, ()
+
+
+class Mixture(NamedTuple):
+    """Best structures at several multipliers of the rows that span the corpus: what solves the E-step at gamma <= 0.
+
+    Attributes
+    ----------
+    points : ndarray of shape (n_points, n_rows)
+    shares : ndarray of shape (n_points, n_shards) or (n_points, 1), or None
+        At gamma = 0: in which proportions the structures at the points are mixed in every shard, or in all.
+    choices : tuple of (instances, points) per shard
+        At gamma = -inf: instances that take their structure at another point than the first.
+    """
+
+    points: NDArray[np.float64]
+    shares: NDArray[np.float64] | None = None
+    choices: tuple[tuple[NDArray[np.int64], NDArray[np.int64]], ...] = ()
+
+
+class Step(NamedTuple):
+    """What the E-step of every shard reads beside the shard; sent once per call.
+
+    ``prices`` are the multipliers of the rows that span the corpus, shape (n_rows,), or None; ``mixture`` stands in
+    their place at gamma <= 0. ``look`` numbers the prices that a corpus was looked at with.
+    """
+
+    model: Any
+    params: Any
+    gamma: float
+    estep: EStep
+    prices: NDArray[np.float64] | None = None
+    mixture: Mixture | None = None
+    look: int = 0
+
+
+class Posterior(NamedTuple):
+    """Posteriors of a shard under constraints; ``value`` is the dual's, nats, less the cost of rows over the corpus."""
+
+    value: float
+    marginals: Parts
+    violation: float = 0.0
+    multipliers: NDArray[np.float64] | None = None
+    skipped: Counter[str] | None = None
+
+
+def expect(posed: Posed, step: Step) -> tuple[EStepResult[Any], Posed]:
+    """The E-step of a shard; pure. Returns also the shard with the multipliers to start from next time."""
+    model, params, estep = step.model, step.params, step.estep
+    scores = scores_of(posed, step)
+    found = posterior(posed if posed.scores is scores else replace(posed, scores=scores), step)
+    marginals, value, free_value = found.marginals, found.value, found.value
+    across = step.prices is not None or step.mixture is not None
+    if across or posed.inside is not None:
+        free, free_marginals = posed.structure.smoothed_max(scores, max(step.gamma, 0.0), weights=posed.weights)
+        free_value = float(posed.weights @ free)
+        value = (1 - estep.alpha) * free_value + estep.alpha * value
+        if estep.alpha < 1:
+            marginals = _mix(free_marginals, marginals, estep.alpha)
+    normaliser = log_normaliser(model, params, posed.shard)
+    expected = EStepResult(
+        model.gather(params, posed.shard, marginals),
+        value - normaliser,
+        free_value - normaliser,
+        found.violation,
+        found.skipped or Counter(),
+        expectation(posed, found.marginals) if across else None,
+    )
+    kept = found.multipliers if estep.warm_start else None
+    return expected, replace(posed, multipliers=kept, scores=None, latest=None)
+
+
+def scores_of(posed: Posed, step: Step) -> Parts:
+    """Scores of the shard under the model, skewed toward a reference at gamma > 1; nats."""
+    if posed.scores is not None:
+        return posed.scores
+    scores = step.model.scores(step.params, posed.shard)
+    if step.estep.reference is None or step.gamma <= 1:
+        return scores
+    return skew(scores, step.estep.reference(posed.shard), step.gamma)
+
+
+def posterior(posed: Posed, step: Step) -> Posterior:
+    """Posteriors of a shard at fixed prices of the rows that span the corpus."""
+    if step.mixture is not None:
+        return _mixed(posed, step, step.mixture)
+    latest = posed.latest
+    if latest is None or not step.look:
+        return _posterior(posed, step)
+    if latest.found is None or latest.look != step.look:
+        latest.look, latest.found = step.look, _posterior(posed, step)
+    return latest.found
+
+
+def _posterior(posed: Posed, step: Step) -> Posterior:
+    rows, estep, weights, scores = posed.inside, step.estep, posed.weights, scores_of(posed, step)
+    if step.prices is not None:
+        scores = Parts(less_cost(posed, scores.unary, step.prices), scores.factors)
+    if rows is None or not len(rows.bounds):
+        values, marginals = posed.structure.smoothed_max(scores, max(step.gamma, 0.0), weights=weights)
+        refuse_impossible(values)
+        return Posterior(float(weights @ values), marginals)
+    try:
+        found = project(
+            posed.structure, scores, rows, step.gamma,
+            solver=estep.solver if step.prices is None else None,
+            start=posed.multipliers,
+            weights=weights,
+            # The dual over the corpus takes these values for exact.
+            tol=estep.tol if step.prices is None else estep.tol / 10,
+            infeasible=estep.infeasible,
+        )  # fmt: skip
+    except InfeasibleConstraintError as error:
+        if not posed.where:
+            raise
+        located = InfeasibleConstraintError(f"{error}{posed.where}")
+        located.keys = error.keys
+        raise located from error
+    return Posterior(
+        found.dual_value, found.marginals, found.violation, found.multipliers, count_skipped(rows, found.skipped)
+    )
+
+
+def multipliers_of(shard: Any) -> NDArray[np.float64] | None:
+    """What a shard keeps from one iteration to the next."""
+    return shard.multipliers if isinstance(shard, Posed) else None
+
+
+def with_multipliers(shard: Any, multipliers: NDArray[np.float64] | None) -> Any:
+    """The shard with what it kept."""
+    return replace(shard, multipliers=multipliers)
+
+
+def _mixed(posed: Posed, step: Step, mixture: Mixture) -> Posterior:
+    """Best structures at several multipliers, in a mixture or one per instance; their worth is known to the caller."""
+    structure, n = posed.structure, posed.structure.n_instances
+    unary, factors = np.zeros(structure.n_unary), [np.zeros(shape) for shape in structure.factor_shapes]
+    if mixture.shares is not None:
+        own = mixture.shares[:, posed.number % mixture.shares.shape[1]]
+        taken = np.tile(own[:, None], n)
+    else:
+        point = np.zeros(n, np.int64)
+        instances, points = mixture.choices[posed.number]
+        point[instances] = points
+        taken = (np.arange(len(mixture.points))[:, None] == point).astype(np.float64)
+    violation, skipped = 0.0, Counter[str]()
+    for k in np.flatnonzero(taken.any(axis=1)).tolist():
+        # Counts of shared factors are those of the instances that take this point, as often as they do.
+        part = replace(posed, weights=posed.weights * taken[k], latest=None)
+        found = posterior(part, step._replace(prices=mixture.points[k], mixture=None))
+        unary += taken[k][structure.instance] * found.marginals.unary
+        for factor, own_factor in zip(factors, found.marginals.factors, strict=True):
+            factor += own_factor
+        violation, skipped = max(violation, found.violation), found.skipped or skipped
+    return Posterior(0.0, Parts(unary, tuple(factors)), violation, None, skipped)
+
+
+def less_cost(posed: Posed, scores: NDArray[np.float64], prices: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``scores - U^T prices`` with U the rows that span the corpus, nats."""
+    assert posed.transpose is not None
+    out = np.empty_like(scores)
+    less_prices(posed.transpose.indptr, posed.transpose.indices, posed.transpose.data, prices, scores, out)
+    return out
+
+
+def expectation(posed: Posed, marginals: Parts) -> RowSum:
+    """``U mu`` of the rows that span the corpus, instances counted by their weights."""
+    assert posed.across is not None
+    assert posed.present is not None
+    assert posed.transpose is not None
+    unary = marginals.unary
+    if not (posed.weights == 1.0).all():
+        unary = posed.weights[posed.structure.instance] * unary
+    return RowSum(posed.across @ unary, posed.present, posed.transpose.shape[1])
+
+
+def count_skipped(rows: Rows, skipped: NDArray[np.int64]) -> Counter[str]:
+    """In how many instances each constraint was left out."""
+    counts: Counter[str] = Counter()
+    for block in rows.blocks:
+        own = skipped[(skipped >= block.start) & (skipped < block.stop)]
+        if len(own):
+            counts[block.name] = len(np.unique(rows.row_instance[own]))
+    return counts
 
 
 def skew(scores: Parts, reference: Parts, gamma: float) -> Parts:
@@ -354,7 +361,7 @@ def skew(scores: Parts, reference: Parts, gamma: float) -> Parts:
             raise InvalidInputError(
                 f"reference: {name} must be {wanted.shape} logarithms of probabilities, -inf or finite, got shape "
                 f"{given.shape} with {int((~(given < np.inf)).sum())} values that are NaN or +inf; "
-                "return log r on the structure of model.scores"
+                "return log r on the structure of the model"
             )
     share = gamma - 1.0
     return Parts(
@@ -363,25 +370,8 @@ def skew(scores: Parts, reference: Parts, gamma: float) -> Parts:
     )
 
 
-def _bytes_of(rows: Rows) -> int:
-    arrays = [rows.matrix.data, rows.matrix.indices, rows.matrix.indptr, rows.bounds, rows.row_instance]
-    keys = sum(block.keys.nbytes for block in rows.blocks if isinstance(block.keys, KeyColumns))
-    return keys + sum(array.nbytes for array in [*arrays, *(block.slack_group for block in rows.blocks)])
-
-
-def _worst_violation(rows: CorpusRows, excess: NDArray[np.float64]) -> float:
-    """Of the rows without slack, relative to their bounds."""
-    worst = 0.0
-    for block in rows.blocks:
-        if block.slack is None:
-            span = slice(block.start, block.stop)
-            own = excess[span] / np.maximum(1.0, np.abs(rows.bounds[span]))
-            worst = max(worst, float((np.abs(own) if block.equality else own).max(initial=0.0)))
-    return worst
-
-
 def _mix(free: Parts, constrained: Parts, alpha: float) -> Parts:
-    def both(p: Any, q: Any) -> Any:
+    def both(p: NDArray[np.float64], q: NDArray[np.float64]) -> NDArray[np.float64]:
         return (1 - alpha) * p + alpha * q
 
     factors = (both(p, q) for p, q in zip(free.factors, constrained.factors, strict=True))

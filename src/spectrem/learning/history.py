@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Generic, TypeVar
+from math import isfinite, nan
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from spectrem.learning.posing import PosedCorpus
 
 Params = TypeVar("Params")
 
@@ -17,13 +21,16 @@ class Record:
     ----------
     gamma : float
     objective : float
-        F(q, theta) after the E-step, nats (a bound from above while the duals are not solved).
+        F(q, theta) after the E-step with the log-prior of the parameters, nats (a bound from above while the duals are
+        not solved). This is what EM maximises.
     free_objective : float
-        The same without constraints; the log-likelihood when gamma is 1.
+        The same without constraints and log-prior; the log-likelihood when gamma is 1.
     violation : float
         Largest constraint violation of the posteriors used.
     seconds : float
         Wall time of the iteration.
+    log_prior : float
+        Of the parameters, nats; 0 for models without a prior, -inf for parameters that it rules out.
     """
 
     gamma: float
@@ -31,11 +38,15 @@ class Record:
     free_objective: float
     violation: float
     seconds: float
+    log_prior: float = 0.0
 
     @property
     def penalty(self) -> float:
-        """What the constraints cost, nats; at gamma = 1 the KL divergence of [Ganchev2010] eq. 4."""
-        return self.free_objective - self.objective
+        """What the constraints cost, nats; at gamma = 1 the KL divergence of [Ganchev2010] eq. 4.
+
+        NaN where the log-prior is infinite.
+        """
+        return self.free_objective - (self.objective - self.log_prior) if isfinite(self.log_prior) else nan
 
 
 class FitStatus(Enum):
@@ -48,8 +59,12 @@ class FitStatus(Enum):
 
 @dataclass(frozen=True)
 class FitResult(Generic[Params]):
-    """Parameters after the last M-step and how they came about."""
+    """Parameters after the last M-step and how they came about.
+
+    ``posed`` is the corpus as the last E-step left it, with the multipliers to go on from.
+    """
 
     params: Params
     history: tuple[Record, ...]
     status: FitStatus
+    posed: PosedCorpus

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from spectrem.learning.history import Record
@@ -30,5 +31,7 @@ class Stopping:
         if self.tol <= 0 or len(stage) < 2:
             return False
         before, after = stage[-2].objective, stage[-1].objective
+        if before == -math.inf:
+            return False
         scale = abs(before) if self.scale is None else self.scale
         return abs(after - before) <= self.tol * max(scale, 1e-300)

@@ -1,0 +1,167 @@
+"""The state of a run of EM on disk: JSON and arrays, so that it can be continued after an interrupt."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem._outputs import outputs_together
+from spectrem.exceptions import InvalidInputError, shorten
+from spectrem.learning.estep import multipliers_of, with_multipliers
+from spectrem.learning.history import Record
+from spectrem.learning.posing import PosedCorpus
+from spectrem.learning.schedule import Schedule
+from spectrem.learning.stopping import Stopping
+
+Params = TypeVar("Params")
+_FILE = "state.npz"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where the state of a run lies, and a fingerprint of its start and settings."""
+
+    path: Path
+    fingerprint: str
+
+    @classmethod
+    def at(
+        cls, folder: str | os.PathLike[str], params: Any, schedule: Schedule, stopping: Stopping, n_shards: int
+    ) -> Checkpoint:
+        """The checkpoint of a run from these parameters in a folder, which is made if it is missing.
+
+        Raises
+        ------
+        InvalidInputError
+            If the folder cannot be made, or the parameters hold something else than numbers and arrays.
+        """
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InvalidInputError(
+                f"checkpoint: the folder {folder} cannot be made ({error.strerror}); name another one"
+            ) from None
+        digest = hashlib.sha256(f"{schedule!r} {stopping!r} {n_shards}".encode())
+        for leaf in leaves(params):
+            digest.update(b"None" if leaf is None else f"{leaf.dtype.str}{leaf.shape}".encode())
+            digest.update(b"" if leaf is None else np.ascontiguousarray(leaf).tobytes())
+        return cls(Path(folder) / _FILE, digest.hexdigest())
+
+    def exists(self) -> bool:
+        """Whether there is a state to go on from."""
+        return self.path.exists()
+
+    def save(self, params: Any, history: list[Record], posed: PosedCorpus) -> None:
+        """Replace the state on disk by that after the last iteration, at once or not at all."""
+        values = {f"params_{k}": leaf for k, leaf in enumerate(leaves(params))}
+        arrays = {name: leaf for name, leaf in values.items() if leaf is not None}
+        kept = [] if posed.multipliers is None else [posed.multipliers]
+        for k, own in enumerate(posed.shards.collect(multipliers_of)):
+            if own is not None:
+                arrays[f"shard_{k}"] = own
+        header = {
+            "fingerprint": self.fingerprint,
+            "params": [name if name in arrays else None for name in values],
+            "history": [dataclasses.asdict(record) for record in history],
+            "length": posed.length,
+        }
+        if kept:
+            arrays["multipliers"] = kept[0]
+        with outputs_together() as outputs, outputs.open(self.path) as file:
+            np.savez(file, allow_pickle=False, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
+
+    def load(self, params: Params, posed: PosedCorpus) -> tuple[Params, list[Record], PosedCorpus]:
+        """Parameters, history and multipliers of the run, in the place of those at its start.
+
+        Raises
+        ------
+        InvalidInputError
+            If the file is damaged, or the state is that of a run with another start or other settings.
+        """
+        try:
+            with np.load(self.path, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+            header = json.loads(arrays.pop("header").tobytes())
+            if header["fingerprint"] != self.fingerprint:
+                raise InvalidInputError(
+                    f"checkpoint: {self.path} is that of a run with other data, another start or other settings; name "
+                    "another folder, or remove it to begin anew"
+                )
+            values = iter([None if name is None else arrays[name] for name in header["params"]])
+            history = [Record(**record) for record in header["history"]]
+        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+            if isinstance(error, InvalidInputError):
+                raise
+            raise InvalidInputError(
+                f"checkpoint: {self.path} is damaged ({type(error).__name__}: {shorten(str(error))}); remove it to "
+                "begin anew"
+            ) from None
+        shards = posed.shards
+        if any(name.startswith("shard_") for name in arrays):
+            shards = shards.derive(with_multipliers, each=[arrays.get(f"shard_{k}") for k in range(len(shards))])
+        multipliers = arrays.get("multipliers")
+        return (
+            rebuild(params, values),
+            history,
+            replace(posed, shards=shards, multipliers=multipliers, length=header["length"]),
+        )
+
+
+def leaves(value: Any) -> Iterator[NDArray[Any] | None]:
+    """The numbers and arrays inside parameters, in a fixed order; None where there might be one.
+
+    Examples
+    --------
+    >>> list(leaves({"mean": np.zeros(2), "scale": (1.0, None)}))
+    [array([0., 0.]), array(1.), None]
+    """
+    if value is None:
+        yield None
+    elif isinstance(value, np.ndarray | np.generic | float | int) and np.asarray(value).dtype.kind in "biufc":
+        yield np.asarray(value)
+    elif not isinstance(value, str):
+        for part in _parts(value):
+            yield from leaves(part)
+
+
+def rebuild(template: Any, values: Iterator[NDArray[Any] | None]) -> Any:
+    """A value like ``template`` with the arrays of `leaves` in their places."""
+    if template is None or isinstance(template, np.ndarray | np.generic | float | int):
+        value = next(values)
+        if value is None or isinstance(template, np.ndarray) or value.ndim:
+            return value
+        return value.item() if template is None else type(template)(value[()])
+    if isinstance(template, str):
+        return template
+    parts = [rebuild(part, values) for part in _parts(template)]
+    if isinstance(template, Mapping):
+        return type(template)(zip(template, parts, strict=True))  # type: ignore[call-arg]
+    if isinstance(template, tuple):
+        return type(template)(*parts) if hasattr(template, "_fields") else type(template)(parts)
+    if isinstance(template, list):
+        return type(template)(parts)
+    names = [field.name for field in dataclasses.fields(template) if field.init]
+    return replace(template, **dict(zip(names, parts, strict=True)))
+
+
+def _parts(value: Any) -> list[Any]:
+    if isinstance(value, Mapping):
+        return list(value.values())
+    if isinstance(value, tuple | list):
+        return list(value)
+    if dataclasses.is_dataclass(value):
+        return [getattr(value, field.name) for field in dataclasses.fields(value) if field.init]
+    raise InvalidInputError(
+        f"checkpoint: parameters must be numbers, arrays, or tuples, mappings and data classes of these to be written, "
+        f"got a {type(value).__name__}; leave checkpoint out"
+    )

@@ -1,0 +1,94 @@
+"""What learning asks of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spectrem.corpus import Corpus
+from spectrem.models.estep import EStepResult
+from spectrem.structures import Parts, Structure
+
+Params = TypeVar("Params")
+Stats = TypeVar("Stats")
+Params_contra = TypeVar("Params_contra", contravariant=True)
+Shard_contra = TypeVar("Shard_contra", contravariant=True)
+
+
+class Model(Protocol[Params, Stats, Shard_contra]):
+    """``p_theta``: a frozen value that pickles, so that its work can go to where a shard lives.
+
+    These four methods are all that a model must have. Others are asked for where they are there:
+
+    * ``log_prior(params) -> float``: log-density of the parameters (nats, up to a constant), which the M-step adds to
+      the expected log-probability; 0 without it.
+    * ``log_normaliser(params, shard) -> float``: of a discriminative model, the weighted sum over instances of the log
+      of the sum of ``exp(score)`` over *all* structures, labelled instances included; 0 without it, for scores that are
+      log-probabilities.
+    * ``weights(shard)``: of every instance, shape (n_instances,), at least 0; 1 without it.
+    * ``columns(shard)``: for constraints beside the structure's own, a mapping of name -> a value per part, per
+      instance or per occurrence. One with the name of a column of the structure takes its place.
+    * ``is_known(shard) -> bool``: whether the shard's structures are given; constraints inside instances leave such
+      shards alone.
+    """
+
+    def structure(self, shard: Shard_contra, /) -> Structure:
+        """The shard's latent structures; their shapes alone, which parameters do not change."""
+        ...
+
+    def scores(self, params: Params, shard: Shard_contra, /) -> Parts:
+        """Scores of the parts of `structure`, nats; -inf for what is impossible."""
+        ...
+
+    def gather(self, params: Params, shard: Shard_contra, marginals: Parts, /) -> Stats:
+        """Expected statistics: values with ``a + b`` and ``number * a``.
+
+        Those of shared factors come weighted, those of unary parts do not.
+        """
+        ...
+
+    def m_step(self, params: Params, stats: Stats, corpus: Corpus, /) -> Params:
+        """Parameters that do not lower the expected log-probability plus the log-prior.
+
+        ``corpus`` holds the shards: log-linear models maximise by ``corpus.sum`` of values and gradients.
+        """
+        ...
+
+
+class Kernel(Protocol[Params_contra, Stats]):
+    """A compiled E-step that stands in for scores, projection and statistics of a shard; a frozen value that pickles.
+
+    A test holds every one equal to the path that it replaces.
+    """
+
+    def prepare(self, params: Params_contra, gamma: float, /) -> Callable[[Any], EStepResult[Stats]]:
+        """From a shard to its statistics; what all shards share is computed here, once."""
+        ...
+
+
+def weights_of(model: Any, shard: Any, structure: Structure) -> NDArray[np.float64]:
+    """Weight of every instance, shape (n_instances,)."""
+    return model.weights(shard) if hasattr(model, "weights") else np.ones(structure.n_instances)
+
+
+def columns_of(model: Any, shard: Any) -> Mapping[str, ArrayLike]:
+    """Columns for constraints beside the structure's own."""
+    return model.columns(shard) if hasattr(model, "columns") else {}
+
+
+def is_known(model: Any, shard: Any) -> bool:
+    """Whether the structures of a shard are given."""
+    return hasattr(model, "is_known") and model.is_known(shard)
+
+
+def log_normaliser(model: Any, params: Any, shard: Any) -> float:
+    """Log of the sum over all structures, weighted and summed over the shard; 0 for generative models."""
+    return float(model.log_normaliser(params, shard)) if hasattr(model, "log_normaliser") else 0.0
+
+
+def log_prior(model: Any, params: Any) -> float:
+    """Log-density of the parameters, nats, up to a constant."""
+    return float(model.log_prior(params)) if hasattr(model, "log_prior") else 0.0

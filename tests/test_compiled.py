@@ -15,7 +15,7 @@ from spectrem import _compiled
 
 ADD = """
 import numpy as np
-from spectrem.kernels.multinomials import add_at
+from spectrem.kernels.unions import add_at
 total = np.zeros(3)
 add_at(total, np.array([2, 0], np.int32), np.ones(2))
 print(total.tolist())

@@ -34,3 +34,19 @@ def test_learning_and_inference_do_not_load_scikit_learn():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_convergence_warning_does_not_load_scikit_learn_but_is_ignored_by_its_name():
+    code = (
+        "import sys, warnings\n"
+        "from spectrem import exceptions\n"
+        "with warnings.catch_warnings(record=True) as caught:\n"
+        "    warnings.simplefilter('always')\n"
+        "    exceptions.warn_unconverged('late')\n"
+        "    print(caught[0].category is exceptions.Unconverged, 'sklearn' in sys.modules)\n"
+        "    warnings.simplefilter('ignore', exceptions.ConvergenceWarning)\n"
+        "    exceptions.warn_unconverged('later')\n"
+        "    print(len(caught), issubclass(exceptions.ConvergenceWarning, exceptions.Unconverged))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True False\n1 True\n"

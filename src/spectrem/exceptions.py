@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+
+class Unconverged(UserWarning):
+    """An iterative routine ran out of iterations before it met its tolerance; base of `ConvergenceWarning`.
+
+    What is issued as long as nobody has loaded scikit-learn, and so nobody can look for its class.
+    """
+
+
 if TYPE_CHECKING:
 
-    class ConvergenceWarning(UserWarning):
+    class ConvergenceWarning(Unconverged):
         """An iterative routine ran out of iterations before it met its tolerance; scikit-learn's class is a base."""
 
 
@@ -40,9 +49,12 @@ class NotFittedError(SpectremError, ValueError, AttributeError):
 
 def warn_unconverged(message: str, stacklevel: int = 1) -> None:
     """Issue a `ConvergenceWarning`; ``stacklevel`` counts from the caller, as for `warnings.warn`."""
-    from spectrem.exceptions import ConvergenceWarning
+    category: type[Warning] = Unconverged
+    if "sklearn.exceptions" in sys.modules or "ConvergenceWarning" in globals():
+        from spectrem.exceptions import ConvergenceWarning
 
-    warnings.warn(message, ConvergenceWarning, stacklevel=stacklevel + 1)
+        category = ConvergenceWarning
+    warnings.warn(message, category, stacklevel=stacklevel + 1)
 
 
 def shorten(text: str) -> str:
@@ -77,5 +89,5 @@ if not TYPE_CHECKING:
         from sklearn.exceptions import ConvergenceWarning as Base
 
         doc = "An iterative routine ran out of iterations before it met its tolerance; scikit-learn's class is a base."
-        globals()[name] = type(name, (Base,), {"__doc__": doc, "__module__": __name__})
+        globals()[name] = type(name, (Unconverged, Base), {"__doc__": doc, "__module__": __name__})
         return globals()[name]

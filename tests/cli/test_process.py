@@ -11,6 +11,7 @@ from spectrem import __version__
 from spectrem.data import write_lines
 
 HEAVY = ["matplotlib", "numba", "numpy", "scipy", "sklearn"]
+NEEDLESS = ["sklearn", "matplotlib", "pandas", "polars", "narwhals", "scipy.optimize", "scipy.stats"]
 TRAIN = "call spectrem.estimators:WordAligner.fit"
 SPECTREM = f"{sys.executable} -c 'from spectrem.cli import main; main()'"
 
@@ -23,8 +24,21 @@ def test_help_loads_nothing_heavy(loaded_by):
 
 def test_align_loads_no_drawing(loaded_by, files):
     """Neither matplotlib nor a progress bar where nobody watches."""
-    loaded, _ = loaded_by(["matplotlib", "rich.progress", "numba"], "align", files.both, "-o", "/dev/null")
+    loaded, _ = loaded_by([*NEEDLESS, "rich.progress", "numba"], "align", files.both, "-o", "/dev/null")
     assert loaded == ["numba"]
+
+
+def test_taggers_and_saved_aligners_load_no_scikit_learn(loaded_by, files, tmp_path):
+    """Neither where training converges nor where it runs out of iterations."""
+    model, tagger = tmp_path / "model", tmp_path / "tagger"
+    for arguments in (
+        ["align", files.both, "--save", model, "-o", "/dev/null"],
+        ["align", files.both, "--load", model, "--decode", "viterbi", "-o", "/dev/null"],
+        ["tag", "train", files.source, "--tags", "3", "--iterations", "2", "--model", tagger],
+        ["tag", "predict", tagger, files.source],
+    ):
+        loaded, _ = loaded_by([*NEEDLESS, "numba"], *arguments)
+        assert loaded == ["numba"], arguments
 
 
 def test_places_are_refused_before_anything_heavy_is_loaded(files, tmp_path):

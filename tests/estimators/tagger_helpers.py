@@ -51,7 +51,7 @@ def start_of(*args, y=None, **options):
     class StopError(Exception):
         pass
 
-    def spy(model, estep, shards, params, **rest):
+    def spy(model, corpus, params, estep, **rest):
         seen["params"] = params
         raise StopError
 

@@ -9,10 +9,9 @@ from spectrem import E, GaussianMixture, part
 from spectrem.constraints import compile_constraints
 from spectrem.constraints.clusters import cannot_link, cluster_size, must_link
 from spectrem.estimators.mixture_chunks import compile_chunks, make_chunks
-from spectrem.estimators.mixture_estep import FINE, ConstrainedEStep
+from spectrem.estimators.mixture_estep import FINE, ChunkModel, make_table, rows_of
 from spectrem.estimators.mixture_start import start_posteriors
 from spectrem.exceptions import InvalidInputError
-from spectrem.execution import Serial
 from spectrem.inference import project
 from spectrem.models.mixture import MixtureModel, build_shards, from_covariances, log_joint
 from spectrem.structures import Categorical, Parts
@@ -23,6 +22,15 @@ def make_problem(seed, n=12, k=3):
     x = rng.normal(size=(n, 2))
     params = from_covariances("spherical", rng.dirichlet(np.full(k, 5.0)), rng.normal(size=(k, 2)), np.ones(k))
     return x, params
+
+
+def project_chunks(params, constraints, gamma, shards):
+    """Posteriors of the rows of data from those of chunks, and the value of the dual."""
+    model = MixtureModel(3, "spherical")
+    table = make_table(model, constraints, shards, 3, n_threads=1)
+    scores = ChunkModel(model).scores(params, table)
+    found = project(table.structure, scores, table.rows, gamma, weights=table.chunks.weights, tol=1e-10)
+    return rows_of(table, found.marginals), found.dual_value
 
 
 def error_of(call):
@@ -44,8 +52,7 @@ def test_chunks_are_the_projection_onto_the_links(gamma, seed):
     structure = Categorical(np.full(12, 3))
     rows = compile_constraints(constraints, structure, {"row": np.arange(12)})
     wanted = project(structure, Parts(log_joint(params, x).ravel()), rows, gamma, tol=1e-10)
-    estep = ConstrainedEStep(MixtureModel("spherical"), constraints)
-    found, _, value = estep.project(params, gamma, build_shards(x, rows=5), Serial(), 1e-10)
+    found, value = project_chunks(params, constraints, gamma, build_shards(x, rows=5))
     np.testing.assert_allclose(found.ravel(), wanted.marginals.unary, atol=1e-6)
     np.testing.assert_allclose(value, wanted.dual_value, rtol=1e-8)
 
@@ -55,12 +62,10 @@ def test_rows_weigh_in_sizes_but_not_in_links():
     share = E[part("label") == 2] >= 0.4 * E.count(part("label") == 2)
     constraints = [must_link([[0, 1]]), cannot_link([[0, 3]]), cluster_size(max=7.5), share]
     weights = np.where(np.arange(12) < 6, 2.0, 1.0)
-    estep = ConstrainedEStep(MixtureModel("spherical"), constraints)
-    found, _, value = estep.project(params, 1.0, build_shards(x, weights), Serial(), 1e-10)
+    found, value = project_chunks(params, constraints, 1.0, build_shards(x, weights))
     twice = np.concatenate([np.arange(12), np.arange(6)])
     copies = [*constraints, must_link([[j, 12 + j] for j in range(6)])]
-    repeated = ConstrainedEStep(MixtureModel("spherical"), copies)
-    wanted, _, same = repeated.project(params, 1.0, build_shards(x[twice]), Serial(), 1e-10)
+    wanted, same = project_chunks(params, copies, 1.0, build_shards(x[twice]))
     np.testing.assert_allclose(found, wanted[:12], atol=1e-6)
     np.testing.assert_allclose(value, same, rtol=1e-8)
     assert (found[0] + found[3]).max() <= 1 + FINE

@@ -11,7 +11,7 @@ from spectrem.data import encode_bitext
 from spectrem.datasets import make_bitext
 from spectrem.estimators import long_pairs
 from spectrem.estimators.decode import viterbi_links
-from spectrem.models.alignment import CoupledEStep, build_shards, diagonal, diagonal_posteriors
+from spectrem.models.alignment import CoupledKernel, build_shards, diagonal, diagonal_posteriors
 
 BITEXT = make_bitext(200, seed=4)
 SOURCE, TARGET = (" ".join(lines).split() * 60 for lines in (BITEXT.source, BITEXT.target))
@@ -35,13 +35,13 @@ def fitted():
 @pytest.fixture
 def solved(monkeypatch):
     """Cells of every pair that the model's own E-step solves when decoding."""
-    cells, posteriors = [], CoupledEStep.posteriors
+    cells, posteriors = [], CoupledKernel.posteriors
 
     def recorded(self, params, shard, gamma):
         cells.extend((shard.source_lengths * shard.target_lengths).tolist())
         return posteriors(self, params, shard, gamma)
 
-    monkeypatch.setattr(CoupledEStep, "posteriors", recorded)
+    monkeypatch.setattr(CoupledKernel, "posteriors", recorded)
     return cells
 
 
@@ -183,8 +183,8 @@ def equivalent(fitted, source, target):
 @pytest.mark.parametrize(("n_source", "n_target"), [(1, 1), (1, 9), (40, 60), (70, 31)])
 def test_posteriors_by_position_are_those_of_model_2(fitted, monkeypatch, n_source, n_target, gamma, agreement):
     shard, params, model = equivalent(fitted, *words(n_source, n_target))
-    estep = CoupledEStep(model, agreement=agreement, step_size=0.8)
-    expected = estep.posteriors(params, shard, gamma)
+    kernel = CoupledKernel(model, agreement=agreement, step_size=0.8)
+    expected = kernel.posteriors(params, shard, gamma)
     monkeypatch.setattr(diagonal, "_BLOCK_CELLS", 7 * n_target)
     blocks = list(diagonal_posteriors(params, shard, gamma, 5 if agreement else 0, 0.8))
     assert len(blocks) == -(-n_source // 7)

@@ -93,7 +93,7 @@ def test_links_and_sizes_against_every_labelling(seed):
         total = 0.0
         for block in rows.blocks:
             own = slice(block.start, block.stop)
-            parts = chosen * weights[:, None] if block.scope == "corpus" else chosen
+            parts = chosen * weights[:, None] if block.scope != "instance" else chosen
             over = np.maximum(rows.matrix[own] @ parts.ravel() - rows.bounds[own], 0.0)
             if block.slack is None:
                 total += np.inf if (over > 1e-7).any() else 0.0

@@ -172,7 +172,7 @@ def test_viterbi_is_the_best_alignment_of_each_direction(fitted):
         encode_bitext(source, target, vocabularies=(fitted.source_vocabulary_, fitted.target_vocabulary_)),
         fitted.table_,
     )
-    structure, scores = fitted.model_.scores(fitted.params_, shard)
+    structure, scores = fitted.model_.structure(shard), fitted.model_.scores(fitted.params_, shard)
     choices = structure.decode(scores)
     forward, backward = np.split(choices, [shard.target_lengths.sum()])
     for n, (n_source, n_target) in enumerate(zip(shard.source_lengths, shard.target_lengths, strict=True)):

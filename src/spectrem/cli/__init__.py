@@ -20,6 +20,9 @@ def main() -> "NoReturn":
 
     gc.set_threshold(100_000)  # looking for cycles among what libraries load is a fifth of the time to start
     from spectrem.cli.ending import leave, open_streams
+    from spectrem.cli.freeing import return_freed_memory
+
+    return_freed_memory()
 
     open_streams()
     try:

@@ -16,7 +16,7 @@ from spectrem.cli.tag_constraints import check_tags, read_constraint
 from spectrem.data import FileSentences, TaggedCorpus, display_name, read_sentences, read_tag_dictionary, read_tagged
 from spectrem.estimators import HMMTagger
 from spectrem.estimators.tagger_settings import check_size
-from spectrem.exceptions import ConvergenceWarning, InvalidInputError, SpectremError, shorten
+from spectrem.exceptions import InvalidInputError, SpectremError, Unconverged, shorten
 from spectrem.learning import Anneal, Constant, FitStatus, Quench, Record, Schedule
 
 
@@ -80,7 +80,7 @@ class TrainingJob:
             progress = _Progress(bar, tagger.max_iter, n_tokens)
             tagger.set_params(on_iteration=progress.advance)
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)  # said below, in the words of the options
+                warnings.simplefilter("ignore", Unconverged)  # said below, in the words of the options
                 try:
                     tagger.fit([*sentences, *plain], None if not labels else [*labels, *([None] * len(plain))])
                 except SpectremError as error:

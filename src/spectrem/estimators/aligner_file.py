@@ -9,6 +9,7 @@ import numpy as np
 
 from spectrem.data import Vocabulary
 from spectrem.estimators.aligner_settings import check_settings
+from spectrem.estimators.homes import NOT_SAVED
 from spectrem.estimators.storage import DAMAGE, check_probabilities, load_arrays, pack_words, save_arrays, unpack_words
 from spectrem.exceptions import InvalidInputError, shorten
 from spectrem.learning.schedule import check_gamma
@@ -27,7 +28,7 @@ def save(aligner: Any, path: str | os.PathLike[str]) -> None:
     """Write settings, words and parameters."""
     if any(not isinstance(constraint, str) for constraint in aligner.constraints):
         raise InvalidInputError("constraints must be names to be saved; fit with names, or keep the aligner in memory")
-    settings = {name: value for name, value in aligner.get_params().items() if name != "on_iteration"}
+    settings = {name: value for name, value in aligner.get_params().items() if name not in NOT_SAVED}
     settings["constraints"] = list(aligner.constraints)
     words = {
         "source_words": pack_words(aligner.source_vocabulary_.words),
@@ -81,7 +82,9 @@ def load(aligner: Any, path: str | os.PathLike[str]) -> Any:
             f"{path}: a damaged {_KIND} ({type(error).__name__}: {shorten(str(error))}); save the model again"
         ) from None
     aligner.table_, aligner.params_ = table, AlignmentParameters(*sides)
-    aligner.model_ = AlignmentModel(table, chain=aligner.model == "hmm", learn_positions=aligner.model != "ibm1")
+    aligner.model_ = AlignmentModel(
+        table, sides[0].max_jump, chain=aligner.model == "hmm", learn_positions=aligner.model != "ibm1"
+    )
     aligner.history_ = []
     return aligner
 
@@ -101,7 +104,7 @@ def _check_arrays(aligner: Any, table: PairTable, forward: DirectionParameters, 
     if (pairs[1:] == pairs[:-1]).any():
         raise ValueError("targets hold a word pair twice")
     for side, direction, n_produced in (("forward", forward, n_targets), ("backward", backward, n_sources)):
-        width = direction.max_jump
+        width = forward.max_jump
         expected = (len(targets) + 1, n_produced + 1, 2 * width + 1, width + 1)
         if tuple(len(getattr(direction, name)) for name in _ARRAYS) != expected:
             raise ValueError("parameters do not fit the words")

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from spectrem.data import Bitext
 from spectrem.estimators.aligner_input import Lines, as_bitext, recode
-from spectrem.estimators.long_pairs import LongPair, cut_shards, most_cells
+from spectrem.estimators.long_pairs import LongPair, LongShard, cut_shards, most_cells
 from spectrem.models.alignment import BitextShard, Language, NewText, UnseenPairs
 
 
 def read_text(
     aligner: Any, source: Bitext | Lines, target: Lines | None
-) -> tuple[list[BitextShard | LongPair], Callable[[BitextShard | LongPair], BitextShard]]:
-    """Shards of a text, and what completes each by the word pairs that training did not see.
+) -> Iterator[Callable[[], BitextShard | LongShard]]:
+    """What makes each shard of a text, one after another, with the word pairs that training did not see.
 
     Long pairs are completed without those: they may have millions, each as improbable as training leaves a pair.
     """
@@ -24,15 +25,23 @@ def read_text(
     known = recode(bitext, (aligner.source_vocabulary_, aligner.target_vocabulary_))
     table = aligner.table_
     shards = cut_shards(known, table, most_cells(aligner, aligner.gamma_))
-    seen = all(isinstance(shard, LongPair) or shard.is_seen(table) for shard in shards)
-    new = None if seen else NewText.of(_unseen_pairs(aligner), bitext)
 
-    def complete(shard: BitextShard | LongPair) -> BitextShard:
-        if isinstance(shard, LongPair):
-            return shard.load(table)
-        return shard if new is None else new.complete(shard)
+    def completed() -> Iterator[Callable[[], BitextShard | LongShard]]:
+        new = None
+        for shard in shards:
+            if isinstance(shard, LongPair):
+                yield partial(shard.load, table)
+            elif shard.is_seen(table):
+                yield partial(_same, shard)
+            else:
+                new = new or NewText.of(_unseen_pairs(aligner), bitext)
+                yield partial(new.complete, shard)
 
-    return shards, complete
+    return completed()
+
+
+def _same(shard: BitextShard) -> BitextShard:
+    return shard
 
 
 def unknown_shares(aligner: Any, source: Bitext | Lines, target: Lines | None) -> tuple[float, float]:

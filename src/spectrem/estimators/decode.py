@@ -74,8 +74,7 @@ def links_above(shard: BitextShard, mass: NDArray[np.float64], threshold: float)
 
 def viterbi_links(model: AlignmentModel, params: AlignmentParameters, shard: BitextShard, decode: str) -> Links:
     """Best alignment of each direction under the model alone, one of them or both merged."""
-    structure, scores = model.scores(params, shard)
-    choices = structure.decode(scores)
+    choices = model.structure(shard).decode(model.scores(params, shard))
     n_target = int(shard.target_lengths.sum())
     return merged_links(shard.source_lengths, shard.target_lengths, choices[:n_target], choices[n_target:], decode)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,19 +16,29 @@ from sklearn.utils.validation import validate_data
 from spectrem._validate import as_sample_weight, check_same_index
 from spectrem.constraints import check_columns
 from spectrem.constraints.constraint import AnyConstraint
+from spectrem.corpus import Corpus, Local
+from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.mixture_assign import feasible_labels
 from spectrem.estimators.mixture_bounds import BoundsLike, as_bounds, count_free, warn_outside
-from spectrem.estimators.mixture_report import report_fit
+from spectrem.estimators.mixture_estep import ChunkModel, constrained_estep, make_table, project_rows, rows_of
+from spectrem.estimators.mixture_report import report_fit, report_rows
 from spectrem.estimators.mixture_settings import as_columns, as_labels, check_settings
 from spectrem.estimators.mixture_start import start_parameters
 from spectrem.estimators.mixture_state import missing, without_rows
-from spectrem.estimators.mixture_training import last_record, make_estep, posteriors, train
-from spectrem.estimators.settings_checks import not_fitted
+from spectrem.estimators.mixture_training import last_record, train
+from spectrem.estimators.not_fitted import not_fitted
 from spectrem.exceptions import InvalidInputError
-from spectrem.execution import executor_for
 from spectrem.kernels import responsibilities
-from spectrem.learning import Schedule
-from spectrem.models.mixture import CovarianceType, MixtureModel, MixtureParameters, build_shards, log_joint
+from spectrem.learning import EStep, Schedule
+from spectrem.models.mixture import (
+    CovarianceType,
+    MixtureKernel,
+    MixtureModel,
+    MixtureParameters,
+    MixtureShard,
+    build_shards,
+    log_joint,
+)
 from spectrem.reports import ShowsReport
 
 # Data of these types are taken as they are, others made the first; results are of the same type, whatever is computed.
@@ -96,6 +106,10 @@ class GaussianMixture(ShowsReport, DensityMixin, BaseEstimator):
         in a pipeline that has targets.
     n_threads : int, optional
         By default one per processor. Results do not depend on it.
+    corpus : callable, optional
+        From an iterable of shards to the `spectrem.corpus.Corpus` whose E-steps learning runs, such as ``OnDask`` for
+        the cluster that was connected to last. X itself stays in memory. By default, and under constraints, which hold
+        rows together, so do the shards. Results do not depend on it.
 
     Attributes
     ----------
@@ -182,6 +196,7 @@ class GaussianMixture(ShowsReport, DensityMixin, BaseEstimator):
         assign: Literal["probable", "feasible"] = "probable",
         partial_labels: bool = False,
         n_threads: int | None = None,
+        corpus: Callable[[Iterable[MixtureShard]], Corpus] | None = None,
     ) -> None:
         self.n_components = n_components
         self.covariance_type = covariance_type
@@ -208,6 +223,7 @@ class GaussianMixture(ShowsReport, DensityMixin, BaseEstimator):
         self.assign = assign
         self.partial_labels = partial_labels
         self.n_threads = n_threads
+        self.corpus = corpus
 
     def fit(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None, columns: Any = None
@@ -257,9 +273,11 @@ class GaussianMixture(ShowsReport, DensityMixin, BaseEstimator):
         given = as_columns(columns, len(x))
         check_columns(self.constraints, given)
         model, shards = self._model(x.shape[1]), build_shards(x, weights, labels, given)
-        executor = executor_for(self.n_threads if len(shards) > 1 else 1)
         rng = check_random_state(self.random_state)
-        estep, chunks = make_estep(self, model, shards)
+        table = None
+        if self.constraints:
+            table = make_table(model, self.constraints, shards, self.n_components, self.n_threads)
+        chunks = None if table is None else table.chunks
         starts: list[Callable[[], MixtureParameters]]
         starts = [partial(start_parameters, self, model, shards, x, weights, labels, rng, chunks)] * self.n_init
         before = last_record(self)
@@ -267,23 +285,32 @@ class GaussianMixture(ShowsReport, DensityMixin, BaseEstimator):
             starts = [partial(self._last, model, x.shape[1])]
         else:
             warn_outside(self, model.bounds, x.shape[1])
-        trained = train(self, model, shards, starts, executor, estep, before)
+        total = float(sum(shard.weights.sum() for shard in shards))
+        if table is None:
+            corpus, estep = make_corpus(self, shards), EStep(kernel=MixtureKernel(model))
+            trained = train(self, model, corpus, estep, starts, total, before)
+        else:
+            estep = constrained_estep(table, self.infeasible)
+            trained = train(self, ChunkModel(model), Local([table]), estep, starts, total, before)
         self._take(trained.params, dtype)
         self.converged_, self.n_iter_ = trained.converged, len(trained.history)
         self.history_, self.lower_bounds_ = list(trained.history), trained.lower_bounds
         self.lower_bound_ = self.lower_bounds_[-1] if self.lower_bounds_ else -np.inf
-        if self.constraints:
-            last = self.history_[-1].gamma if self.history_ else self.gamma
-            found = posteriors(trained, shards, last, executor)
-            self.posteriors_ = found.astype(dtype, copy=False)
-            feasible = self.assign == "feasible"
-            self.labels_ = feasible_labels(trained, shards, executor) if feasible else found.argmax(axis=1)
-        else:
+        if table is None:
             self.labels_ = log_joint(self._params(), x).argmax(axis=1)
             if labels is not None:
                 self.labels_ = np.where(labels >= 0, labels, self.labels_)
-            found = None
-        self.report_ = report_fit(self, model, trained, shards, found, executor)
+            self.report_ = report_fit(self, trained, len(x))
+            return self
+        gamma = self.history_[-1].gamma if self.history_ else self.gamma
+        projection = project_rows(ChunkModel(model), trained.params, table, gamma, trained.multipliers, self.infeasible)
+        posteriors = rows_of(table, projection.marginals)
+        self.posteriors_ = posteriors.astype(dtype, copy=False)
+        self.labels_ = posteriors.argmax(axis=1)
+        if self.assign == "feasible":
+            self.labels_ = feasible_labels(ChunkModel(model), trained.params, table, projection.skipped)
+        constraints = report_rows(model, trained.params, table, gamma, projection)
+        self.report_ = report_fit(self, trained, len(x), constraints, table.must_links)
         return self
 
     def fit_predict(
@@ -351,7 +378,7 @@ class GaussianMixture(ShowsReport, DensityMixin, BaseEstimator):
         return None
 
     def _model(self, n_features: int) -> MixtureModel:
-        return MixtureModel(self.covariance_type, self.reg_covar, as_bounds(self, n_features))
+        return MixtureModel(self.n_components, self.covariance_type, self.reg_covar, as_bounds(self, n_features))
 
     def _params(self) -> MixtureParameters:
         blocks = (self.weights_, self.means_, self.covariances_, self.precisions_cholesky_)

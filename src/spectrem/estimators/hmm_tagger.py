@@ -3,30 +3,46 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 
 from spectrem._validate import check_same_index
 from spectrem.constraints.constraint import AnyConstraint
+from spectrem.corpus import Corpus
 from spectrem.data import TaggedCorpus, Vocabulary
 from spectrem.estimators import tagger_file
+from spectrem.estimators.conventions import Estimator
+from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.tagger_coding import Coding
-from spectrem.estimators.tagger_decode import best_states, log_likelihoods, marginals_of, weighted_sum
+from spectrem.estimators.tagger_decode import (
+    best_states,
+    finite_log_likelihoods,
+    log_likelihoods,
+    marginals_of,
+    weighted_sum,
+)
 from spectrem.estimators.tagger_input import LabelledText, Labels, Sentences, Tag, Word, as_weights, read_text
 from spectrem.estimators.tagger_settings import check_settings
 from spectrem.estimators.tagger_training import train
 from spectrem.exceptions import InvalidInputError, NotFittedError
-from spectrem.execution import executor_for
 from spectrem.learning import Record, Schedule
 from spectrem.models.priors import Prior
-from spectrem.models.tagging import HMMModel, HMMParameters, TagShard, build_shards, in_corpus_order, sample_sentences
+from spectrem.models.tagging import (
+    HMMModel,
+    HMMParameters,
+    TagKernel,
+    TagShard,
+    build_shards,
+    in_corpus_order,
+    sample_sentences,
+)
 
 
-class HMMTagger(BaseEstimator):
+class HMMTagger(Estimator):
     """Tag words by a hidden Markov model learned with or without labels.
 
     The posteriors of EM can be restricted by a dictionary of the tags each word may have, by labels, and by constraints
@@ -98,6 +114,12 @@ class HMMTagger(BaseEstimator):
     random_state : int or numpy.random.Generator, optional
     n_threads : int, optional
         By default one per processor. Results do not depend on it.
+    corpus : callable, optional
+        From an iterable of shards to the `spectrem.corpus.Corpus` that keeps them, such as
+        ``partial(Spilled, folder="/scratch")``, or ``OnDask`` for the cluster that was connected to last. By default
+        they stay in memory. Results do not depend on it; saved models do not hold it.
+    checkpoint : path, optional
+        A folder from which an interrupted training goes on, with the same bits as one that was not interrupted.
     on_iteration : callable, optional
         Called with the `spectrem.learning.Record` of every iteration.
 
@@ -156,6 +178,8 @@ class HMMTagger(BaseEstimator):
         n_init: int = 1,
         random_state: int | np.random.Generator | None = None,
         n_threads: int | None = None,
+        corpus: Callable[[Iterable[TagShard]], Corpus] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         on_iteration: Callable[[Record], None] | None = None,
     ) -> None:
         self.order = order
@@ -185,6 +209,8 @@ class HMMTagger(BaseEstimator):
         self.n_init = n_init
         self.random_state = random_state
         self.n_threads = n_threads
+        self.corpus = corpus
+        self.checkpoint = checkpoint
         self.on_iteration = on_iteration
 
     @classmethod
@@ -255,7 +281,7 @@ class HMMTagger(BaseEstimator):
         check_same_index(sentences=sentences, y=y, sample_weight=sample_weight)
         text = read_text(sentences, y)
         weights = as_weights(sample_weight, len(text.lengths))
-        trained = train(self, text, weights, executor_for(self.n_threads))
+        trained = train(self, text, weights, partial(make_corpus, self))
         history = trained.result.history
         self._take(trained.coding, trained.result.params, history[-1].gamma)
         self.history_, self.status_, self.n_iter_ = list(history), trained.result.status, len(history)
@@ -273,7 +299,7 @@ class HMMTagger(BaseEstimator):
             Before `fit`.
         """
         model, shards, lengths = self._encoded(read_text(sentences))
-        found = best_states(self, model, shards, executor_for(self.n_threads))
+        found = best_states(self, model, make_corpus(self, shards))
         names = np.array(self.tags_, object)
         tags = names[in_corpus_order(shards, list(found))].tolist()
         return [tags[end - size : end] for size, end in _spans(lengths)]
@@ -281,7 +307,7 @@ class HMMTagger(BaseEstimator):
     def predict_proba(self, sentences: Sentences) -> list[NDArray[np.float64]]:
         """Posterior probabilities of tags (in the order of ``tags_``), an array of shape (tokens, n_states) each."""
         model, shards, lengths = self._encoded(read_text(sentences))
-        found = marginals_of(self, model, shards, executor_for(self.n_threads))
+        found = marginals_of(self, model, make_corpus(self, shards))
         table = in_corpus_order(shards, [marginals.dense(len(self.tags_)) for marginals in found])
         return [table[end - size : end] for size, end in _spans(lengths)]
 
@@ -384,7 +410,12 @@ class HMMTagger(BaseEstimator):
     def _log_likelihoods(self, text: LabelledText, finite: bool = False) -> NDArray[np.float64]:
         model, shards, lengths = self._encoded(text)
         values = np.zeros(len(lengths))
-        found = log_likelihoods(model, self.params_, shards, executor_for(self.n_threads), finite=finite)
+        corpus, table = make_corpus(self, shards), TagKernel(model).table(self.params_, 1.0)
+        found = (
+            corpus.collect(finite_log_likelihoods, model, self.params_, table)
+            if finite
+            else corpus.collect(log_likelihoods, table)
+        )
         for shard, own in zip(shards, found, strict=True):
             values[shard.sentences] = own
         return values

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from spectrem.data import Bitext, Links
 from spectrem.estimators.decode import merged_links
-from spectrem.models.alignment import BitextShard, PairTable, build_shards, diagonal_posteriors
+from spectrem.models.alignment import BitextShard, PairTable, diagonal_posteriors, iter_shards
 
 # A pair of 1,000 x 1,000 words takes two seconds and 140 MB. Tables of departures grow with the square of a side.
 _MOST_CELLS, _MOST_WORDS = 1 << 20, 2000
@@ -55,7 +55,7 @@ class LongPair:
     bitext: Bitext
 
     def load(self, table: PairTable) -> LongShard:
-        (shard,) = build_shards(self.bitext, table)[1]
+        (shard,) = iter_shards(self.bitext, table)
         return LongShard(**vars(shard))
 
 
@@ -85,27 +85,27 @@ def find_untrainable(bitext: Bitext, most_cells: int) -> NDArray[np.int64]:
     return long
 
 
-def cut_shards(bitext: Bitext, table: PairTable, most_cells: int) -> list[BitextShard | LongPair]:
-    """Shards to decode, in order; warns of long pairs, each of which stands alone.
+def cut_shards(bitext: Bitext, table: PairTable, most_cells: int) -> Iterator[BitextShard | LongPair]:
+    """Shards to decode, one after another and in order; warns of long pairs, each of which stands alone.
 
     Nothing that belongs to a long pair is held while others are aligned. One that is left unaligned is empty here.
     """
     long = find_long_pairs(bitext, most_cells)
     if not len(long.by_position) + len(long.unaligned):
-        return list(build_shards(bitext, table)[1])
+        return iter_shards(bitext, table)
     _warn(long.by_position, "too long for the model, aligned by translation and position alone")
     _warn(long.unaligned, f"more than {_LONGEST:,} words on a side, left without links")
-    blank = _blank(bitext, long.unaligned)
-    shards: list[BitextShard | LongPair] = []
+    return _cut_apart(_blank(bitext, long.unaligned), table, long.by_position.tolist())
+
+
+def _cut_apart(bitext: Bitext, table: PairTable, long: list[int]) -> Iterator[BitextShard | LongPair]:
     begin = 0
-    for n in [*long.by_position.tolist(), bitext.n_pairs]:
-        if n > begin:
-            run = build_shards(blank.take(np.arange(begin, n)), table)[1]
-            shards += [replace(shard, begin=shard.begin + begin, end=shard.end + begin) for shard in run]
+    for n in [*long, bitext.n_pairs]:
+        for shard in iter_shards(bitext.take(np.arange(begin, n)), table):
+            yield replace(shard, begin=shard.begin + begin, end=shard.end + begin)
         if n < bitext.n_pairs:
-            shards.append(LongPair(blank.take([n])))
+            yield LongPair(bitext.take([n]))
         begin = n + 1
-    return shards
 
 
 def long_blocks(

@@ -1,14 +1,15 @@
-"""The E-step of a mixture under constraints: all rows are one batch, so that those not tied together are solved apart.
+"""A mixture under constraints: all rows of data are one shard, so that those not tied together are solved apart.
 
 Rows of data are cheap to hold at once, unlike sentences, and constraints on pairs and groups of them tie few together:
-`project` then solves each such set with a step size of its own.
+`project` then solves each such set with a step size of its own. Densities and moments still go block by block.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +17,14 @@ from numpy.typing import NDArray
 from spectrem.constraints import check_values
 from spectrem.constraints.clusters import Links, resolve_links
 from spectrem.constraints.compile import flatten
+from spectrem.constraints.constraint import AnyConstraint
 from spectrem.constraints.rows import Rows
+from spectrem.corpus import Corpus, Local
 from spectrem.estimators.mixture_chunks import Chunks, compile_chunks, make_chunks
 from spectrem.estimators.mixture_sizes import check_sizes
 from spectrem.exceptions import InvalidInputError
-from spectrem.execution import Executor
 from spectrem.inference import Infeasible, Projection, project
-from spectrem.learning.corpus import count_skipped
-from spectrem.models.estep import EStepResult, EStepTask, Start
+from spectrem.learning import EStep
 from spectrem.models.mixture import MixtureModel, MixtureParameters, MixtureShard, MixtureStats
 from spectrem.structures import Categorical, Parts
 
@@ -31,135 +32,136 @@ from spectrem.structures import Categorical, Parts
 ROUGH, FINE = 1e-4, 1e-6
 
 
-class ConstrainedEStep:
-    """Posteriors of all rows projected onto constraints; multipliers start from those of the iteration before.
+@dataclass(frozen=True, eq=False)
+class ChunkTable:
+    """All rows of the data, those that must-links tie together as one, and the constraints on them.
 
-    Use when there are constraints.
+    Attributes
+    ----------
+    blocks : Corpus
+        Of `MixtureShard`.
+    constraints : tuple of constraints
+        Links with names resolved.
+    chunks : Chunks
+    structure : Categorical
+        An instance per chunk, a label per component.
+    rows : Rows
+        Over ``structure``; of all constraints but must-links.
+    columns : mapping of name -> ndarray of shape (n_rows,)
+    weights : ndarray of shape (n_rows,)
+    """
+
+    blocks: Corpus
+    constraints: tuple[AnyConstraint, ...]
+    chunks: Chunks
+    structure: Categorical
+    rows: Rows
+    columns: dict[str, NDArray]
+    weights: NDArray[np.float64]
+
+    @cached_property
+    def must_links(self) -> tuple[Links, ...]:
+        """Constraints that chunks meet."""
+        return tuple(c for c in self.constraints if isinstance(c, Links) and c.together)
+
+
+def make_table(
+    model: MixtureModel, constraints: Any, shards: Sequence[MixtureShard], k: int, n_threads: int | None
+) -> ChunkTable:
+    """Compile the constraints for k components, and say which rows of data are one.
+
+    Raises
+    ------
+    InvalidInputError
+        If links contradict each other, or a constraint names a column, row or label that there is not.
+    InfeasibleConstraintError
+        If sizes of clusters cannot hold together.
+    """
+    listed = tuple(flatten(constraints))
+    check_values(listed, "label", range(k))
+    weights = np.concatenate([shard.weights for shard in shards])
+    own = [model.columns(shard) for shard in shards]
+    columns = {name: np.concatenate([block[name] for block in own]) for name in own[0]}
+    resolved = tuple(resolve_links(listed, columns, len(weights)))
+    chunks = make_chunks([constraint for constraint in resolved if isinstance(constraint, Links)], weights)
+    structure, rows = compile_chunks(resolved, chunks, k, columns, weights)
+    check_sizes(rows, chunks.weights, k)
+    return ChunkTable(Local(shards, n_threads), resolved, chunks, structure, rows, columns, weights)
+
+
+@dataclass(frozen=True)
+class ChunkModel:
+    """A mixture whose only shard is a `ChunkTable`.
 
     Parameters
     ----------
     model : MixtureModel
-    constraints : sequence of constraints
-    infeasible : {"raise", "skip"}
-        What to do about rows that cannot meet a constraint of their own.
     """
 
-    def __init__(self, model: MixtureModel, constraints: Any, infeasible: Infeasible = "raise") -> None:
-        self.model, self.infeasible = model, infeasible
-        self.constraints = tuple(flatten(constraints))
-        self.multipliers: NDArray[np.float64] | None = None
-        self.skipped = np.zeros(0, np.int64)
-        self._posed: _Posed | None = None
+    model: MixtureModel
 
-    def pose(self, shards: Sequence[MixtureShard], k: int) -> Chunks:
-        """Compile the constraints for k components, and say which rows of data are one.
+    def structure(self, table: ChunkTable) -> Categorical:
+        """A label for every chunk."""
+        return table.structure
 
-        Raises
-        ------
-        InvalidInputError
-            If links contradict each other, or a constraint names a column, row or label that there is not.
-        InfeasibleConstraintError
-            If sizes of clusters cannot hold together.
-        """
-        if self._posed is None:
-            check_values(self.constraints, "label", range(k))
-            self._posed = self._pose(shards, k)
-            check_sizes(self._posed.rows, self._posed.chunks.weights, k)
-        return self._posed.chunks
-
-    def prepare(
-        self, params: MixtureParameters, gamma: float, shards: Sequence[MixtureShard], executor: Executor
-    ) -> EStepTask[MixtureShard, MixtureStats]:
-        """Project the posteriors of all shards; the task of a shard gathers its part."""
-        scores = self._scores(params, shards, executor)
-        posteriors, projection, objective = self._project(scores, gamma, shards, ROUGH)
-        run = partial(self._run, params, gamma, scores, posteriors, projection)
-        return EStepTask(run, objective, projection.violation)
-
-    def project(
-        self, params: MixtureParameters, gamma: float, shards: Sequence[MixtureShard], executor: Executor, tol: float
-    ) -> tuple[NDArray[np.float64], Projection, float]:
-        """Posteriors, shape (n_rows, n_components), the projection they come from and its dual value, nats."""
-        return self._project(self._scores(params, shards, executor), gamma, shards, tol)
-
-    def _scores(
-        self, params: MixtureParameters, shards: Sequence[MixtureShard], executor: Executor
-    ) -> NDArray[np.float64]:
-        """Log joint densities of all rows, shape (n_rows, n_components), nats."""
-        scores = executor.map(lambda shard: self.model.scores(params, shard)[1].unary, shards)
-        return np.concatenate(list(scores)).reshape(-1, len(params.weights))
-
-    def _project(
-        self, scores: NDArray[np.float64], gamma: float, shards: Sequence[MixtureShard], tol: float
-    ) -> tuple[NDArray[np.float64], Projection, float]:
-        k = scores.shape[1]
-        self.pose(shards, k)
-        assert self._posed is not None
-        chunks, structure, rows = self._posed
-        means = chunks.mean @ scores
-        if np.isneginf(means).all(axis=1).any():
-            chunk = int(np.argmax(np.isneginf(means).all(axis=1)))
-            tied = np.flatnonzero(chunks.chunk == chunk).tolist()
+    def scores(self, params: MixtureParameters, table: ChunkTable) -> Parts:
+        """Mean log joint densities of the rows of each chunk, nats."""
+        joint = np.concatenate(list(table.blocks.collect(_scores, self.model, params)))
+        means = table.chunks.mean @ joint.reshape(-1, len(params.weights))
+        nowhere = np.isneginf(means).all(axis=1)
+        if nowhere.any():
+            tied = np.flatnonzero(table.chunks.chunk == int(np.argmax(nowhere))).tolist()
             raise InvalidInputError(
                 f"must_link must not tie rows of different known components, got the rows {tied}; drop a link or a "
                 "label"
             )
-        projection = project(
-            structure, Parts(means.ravel()), rows, gamma,
-            start=self.multipliers, weights=chunks.weights, tol=tol, infeasible=self.infeasible,
-        )  # fmt: skip
-        self.multipliers, self.skipped = projection.multipliers, projection.skipped
-        posteriors = projection.marginals.unary.reshape(-1, k)[chunks.chunk]
-        return posteriors, projection, projection.dual_value
+        return Parts(means.ravel())
 
-    @property
-    def chunks(self) -> Chunks:
-        """Which rows are one; known once there was a projection."""
-        assert self._posed is not None
-        return self._posed.chunks
+    def weights(self, table: ChunkTable) -> NDArray[np.float64]:
+        """Of every chunk."""
+        return table.chunks.weights
 
-    @property
-    def problem(self) -> tuple[Categorical, Rows]:
-        """Chunks as a structure and the rows over them; known once there was a projection."""
-        assert self._posed is not None
-        return self._posed.structure, self._posed.rows
+    def gather(self, params: MixtureParameters, table: ChunkTable, marginals: Parts) -> MixtureStats:
+        """Moments of all rows, each with the posterior of its chunk."""
+        posteriors = rows_of(table, marginals)
+        stats: MixtureStats = table.blocks.sum(_gather, self.model, params, posteriors)
+        return stats
 
-    def _pose(self, shards: Sequence[MixtureShard], k: int) -> _Posed:
-        weights = np.concatenate([shard.weights for shard in shards])
-        columns = join_columns(self.model, shards)
-        self.constraints = resolve_links(self.constraints, columns, len(weights))
-        links = [constraint for constraint in self.constraints if isinstance(constraint, Links)]
-        chunks = make_chunks(links, weights)
-        return _Posed(chunks, *compile_chunks(self.constraints, chunks, k, columns, weights))
-
-    def _run(
-        self,
-        params: MixtureParameters,
-        gamma: float,
-        scores: NDArray[np.float64],
-        posteriors: NDArray[np.float64],
-        projection: Projection,
-        index: int,
-        shard: MixtureShard,
-        start: Start = None,
-    ) -> EStepResult[MixtureStats]:
-        own = Categorical(np.full(len(shard.rows), scores.shape[1]))
-        free = float(shard.weights @ own.smoothed_max(Parts(scores[shard.rows].ravel()), max(gamma, 0.0))[0])
-        stats = self.model.gather(params, shard, Parts(posteriors[shard.rows].ravel()))
-        posed = self._posed if index == 0 else None
-        skipped = {} if posed is None else count_skipped(posed.rows, projection.skipped)
-        return EStepResult(stats, 0.0, free, 0.0, None, skipped)
+    def m_step(self, params: MixtureParameters, stats: MixtureStats, corpus: Corpus) -> MixtureParameters:
+        """As of the mixture."""
+        return self.model.m_step(params, stats, corpus)
 
 
-def join_columns(model: MixtureModel, shards: Sequence[MixtureShard]) -> dict[str, NDArray]:
-    """Columns for constraints, over the rows of all shards."""
-    columns = [model.columns(shard) for shard in shards]
-    return {name: np.concatenate([own[name] for own in columns]) for name in columns[0]}
+def constrained_estep(table: ChunkTable, infeasible: Infeasible) -> EStep:
+    """The E-step of a `ChunkModel`; multipliers start from those of the iteration before."""
+    return EStep(rows=table.rows, warm_start=True, tol=ROUGH, infeasible=infeasible)
 
 
-class _Posed(NamedTuple):
-    """What does not change between iterations."""
+def project_rows(
+    model: ChunkModel,
+    params: MixtureParameters,
+    table: ChunkTable,
+    gamma: float,
+    start: NDArray[np.float64] | None,
+    infeasible: Infeasible,
+) -> Projection:
+    """The posteriors of the chunks at the end of training, solved more sharply than on the way."""
+    return project(
+        table.structure, model.scores(params, table), table.rows, gamma,
+        start=start, weights=table.chunks.weights, tol=FINE, infeasible=infeasible,
+    )  # fmt: skip
 
-    chunks: Chunks
-    structure: Categorical
-    rows: Rows
+
+def rows_of(table: ChunkTable, marginals: Parts) -> NDArray[np.float64]:
+    """Posteriors of the rows of data, shape (n_rows, n_components), from those of their chunks."""
+    return marginals.unary.reshape(len(table.chunks.weights), -1)[table.chunks.chunk]
+
+
+def _scores(shard: MixtureShard, model: MixtureModel, params: MixtureParameters) -> NDArray[np.float64]:
+    return model.scores(params, shard).unary
+
+
+def _gather(
+    shard: MixtureShard, model: MixtureModel, params: MixtureParameters, posteriors: NDArray[np.float64]
+) -> MixtureStats:
+    return model.gather(params, shard, Parts(posteriors[shard.rows].ravel()))

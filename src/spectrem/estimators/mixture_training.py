@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -11,33 +10,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.estimators.mixture_chunks import Chunks
-from spectrem.estimators.mixture_estep import FINE, ConstrainedEStep
-from spectrem.execution import Executor
-from spectrem.learning import Constant, FitResult, FitStatus, Record, Stopping, keep_best, run_em
-from spectrem.models.mixture import MixtureEStep, MixtureModel, MixtureParameters, MixtureShard
+from spectrem.corpus import Corpus
+from spectrem.estimators.mixture_estep import ChunkModel
+from spectrem.learning import Constant, EStep, FitResult, FitStatus, Record, Stopping, keep_best, run_em
+from spectrem.learning.estep import multipliers_of
+from spectrem.models.mixture import MixtureModel, MixtureParameters
 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """The best of several runs of EM; its objectives are per row, nats."""
+    """The best of several runs of EM; its objectives are per row, nats.
+
+    ``multipliers`` are those of the constraints after the last E-step, if there was one.
+    """
 
     params: MixtureParameters
-    estep: MixtureEStep | ConstrainedEStep
     history: tuple[Record, ...]
     lower_bounds: list[float]
     converged: bool
     status: str
-
-
-def make_estep(
-    mixture: Any, model: MixtureModel, shards: Sequence[MixtureShard]
-) -> tuple[MixtureEStep | ConstrainedEStep, Chunks | None]:
-    """The E-step and, where there are constraints, which rows of data are one; what cannot hold is refused here."""
-    if not mixture.constraints:
-        return MixtureEStep(model), None
-    estep = ConstrainedEStep(model, mixture.constraints, mixture.infeasible)
-    return estep, estep.pose(shards, mixture.n_components)
+    multipliers: NDArray[np.float64] | None = None
 
 
 def last_record(mixture: Any) -> Record | None:
@@ -49,11 +41,11 @@ def last_record(mixture: Any) -> Record | None:
 
 def train(
     mixture: Any,
-    model: MixtureModel,
-    shards: Sequence[MixtureShard],
+    model: MixtureModel | ChunkModel,
+    corpus: Corpus,
+    estep: EStep,
     starts: Sequence[Callable[[], MixtureParameters]],
-    executor: Executor,
-    estep: MixtureEStep | ConstrainedEStep,
+    total: float,
     before: Record | None = None,
 ) -> Trained:
     """Run EM from every start; keep the one with the largest objective at the end.
@@ -62,18 +54,17 @@ def train(
     ----------
     mixture : GaussianMixture
         Its settings.
-    model, shards, executor
+    model, corpus, estep
         As for `run_em`.
     starts : sequence of callables
         At least one; each finds parameters to start from.
-    estep
-        Of `make_estep`.
+    total : float
+        Weight of all rows.
     before : Record, optional
         The last iteration of the training that this one goes on with; its objective per row.
     """
-    total = float(sum(shard.weights.sum() for shard in shards))
     if mixture.max_iter == 0:
-        return Trained(starts[0](), estep, (), [], False, "kept the start")
+        return Trained(starts[0](), (), [], False, "kept the start")
     stopping = _Stopping(
         mixture.max_iter,
         mixture.tol,
@@ -81,36 +72,26 @@ def train(
         before=None if before is None else replace(before, objective=before.objective * total),
     )
 
-    def run(number: int) -> tuple[FitResult[MixtureParameters], MixtureEStep | ConstrainedEStep]:
+    def run(number: int) -> FitResult[MixtureParameters]:
         if mixture.verbose:
             print(f"start {number + 1} of {len(starts)}")
-        own = copy(estep)  # with multipliers of its own, but constraints compiled once
-        result = run_em(
+        return run_em(
             model,
-            own,
-            shards,
+            corpus,
             starts[number](),
+            estep,
             schedule=mixture.schedule or Constant(mixture.gamma),
             stopping=stopping,
-            executor=executor,
             on_iteration=_Printer(mixture, total),
         )
-        return result, own
 
     runs = [partial(run, number) for number in range(len(starts))]
     # warnings belong to the line that calls `fit`
-    result, used = keep_best(runs, lambda found: found[0].history[-1].objective, stacklevel=3)
+    result = keep_best(runs, lambda found: found.history[-1].objective, stacklevel=3)
     bounds = [record.objective / total for record in result.history]
     converged = result.status == FitStatus.CONVERGED
-    return Trained(result.params, used, result.history, bounds, converged, result.status.value)
-
-
-def posteriors(
-    trained: Trained, shards: Sequence[MixtureShard], gamma: float, executor: Executor
-) -> NDArray[np.float64]:
-    """Posteriors of the rows under the constraints that there are, shape (n_rows, n_components)."""
-    assert isinstance(trained.estep, ConstrainedEStep)
-    return trained.estep.project(trained.params, gamma, shards, executor, FINE)[0]
+    kept = next(iter(result.posed.shards.collect(multipliers_of)))
+    return Trained(result.params, result.history, bounds, converged, result.status.value, kept)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from sklearn.utils.validation import _num_samples
 from spectrem._validate import check_same_index
 from spectrem.constraints import check_columns, check_values
 from spectrem.constraints.constraint import AnyConstraint
+from spectrem.estimators.not_fitted import not_fitted
 from spectrem.estimators.self_trainer_input import (
     UNLABELLED,
     read_columns,
@@ -21,12 +22,17 @@ from spectrem.estimators.self_trainer_input import (
     read_weights,
     split_columns,
 )
-from spectrem.estimators.self_trainer_model import ClassifierModel, Sample, TableEStep, class_probabilities
+from spectrem.estimators.self_trainer_model import (
+    ClassifierModel,
+    Sample,
+    TableKernel,
+    class_probabilities,
+    compile_rows,
+)
 from spectrem.estimators.self_trainer_settings import check_learns, check_settings, weight_names
 from spectrem.estimators.self_trainer_shares import tell_shares
-from spectrem.estimators.settings_checks import not_fitted
 from spectrem.exceptions import InvalidInputError
-from spectrem.learning import Constant, Record, Schedule, Stopping, run_em
+from spectrem.learning import Constant, EStep, Record, Schedule, Stopping, run_em
 from spectrem.reports import FitReport, ShowsReport, gamma_course
 
 
@@ -200,16 +206,16 @@ class SelfTrainer(ShowsReport, ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         sample = Sample(features, codes, classes, read_weights(sample_weight, len(codes)), given)
         model = ClassifierModel(self.estimator, self.weight, self.soft_targets, weight_names(self.estimator))
         learns = self.weight > 0 and not sample.known.all()
-        estep = TableEStep(model, self.constraints, self.infeasible)
+        kernel = TableKernel(model, compile_rows(sample, self.constraints), self.infeasible)
         first = None
         if len(np.setdiff1d(np.arange(len(classes)), codes)) and (learns or not sample.known.any()):
             check_learns(self, sample.known)
-            first = estep.without_classifier(sample)
+            first = kernel.without_classifier(sample)
         result = run_em(
             model,
-            estep,
             [sample],
             model.start(sample, first),
+            EStep(kernel=kernel),
             schedule=self.schedule or Constant(self.gamma),
             stopping=Stopping(self.max_iter, self.tol) if learns else Stopping(1, 0.0),
             on_iteration=self.on_iteration,
@@ -233,7 +239,7 @@ class SelfTrainer(ShowsReport, ClassifierMixin, MetaEstimatorMixin, BaseEstimato
                 "weight": float(self.weight),
                 "gamma": gamma_course(result.history, self.gamma),
             },
-            estep.report(sample, posteriors),
+            kernel.report(result.params, self.gamma_, sample),
             tell_shares(sample, posteriors, predicted),
         )
         self._take_features(X, len(inside))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -17,11 +17,12 @@ from spectrem.constraints import compile_constraints
 from spectrem.constraints.compile import Constraints
 from spectrem.constraints.rows import Rows
 from spectrem.exceptions import InvalidInputError
-from spectrem.execution import Executor
-from spectrem.inference import Infeasible, project
+from spectrem.inference import Infeasible, Projection, project
 from spectrem.inference.corpus import pick_rows
-from spectrem.learning.corpus import count_skipped
-from spectrem.models.estep import EStepResult, EStepTask, Start
+from spectrem.learning import EStep, Step
+from spectrem.learning.estep import expect
+from spectrem.learning.posing import pose_compiled
+from spectrem.models.estep import EStepResult
 from spectrem.reports import ConstraintReport, report_weighted
 from spectrem.structures import Categorical, Parts
 from spectrem.tables.structure import Table
@@ -75,22 +76,21 @@ class Sample:
 
 
 class Fitted(NamedTuple):
-    """A classifier and the posteriors, shape (n_rows, n_classes), that it was trained on (None at the start)."""
+    """A classifier, the posteriors of shape (n_rows, n_classes) that it was trained on, and the one they came from.
+
+    Without the last two at the start.
+    """
 
     classifier: Any
-    posteriors: NDArray[np.float64] | None
+    posteriors: NDArray[np.float64] | None = None
+    teacher: Any = None
 
 
-@dataclass
-class Targets:
-    """What an M-step needs: the sample, and for every row a distribution over labels."""
+class Targets(NamedTuple):
+    """What an M-step needs: the sample, and for every row a distribution over labels. There is one shard."""
 
     sample: Sample
     posteriors: NDArray[np.float64]
-
-    def __iadd__(self, other: Targets) -> Targets:
-        self.posteriors += other.posteriors
-        return self
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,31 +117,34 @@ class ClassifierModel:
     def start(self, sample: Sample, posteriors: NDArray[np.float64] | None = None) -> Fitted:
         """The classifier of the labelled rows alone or, if given, of posteriors of all rows."""
         if posteriors is not None:
-            return Fitted(self._fit_soft(clone(self.estimator), sample, posteriors), None)
+            return Fitted(self._fit_soft(clone(self.estimator), sample, posteriors))
         own = np.flatnonzero(sample.known)
         codes = sample.codes[own]
         y = np.eye(len(sample.classes))[codes] if self.soft_targets else sample.classes[codes]
-        return Fitted(self._fit(clone(self.estimator), _safe_indexing(sample.X, own), y, sample.weights[own]), None)
+        return Fitted(self._fit(clone(self.estimator), _safe_indexing(sample.X, own), y, sample.weights[own]))
 
-    def scores(self, params: Fitted, sample: Sample) -> tuple[Table, Parts]:
+    def structure(self, sample: Sample) -> Table:
+        return sample.structure
+
+    def scores(self, params: Fitted, sample: Sample) -> Parts:
         """Nats; at labelled rows the other labels are impossible."""
-        return sample.structure, Parts(self._log_table(params, sample).ravel())
+        return Parts(self._log_table(params, sample).ravel())
 
-    def zero_stats(self, params: Fitted, samples: Sequence[Sample]) -> Targets:
-        (sample,) = samples
-        return Targets(sample, np.zeros((len(sample.codes), len(sample.classes))))
+    def weights(self, sample: Sample) -> NDArray[np.float64]:
+        """Of every row."""
+        return sample.weights
 
     def gather(self, params: Fitted, sample: Sample, marginals: Parts) -> Targets:
         return Targets(sample, marginals.unary.reshape(-1, len(sample.classes)))
 
-    def m_step(self, params: Fitted, stats: Targets) -> Fitted:
+    def m_step(self, params: Fitted, stats: Targets, corpus: object = None) -> Fitted:
         """Fit a clone to the labels and the posteriors; without unlabelled rows nothing changes."""
         sample, posteriors = stats.sample, stats.posteriors
         if sample.known.all() or self.weight == 0:
-            return Fitted(params.classifier, posteriors)
+            return Fitted(params.classifier, posteriors, params.classifier)
         goes_on = getattr(self.estimator, "warm_start", False)
         classifier = copy.deepcopy(params.classifier) if goes_on else clone(self.estimator)
-        return Fitted(self._fit_soft(classifier, sample, posteriors), posteriors)
+        return Fitted(self._fit_soft(classifier, sample, posteriors), posteriors, params.classifier)
 
     def _fit_soft(self, classifier: Any, sample: Sample, posteriors: NDArray[np.float64]) -> Any:
         weights = np.where(sample.known, 1.0, self.weight) * sample.weights
@@ -195,35 +198,53 @@ def log_probabilities(classifier: Any, X: Any, classes: NDArray) -> NDArray[np.f
     return np.log(np.maximum(table, LEAST_PROBABILITY))
 
 
-@dataclass(eq=False)
-class TableEStep:
+def compile_rows(sample: Sample, constraints: Constraints) -> Rows:
+    """Constraints over the sample; labelled rows count in those over several rows, others leave them alone."""
+    if sample.known.all():
+        constraints = ()
+    rows = compile_constraints(constraints, sample.structure, sample.all_columns, sample.weights)
+    inside = rows.row_instance >= 0
+    return pick_rows(rows, ~inside | ~sample.known[np.where(inside, rows.row_instance, 0)])
+
+
+@dataclass(frozen=True, eq=False)
+class TableKernel:
     """Project the labels of unlabelled rows onto the constraints ([Samdani2012] eq. 8, [Ganchev2010] eq. 29).
 
-    Labelled rows count in constraints over several rows; constraints inside rows leave them alone.
+    The E-step of any model, but for what unlabelled rows count in the objective.
     """
 
     model: ClassifierModel
-    constraints: Constraints
+    rows: Rows
     infeasible: Infeasible
-    _rows: Rows | None = None
-    _free: NDArray[np.float64] | None = None
-    _multipliers: NDArray[np.float64] | None = None
 
-    def report(self, sample: Sample, posteriors: NDArray[np.float64]) -> tuple[ConstraintReport, ...]:
-        """The constraints at the last projection, whose posteriors are given; none where nothing was projected."""
-        rows, prices = self._rows, self._multipliers
-        if rows is None or prices is None or self._free is None:
+    def prepare(self, params: Fitted, gamma: float) -> Callable[[Sample], EStepResult[Targets]]:
+        """The E-step of a sample."""
+        return partial(self._expect, params, gamma)
+
+    def _expect(self, params: Fitted, gamma: float, sample: Sample) -> EStepResult[Targets]:
+        estep = EStep(tol=PROJECTION_TOLERANCE, infeasible=self.infeasible)
+        scores = self.model.scores(params, sample)
+        posed = replace(pose_compiled(sample, self.model, self.rows), scores=scores)
+        found, _ = expect(posed, Step(self.model, params, gamma, estep))
+        values = sample.structure.smoothed_max(scores, max(gamma, 0.0))[0]
+        labelled = float(sample.weights[sample.known] @ values[sample.known])
+        share = self.model.weight
+        return replace(
+            found,
+            objective=labelled + share * (found.objective - labelled),
+            free_objective=labelled + share * (found.free_objective - labelled),
+        )
+
+    def report(self, params: Fitted, gamma: float, sample: Sample) -> tuple[ConstraintReport, ...]:
+        """The constraints at the last projection; none where nothing was projected."""
+        if not len(self.rows.bounds) or params.posteriors is None:
             return ()
-        if not len(prices):
-            prices = np.zeros(len(rows.bounds))
-        return report_weighted(rows, sample.structure, sample.weights, prices, self._free, posteriors.ravel())
-
-    def prepare(
-        self, params: Fitted, gamma: float, samples: Sequence[Sample], executor: Executor
-    ) -> EStepTask[Sample, Targets]:
-        (sample,) = samples
-        self._pose(sample)
-        return EStepTask(partial(self._run, params, gamma))
+        scores = self.model.scores(Fitted(params.teacher), sample)
+        found = self._project(scores, gamma, sample)
+        free = sample.structure.smoothed_max(scores, max(gamma, 0.0))[1].unary
+        prices = found.multipliers if len(found.multipliers) else np.zeros(len(self.rows.bounds))
+        return report_weighted(self.rows, sample.structure, sample.weights, prices, free, params.posteriors.ravel())
 
     def without_classifier(self, sample: Sample) -> NDArray[np.float64]:
         """The labels of largest entropy that meet the constraints and the labels given, shape (n_rows, n_classes).
@@ -233,13 +254,9 @@ class TableEStep:
         InvalidInputError
             If they are alike for all rows, of which none has a label.
         """
-        self._pose(sample)
         scores = np.zeros((len(sample.codes), len(sample.classes)))
         keep_known(scores, sample)
-        found = project(
-            sample.structure, Parts(scores.ravel()), self._rows, 1.0,
-            weights=sample.weights, tol=PROJECTION_TOLERANCE, infeasible=self.infeasible,
-        )  # fmt: skip
+        found = self._project(Parts(scores.ravel()), 1.0, sample)
         posteriors = found.marginals.unary.reshape(scores.shape)
         if not sample.known.any() and float(np.ptp(posteriors, axis=0).max(initial=0.0)) <= _ALIKE:
             raise InvalidInputError(
@@ -248,28 +265,8 @@ class TableEStep:
             )
         return posteriors
 
-    def _pose(self, sample: Sample) -> None:
-        if self._rows is None and not sample.known.all():
-            rows = compile_constraints(self.constraints, sample.structure, sample.all_columns, sample.weights)
-            inside = rows.row_instance >= 0
-            self._rows = pick_rows(rows, ~inside | ~sample.known[np.where(inside, rows.row_instance, 0)])
-
-    def _run(self, params: Fitted, gamma: float, index: int, sample: Sample, start: Start) -> EStepResult[Targets]:
-        structure, scores = self.model.scores(params, sample)
-        weights, rows, share = sample.weights, self._rows, self.model.weight
-        found = project(
-            structure, scores, rows, gamma,
-            start=start, weights=weights, tol=PROJECTION_TOLERANCE, infeasible=self.infeasible,
+    def _project(self, scores: Parts, gamma: float, sample: Sample) -> Projection:
+        return project(
+            sample.structure, scores, self.rows, gamma,
+            weights=sample.weights, tol=PROJECTION_TOLERANCE, infeasible=self.infeasible,
         )  # fmt: skip
-        free_values, free_marginals = structure.smoothed_max(scores, max(gamma, 0.0))
-        self._free, self._multipliers = free_marginals.unary, found.multipliers
-        free = float(weights @ free_values)
-        labelled = float(weights[sample.known] @ free_values[sample.known])
-        return EStepResult(
-            self.model.gather(params, sample, found.marginals),
-            labelled + share * (found.dual_value - labelled),
-            labelled + share * (free - labelled),
-            found.violation,
-            found.multipliers if len(found.multipliers) else None,
-            {} if rows is None else count_skipped(rows, found.skipped),
-        )

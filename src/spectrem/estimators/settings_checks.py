@@ -1,4 +1,4 @@
-"""Rules that parameters of several estimators obey, and the error of those that are not fitted."""
+"""Rules that parameters of several estimators obey."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
 from spectrem.constraints.compile import flatten
 from spectrem.constraints.constraint import Constraint, LinearConstraint, MaxOver
-from spectrem.exceptions import InvalidInputError, NotFittedError
+from spectrem.exceptions import InvalidInputError
 from spectrem.learning.schedule import check_gamma
 
 
@@ -59,12 +58,3 @@ def check_constraints(constraints: Any) -> None:
             raise InvalidInputError(
                 f"constraints must be made with E or shortcuts, got {constraint!r}; see spectrem.constraints"
             )
-
-
-def not_fitted(estimator: Any) -> Exception:
-    """An error that is caught both as Spectrem's and as scikit-learn's NotFittedError."""
-    return _NotFittedError(f"this {type(estimator).__name__} is not fitted yet; call fit")
-
-
-class _NotFittedError(NotFittedError, SklearnNotFittedError):
-    pass

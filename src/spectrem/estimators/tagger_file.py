@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem.data import Vocabulary
+from spectrem.estimators.homes import NOT_SAVED
 from spectrem.estimators.storage import DAMAGE, check_probabilities, load_arrays, save_arrays
 from spectrem.estimators.tagger_coding import Coding
 from spectrem.estimators.tagger_input import Tag, Word, check_tag
@@ -29,7 +30,7 @@ _MEMBERS = {
     "emission": ("f8", 1),
 }
 # The dictionary is kept as arrays; fitted taggers hold all that these said.
-_APART = ("dictionary", "vocabulary", "tags")
+_APART = ("dictionary", "vocabulary", "tags", *NOT_SAVED)
 
 
 def save(tagger: Any, path: str | os.PathLike[str]) -> None:

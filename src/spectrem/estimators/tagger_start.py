@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem.corpus import Corpus
 from spectrem.estimators.tagger_coding import Coding
 from spectrem.estimators.tagger_tables import FIXABLE, by_cell, table_smoothing
 from spectrem.exceptions import InvalidInputError
-from spectrem.execution import Executor
 from spectrem.models.tagging import (
     HMMModel,
     HMMParameters,
+    Lexicon,
     TagShard,
     posterior_uniform,
     random_counts,
@@ -42,8 +44,10 @@ class Start:
         Of starts made from counts of certain tags.
     coding : Coding
     model : HMMModel
-    shards, labelled : list of TagShard
-        The corpus, and its sentences with a single label on every token.
+    corpus : Corpus
+        Of `TagShard`.
+    labelled : Corpus or None
+        Sentences with a single label on every token.
     """
 
     init: Any
@@ -51,10 +55,10 @@ class Start:
     smoothing: float | Mapping[str, float] | None
     coding: Coding
     model: HMMModel
-    shards: list[TagShard]
-    labelled: list[TagShard]
+    corpus: Corpus
+    labelled: Corpus | None
 
-    def parameters(self, rng: np.random.Generator, executor: Executor) -> HMMParameters:
+    def parameters(self, rng: np.random.Generator) -> HMMParameters:
         """Start parameters within the model's restrictions.
 
         Raises
@@ -63,25 +67,25 @@ class Start:
             If given parameters do not fit the model, or a start from labels finds none.
         """
         if self.init is None or isinstance(self.init, str):
-            return self._named(self.init or self._best_start(), rng, executor)
+            return self._named(self.init or self._best_start(), rng)
         if isinstance(self.init, HMMParameters):
             return self.model.restrict(given_parameters(self.init, self.coding))
         params = transfer(self.init, self.coding, self.model.order, "init")
         # mean-field weights of the same words do not sum to 1, and go on as they are
         return params if self._continues(self.init) else self.model.restrict(params)
 
-    def _named(self, init: str, rng: np.random.Generator, executor: Executor) -> HMMParameters:
+    def _named(self, init: str, rng: np.random.Generator) -> HMMParameters:
         if init in _NOISE:
             noise = _NOISE[init] if self.perturbation is None else self.perturbation
             if init == "uniform":
                 return uniform(self.model, perturbation=noise, rng=rng)
             if init == "random":
                 return random_counts(self.model, rng, spread=noise)
-            return posterior_uniform(self.model, self.shards, perturbation=noise, rng=rng, executor=executor)
+            return posterior_uniform(self.model, self.corpus, perturbation=noise, rng=rng)
         smoothing = table_smoothing(_ADDED[init] if self.smoothing is None else self.smoothing)
         if init == "unambiguous":
-            return unambiguous(self.model, self.shards, smoothing=smoothing)
-        if not self.labelled:
+            return unambiguous(self.model, self.corpus, smoothing=smoothing)
+        if self.labelled is None:
             raise InvalidInputError(
                 "init='supervised' must find a sentence whose every token has a single label in y, got none; label "
                 "some, or start from another init"
@@ -90,10 +94,10 @@ class Start:
 
     def _best_start(self) -> str:
         """The start that uses most of what is known."""
-        if self.labelled:
+        if self.labelled is not None:
             return "supervised"
         single = np.diff(self.model.lexicon.entry_offsets) == 1
-        some = self.model.n_states > 1 and any(single[shard.entries].any() for shard in self.shards)
+        some = self.model.n_states > 1 and self.corpus.sum(_count_single, single)
         return "unambiguous" if some else "random"
 
     def _continues(self, tagger: Any) -> bool:
@@ -159,20 +163,23 @@ def make_reference(
     if hasattr(reference, "params_"):
         return model.restrict(transfer(reference, coding, model.order, "reference"))
     posteriors = _stacked(reference, lengths, len(coding.tags))
-    offsets = np.cumsum(lengths) - lengths
+    return partial(_log_parts, model.lexicon, posteriors, np.cumsum(lengths) - lengths)
 
-    def parts(shard: TagShard) -> Parts:
-        lexicon = model.lexicon
-        starts = offsets[shard.sentences] - (np.cumsum(shard.lengths) - shard.lengths)
-        token = np.arange(shard.n_tokens) + np.repeat(starts, shard.lengths)
-        widths = np.diff(lexicon.entry_offsets)[shard.entries]
-        first = np.repeat(lexicon.entry_offsets[shard.entries] - (np.cumsum(widths) - widths), widths)
-        state = lexicon.entry_states[np.arange(len(first)) + first]
-        with np.errstate(divide="ignore"):
-            unary = np.log(posteriors[np.repeat(token, widths), state])
-        return Parts(unary)
 
-    return parts
+def _log_parts(lexicon: Lexicon, posteriors: NDArray[np.float64], offsets: NDArray[np.int64], shard: TagShard) -> Parts:
+    """Logarithms of the posteriors of a shard's parts; sentence n has the rows from ``offsets[n]`` on."""
+    starts = offsets[shard.sentences] - (np.cumsum(shard.lengths) - shard.lengths)
+    token = np.arange(shard.n_tokens) + np.repeat(starts, shard.lengths)
+    widths = np.diff(lexicon.entry_offsets)[shard.entries]
+    first = np.repeat(lexicon.entry_offsets[shard.entries] - (np.cumsum(widths) - widths), widths)
+    state = lexicon.entry_states[np.arange(len(first)) + first]
+    with np.errstate(divide="ignore"):
+        return Parts(np.log(posteriors[np.repeat(token, widths), state]))
+
+
+def _count_single(shard: TagShard, single: NDArray[np.bool_]) -> int:
+    """Tokens whose entry has one state."""
+    return int(single[shard.entries].sum())
 
 
 def _stacked(reference: Sequence[Any], lengths: NDArray[np.int64], n_states: int) -> NDArray[np.float64]:

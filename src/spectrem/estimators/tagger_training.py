@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,16 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem.constraints import check_values
+from spectrem.corpus import Corpus
+from spectrem.estimators.homes import stage_folder
 from spectrem.estimators.tagger_coding import Coding, learn_coding
-from spectrem.estimators.tagger_decode import log_likelihoods, weighted_sum
+from spectrem.estimators.tagger_decode import log_likelihood
 from spectrem.estimators.tagger_input import LabelledText
 from spectrem.estimators.tagger_settings import check_size
 from spectrem.estimators.tagger_start import Start, make_reference
 from spectrem.estimators.tagger_tables import restrictions, table_priors
 from spectrem.exceptions import InvalidInputError
-from spectrem.execution import Executor
-from spectrem.learning import Constant, FitResult, ProjectedEStep, Stopping, keep_best, run_em
-from spectrem.models.tagging import CompiledEStep, HMMModel, HMMParameters, TagShard, build_shards
+from spectrem.learning import Constant, EStep, FitResult, Stopping, keep_best, run_em
+from spectrem.models.tagging import HMMModel, HMMParameters, TagKernel, TagShard, build_shards
 from spectrem.structures import Parts
 
 
@@ -33,8 +34,21 @@ class Trained:
     log_likelihood: float
 
 
-def train(tagger: Any, text: LabelledText, weights: NDArray[np.float64], executor: Executor) -> Trained:
+def train(
+    tagger: Any,
+    text: LabelledText,
+    weights: NDArray[np.float64],
+    place: Callable[[Iterable[TagShard]], Corpus],
+) -> Trained:
     """Train with the settings of a HMMTagger, which have been checked.
+
+    Parameters
+    ----------
+    tagger : HMMTagger
+    text : LabelledText
+    weights : ndarray of shape (n_sentences,)
+    place : callable
+        From shards to the corpus that learning works on.
 
     Raises
     ------
@@ -70,7 +84,7 @@ def train(tagger: Any, text: LabelledText, weights: NDArray[np.float64], executo
         names=coding.names,
     )
     labelled = text.labelled()
-    shards = build_shards(lexicon, text.lengths, entries, weights, known=labelled)
+    corpus = place(build_shards(lexicon, text.lengths, entries, weights, known=labelled))
     reference = make_reference(tagger.reference, coding, model, text.lengths)
     start = Start(
         tagger.init,
@@ -78,60 +92,53 @@ def train(tagger: Any, text: LabelledText, weights: NDArray[np.float64], executo
         tagger.init_smoothing,
         coding,
         model,
-        shards,
-        build_shards(
-            lexicon, text.lengths[labelled], entries[np.repeat(labelled, text.lengths)], weights[labelled]
-        ) if labelled.any() else [],
+        corpus,
+        place(
+            build_shards(
+                lexicon, text.lengths[labelled], entries[np.repeat(labelled, text.lengths)], weights[labelled]
+            )
+        ) if labelled.any() else None,
     )  # fmt: skip
-    result = _best(tagger, model, shards, start, reference, executor)
-    values = log_likelihoods(model, result.params, shards, executor)
-    total = sum(weighted_sum(shard.weights, own) for shard, own in zip(shards, values, strict=True))
-    return Trained(coding, result, total)
+    result = _best(tagger, model, corpus, start, reference)
+    return Trained(coding, result, corpus.sum(log_likelihood, TagKernel(model).table(result.params, 1.0)))
 
 
 def _best(
     tagger: Any,
     model: HMMModel,
-    shards: list[TagShard],
+    corpus: Corpus,
     start: Start,
     reference: HMMParameters | Callable[[TagShard], Parts] | None,
-    executor: Executor,
 ) -> FitResult[HMMParameters]:
     """The result of the restart whose last objective is the largest."""
     rng = np.random.default_rng(tagger.random_state)
 
-    def run() -> FitResult[HMMParameters]:
+    def run(number: int) -> FitResult[HMMParameters]:
         return run_em(
             model,
+            corpus,
+            start.parameters(rng),
             _estep(tagger, model, reference),
-            shards,
-            start.parameters(rng, executor),
             schedule=tagger.schedule or Constant(tagger.gamma),
             stopping=Stopping(tagger.max_iter, tagger.tol),
-            executor=executor,
             on_iteration=tagger.on_iteration,
+            checkpoint=stage_folder(tagger, f"start-{number + 1}"),
         )
 
+    runs = [partial(run, number) for number in range(tagger.n_init)]
     # warnings belong to the line that calls `fit`
-    return keep_best([run] * tagger.n_init, lambda result: result.history[-1].objective, stacklevel=4)
+    return keep_best(runs, lambda result: result.history[-1].objective, stacklevel=4)
 
 
-def _estep(
-    tagger: Any, model: HMMModel, reference: HMMParameters | Callable[[TagShard], Parts] | None
-) -> CompiledEStep | ProjectedEStep:
+def _estep(tagger: Any, model: HMMModel, reference: HMMParameters | Callable[[TagShard], Parts] | None) -> EStep:
     if not tagger.constraints and not callable(reference):
-        return CompiledEStep(model, reference)
+        return EStep(kernel=TagKernel(model, reference))
     if isinstance(reference, HMMParameters):
-        reference = partial(_log_tables, model, reference)
-    return ProjectedEStep(
-        model,
+        reference = partial(model.scores, reference)
+    return EStep(
         tagger.constraints,
         warm_start=True,
         dual_steps=tagger.dual_steps or None,
         reference=reference,
         infeasible=tagger.infeasible,
     )
-
-
-def _log_tables(model: HMMModel, reference: HMMParameters, shard: TagShard) -> Parts:
-    return model.scores(reference, shard)[1]

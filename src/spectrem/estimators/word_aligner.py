@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 
 from spectrem.constraints import agreement, fertility
 from spectrem.constraints.constraint import AnyConstraint
+from spectrem.corpus import Corpus, Local, stream
 from spectrem.data import Bitext, Links
 from spectrem.estimators import aligner_file, long_pairs
 from spectrem.estimators.aligner_input import Known, Lines, as_bitext, as_weights, check_words, select_pairs
 from spectrem.estimators.aligner_settings import check_settings
 from spectrem.estimators.aligner_text import read_text, unknown_shares
 from spectrem.estimators.aligner_threshold import expected_threshold, least_error_threshold, sample_pairs
+from spectrem.estimators.conventions import Estimator
 from spectrem.estimators.decode import (
     Decode,
     LinkPosteriors,
@@ -28,26 +29,28 @@ from spectrem.estimators.decode import (
     links_above,
     viterbi_links,
 )
-from spectrem.estimators.long_pairs import LongPairs, LongShard
+from spectrem.estimators.homes import make_corpus, stage_folder
+from spectrem.estimators.long_pairs import LongPair, LongPairs, LongShard
 from spectrem.exceptions import NotFittedError
-from spectrem.execution import executor_for
-from spectrem.inference import FixedStep, project
-from spectrem.learning import Anneal, Constant, ProjectedEStep, Record, Schedule, Stopping, run_em
+from spectrem.inference import FixedStep
+from spectrem.learning import Anneal, Constant, EStep, Record, Schedule, Step, Stopping, posterior, run_em
+from spectrem.learning.posing import pose_alone
 from spectrem.metrics import alignment_scores
 from spectrem.models.alignment import (
     AlignmentModel,
     AlignmentParameters,
     BitextShard,
-    CoupledEStep,
-    build_shards,
+    CoupledKernel,
     expect_new_words,
+    iter_shards,
     lexical_priors,
+    tabulate_pairs,
 )
 
 Result = TypeVar("Result")
 
 
-class WordAligner(BaseEstimator):
+class WordAligner(Estimator):
     """Align the words of sentence pairs without labelled data.
 
     IBM Model 1, then (by default) an HMM are trained in both directions at once by EM whose posteriors are projected
@@ -98,6 +101,12 @@ class WordAligner(BaseEstimator):
         Train only on pairs with no more words on either side; longer ones are still aligned.
     n_threads : int, optional
         By default one per processor. Results do not depend on it.
+    corpus : callable, optional
+        From an iterable of shards to the `spectrem.corpus.Corpus` that keeps them, such as
+        ``partial(Spilled, folder="/scratch")``, or ``OnDask`` for the cluster that was connected to last. By default
+        they stay in memory. Results do not depend on it; saved models do not hold it.
+    checkpoint : path, optional
+        A folder from which an interrupted training goes on, with the same bits as one that was not interrupted.
     on_iteration : callable, optional
         Called with the `spectrem.learning.Record` of every iteration.
 
@@ -148,6 +157,8 @@ class WordAligner(BaseEstimator):
         threshold: float | Literal["auto"] = "auto",
         max_length: int | None = None,
         n_threads: int | None = None,
+        corpus: Callable[[Iterable[BitextShard | LongPair]], Corpus] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         on_iteration: Callable[[Record], None] | None = None,
     ) -> None:
         self.model = model
@@ -169,6 +180,8 @@ class WordAligner(BaseEstimator):
         self.threshold = threshold
         self.max_length = max_length
         self.n_threads = n_threads
+        self.corpus = corpus
+        self.checkpoint = checkpoint
         self.on_iteration = on_iteration
 
     def fit(
@@ -213,8 +226,7 @@ class WordAligner(BaseEstimator):
         n_pairs = bitext.n_pairs
         bitext, weights, links = select_pairs(bitext, weights, known, self.max_length, too_long)
         self.n_skipped_ = n_pairs - bitext.n_pairs
-        table, shards = build_shards(bitext, weights=weights, known=links)
-        self.table_ = table
+        self.table_ = table = tabulate_pairs(bitext)
         self.source_vocabulary_, self.target_vocabulary_ = bitext.source_vocabulary, bitext.target_vocabulary
         self.source_counts_ = np.bincount(bitext.source_tokens, minlength=table.n_source_words)
         self.target_counts_ = np.bincount(bitext.target_tokens, minlength=table.n_target_words)
@@ -227,16 +239,17 @@ class WordAligner(BaseEstimator):
             stem_strength=self.stem_strength,
             cognate_strength=self.cognate_strength,
         )
+        corpus = make_corpus(self, iter_shards(bitext, table, weights, links))
         self.history_: list[Record] = []
-        make = partial(AlignmentModel, table, forward_prior=priors[0], backward_prior=priors[1])
+        make = partial(AlignmentModel, table, self.max_jump, forward_prior=priors[0], backward_prior=priors[1])
         model = make(chain=False, learn_positions=False)
-        params = model.initial(self.max_jump, self.null_probability)
+        start = [model.initial(self.null_probability)]
         if self.model != "ibm1":
-            params = self._train(model, shards, params, Constant(1.0), self.model1_iterations)
+            start = [self._train(model, corpus, start, Constant(1.0), self.model1_iterations, "model1")]
             model = make(chain=self.model == "hmm", learn_positions=True)
         schedule = Constant(self.gamma) if self.beta_min is None else Anneal(self.beta_min, 1.0 / self.gamma)
         self.model_, self.gamma_ = model, self.gamma
-        params = self._train(model, shards, params, schedule, self.iterations)
+        params = self._train(model, corpus, start, schedule, self.iterations, self.model)
         self.params_ = expect_new_words(params, self.source_counts_, self.target_counts_)
         self.threshold_ = self._expected_threshold(bitext, weights) if self.threshold == "auto" else self.threshold
         return self
@@ -353,20 +366,22 @@ class WordAligner(BaseEstimator):
     def _train(
         self,
         model: AlignmentModel,
-        shards: list[BitextShard],
-        params: AlignmentParameters,
+        corpus: Corpus,
+        start: list[AlignmentParameters],
         schedule: Schedule,
         iterations: int,
+        stage: str,
     ) -> AlignmentParameters:
+        """Train from the parameters that ``start`` holds; they are taken out, so that nobody keeps them meanwhile."""
         result = run_em(
             model,
+            corpus,
+            start.pop(),
             self._estep(model, min(schedule.gammas())),
-            shards,
-            params,
             schedule=schedule,
             stopping=Stopping(iterations),
-            executor=executor_for(self.n_threads),
             on_iteration=self.on_iteration,
+            checkpoint=stage_folder(self, stage),
         )
         self.history_ += result.history
         return result.params
@@ -374,22 +389,22 @@ class WordAligner(BaseEstimator):
     def _expected_threshold(self, bitext: Bitext, weights: NDArray[np.float64]) -> float:
         """The threshold of greatest expected F1 on a sample of the training text."""
         sample = sample_pairs(weights)
-        shards = build_shards(bitext.take(sample), self.table_, weights=weights[sample])[1]
-        masses = executor_for(self.n_threads).map(partial(self._masses, self.gamma_), shards)
+        shards = list(iter_shards(bitext.take(sample), self.table_, weights[sample]))
+        masses = Local(shards, self.n_threads).collect(partial(self._masses, self.gamma_))
         return expected_threshold(shards, list(masses))
 
-    def _estep(self, model: AlignmentModel, gamma: float) -> CoupledEStep | ProjectedEStep:
+    def _estep(self, model: AlignmentModel, gamma: float) -> EStep:
         if self._is_coupled(gamma):
-            return self._coupled(model, self.constraints)
+            return EStep(kernel=self._coupled(model, self.constraints))
         solver = FixedStep(self.dual_steps, self.step_size) if self.dual_steps > 0 and gamma >= 0 else None
-        return ProjectedEStep(model, self._made_constraints(), solver=solver, alpha=self.alpha)
+        return EStep(self._made_constraints(), solver=solver, alpha=self.alpha)
 
     def _is_coupled(self, gamma: float) -> bool:
         named = all(isinstance(constraint, str) for constraint in self.constraints)
         return named and gamma > 0 and self.alpha == 1 and (self.dual_steps > 0 or not self.constraints)
 
-    def _coupled(self, model: AlignmentModel, names: Sequence[Any]) -> CoupledEStep:
-        return CoupledEStep(
+    def _coupled(self, model: AlignmentModel, names: Sequence[Any]) -> CoupledKernel:
+        return CoupledKernel(
             model,
             agreement="agreement" in names,
             max_fertility=self.max_fertility if "fertility" in names else np.inf,
@@ -406,8 +421,7 @@ class WordAligner(BaseEstimator):
     ) -> Iterator[Result]:
         """Apply ``work`` to the shards of a text, trained on or new, and return the results in order."""
         self._check_fitted()
-        shards, complete = read_text(self, source, target)
-        return executor_for(self.n_threads).map(lambda shard: work(complete(shard)), shards)
+        return stream(_work, read_text(self, source, target), work, n_threads=self.n_threads)
 
     def _decode(self, shard: BitextShard) -> Links:
         if isinstance(shard, LongShard):
@@ -424,15 +438,16 @@ class WordAligner(BaseEstimator):
     def _posteriors(self, shard: BitextShard, gamma: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         if isinstance(shard, LongShard):
             return long_pairs.long_posteriors(self, shard, gamma)
-        estep = self._estep(self.model_, gamma)
-        if not self.project and gamma > 0:
-            return self._coupled(self.model_, ()).posteriors(self.params_, shard, gamma)
-        if isinstance(estep, CoupledEStep):
-            return estep.posteriors(self.params_, shard, gamma)
-        structure, scores = self.model_.scores(self.params_, shard)
-        rows = estep.compile(structure, shard) if self.project else None
-        projection = project(structure, scores, rows, gamma, solver=estep.solver)
-        return self.model_.cell_masses(shard, projection.marginals)
+        if gamma > 0 and (not self.project or self._is_coupled(gamma)):
+            names = self.constraints if self.project else ()
+            return self._coupled(self.model_, names).posteriors(self.params_, shard, gamma)
+        estep = self._estep(self.model_, gamma) if self.project else EStep()
+        posed = pose_alone(shard, self.model_, estep)
+        return self.model_.cell_masses(shard, posterior(posed, Step(self.model_, self.params_, gamma, estep)).marginals)
 
     def _matrices(self, shard: BitextShard) -> LinkPosteriors:
         return as_matrices(shard, *self._posteriors(shard, self.gamma_))
+
+
+def _work(complete: Callable[[], BitextShard], work: Callable[[BitextShard], Result]) -> Result:
+    return work(complete())

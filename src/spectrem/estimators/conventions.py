@@ -1,0 +1,129 @@
+"""scikit-learn's conventions for estimators that are used without scikit-learn, which takes half a second to load."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from functools import cache
+from inspect import Parameter, getattr_static, signature
+from reprlib import Repr
+from typing import TYPE_CHECKING, Any, Self
+
+from spectrem.exceptions import InvalidInputError, quoted
+
+_SHOWN = Repr()
+for _limit in ("maxlist", "maxtuple", "maxset", "maxfrozenset", "maxdict", "maxdeque"):
+    setattr(_SHOWN, _limit, 30)
+_SHOWN.maxstring = _SHOWN.maxother = 700
+# What asks for scikit-learn's part of an estimator: requests for metadata, and the diagrams of notebooks.
+_OF_SKLEARN = ("_repr_", "get_metadata_", "set_")
+
+
+class Estimator:
+    """Parameters that are read, set, cloned and shown as those of `sklearn.base.BaseEstimator`.
+
+    ``__init__`` of a subclass names every parameter and stores it under its name, unchanged. All else that
+    `BaseEstimator` gives (requests for metadata, diagrams in notebooks) is looked up there when asked for.
+
+    Examples
+    --------
+    >>> from spectrem import WordAligner
+    >>> aligner = WordAligner(gamma=0.5)
+    >>> aligner.set_params(iterations=4)
+    WordAligner(gamma=0.5, iterations=4)
+    >>> aligner.get_params()["gamma"]
+    0.5
+    """
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        return sorted(_parameters(cls))
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name.
+
+        Parameters
+        ----------
+        deep : bool
+            Also those of parameters that are estimators, as ``<parameter>__<parameter of it>``.
+        """
+        params = {}
+        for name in self._get_param_names():
+            value = params[name] = getattr(self, name)
+            if deep and hasattr(value, "get_params") and not isinstance(value, type):
+                params |= {f"{name}__{inner}": of_it for inner, of_it in value.get_params().items()}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name; ``<parameter>__<parameter of it>`` is set on a parameter that is an estimator.
+
+        Returns
+        -------
+        Estimator
+            Itself.
+
+        Raises
+        ------
+        InvalidInputError
+            If there is no such parameter.
+        """
+        nested: dict[str, dict[str, Any]] = defaultdict(dict)
+        for key, value in params.items():
+            name, inside, inner = key.partition("__")
+            if name not in _parameters(type(self)):
+                raise InvalidInputError(
+                    f"Invalid parameter {name!r} for estimator {self}. Valid parameters are: "
+                    f"{self._get_param_names()!r}."
+                )
+            if inside:
+                nested[name][inner] = value
+            else:
+                setattr(self, name, value)
+        for name, inner_params in nested.items():
+            value = getattr(self, name)
+            if not hasattr(value, "set_params"):
+                raise InvalidInputError(
+                    f"{name} must be an estimator to have {', '.join(map(repr, inner_params))} set, got "
+                    f"{quoted(value)}; give {name} one first"
+                )
+            value.set_params(**inner_params)
+        return self
+
+    def __repr__(self) -> str:
+        cls = type(self)
+        given = {
+            name: shown
+            for name, parameter in _parameters(cls).items()
+            if (shown := _SHOWN.repr(getattr(self, name))) != _SHOWN.repr(parameter.default)
+        }
+        return f"{cls.__name__}({', '.join(f'{name}={given[name]}' for name in sorted(given))})"
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.base import BaseEstimator
+
+        tags: Any = BaseEstimator.__sklearn_tags__
+        return tags(self)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith(_OF_SKLEARN) or ("sklearn.base" in sys.modules and not name.startswith("__")):
+                twin = _twin(type(self))
+                found = getattr_static(twin, name, None)
+                if isinstance(found, classmethod | staticmethod):
+                    return getattr(twin, name)
+                if found is not None:
+                    return found.__get__(self, type(self)) if hasattr(found, "__get__") else found
+            return object.__getattribute__(self, name)  # raises what brought us here
+
+
+def _parameters(cls: type) -> dict[str, Parameter]:
+    return {name: p for name, p in signature(cls).parameters.items() if p.kind != Parameter.VAR_KEYWORD}
+
+
+@cache
+def _twin(cls: type) -> type:
+    """A class with the methods of ``cls`` that derives from scikit-learn's, to look up there what that one adds."""
+    from sklearn.base import BaseEstimator
+
+    return type(cls.__name__, (BaseEstimator,), {name: value for name, value in vars(cls).items() if callable(value)})

@@ -1,0 +1,38 @@
+"""Where the shards of an estimator's corpus live, and where the state of its training does."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from spectrem.corpus import Corpus, Local
+from spectrem.exceptions import InvalidInputError, quoted
+
+NOT_SAVED = ("corpus", "checkpoint", "on_iteration")
+"""Parameters that belong to a run on a machine, and not to the model that it leaves behind."""
+
+
+def make_corpus(estimator: Any, shards: Iterable[Any]) -> Corpus:
+    """Shards where an estimator's ``corpus`` puts them, else in memory, worked on by its ``n_threads``.
+
+    Raises
+    ------
+    InvalidInputError
+        If ``corpus`` is no callable.
+    """
+    if estimator.corpus is None:
+        return Local(list(shards), estimator.n_threads or os.cpu_count() or 1)
+    if not callable(estimator.corpus):
+        raise InvalidInputError(
+            f"corpus must be a callable that puts shards somewhere, got {quoted(estimator.corpus)}; give for example "
+            "functools.partial(Spilled, folder=...), or OnDask for the cluster that was connected to last"
+        )
+    corpus: Corpus = estimator.corpus(shards)
+    return corpus
+
+
+def stage_folder(estimator: Any, stage: str) -> Path | None:
+    """Where one of the runs of EM that an estimator's ``fit`` consists of keeps its state, if it shall."""
+    return None if estimator.checkpoint is None else Path(estimator.checkpoint) / stage

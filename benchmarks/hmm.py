@@ -21,9 +21,9 @@ import numpy as np
 from common import load_module, write_readme
 from numba import njit
 
-from spectrem.execution import Serial, Threads
-from spectrem.learning import Stopping, run_em
-from spectrem.models.tagging import CompiledEStep, HMMModel, HMMParameters, Lexicon, build_shards, uniform
+from spectrem.corpus import Local
+from spectrem.learning import EStep, Stopping, run_em
+from spectrem.models.tagging import HMMModel, HMMParameters, Lexicon, TagKernel, build_shards, uniform
 from spectrem.structures import TiedChain
 
 HERE = Path(__file__).resolve().parent
@@ -84,19 +84,19 @@ def run_states(generator: Any, n_states: int, iterations: int, threads: list[int
     model = HMMModel(lexicon, order=1)
     start = start_parameters(generator, n_states)
     shards = build_shards(lexicon, lengths, tokens)
-    estep = CompiledEStep(model)
+    kernel = TagKernel(model)
     # Compile before anything is measured.
-    run_em(model, estep, shards[:1], start, stopping=Stopping(1))
+    run_em(model, shards[:1], start, EStep(kernel=kernel), stopping=Stopping(1))
     result: dict[str, Any] = {"n_states": n_states, "n_shards": len(shards), "seconds": {}, "memory": 0.0}
     for n in threads:
         forget_peak()
         before = memory("VmRSS")
-        executor = Threads(n) if n > 1 else Serial()
-        history = run_em(model, estep, shards, start, stopping=Stopping(iterations), executor=executor).history
+        corpus, stopping = Local(shards, n), Stopping(iterations)
+        history = run_em(model, corpus, start, EStep(kernel=kernel), stopping=stopping).history
         result["seconds"][n] = statistics.median(record.seconds for record in history)
         result["memory"] = max(result["memory"], memory("VmHWM") - before)
         result["likelihoods"] = [record.free_objective for record in history[:3]]
-    table = estep.table(start, 1.0)
+    table = kernel.table(start, 1.0)
     assert isinstance(table, TiedChain)
     result["kernel"] = min(kernel_seconds(table, shards) for _ in range(iterations))
     # Forward, backward and expected transitions: each token but the first of a sentence takes n_states^2 of each.
@@ -150,9 +150,9 @@ def run_dictionary(data: Path, iterations: int) -> dict[str, Any] | None:
     tokens = np.array([words[word] for sentence in sentences for word in sentence])
     model = HMMModel(lexicon, order=1)
     shards, start = build_shards(lexicon, lengths, tokens), uniform(model)
-    estep = CompiledEStep(model)
-    history = run_em(model, estep, shards, start, stopping=Stopping(iterations)).history
-    table = estep.table(start, 1.0)
+    kernel = TagKernel(model)
+    history = run_em(model, shards, start, EStep(kernel=kernel), stopping=Stopping(iterations)).history
+    table = kernel.table(start, 1.0)
     assert isinstance(table, TiedChain)
     return {
         "n_tokens": len(tokens),

@@ -21,9 +21,9 @@ from common import load_module, write_readme
 from sklearn.mixture import GaussianMixture as Peer
 from threadpoolctl import threadpool_limits
 
-from spectrem.execution import Serial, Threads
-from spectrem.learning import Stopping, run_em
-from spectrem.models.mixture import MixtureEStep, MixtureModel, MixtureShard, build_shards, from_precisions
+from spectrem.corpus import Local
+from spectrem.learning import EStep, Stopping, run_em
+from spectrem.models.mixture import MixtureKernel, MixtureModel, MixtureShard, build_shards, from_precisions
 
 HERE = Path(__file__).resolve().parent
 
@@ -84,11 +84,11 @@ def our_iteration(
 ) -> tuple[float, list[float]]:
     """Median seconds of an iteration and log-likelihoods per row."""
     k, d = means.shape
-    model = MixtureModel(kind)
+    model = MixtureModel(k, kind)
     start = from_precisions(kind, np.full(k, 1 / k), means, unit_precisions(kind, k, d))
-    executor = Threads(n_threads) if n_threads > 1 else Serial()
+    estep = EStep(kernel=MixtureKernel(model))
     stopping = Stopping(1 + iterations, 0.0)
-    history = run_em(model, MixtureEStep(model), shards, start, stopping=stopping, executor=executor).history
+    history = run_em(model, Local(shards, n_threads), start, estep, stopping=stopping).history
     n = sum(len(shard.x) for shard in shards)
     return statistics.median(record.seconds for record in history), [record.objective / n for record in history]
 

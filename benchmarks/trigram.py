@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 from common import write_readme
 
+from spectrem.corpus import Local
 from spectrem.data import read_tag_dictionary, read_tagged
-from spectrem.execution import Threads
-from spectrem.learning import Record, Stopping, run_em
-from spectrem.models.tagging import CompiledEStep, HMMModel, Lexicon, TagShard, build_shards, uniform
+from spectrem.learning import EStep, Record, Stopping, run_em
+from spectrem.models.tagging import HMMModel, Lexicon, TagKernel, TagShard, build_shards, uniform
 
 CORPUS = "wsj_sample.pos.gz"
 DICTIONARIES = ("tagdict_sample_conll2000_ewt3.tsv.gz", "tagdict_sample.tsv.gz")
@@ -90,11 +90,10 @@ def measure(task: Task, threads: int, iterations: int) -> Cost:
 
     run_em(
         model,
-        CompiledEStep(model),
-        task.shards,
+        Local(task.shards, threads),
         uniform(model, perturbation=1.0, rng=np.random.default_rng(0)),
+        EStep(kernel=TagKernel(model)),
         stopping=Stopping(max_iter=iterations + 1, tol=0.0),
-        executor=Threads(threads),
         on_iteration=note,
     )
     return Cost(statistics.median(walls[1:]), statistics.median(np.diff(clocks)[1:].tolist()))

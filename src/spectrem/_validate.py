@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -177,16 +177,6 @@ def check_same_index(**given: Any) -> None:
                 f"(row {at}); to pair rows by index give {name} as .loc[index of {other}], to pair them by position "
                 ".to_numpy()"
             )
-
-
-def as_names(names: Sequence[str], name: str) -> tuple[str, str]:
-    """Two different, non-empty strings."""
-    both = tuple(names) if not isinstance(names, str) else (names,)
-    if len(both) != 2 or not all(isinstance(n, str) and n for n in both) or both[0] == both[1]:
-        raise InvalidInputError(
-            f"{name} must be two different non-empty strings; got {names!r}; try ('forward', 'backward')"
-        )
-    return both[0], both[1]
 
 
 def _plain(values: ArrayLike, dtype: type[np.generic] | None) -> NDArray[Any]:

@@ -20,7 +20,7 @@ def test_glibc_keeps_little(monkeypatch):
     library.gnu_get_libc_version = None
     monkeypatch.setattr(freeing.ctypes, "CDLL", lambda name: library)
     freeing.return_freed_memory()
-    assert library.calls == [(-3, 1 << 24), (-1, 1 << 24)]
+    assert library.calls == [(-3, 1 << 22), (-1, 1 << 22)]
 
 
 def test_other_libraries_are_left_alone(monkeypatch):

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from spectrem.cli.files import command_files
+from spectrem.cli.homes import CheckpointFolder, Dask, Home, Spill, Threads
 from spectrem.cli.options import (
     LEAST_PROBABILITY,
     ConstraintName,
@@ -239,12 +240,10 @@ def align(
             rich_help_panel=_FILES,
         ),
     ] = False,
-    threads: Annotated[
-        int | None,
-        typer.Option(
-            "--threads", min=1, metavar="N", help="Results do not depend on it.", show_default="one per processor"
-        ),
-    ] = None,
+    threads: Threads = None,
+    spill: Spill = None,
+    dask: Dask = None,
+    checkpoint: CheckpointFolder = None,
     seed: Annotated[
         int,
         typer.Option(
@@ -280,10 +279,11 @@ def align(
         decode=decode and decode.value,
         threshold=None if threshold is None else as_threshold(threshold),
         project=project,
-        n_threads=threads,
     )
+    home = Home(threads, spill, dask, checkpoint)
     if load is not None:
-        _refuse_training(load, training, save, tune_gamma, auto=threshold == "auto")
+        refused = [_SETTLED[name] for name in training] + list(home.for_training)
+        _refuse_training(load, refused, save, tune_gamma, auto=threshold == "auto")
     check_annealing(anneal, 1.0 if gamma is None else gamma)
     if max_fertility is not None and ConstraintName.FERTILITY not in (constraint or ()):
         refuse_unused(f"--max-fertility {max_fertility:g}", "--constraint fertility")
@@ -296,7 +296,7 @@ def align(
     gold = dict(zip(("SRC of --dev", "TGT of --dev", "GOLD of --dev"), dev or (), strict=False))
     inputs = {"SOURCE": source, "TARGET": target, "--load": load, **gold}
     outputs = {"--output": output, "--probabilities": probabilities, "--save": save}
-    with command_files(inputs, outputs):
+    with command_files(inputs, outputs, home.folders), home.settings() as computing:
         from spectrem.cli.alignment_job import AlignmentJob
 
         AlignmentJob(
@@ -306,7 +306,7 @@ def align(
             probabilities=probabilities,
             min_probability=LEAST_PROBABILITY if min_probability is None else min_probability,
             training=training,
-            decoding=decoding,
+            decoding=decoding | computing,
             dev=dev,
             tune_gamma=tune_gamma,
             save=save,
@@ -331,8 +331,7 @@ def _constraints(names: list[ConstraintName] | None) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(name.value for name in names))
 
 
-def _refuse_training(load: str, training: dict[str, Any], save: str | None, tune_gamma: bool, *, auto: bool) -> None:
-    refused = [_SETTLED[name] for name in training]
+def _refuse_training(load: str, refused: list[str], save: str | None, tune_gamma: bool, *, auto: bool) -> None:
     refused += ["--tune-gamma"] * tune_gamma + ["--save"] * (save is not None) + ["--threshold auto"] * auto
     if refused:
         raise InvalidInputError(

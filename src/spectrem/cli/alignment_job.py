@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ class AlignmentJob:
     Attributes
     ----------
     training, decoding : dict
-        Parameters of `WordAligner` that were given.
+        Parameters of `WordAligner` that were given; with the latter those about where to compute.
     """
 
     source: str
@@ -115,6 +116,8 @@ class AlignmentJob:
 
     def _fit(self, bitext: Bitext, bar: Advance, **settings: Any) -> WordAligner:
         aligner = WordAligner(**(self.training | self.decoding | settings))
+        if self.tune_gamma and aligner.checkpoint is not None:
+            aligner.checkpoint = Path(aligner.checkpoint) / f"gamma-{aligner.gamma:g}"
         costs = _costs(aligner)
         aligner.on_iteration = lambda record: _advance(bar, record, next(costs))
         bar("Training")

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from spectrem.cli.files import command_files
+from spectrem.cli.homes import Dask, Home, Threads
 from spectrem.cli.options import Seed, check_annealing, refuse_unused
 from spectrem.cli.table_options import Quiet, Report, TableOutput
 from spectrem.exceptions import InvalidInputError
@@ -208,12 +209,8 @@ def cluster(
         ),
     ] = 1e-3,
     seed: Seed = 0,
-    threads: Annotated[
-        int | None,
-        typer.Option(
-            "--threads", min=1, metavar="N", help="Results do not depend on it.", show_default="one per processor"
-        ),
-    ] = None,
+    threads: Threads = None,
+    dask: Dask = None,
     probabilities: Annotated[
         bool,
         typer.Option(
@@ -252,7 +249,6 @@ def cluster(
         "max_iter": iterations,
         "tol": tolerance,
         "random_state": seed,
-        "n_threads": threads,
         "gamma": gamma,
         "assign": assign.value,
     }
@@ -265,7 +261,10 @@ def cluster(
         raise InvalidInputError(
             "--assign feasible needs constraints; give --size, --must-link, --cannot-link or --constraints"
         )
-    with command_files(inputs, {"--output": output, "--plot": plot, "--report": report}):
+    if dask is not None and not unconstrained:
+        raise InvalidInputError(f"--dask {dask}: constraints hold rows together, which then stay here; drop it or them")
+    outputs = {"--output": output, "--plot": plot, "--report": report}
+    with command_files(inputs, outputs), Home(threads, dask=dask).settings() as computing:
         from spectrem.cli.cluster_job import ClusterJob
 
         ClusterJob(
@@ -284,6 +283,6 @@ def cluster(
             probabilities=probabilities,
             plot=plot,
             report=report,
-            settings=settings,
+            settings=settings | computing,
             quiet=quiet,
         ).run()

@@ -21,12 +21,12 @@ FAILED = 2
 STANDARD_OUTPUT = "standard output"
 _NO_READER = signals.BY_SIGNAL + 13  # SIGPIPE, which Windows lacks
 _TEXT = "spectrem"  # the name under which codecs knows `_undecoded`
-_before_the_end: list[Callable[[], object]] = []
+_before_the_end: list[Callable[[], str | None]] = []
 
 
 @contextmanager
-def before_the_end(clean: Callable[[], object]) -> Iterator[None]:
-    """Call something if a signal ends the run while the block is at work."""
+def before_the_end(clean: Callable[[], str | None]) -> Iterator[None]:
+    """Call something if a signal ends the run while the block is at work; what it returns is said then."""
     _before_the_end.append(clean)
     try:
         yield
@@ -37,13 +37,15 @@ def before_the_end(clean: Callable[[], object]) -> Iterator[None]:
 def _clean() -> str:
     """Remove what is unfinished; what became of the outputs."""
     remove_temporary()
+    said: list[str | None] = []
     for clean in reversed(_before_the_end):
         with suppress(OSError):
-            clean()
+            said.append(clean())
     sent = sent_directly()
+    written = "no output was written"
     if sent:
-        return f"no file was written, and what {' and '.join(sent)} received is incomplete"
-    return "no output was written"
+        written = f"no file was written, and what {' and '.join(sent)} received is incomplete"
+    return "; ".join([written, *filter(None, said)])
 
 
 signals.last_act = _clean

@@ -19,10 +19,14 @@ STANDARD = "-"
 _ENDINGS = {"--plot": (".png", ".svg", ".pdf"), "--report": (".html", ".htm")}
 # Written in bytes that no terminal shows, and read again from a file only.
 _MODELS = ("--save", "--model")
+# Folders that are not made: a mistyped one would be on another disk.
+_EXISTING = ("--spill",)
 
 
 @contextmanager
-def command_files(inputs: Mapping[str, str | None], outputs: Mapping[str, str | None]) -> Iterator[None]:
+def command_files(
+    inputs: Mapping[str, str | None], outputs: Mapping[str, str | None], folders: Mapping[str, str | None] | None = None
+) -> Iterator[None]:
     """Do the work of a command in this block: all its outputs appear when it ends, or none.
 
     Parameters
@@ -30,13 +34,15 @@ def command_files(inputs: Mapping[str, str | None], outputs: Mapping[str, str | 
     inputs, outputs : mapping of str -> path, "-" or None
         Every file that the command reads or writes by the option or argument that names it. An output ``-`` is
         standard output, also of a command that can write nowhere else.
+    folders : mapping of str -> path or None, optional
+        Folders for what the command keeps meanwhile, likewise. That of ``--spill`` must be there.
 
     Raises
     ------
     InvalidInputError
-        Before the block: if an output cannot be written, is an input or another output too, or several inputs are
-        standard input. After it: if there was not enough memory, or a number too large or a file too deeply nested was
-        met, naming the inputs.
+        Before the block: if an output cannot be written, nor anything into a folder; if an output is an input or
+        another output too, or several inputs are standard input. After it: if there was not enough memory, or a number
+        too large or a file too deeply nested was met, naming the inputs.
     """
     read = {name: path for name, path in inputs.items() if path is not None}
     written = {name: path for name, path in outputs.items() if path is not None}
@@ -51,6 +57,11 @@ def command_files(inputs: Mapping[str, str | None], outputs: Mapping[str, str | 
                     group.stage(path)
                 except InvalidInputError as error:
                     raise InvalidInputError(f"{name} {error}") from None
+        for name, folder in (folders or {}).items():
+            if folder is not None:
+                if name in _EXISTING and not os.path.lexists(folder):
+                    raise InvalidInputError(f"{name} {folder}: there is no such folder; make it first")
+                check_folder(name, Path(folder))
         names = ("standard input" if path == STANDARD else path for path in read.values())
         with limits_named(", ".join(dict.fromkeys(names)) or "these options"):
             yield

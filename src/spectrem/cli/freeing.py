@@ -3,7 +3,7 @@
 import ctypes
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
-_KEPT = _LARGE = 1 << 24  # bytes that may stay unused; arrays from which on each is mapped by itself
+_KEPT = _LARGE = 1 << 22  # bytes that may stay unused; arrays from which on each is mapped by itself
 
 
 def return_freed_memory() -> None:

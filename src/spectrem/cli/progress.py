@@ -45,7 +45,12 @@ def progress_bar(total: float, *, shown: bool) -> Iterator[Advance]:
     )
     console = Console(stderr=True)
     progress = Progress(*columns, console=console, transient=True, redirect_stdout=False)
-    with before_the_end(lambda: console.is_dumb_terminal or os.write(2, _UNDRAWN)), progress as bar:
+
+    def undraw() -> None:
+        if not console.is_dumb_terminal:
+            os.write(2, _UNDRAWN)
+
+    with before_the_end(undraw), progress as bar:
         task = bar.add_task("Starting", total=total)
 
         def advance(doing: str, amount: float = 0.0) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from spectrem._outputs import outputs_together
 from spectrem.cli.files import check_folder, check_standard_output, finish
+from spectrem.cli.homes import Threads
 from spectrem.cli.options import Seed
 from spectrem.exceptions import InvalidInputError
 
@@ -66,7 +67,6 @@ LinkDraws = Annotated[
 ]
 QuickLinks = Annotated[bool, typer.Option("--quick", help="A small run (wine alone) to see that everything works.")]
 QuickStarts = Annotated[bool, typer.Option("--quick", help="A small run (20 starts) to see that everything works.")]
-Threads = Annotated[int | None, typer.Option(min=1, help="[default: one per processor]", show_default=False)]
 
 _QUICK_SIZE = 1_000
 _QUICK_TOKENS = 2_000

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from spectrem.cli.files import command_files
+from spectrem.cli.homes import Threads
 from spectrem.cli.options import LEAST_PROBABILITY, MinProbability, Output, refuse_unused
 from spectrem.cli.tag_options import Columns, Decode, Field, FieldOption, InputFormat, OutputFormat
 
@@ -62,12 +63,7 @@ def predict(
     ] = None,
     columns: Columns = (0, 1),
     field: FieldOption = Field.UPOS,
-    threads: Annotated[
-        int | None,
-        typer.Option(
-            "--threads", min=1, metavar="N", help="Results do not depend on it.", show_default="one per processor"
-        ),
-    ] = None,
+    threads: Threads = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")] = False,
 ) -> None:
     """Tag a text with a trained model.

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from spectrem.cli.files import command_files
+from spectrem.cli.homes import CheckpointFolder, Dask, Home, Spill, Threads
 from spectrem.cli.options import check_annealing, refuse_unused
 from spectrem.cli.tag_options import Columns, Decode, Field, FieldOption, Format, InputFormat
 from spectrem.exceptions import InvalidInputError
@@ -242,12 +243,10 @@ def train(
     format: Format = InputFormat.AUTO,
     columns: Columns = (0, 1),
     field: FieldOption = Field.UPOS,
-    threads: Annotated[
-        int | None,
-        typer.Option(
-            "--threads", min=1, metavar="N", help="Results do not depend on it.", show_default="one per processor"
-        ),
-    ] = None,
+    threads: Threads = None,
+    spill: Spill = None,
+    dask: Dask = None,
+    checkpoint: CheckpointFolder = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")] = False,
 ) -> None:
     """Learn a tagger: a hidden Markov model of tags and words.
@@ -278,6 +277,7 @@ def train(
         raise InvalidInputError(
             f"--restarts {restarts}: every start of {fixed} is the same; drop one of them, or give --init random"
         )
+    home = Home(threads, spill, dask, checkpoint)
     inputs = {"CORPUS": corpus, "--dictionary": dictionary, "--labelled": labelled, "--start": start}
     given: dict[str, Any] = {
         "order": order,
@@ -292,9 +292,8 @@ def train(
         "n_init": restarts,
         "max_iter": iterations,
         "tol": tolerance,
-        "n_threads": threads,
     }
-    with command_files(inputs, {"--model": model}):
+    with command_files(inputs, {"--model": model}, home.folders), home.settings() as computing:
         from spectrem.cli.tag_training import TrainingJob
 
         TrainingJob(
@@ -307,7 +306,11 @@ def train(
             anneal=anneal,
             anneal_rate=1.2 if anneal_rate is None else anneal_rate,
             quench=quench,
-            settings={name: value for name, value in given.items() if value is not None} | {"random_state": seed or 0},
+            settings={
+                **{name: value for name, value in given.items() if value is not None},
+                "random_state": seed or 0,
+                **computing,
+            },
             format=format.value,
             columns=columns,
             tag_field=field.value,

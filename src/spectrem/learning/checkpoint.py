@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import os
-import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,30 +13,30 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem._damage import DAMAGE
 from spectrem._outputs import outputs_together
+from spectrem.corpus import Corpus
 from spectrem.exceptions import InvalidInputError, shorten
 from spectrem.learning.estep import multipliers_of, with_multipliers
+from spectrem.learning.fingerprint import fingerprint
 from spectrem.learning.history import Record
-from spectrem.learning.posing import PosedCorpus
-from spectrem.learning.schedule import Schedule
-from spectrem.learning.stopping import Stopping
+from spectrem.learning.posed_corpus import PosedCorpus
 
 Params = TypeVar("Params")
 _FILE = "state.npz"
+_KEPT = ("length", "n_solved", "proven")  # of a posed corpus, beside multipliers
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where the state of a run lies, and a fingerprint of its start and settings."""
+    """Where the state of a run lies, and a fingerprint of its data, start and settings."""
 
     path: Path
     fingerprint: str
 
     @classmethod
-    def at(
-        cls, folder: str | os.PathLike[str], params: Any, schedule: Schedule, stopping: Stopping, n_shards: int
-    ) -> Checkpoint:
-        """The checkpoint of a run from these parameters in a folder, which is made if it is missing.
+    def at(cls, folder: str | os.PathLike[str], corpus: Corpus, params: Any, *settings: Any) -> Checkpoint:
+        """The checkpoint of a run on this corpus, from these parameters, in a folder, which is made if it is missing.
 
         Raises
         ------
@@ -51,11 +49,10 @@ class Checkpoint:
             raise InvalidInputError(
                 f"checkpoint: the folder {folder} cannot be made ({error.strerror}); name another one"
             ) from None
-        digest = hashlib.sha256(f"{schedule!r} {stopping!r} {n_shards}".encode())
-        for leaf in leaves(params):
-            digest.update(b"None" if leaf is None else f"{leaf.dtype.str}{leaf.shape}".encode())
-            digest.update(b"" if leaf is None else np.ascontiguousarray(leaf).tobytes())
-        return cls(Path(folder) / _FILE, digest.hexdigest())
+        for _ in leaves(params):
+            pass  # all can be written
+        data = list(corpus.collect(fingerprint))
+        return cls(Path(folder) / _FILE, fingerprint((data, params, settings)).hex())
 
     def exists(self) -> bool:
         """Whether there is a state to go on from."""
@@ -65,7 +62,6 @@ class Checkpoint:
         """Replace the state on disk by that after the last iteration, at once or not at all."""
         values = {f"params_{k}": leaf for k, leaf in enumerate(leaves(params))}
         arrays = {name: leaf for name, leaf in values.items() if leaf is not None}
-        kept = [] if posed.multipliers is None else [posed.multipliers]
         for k, own in enumerate(posed.shards.collect(multipliers_of)):
             if own is not None:
                 arrays[f"shard_{k}"] = own
@@ -73,10 +69,10 @@ class Checkpoint:
             "fingerprint": self.fingerprint,
             "params": [name if name in arrays else None for name in values],
             "history": [dataclasses.asdict(record) for record in history],
-            "length": posed.length,
+            "posed": {name: getattr(posed, name) for name in _KEPT},
         }
-        if kept:
-            arrays["multipliers"] = kept[0]
+        if posed.multipliers is not None:
+            arrays["multipliers"] = posed.multipliers
         with outputs_together() as outputs, outputs.open(self.path) as file:
             np.savez(file, allow_pickle=False, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
 
@@ -89,7 +85,7 @@ class Checkpoint:
             If the file is damaged, or the state is that of a run with another start or other settings.
         """
         try:
-            with np.load(self.path, allow_pickle=False) as file:
+            with self.path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
             header = json.loads(arrays.pop("header").tobytes())
             if header["fingerprint"] != self.fingerprint:
@@ -99,9 +95,10 @@ class Checkpoint:
                 )
             values = iter([None if name is None else arrays[name] for name in header["params"]])
             history = [Record(**record) for record in header["history"]]
-        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-            if isinstance(error, InvalidInputError):
-                raise
+            kept = {name: header["posed"][name] for name in _KEPT}
+        except InvalidInputError:
+            raise
+        except DAMAGE as error:
             raise InvalidInputError(
                 f"checkpoint: {self.path} is damaged ({type(error).__name__}: {shorten(str(error))}); remove it to "
                 "begin anew"
@@ -113,7 +110,7 @@ class Checkpoint:
         return (
             rebuild(params, values),
             history,
-            replace(posed, shards=shards, multipliers=multipliers, length=header["length"]),
+            replace(posed, shards=shards, multipliers=multipliers, **kept),
         )
 
 

@@ -1,0 +1,168 @@
+"""Options that say where a command computes and what it keeps meanwhile, and what they are to estimators."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from spectrem.cli.ending import before_the_end
+from spectrem.exceptions import InvalidInputError, SpectremError, shorten
+
+_PANEL = "Computing"
+
+Threads: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        "--threads",
+        min=1,
+        metavar="N",
+        help="Results do not depend on it.",
+        show_default="one per processor",
+        rich_help_panel=_PANEL,
+    ),
+]
+Spill: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--spill",
+        metavar="DIR",
+        help="Keep what is trained on in files in this folder, if it does not fit into memory; they disappear at the "
+        "end. Results do not depend on it.",
+        show_default=False,
+        rich_help_panel=_PANEL,
+    ),
+]
+Dask: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--dask",
+        metavar="SCHEDULER",
+        help="Train on the cluster with this scheduler, such as tcp://10.0.0.1:8786; needs Dask (pip install "
+        "'spectrem[dask]'). Results do not depend on it.",
+        show_default=False,
+        rich_help_panel=_PANEL,
+    ),
+]
+CheckpointFolder: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--checkpoint",
+        metavar="DIR",
+        help="Keep the state of training in this folder after every iteration: if it is interrupted, the same command "
+        "goes on from there, to the same result.",
+        show_default=False,
+        rich_help_panel=_PANEL,
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Home:
+    """What was said about where to compute.
+
+    Raises
+    ------
+    InvalidInputError
+        If the corpus shall be in two places.
+    """
+
+    threads: int | None = None
+    spill: str | None = None
+    dask: str | None = None
+    checkpoint: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.spill is not None and self.dask is not None:
+            raise InvalidInputError(
+                f"--spill {self.spill} and --dask {self.dask} both say where to keep what is trained on; drop one of "
+                "them"
+            )
+
+    @property
+    def for_training(self) -> dict[str, str]:
+        """Options that were given and concern training alone, with their values."""
+        options = {"--spill": self.spill, "--dask": self.dask, "--checkpoint": self.checkpoint}
+        return {name: value for name, value in options.items() if value is not None}
+
+    @property
+    def folders(self) -> Mapping[str, str | None]:
+        """For `command_files`."""
+        return {"--spill": self.spill, "--checkpoint": self.checkpoint}
+
+    @contextmanager
+    def settings(self) -> Iterator[dict[str, Any]]:
+        """Parameters ``n_threads``, ``corpus`` and ``checkpoint`` of an estimator, those that were given.
+
+        Raises
+        ------
+        InvalidInputError
+            Before the block: if no cluster answers, or one without workers.
+        SpectremError
+            After it: if the cluster failed.
+        """
+        given = {"n_threads": self.threads, "checkpoint": self.checkpoint}
+        settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        with before_the_end(self._what_is_kept):
+            if self.spill is not None:
+                from spectrem.corpus import Spilled
+
+                with _own_folder(self.spill) as folder:
+                    yield settings | {"corpus": partial(Spilled, folder=folder, n_threads=self.threads)}
+            elif self.dask is not None:
+                from spectrem.corpus import OnDask
+
+                with _cluster(self.dask) as client:
+                    yield settings | {"corpus": partial(OnDask, client=client)}
+            else:
+                yield settings
+
+    def _what_is_kept(self) -> str | None:
+        if self.checkpoint is None or not any(Path(self.checkpoint).rglob("state.npz")):
+            return None
+        return f"the same command goes on from --checkpoint {self.checkpoint}"
+
+
+@contextmanager
+def _own_folder(parent: str) -> Iterator[str]:
+    """A new folder in another one; it is gone afterwards, however the command ends."""
+    path = os.path.join(parent, f"spectrem-{os.urandom(6).hex()}")
+
+    def remove() -> None:
+        os.rename(path, f"{path}.gone")  # threads that are still at work find no place to write to
+        shutil.rmtree(f"{path}.gone", ignore_errors=True)
+
+    with before_the_end(remove):  # before it exists, so that no signal finds it without an owner
+        os.mkdir(path, 0o700)
+        try:
+            yield path
+        finally:
+            remove()
+
+
+@contextmanager
+def _cluster(address: str) -> Iterator[Any]:
+    """A client of a cluster that has workers."""
+    from spectrem.corpus import connect
+
+    with connect(address) as client:
+        if not client.nthreads():
+            raise InvalidInputError(
+                f"--dask {address}: the cluster has no worker to compute on; start some with `dask worker {address}`"
+            )
+        try:
+            yield client
+        except Exception as error:
+            if not type(error).__module__.startswith("distributed"):
+                raise
+            raise SpectremError(
+                f"--dask {address}: the cluster failed ({type(error).__name__}: {shorten(str(error))}); look at what "
+                "its scheduler and workers say, and run the command again"
+            ) from error

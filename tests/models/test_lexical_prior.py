@@ -95,3 +95,15 @@ def test_an_empty_table_has_empty_priors():
     table, _, _, both = priors(encode_bitext(["a", ""], ["", "b"]))
     assert table.n_pairs == 0
     assert both[0].normalise(np.zeros(0), table.sources, np.diff(table.row_offsets)).shape == (0,)
+
+
+def test_probabilities_may_take_the_place_of_the_counts(bitext):
+    table, _, _, both = priors(bitext)
+    counts = np.random.default_rng(2).random(table.n_pairs)
+    for prior, row, sizes in (
+        (both[0], table.sources, np.diff(table.row_offsets)),
+        (both[1], table.targets, table.target_sizes),
+    ):
+        own = counts.copy()
+        assert prior.normalise(own, row, sizes, out=own) is own
+        np.testing.assert_array_equal(own, prior.normalise(counts, row, sizes))

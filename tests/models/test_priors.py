@@ -56,3 +56,12 @@ def test_rules():
         with pytest.raises(InvalidInputError) as error:
             MeanFieldPrior(alpha)
         assert str(error.value) == f"alpha must be positive, got {alpha}; for plain counts use DirichletPrior(0)"
+
+
+@pytest.mark.parametrize("prior", [DirichletPrior(0.0), DirichletPrior(0.3), MeanFieldPrior(0.1)])
+def test_probabilities_may_take_the_place_of_the_counts(prior):
+    counts, row, sizes = np.array([3.0, 0.0, 2.0, 0.0]), np.array([0, 0, 1, 2]), np.array([2, 1, 1])
+    expected = prior.normalise(counts, row, sizes)
+    assert counts.tolist() == [3.0, 0.0, 2.0, 0.0]
+    assert prior.normalise(counts, row, sizes, out=counts) is counts
+    np.testing.assert_array_equal(counts, expected)

@@ -93,3 +93,15 @@ def test_pairs_never_met_have_an_entry_of_their_own():
     b.pair_ids = np.arange(38, 40, dtype=np.int32)
     assert np.flatnonzero((a + b).links[0]).tolist() == [3, 38, 39]
     assert (a + b).links[1][[3, 38, 39]].tolist() == [3.0, 3.0, 8.0]
+
+
+def test_sums_lengthen_counts_that_lie_in_memory_of_others():
+    rng = np.random.default_rng(1)
+    a, b = alignment(rng), alignment(rng)
+    a.pair_ids, b.pair_ids = np.array([3, 9], np.int32), np.array([2, 9], np.int32)
+    for stats in (a, b):
+        memory = np.ones(2).tobytes()
+        stats.forward.links, stats.backward.links = np.frombuffer(memory), np.frombuffer(memory)
+    a += b
+    assert a.pair_ids.tolist() == [2, 3, 9]
+    assert a.forward.links.tolist() == a.backward.links.tolist() == [1, 1, 2]

@@ -51,10 +51,14 @@ class LexicalPrior:
     cognate_strength: float
 
     def normalise(
-        self, counts: NDArray[np.float64], row: NDArray[np.integer], row_sizes: NDArray[np.integer]
+        self,
+        counts: NDArray[np.float64],
+        row: NDArray[np.integer],
+        row_sizes: NDArray[np.integer],
+        out: NDArray[np.float64] | None = None,
     ) -> NDArray[np.float64]:
         """Probabilities of shape (n_pairs,), one row summing to 1; see `DirichletPrior.normalise`."""
-        probability = np.empty(len(counts))
+        probability = np.empty(len(counts)) if out is None else out
         normalise_lexical(
             counts, row, row_sizes, self.stem_pair, self.stem_row, self.produced, self.share, self.alike,
             self.stem_strength, self.cognate_strength, probability,

@@ -120,14 +120,18 @@ class AlignmentModel:
         return masses[0], masses[1]
 
     def m_step(self, params: AlignmentParameters, stats: AlignmentStats, corpus: object = None) -> AlignmentParameters:
-        """Parameters that maximise the expected log-probability plus the log-prior; ``corpus`` is not read."""
+        """Parameters that maximise the expected log-probability plus the log-prior, in the memory of the statistics.
+
+        ``corpus`` is not read.
+        """
         (forward, backward), table = stats.links, self.table
         sizes = np.diff(table.row_offsets)
-        translation = self.forward_prior.normalise(forward[:-1], table.sources, sizes)
-        other_translation = self.backward_prior.normalise(backward[:-1], table.targets, table.target_sizes)
+        self.forward_prior.normalise(forward[:-1], table.sources, sizes, out=forward[:-1])
+        self.backward_prior.normalise(backward[:-1], table.targets, table.target_sizes, out=backward[:-1])
+        forward[-1] = backward[-1] = 0.0  # pairs never met
         return AlignmentParameters(
-            self._fit(params.forward, stats.forward, translation),
-            self._fit(params.backward, stats.backward, other_translation),
+            self._fit(params.forward, stats.forward, forward),
+            self._fit(params.backward, stats.backward, backward),
         )
 
     def log_prior(self, params: AlignmentParameters) -> float:
@@ -178,7 +182,6 @@ class AlignmentModel:
         self, params: DirectionParameters, stats: DirectionStats, translation: NDArray[np.float64]
     ) -> DirectionParameters:
         n_words = len(stats.null)
-        translation.resize(len(translation) + 1, refcheck=False)  # longer where it lies, not a second copy
         null = DirichletPrior().normalise(stats.null, np.zeros(n_words, np.int64), np.array([n_words]))
         jump, end = params.jump, params.end
         if self.chain:

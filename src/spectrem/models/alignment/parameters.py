@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.kernels.unions import add_at, merge
+from spectrem.kernels.unions import add_at, count_union, merge, spread
 
 # No word is impossible: a pair without any expected count is explained by NULL at the worst.
 _FLOOR = 1e-12
-# Lists of more than this share of the pair table give way to a count for every entry: that is faster, and takes little
-# more room.
-_MOST_LISTED = 0.7
+# Lists of more than this share of the pair table, with a number of 4 bytes beside two counts of 8, take more room than
+# two counts of every entry.
+_MOST_LISTED = 0.8
 
 
 def with_floor(probability: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -134,24 +134,40 @@ class AlignmentStats:
         return forward, backward
 
     def _add_links(self, other: AlignmentStats) -> None:
-        forward, backward, own, its = self.forward, self.backward, self.pair_ids, other.pair_ids
+        """In the memory of the own counts, which are lengthened where they lie: whole new ones would double it."""
+        own, its = self.pair_ids, other.pair_ids
+        sides = (self.forward, other.forward.links), (self.backward, other.backward.links)
         if own is its or (own is not None and its is not None and np.array_equal(own, its)):
-            forward.links += other.forward.links
-            backward.links += other.backward.links
+            for side, counts in sides:
+                side.links += counts
             return
-        if own is not None and its is not None and len(own) + len(its) <= _MOST_LISTED * self.n_entries:
-            size = len(own) + len(its)
-            union, sums, other_sums = np.empty(size, np.int32), np.empty(size), np.empty(size)
-            n = merge(
-                own, forward.links, backward.links, its, other.forward.links, other.backward.links,
-                union, sums, other_sums,
-            )  # fmt: skip
-            self.pair_ids, forward.links, backward.links = union[:n], sums[:n], other_sums[:n]
+        size = self.n_entries if own is None or its is None else count_union(own, its)
+        if size > _MOST_LISTED * self.n_entries:
+            self._hold_all()
+            for side, counts in sides:
+                if its is None:
+                    side.links += counts
+                else:
+                    add_at(side.links, its, counts)
             return
-        forward.links, backward.links = self.links
+        self.pair_ids = np.empty(size, np.int32)
+        for side, _ in sides:
+            side.links = _lengthened(side.links, size)
+        merge(own, *(side.links for side, _ in sides), its, *(counts for _, counts in sides), self.pair_ids)
+
+    def _hold_all(self) -> None:
+        """From counts of listed entries to those of all, 0 for the others."""
+        if self.pair_ids is None:
+            return
+        for side in (self.forward, self.backward):
+            side.links = _lengthened(side.links, self.n_entries)
+            spread(self.pair_ids, side.links)
         self.pair_ids = None
-        for total, counts in ((forward.links, other.forward.links), (backward.links, other.backward.links)):
-            if its is None:
-                total += counts
-            else:
-                add_at(total, its, counts)
+
+
+def _lengthened(counts: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    """With zeros at the end; where it lies if its memory is its own."""
+    if not counts.flags.owndata:
+        return np.concatenate([counts, np.zeros(size - len(counts))])
+    counts.resize(size, refcheck=False)
+    return counts

@@ -4,7 +4,7 @@ from spectrem.learning.em import run_em
 from spectrem.learning.estep import EStep, Posed, Step, posterior
 from spectrem.learning.history import FitResult, FitStatus, Record
 from spectrem.learning.model import Kernel, Model
-from spectrem.learning.posing import PosedCorpus, pose
+from spectrem.learning.posed_corpus import PosedCorpus, pose
 from spectrem.learning.restarts import keep_best
 from spectrem.learning.schedule import Anneal, Constant, Quench, Schedule
 from spectrem.learning.stopping import Stopping

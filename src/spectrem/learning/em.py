@@ -15,7 +15,7 @@ from spectrem.learning.checkpoint import Checkpoint
 from spectrem.learning.estep import EStep, Step
 from spectrem.learning.history import FitResult, FitStatus, Record
 from spectrem.learning.model import Model, log_prior
-from spectrem.learning.posing import pose
+from spectrem.learning.posed_corpus import pose
 from spectrem.learning.schedule import Constant, Schedule
 from spectrem.learning.stopping import Stopping
 
@@ -52,7 +52,7 @@ def run_em(
     stopping : Stopping, optional
         Applied at each gamma of the schedule anew.
     on_iteration : callable, optional
-        Called with the record of every iteration, for progress.
+        Called with the record of every iteration, for progress; at once with those that a checkpoint holds.
     checkpoint : path, optional
         A folder, made if it is missing, that holds the state after the last iteration. A run that finds one there goes
         on from it and ends with the same bits as one that was never interrupted.
@@ -66,7 +66,7 @@ def run_em(
     SpectremError
         If the objective becomes NaN.
     InvalidInputError
-        If the checkpoint is that of another run.
+        If the checkpoint is that of a run on other data, from another start or with other settings.
 
     Warns
     -----
@@ -78,7 +78,9 @@ def run_em(
     schedule, stopping, estep = schedule or Constant(), stopping or Stopping(), estep or EStep()
     home = Local(corpus) if isinstance(corpus, Sequence) else corpus
     posed = pose(model, home, estep)
-    saved = Checkpoint.at(checkpoint, params, schedule, stopping, len(home)) if checkpoint is not None else None
+    saved = None
+    if checkpoint is not None:
+        saved = Checkpoint.at(checkpoint, home, params, model, estep, schedule, stopping)
     history: list[Record] = []
     if saved is not None and saved.exists():
         params, history, posed = saved.load(params, posed)
@@ -88,6 +90,8 @@ def run_em(
         while len(stage) < stopping.max_iter:
             if done > 0:  # read from the checkpoint
                 record, done = history[len(history) - done], done - 1
+                if on_iteration is not None:
+                    on_iteration(record)
             else:
                 started = time.perf_counter()
                 expected, posed = posed.expect(Step(model, params, gamma, estep))

@@ -276,7 +276,7 @@ def _mixed(posed: Posed, step: Step, mixture: Mixture) -> Posterior:
     structure, n = posed.structure, posed.structure.n_instances
     unary, factors = np.zeros(structure.n_unary), [np.zeros(shape) for shape in structure.factor_shapes]
     if mixture.shares is not None:
-        own = mixture.shares[:, posed.number % mixture.shares.shape[1]]
+        own = mixture.shares[:, posed.number if mixture.shares.shape[1] > 1 else 0]
         taken = np.tile(own[:, None], n)
     else:
         point = np.zeros(n, np.int64)

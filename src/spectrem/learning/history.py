@@ -8,7 +8,7 @@ from math import isfinite, nan
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from spectrem.learning.posing import PosedCorpus
+    from spectrem.learning.posed_corpus import PosedCorpus
 
 Params = TypeVar("Params")
 

@@ -53,7 +53,8 @@ class Model(Protocol[Params, Stats, Shard_contra]):
     def m_step(self, params: Params, stats: Stats, corpus: Corpus, /) -> Params:
         """Parameters that do not lower the expected log-probability plus the log-prior.
 
-        ``corpus`` holds the shards: log-linear models maximise by ``corpus.sum`` of values and gradients.
+        ``stats`` are not read afterwards: their memory may become that of the new parameters. ``params`` stay as they
+        are. ``corpus`` holds the shards: log-linear models maximise by ``corpus.sum`` of values and gradients.
         """
         ...
 

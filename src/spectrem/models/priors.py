@@ -20,7 +20,11 @@ class Prior(Protocol):
     """
 
     def normalise(
-        self, counts: NDArray[np.float64], row: NDArray[np.integer], row_sizes: NDArray[np.integer]
+        self,
+        counts: NDArray[np.float64],
+        row: NDArray[np.integer],
+        row_sizes: NDArray[np.integer],
+        out: NDArray[np.float64] | None = None,
     ) -> NDArray[np.float64]: ...
 
     def log_density(
@@ -65,7 +69,11 @@ class DirichletPrior:
             )
 
     def normalise(
-        self, counts: NDArray[np.float64], row: NDArray[np.integer], row_sizes: NDArray[np.integer]
+        self,
+        counts: NDArray[np.float64],
+        row: NDArray[np.integer],
+        row_sizes: NDArray[np.integer],
+        out: NDArray[np.float64] | None = None,
     ) -> NDArray[np.float64]:
         """Probabilities of shape (n_entries,), one row summing to 1; rows without mass are uniform.
 
@@ -77,15 +85,17 @@ class DirichletPrior:
             Row of every entry.
         row_sizes : ndarray of shape (n_rows,), int
             Number of entries of every row.
+        out : ndarray of shape (n_entries,), optional
+            Where to put them; it may be ``counts``.
         """
-        smoothed = counts + self.pseudo_count
+        smoothed = np.add(counts, self.pseudo_count, out=out)
         totals = np.bincount(row, smoothed, len(row_sizes)).astype(np.float64)
         empty = totals <= 0
         scale = np.divide(1.0, totals, out=np.zeros_like(totals), where=~empty)
         if empty.any():
-            smoothed = np.where(empty[row], 1.0, smoothed)
+            smoothed[empty[row]] = 1.0
             scale[empty] = 1.0 / np.maximum(row_sizes[empty], 1)
-        return smoothed * scale[row]
+        return np.multiply(smoothed, scale[row], out=smoothed)
 
     def log_density(
         self,
@@ -137,13 +147,17 @@ class MeanFieldPrior:
             raise InvalidInputError(f"alpha must be positive, got {self.alpha}; for plain counts use DirichletPrior(0)")
 
     def normalise(
-        self, counts: NDArray[np.float64], row: NDArray[np.integer], row_sizes: NDArray[np.integer]
+        self,
+        counts: NDArray[np.float64],
+        row: NDArray[np.integer],
+        row_sizes: NDArray[np.integer],
+        out: NDArray[np.float64] | None = None,
     ) -> NDArray[np.float64]:
         """Weights of shape (n_entries,) for the next E-step; see `DirichletPrior.normalise` for the arguments."""
         from scipy.special import psi
 
         totals = np.bincount(row, counts, len(row_sizes)) + self.alpha * row_sizes
-        return np.exp(psi(counts + self.alpha) - psi(np.maximum(totals, self.alpha))[row])
+        return np.exp(psi(counts + self.alpha) - psi(np.maximum(totals, self.alpha))[row], out=out)
 
     def log_density(
         self,

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.oracle import refuse_impossible
 from spectrem.models.estep import EStepResult
-from spectrem.models.tagging.lexicon import Lexicon
 from spectrem.models.tagging.model import HMMModel, log, sum_by
 from spectrem.models.tagging.parameters import HMMCounts, HMMParameters
 from spectrem.models.tagging.shards import TagShard
@@ -44,7 +43,10 @@ class TagKernel:
         """The E-step of a shard; the table of potentials that all shards share is computed here."""
         if gamma <= 0:
             return partial(_best_paths, self.model, params)
-        return partial(_count, self.model.lexicon, self.table(params, gamma))
+        lexicon = self.model.lexicon
+        # Entries beside the words themselves read cells of these.
+        cells = lexicon.entry_cells if lexicon.n_entries > lexicon.n_words else None
+        return partial(_count, self.table(params, gamma), cells, lexicon.n_cells)
 
     def table(self, params: HMMParameters, gamma: float) -> TiedChain | TiedChain2:
         """Potentials of the model at gamma > 0, skewed toward the reference if there is one."""
@@ -60,7 +62,9 @@ class TagKernel:
         return TiedChain2(*rows, initial, factors[0], factors[1], gamma)
 
 
-def _count(lexicon: Lexicon, table: TiedChain | TiedChain2, shard: TagShard) -> EStepResult[HMMCounts]:
+def _count(
+    table: TiedChain | TiedChain2, cells: NDArray[np.int64] | None, n_cells: int, shard: TagShard
+) -> EStepResult[HMMCounts]:
     values, counts = table.expected_counts(shard.lengths, shard.entries, shard.weights)
     counted = shard.weights > 0
     if not np.isfinite(values[counted]).all():
@@ -71,9 +75,7 @@ def _count(lexicon: Lexicon, table: TiedChain | TiedChain2, shard: TagShard) -> 
             "the dictionary"
         )
     value = float(shard.weights[counted] @ values[counted])
-    emission = counts.rows
-    if lexicon.n_entries > lexicon.n_words:  # entries beside the words themselves read cells of these
-        emission = sum_by(lexicon.entry_cells, counts.rows, lexicon.n_cells + 1)[:-1]
+    emission = counts.rows if cells is None else sum_by(cells, counts.rows, n_cells + 1)[:-1]
     second = counts.second if isinstance(counts, TiedCounts2) else None
     return EStepResult(HMMCounts(counts.initial, counts.transition, second, emission), value, value)
 

@@ -1,0 +1,110 @@
+"""A shard's part in the dual of constraints that span the corpus, and in proofs that they cannot hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from spectrem.constraints.rows import CorpusRows
+from spectrem.exceptions import InvalidInputError
+from spectrem.inference.slack import compile_slack
+from spectrem.inference.variants import ShardVariants, find_variants
+from spectrem.learning.estep import Latest, Posed, Step, expectation, less_cost, posterior, scores_of
+from spectrem.models.estep import RowSum
+from spectrem.structures import Parts
+
+
+def with_scores(posed: Posed, step: Step) -> Posed:
+    """The shard with its scores, while multipliers over the corpus are looked for."""
+    return replace(posed, scores=scores_of(posed, step), latest=Latest())
+
+
+@dataclass
+class DualSum:
+    """Sum over instances of ``smax_gamma(s - U^T lambda)``, nats, and ``U mu``; a value with ``+``."""
+
+    value: float
+    expectation: RowSum
+
+    def __add__(self, other: DualSum) -> DualSum:
+        return DualSum(self.value + other.value, self.expectation + other.expectation)
+
+    def __iadd__(self, other: DualSum) -> DualSum:
+        self.value += other.value
+        self.expectation += other.expectation
+        return self
+
+
+def evaluate_shard(posed: Posed, step: Step) -> DualSum:
+    """A shard's part of the dual over the corpus and of its gradient."""
+    found = posterior(posed, step)
+    return DualSum(found.value, expectation(posed, found.marginals))
+
+
+def support_of(posed: Posed, step: Step, direction: NDArray[np.float64]) -> DualSum:
+    """``sum over instances of max over structures of -direction . U h``, for proofs that rows cannot hold, and U h.
+
+    Rows inside the shard take part by their multipliers at the prices of ``step``, scaled as the direction is: any
+    multipliers bound the maximum that they leave from above, and these do so closely where prices grow without end.
+    """
+    structure, weights, inside = posed.structure, posed.weights, posed.inside
+    scores = scores_of(posed, step)
+    unary, *factors = (np.where(np.isneginf(s), -np.inf, 0.0) for s in (scores.unary, *scores.factors))
+    unary, added = less_cost(posed, unary, direction), 0.0
+    assert step.prices is not None
+    largest = np.abs(step.prices[direction != 0]).max(initial=0.0)
+    multipliers = posterior(posed, step).multipliers if inside is not None and largest > 0 else None
+    if inside is not None and multipliers is not None:
+        # Rows over a group have an owner of their own, after all instances.
+        owner = np.where(inside.row_instance < 0, structure.n_instances, inside.row_instance)
+        terms = compile_slack(inside.blocks, owner, structure.n_instances + 1)
+        own, copies = terms.recession(multipliers) / largest, np.append(weights, 1.0)
+        unary = unary - inside.matrix.T @ own
+        added = float(copies @ terms.value(own) + (copies[owner] * inside.bounds) @ own)
+    values, marginals = structure.smoothed_max(Parts(unary, tuple(factors)), 0.0)
+    return DualSum(float(weights @ values + added), expectation(posed, marginals))
+
+
+def variants_of(posed: Posed, step: Step, points: NDArray[np.float64]) -> ShardVariants:
+    """The structures that instances take at several multipliers of the rows over the corpus, where these differ.
+
+    Raises
+    ------
+    InvalidInputError
+        If constraints tie instances of the shard, whose structures can then not be chosen one by one.
+    """
+    if posed.inside is not None and (posed.inside.row_instance < 0).any():
+        tied = next(
+            block.name for block in posed.inside.blocks if block.scope != "instance" and block.stop > block.start
+        )
+        raise InvalidInputError(
+            f"gamma must be at least 0 where {tied!r} ties instances and other constraints span the corpus, got -inf; "
+            "use gamma = 0, the linear relaxation"
+        )
+    assert posed.transpose is not None
+    matrix = sp.csr_array(posed.transpose.T)
+    scores = scores_of(posed, step)
+    return find_variants(posed.structure, scores, matrix, points, weights=posed.weights, inside=posed.inside)
+
+
+def squared_norms(posed: Posed, n_rows: int) -> NDArray[np.float64]:
+    """Of the rows that span the corpus, shape (n_rows,)."""
+    assert posed.across is not None
+    assert posed.present is not None
+    total = np.zeros(n_rows)
+    total[posed.present] = posed.across.power(2) @ posed.weights[posed.structure.instance]
+    return total
+
+
+def worst_violation(rows: CorpusRows, excess: NDArray[np.float64]) -> float:
+    """Of the rows without slack, relative to their bounds."""
+    worst = 0.0
+    for block in rows.blocks:
+        if block.slack is None:
+            span = slice(block.start, block.stop)
+            own = excess[span] / np.maximum(1.0, np.abs(rows.bounds[span]))
+            worst = max(worst, float((np.abs(own) if block.equality else own).max(initial=0.0)))
+    return worst

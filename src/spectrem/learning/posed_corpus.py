@@ -1,0 +1,276 @@
+"""A corpus posed as a problem, and its E-step: what spans the corpus first, then one sum over shards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem.constraints.compile import corpus_rows
+from spectrem.constraints.facts import CorpusFacts
+from spectrem.constraints.rows import CorpusRows
+from spectrem.corpus import Corpus, Local
+from spectrem.exceptions import InvalidInputError, warn_unconverged
+from spectrem.inference import Spectral, Status, solve_corpus_dual
+from spectrem.inference.corpus_choice import choose_structures
+from spectrem.inference.corpus_feasibility import check_corpus_rows
+from spectrem.inference.corpus_program import solve_corpus_program
+from spectrem.inference.slack import SlackTerms, compile_slack
+from spectrem.inference.variants import ShardVariants
+from spectrem.learning.across import (
+    DualSum,
+    evaluate_shard,
+    squared_norms,
+    support_of,
+    variants_of,
+    with_scores,
+    worst_violation,
+)
+from spectrem.learning.estep import EStep, Mixture, Posed, Step, expect
+from spectrem.learning.posing import (
+    count_parts,
+    expect_anew,
+    find_facts,
+    number_shard,
+    pose_compiled,
+    pose_shard,
+    with_rows,
+)
+from spectrem.models.estep import EStepResult
+
+# No constraint that can hold needs prices (in nats over gamma) like this one.
+_DIVERGED = 1e8
+# Violations, relative to the bound, that are told.
+_MISSED = 1e-4
+# Parts of a corpus whose structures and rows are kept, at some hundred bytes each, if nothing is warm-started.
+_MOST_PARTS = 1 << 23
+# Looks at the corpus of a linear program, and of one with many rows, which keeps them all in memory.
+_LOOKS, _MANY_ROWS, _FEW_LOOKS = 200, 1000, 30
+
+
+def pose(model: Any, corpus: Corpus, estep: EStep) -> PosedCorpus:
+    """Structures and compiled rows beside every shard; what rows need of the whole corpus is found by a sum before."""
+    if estep.kernel is not None:
+        return PosedCorpus(corpus)
+    if estep.rows is not None:
+        return PosedCorpus(corpus.derive(pose_compiled, model, estep.rows))
+    numbered = corpus.derive(number_shard, each=range(len(corpus)))
+    shards = numbered.derive(pose_shard, model)
+    if not estep.constraints:
+        return PosedCorpus(shards)
+    facts = shards.sum(find_facts, model, estep.constraints)
+    if not facts.complete:  # constraints over several instances that read counts over the corpus
+        facts = shards.sum(find_facts, model, estep.constraints, facts)
+    rows = corpus_rows(facts)
+    if not rows.blocks and not estep.warm_start and shards.sum(count_parts) > _MOST_PARTS:
+        return PosedCorpus(numbered, facts=facts)
+    shards = shards.derive(with_rows, model, estep.constraints, facts, len(rows.bounds))
+    if not len(rows.bounds):
+        return PosedCorpus(shards)
+    norms = np.sqrt(shards.sum(squared_norms, len(rows.bounds)))
+    return PosedCorpus(shards, rows, norms, compile_slack(rows.blocks, np.zeros(len(norms), np.int64), 1))
+
+
+def pose_alone(shard: Any, model: Any, estep: EStep) -> Posed:
+    """A shard whose constraints all lie inside it, posed by itself.
+
+    Raises
+    ------
+    InvalidInputError
+        If a constraint is over the corpus.
+    """
+    posed = pose(model, Local([shard]), estep)
+    if posed.rows is not None:
+        raise InvalidInputError(
+            f"constraints must lie inside instances here, got {posed.rows.blocks[0].name!r} over the corpus; leave it "
+            "out of decoding"
+        )
+    return next(iter(posed.shards.collect(_itself)))
+
+
+def _itself(posed: Posed) -> Posed:
+    return posed
+
+
+@dataclass(frozen=True, eq=False)
+class PosedCorpus:
+    """A corpus under constraints; a value, of which every E-step makes a new one.
+
+    Attributes
+    ----------
+    shards : Corpus
+        Of `Posed`; of the model's own shards where a kernel does the E-step.
+    rows : CorpusRows or None
+        Those that span the corpus, if there are any.
+    norms : ndarray of shape (n_rows,) or None
+        Euclidean norm of each of them.
+    terms : SlackTerms or None
+        Of ``rows``.
+    multipliers : ndarray of shape (n_rows,) or None
+        Of ``rows``, to start from.
+    length : float
+        First step of `Spectral`.
+    n_solved : int
+        E-steps so far.
+    proven : bool
+        Whether some distribution is known to meet ``rows``.
+    facts : CorpusFacts or None
+        Where structures and rows would take too much room: ``shards`` are numbered only, and posed in every E-step.
+    """
+
+    shards: Corpus
+    rows: CorpusRows | None = None
+    norms: NDArray[np.float64] | None = None
+    terms: SlackTerms | None = None
+    multipliers: NDArray[np.float64] | None = None
+    length: float = 1.0
+    n_solved: int = 0
+    proven: bool = False
+    facts: CorpusFacts | None = None
+
+    def expect(self, step: Step) -> tuple[EStepResult[Any], PosedCorpus]:
+        """Statistics and numbers of the whole corpus, and the corpus with the multipliers to start from next time."""
+        if step.estep.kernel is not None:
+            return self.shards.sum(step.estep.kernel.prepare(step.params, step.gamma)), self
+        if self.facts is not None:
+            return self.shards.sum(expect_anew, step, self.facts), self
+        if self.rows is None:
+            expected, shards = self.shards.advance(expect, step)
+            return expected, replace(self, shards=shards)
+        scored = self.shards.derive(with_scores, step)
+        solved = self._solve(scored, step)
+        expected, shards = scored.advance(expect, solved.step)
+        expected.objective += step.estep.alpha * solved.value
+        assert expected.expectation is not None
+        reached = expected.expectation.dense
+        violation = worst_violation(self.rows, reached - self.rows.bounds)
+        expected.violation = max(expected.violation, violation)
+        proven = self._check(scored, solved, reached, violation)
+        following = replace(self, n_solved=self.n_solved + 1, proven=proven)
+        if step.estep.warm_start or step.estep.dual_steps is not None:
+            following = replace(following, shards=shards, multipliers=solved.multipliers, length=solved.length)
+        return expected, following
+
+    def at_prices(self, step: Step) -> tuple[Corpus, Step]:
+        """Shards and the step that `posterior` takes for posteriors that meet the constraints over the corpus, too."""
+        if self.rows is None:
+            return self.shards, step
+        scored = self.shards.derive(with_scores, step)
+        return scored, self._solve(scored, step).step
+
+    def _solve(self, scored: Corpus, step: Step) -> _Solved:
+        """What meets the rows that span the corpus; every evaluation is one sum over shards."""
+        if step.gamma <= 0:
+            return self._solve_program(scored, step)
+        rows, steps = self.rows, step.estep.dual_steps
+        assert rows is not None
+        assert self.terms is not None
+        last: list[tuple[Step, DualSum]] = []
+
+        def evaluate(prices: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+            # Solvers ask again, at the end, where they have asked last.
+            if not last or not np.array_equal(last[0][0].prices, prices):  # type: ignore[arg-type]
+                look = step._replace(prices=prices.copy(), look=last[0][0].look + 1 if last else 1)
+                last[:] = [(look, scored.sum(evaluate_shard, look))]
+            return last[0][1].value, last[0][1].expectation.dense
+
+        def support(direction: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+            total = scored.sum(support_of, last[0][0], direction)
+            return total.value, total.expectation.dense
+
+        solution = solve_corpus_dual(
+            evaluate, rows.bounds, rows.blocks, step.gamma,
+            norms=self.norms, terms=self.terms, support=support,
+            solver=None if steps is None else Spectral(steps, self.length, step.estep.tol),
+            start=self._start(), tol=step.estep.tol,
+        )  # fmt: skip
+        prices = solution.multipliers
+        evaluate(prices)
+        return _Solved(
+            last[0][0],
+            prices,
+            float(rows.bounds @ prices + self.terms.value(prices)[0]),
+            self.length if solution.length is None else solution.length,
+            steps is not None or solution.status != Status.MAX_ITERATIONS,
+        )
+
+    def _solve_program(self, scored: Corpus, step: Step) -> _Solved:
+        """At gamma = 0 the mixture that solves the linear program, at -inf whole structures near it."""
+        rows = self.rows
+        assert rows is not None
+        # With many rows the sums of all shards have weights in common, and fewer of them are looked at.
+        many = len(rows.bounds) > _MANY_ROWS
+        linear = step._replace(gamma=0.0)
+
+        def evaluate(prices: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+            return _gathered(scored, many, evaluate_shard, linear._replace(prices=prices))
+
+        def support(direction: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+            return _gathered(scored, many, support_of, linear._replace(prices=self._start()), direction)
+
+        mixture = solve_corpus_program(
+            evaluate, rows.bounds, rows.blocks,
+            norms=self.norms, terms=self.terms, support=support, start=self._start(),
+            tol=step.estep.tol, max_iter=_FEW_LOOKS if many else _LOOKS,
+        )  # fmt: skip
+        found, value = Mixture(mixture.points, shares=mixture.weights), mixture.value
+        if step.gamma == -np.inf:
+
+            def variants(points: NDArray[np.float64]) -> Iterator[ShardVariants]:
+                return scored.collect(variants_of, step, points)
+
+            choice = choose_structures(variants, mixture, rows.bounds, rows.blocks, terms=self.terms)
+            found, value = Mixture(choice.points, choices=choice.choices), choice.value
+        return _Solved(step._replace(mixture=found), mixture.multipliers, value, self.length, True)
+
+    def _start(self) -> NDArray[np.float64]:
+        assert self.rows is not None
+        return np.zeros(len(self.rows.bounds)) if self.multipliers is None else self.multipliers
+
+    def _check(self, scored: Corpus, solved: _Solved, reached: NDArray[np.float64], violation: float) -> bool:
+        """Whether rows over the corpus are proven to hold; an error if they cannot, a warning if a solve failed."""
+        rows, step = self.rows, solved.step
+        assert rows is not None
+        largest = float(np.abs(solved.multipliers).max(initial=0.0))
+        if step.estep.dual_steps is None and step.gamma > 0:
+            if not solved.solved or violation > _MISSED or largest > _DIVERGED * max(step.gamma, 1.0):
+                warn_unconverged(
+                    f"constraints over the corpus are not solved (violation {violation:.2g}, largest multiplier "
+                    f"{largest:.2g} nats); they may clash with other constraints: loosen them or give them slack",
+                    stacklevel=4,
+                )
+            return self.proven
+        # A few steps in every iteration get there in time, unless the rows cannot hold: asked after 1, 2, 4, 8, ...
+        due = self.n_solved & (self.n_solved + 1) == 0
+        if self.proven or violation <= _MISSED or step.gamma <= 0 or not due:
+            return self.proven
+
+        def support(direction: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+            found = scored.sum(support_of, step, direction)
+            return found.value, found.expectation.dense
+
+        return check_corpus_rows(
+            support, rows.bounds, rows.blocks, solved.multipliers,
+            expectation=reached, norms=self.norms, terms=self.terms,
+        )  # fmt: skip
+
+
+class _Solved(NamedTuple):
+    """The step at what meets the rows over the corpus, their multipliers, and what they add to the objective, nats."""
+
+    step: Step
+    multipliers: NDArray[np.float64]
+    value: float
+    length: float
+    solved: bool
+
+
+def _gathered(
+    scored: Corpus, together: bool, f: Callable[..., DualSum], *broadcast: Any
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Values and expectations with a row per shard, or a row for all."""
+    found = [scored.sum(f, *broadcast)] if together else list(scored.collect(f, *broadcast))
+    return np.array([own.value for own in found]), np.array([own.expectation.dense for own in found])

@@ -234,7 +234,7 @@ def test_settings_of_unknown_name(model_file):
     header = header_of(model_file)
     header["settings"]["parameters"]["bogus"] = 1
     rewrite(model_file, header=header)
-    assert load_error(model_file).startswith("a damaged WordAligner (ValueError: Invalid parameter 'bogus'")
+    assert load_error(model_file).startswith("a damaged WordAligner (InvalidInputError: Invalid parameter 'bogus'")
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from spectrem._damage import DAMAGE
 from spectrem.data import Vocabulary
 from spectrem.estimators.aligner_settings import check_settings
 from spectrem.estimators.homes import NOT_SAVED
-from spectrem.estimators.storage import DAMAGE, check_probabilities, load_arrays, pack_words, save_arrays, unpack_words
+from spectrem.estimators.storage import check_probabilities, load_arrays, pack_words, save_arrays, unpack_words
 from spectrem.exceptions import InvalidInputError, shorten
 from spectrem.learning.schedule import check_gamma
 from spectrem.models.alignment import AlignmentModel, AlignmentParameters, DirectionParameters, PairTable

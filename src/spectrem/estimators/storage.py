@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-import struct
-import tokenize
 import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,15 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem._damage import DAMAGE
 from spectrem._outputs import open_bytes
 from spectrem.exceptions import InvalidInputError, shorten
 
 _MAGIC = "spectrem"
-# What Python and NumPy raise on bytes that are no archive, no array or no JSON, or that say the wrong things.
-DAMAGE = (
-    *(OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, EOFError, SyntaxError, OverflowError),
-    *(RuntimeError, MemoryError, struct.error, zlib.error, zipfile.BadZipFile, tokenize.TokenError),
-)
 
 
 def save_arrays(

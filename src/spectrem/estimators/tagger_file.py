@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._damage import DAMAGE
 from spectrem.data import Vocabulary
 from spectrem.estimators.homes import NOT_SAVED
-from spectrem.estimators.storage import DAMAGE, check_probabilities, load_arrays, save_arrays
+from spectrem.estimators.storage import check_probabilities, load_arrays, save_arrays
 from spectrem.estimators.tagger_coding import Coding
 from spectrem.estimators.tagger_input import Tag, Word, check_tag
 from spectrem.estimators.tagger_settings import check_settings

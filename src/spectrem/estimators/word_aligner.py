@@ -34,7 +34,7 @@ from spectrem.estimators.long_pairs import LongPair, LongPairs, LongShard
 from spectrem.exceptions import NotFittedError
 from spectrem.inference import FixedStep
 from spectrem.learning import Anneal, Constant, EStep, Record, Schedule, Step, Stopping, posterior, run_em
-from spectrem.learning.posing import pose_alone
+from spectrem.learning.posed_corpus import pose_alone
 from spectrem.metrics import alignment_scores
 from spectrem.models.alignment import (
     AlignmentModel,

@@ -1,0 +1,109 @@
+"""An interrupted training that goes on ends with the same bits as one that was never interrupted."""
+
+import numpy as np
+import pytest
+
+from spectrem import E, HMMTagger, WordAligner, agreement, fertility, part
+from spectrem.constraints import at_least
+from spectrem.datasets import make_bitext, make_tagged_corpus
+from spectrem.exceptions import InvalidInputError
+from spectrem.learning import Anneal
+from spectrem.learning.checkpoint import leaves
+from spectrem.models.alignment import pairs
+from spectrem.models.priors import MeanFieldPrior
+from spectrem.models.tagging import shards
+
+TAGGED = make_tagged_corpus(24)
+BITEXT = make_bitext(30, seed=3)
+VERB = at_least(1, "VERB")
+NOUNS = E[part("tag") == "NOUN"] == 50
+
+TAGGERS = {
+    "free": {},
+    "kept multipliers": {"constraints": [VERB]},
+    "over the corpus": {"constraints": [NOUNS, VERB], "dual_steps": 3},
+    "restarts": {"n_init": 2, "init": "random", "max_iter": 2},
+    "annealing": {"schedule": Anneal(0.5, 1.0, 1.5), "constraints": [NOUNS], "max_iter": 2},
+    "mean field": {"prior": MeanFieldPrior(0.1), "smoothing": 0.0},
+    "mean field under constraints": {"prior": MeanFieldPrior(0.1), "smoothing": 0.0, "constraints": [VERB]},
+}
+ALIGNERS = {"names": {}, "objects": {"constraints": [agreement(), fertility(1.0)]}, "annealing": {"beta_min": 0.7}}
+
+
+def fit_tagger(**settings):
+    defaults = {"dictionary": TAGGED.dictionary, "random_state": 0, "tol": 0.0, "max_iter": 3, "smoothing": 0.1}
+    return HMMTagger(**(defaults | settings)).fit(TAGGED.words)
+
+
+def fit_aligner(**settings):
+    defaults = {"iterations": 2, "model1_iterations": 2, "max_jump": 20}
+    return WordAligner(**(defaults | settings)).fit(BITEXT.source, BITEXT.target)
+
+
+def outcome(fitted):
+    """Parameters and objectives of every iteration."""
+    objectives = [(record.gamma, record.objective, record.violation) for record in fitted.history_]
+    return [None if leaf is None else leaf.tobytes() for leaf in leaves(fitted.params_)], str(objectives)
+
+
+class Interrupt:
+    """Counts iterations and ends the training after some of them."""
+
+    def __init__(self, after):
+        self.after, self.count = after, 0
+
+    def __call__(self, record):
+        self.count += 1
+        if self.count == self.after:
+            raise KeyboardInterrupt
+
+
+@pytest.fixture(autouse=True)
+def several_shards(monkeypatch):
+    for module, least, most in ((shards, "_LEAST_PARTS", "_MOST_PARTS"), (pairs, "_LEAST_CELLS", "_MOST_CELLS")):
+        monkeypatch.setattr(module, least, 100)
+        monkeypatch.setattr(module, most, 100)
+
+
+def check_every_interrupt(fit, tmp_path):
+    whole, counter = outcome(fit()), Interrupt(0)
+    assert outcome(fit(on_iteration=counter, checkpoint=tmp_path / "whole")) == whole
+    for k in range(1, counter.count + 1):
+        with pytest.raises(KeyboardInterrupt):
+            fit(on_iteration=Interrupt(k), checkpoint=tmp_path / str(k))
+        assert outcome(fit(checkpoint=tmp_path / str(k))) == whole
+    assert outcome(fit(checkpoint=tmp_path / "whole")) == whole
+
+
+@pytest.mark.filterwarnings("ignore::spectrem.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", TAGGERS)
+def test_a_tagger_goes_on(name, tmp_path):
+    check_every_interrupt(lambda **options: fit_tagger(**TAGGERS[name], **options), tmp_path)
+
+
+@pytest.mark.parametrize("name", ALIGNERS)
+def test_an_aligner_goes_on(name, tmp_path):
+    check_every_interrupt(lambda **options: fit_aligner(**ALIGNERS[name], **options), tmp_path)
+
+
+def test_other_sentences_of_the_same_words_are_noticed(tmp_path):
+    tagger = HMMTagger(n_states=2, init="uniform", tol=0.0, max_iter=2, checkpoint=tmp_path)
+    tagger.fit(["a b", "b c"])
+    with pytest.raises(InvalidInputError, match=r"start-1/state\.npz is that of a run with other data"):
+        tagger.fit(["a c", "b b"])
+    aligner = WordAligner(iterations=1, checkpoint=tmp_path).fit(["a b", "a b"], ["x", "y"])
+    with pytest.raises(InvalidInputError, match=r"model1/state\.npz is that of a run with other data"):
+        aligner.fit(["a b", "b a"], ["x", "y"])
+
+
+@pytest.mark.parametrize("changed", [{"smoothing": 0.2}, {"constraints": [VERB]}, {"order": 2}, {"random_state": 1}])
+def test_other_settings_are_noticed(tmp_path, changed):
+    fit_tagger(init="random", checkpoint=tmp_path)
+    with pytest.raises(InvalidInputError, match="is that of a run with other data, another start or other settings"):
+        fit_tagger(init="random", checkpoint=tmp_path, **changed)
+
+
+def test_a_finished_training_runs_no_iteration_again(tmp_path):
+    first, second = (fit_aligner(checkpoint=tmp_path) for _ in range(2))
+    assert [record.seconds for record in second.history_] == [record.seconds for record in first.history_]
+    assert np.array_equal(second.params_.forward.translation, first.params_.forward.translation)

@@ -36,6 +36,7 @@ types: $(VENV)/installed
 
 bench: $(VENV)/warm
 	$(BIN)/python benchmarks/hmm.py
+	$(BIN)/python benchmarks/homes.py
 	$(BIN)/python benchmarks/trigram.py
 	$(BIN)/python benchmarks/projection.py --write
 	$(BIN)/python benchmarks/long_sentences.py

@@ -8,7 +8,8 @@ from scipy.special import expit
 
 from spectrem.constraints.rows import Block, Rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
-from spectrem.inference import Status, project, shift_scores, solve_corpus_dual, split_scopes
+from spectrem.inference import Status, project, shift_scores, solve_corpus_dual
+from spectrem.inference.corpus import pick_rows
 from spectrem.structures import Parts
 
 
@@ -95,10 +96,11 @@ def test_gamma_of_0_is_sent_to_the_linear_program():
         solve_corpus_dual(coins, [1.0], (block,), 0.0)
 
 
-def test_scopes_are_split_with_their_blocks():
+def test_rows_are_picked_with_their_blocks():
     structure, _, inside, corpus = shard_case(0, None, nested=True)
     rows = join(corpus, inside)
-    first, second = split_scopes(rows)
+    within = rows.where(lambda block: block.scope == "instance")
+    first, second = pick_rows(rows, within), pick_rows(rows, ~within)
     np.testing.assert_array_equal(first.matrix.toarray(), inside.matrix.toarray())
     np.testing.assert_array_equal(second.bounds, corpus.bounds)
     assert (first.blocks[0].start, first.blocks[0].stop) == (0, len(inside.bounds))

@@ -11,7 +11,7 @@ from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError
 from spectrem.inference import Status, project
 from spectrem.inference.highs import Deadline
 from spectrem.inference.oracle import BatchDual
-from spectrem.inference.program import ProblemPrograms
+from spectrem.inference.problem_programs import ProblemPrograms
 from spectrem.inference.solvers import linear_program
 from spectrem.inference.solvers.columns import follow_temperatures, solve_by_columns
 from spectrem.inference.solvers.linear_program import LinearProgram
@@ -73,14 +73,14 @@ def test_the_optimum_is_that_of_the_whole_program(rules, weighted, monkeypatch):
 def test_few_labels_are_looked_at():
     structure, scores = table(0, impossible=0.0)
     dual = BatchDual(structure, scores, compile_constraints(RULES["equal"], structure), 0.0)
-    program = ProblemPrograms(dual).write(0)
+    problem = ProblemPrograms(dual).write(0)
+    program, owner = problem.program, problem.shapes.owner
     warm, gamma = follow_temperatures(dual)
-    prices = warm.multipliers[program.rows_below], warm.multipliers[program.rows_equal]
-    found = solve_by_columns(program, *prices, 6 * gamma, 1e-8, Deadline(None))
-    bound = dual.evaluate(np.concatenate([found.equal, found.below]), np.ones(1, bool)).value[0]
+    found = solve_by_columns(program, owner, warm.multipliers, 6 * gamma, 1e-8, Deadline(None))
+    bound = dual.evaluate(found.prices, np.ones(1, bool)).value[0]
     assert -found.cost == pytest.approx(bound, rel=1e-9)
     # far from the optimum, too, it comes to the same end
-    lost = solve_by_columns(program, *(np.zeros_like(p) for p in prices), 0.0, 1e-8, Deadline(None))
+    lost = solve_by_columns(program, owner, np.zeros_like(found.prices), 0.0, 1e-8, Deadline(None))
     assert lost.cost == pytest.approx(found.cost, rel=1e-9)
 
 
@@ -90,11 +90,11 @@ def test_rows_that_conflict_are_found_on_the_way():
     with pytest.raises(InfeasibleConstraintError, match=r"'sizes': .* sum to 408, and together they can reach 400"):
         project(structure, scores, rows, 0.0)
     dual = BatchDual(structure, scores, rows, 0.0)
-    program = ProblemPrograms(dual).write(0)
-    nothing = np.zeros(len(program.rows_below)), np.zeros(0)
-    proof = solve_by_columns(program, *nothing, 1.0, 1e-8, Deadline(None))
+    problem = ProblemPrograms(dual).write(0)
+    nothing = np.zeros(len(rows.bounds))
+    proof = solve_by_columns(problem.program, problem.shapes.owner, nothing, 1.0, 1e-8, Deadline(None))
     assert proof.cost == np.inf
-    assert dual.infeasible(proof.below, np.ones(1, bool))[0]
+    assert dual.infeasible(proof.prices, np.ones(1, bool))[0]
 
 
 def test_many_rows(monkeypatch):

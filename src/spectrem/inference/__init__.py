@@ -1,7 +1,7 @@
 """Projections onto expectation constraints: ``project`` and the solvers behind it."""
 
 from spectrem.inference.checks import Infeasible, check_infeasible
-from spectrem.inference.corpus import CorpusSolution, solve_corpus_dual, split_scopes
+from spectrem.inference.corpus import CorpusSolution, solve_corpus_dual
 from spectrem.inference.corpus_choice import CorpusChoice, choose_structures
 from spectrem.inference.corpus_feasibility import check_corpus_rows
 from spectrem.inference.corpus_program import CorpusMixture, solve_corpus_program
@@ -45,5 +45,4 @@ __all__ = [
     "shift_scores",
     "solve_corpus_dual",
     "solve_corpus_program",
-    "split_scopes",
 ]

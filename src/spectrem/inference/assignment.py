@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from spectrem._arrays import Floats, Ints
 from spectrem.constraints.rows import Rows
 from spectrem.exceptions import warn_unconverged
-from spectrem.inference.assignment_counts import assign_counts, find_counts, no_assignment, tidy_rows
+from spectrem.inference.assignment_counts import find_counts, no_assignment, tidy_rows, transport_labels
 from spectrem.inference.assignment_program import solve_program
 from spectrem.inference.corpus import pick_rows
 from spectrem.inference.feasibility import explain_conflict
@@ -21,19 +20,7 @@ from spectrem.inference.slack import compile_slack
 from spectrem.kernels.categorical import max_pass
 from spectrem.structures.categorical import Categorical
 from spectrem.structures.parts import Parts
-
-
-class Choices(Protocol):
-    """A `Categorical`, or what has its shape."""
-
-    @property
-    def n_instances(self) -> int: ...
-    @property
-    def n_unary(self) -> int: ...
-    @property
-    def offsets(self) -> NDArray[np.int64]: ...
-    @property
-    def instance(self) -> NDArray[np.int64]: ...
+from spectrem.structures.structure import Labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +43,7 @@ class Assignment:
         ``CERTIFIED``, or ``MAX_ITERATIONS`` where the time limit came first.
     """
 
-    labels: NDArray[np.int64]
+    labels: Ints
     score: float
     relaxation: float
     gap: float
@@ -65,12 +52,7 @@ class Assignment:
 
 
 def assign(
-    structure: Choices,
-    scores: NDArray[np.float64],
-    rows: Rows,
-    *,
-    weights: NDArray[np.float64] | None = None,
-    time_limit: float | None = None,
+    structure: Labels, scores: Floats, rows: Rows, *, weights: Floats | None = None, time_limit: float | None = None
 ) -> Assignment:
     """Maximise the scores of one label per instance under constraints ([Chang2007]; [Samdani2012] eq. 10).
 
@@ -138,19 +120,15 @@ def assign(
     return Assignment(again.labels, found.score, found.relaxation, found.gap, again.violation, found.status)
 
 
-def _assign(
-    structure: Choices,
-    scores: NDArray[np.float64],
-    alone: NDArray[np.float64],
-    rows: Rows,
-    deadline: Deadline,
-) -> Assignment:
+def _assign(structure: Labels, scores: Floats, alone: Floats, rows: Rows, deadline: Deadline) -> Assignment:
     """By ``scores``; instances that no row touches by ``alone``."""
     n, offsets = structure.n_instances, structure.offsets
     labels = np.full(n, -1)
     max_pass(np.arange(n + 1), offsets, alone, np.ones(n, np.bool_), np.zeros(n), labels)
     counts = find_counts(structure, rows)
-    assign_counts(counts, structure, scores, rows, labels)
+    wrong = transport_labels(counts, counts.counted, structure, scores, labels)[1][counts.row_problem]
+    if wrong.any():
+        raise no_assignment(block.name for block in rows.blocks if wrong[block.start : block.stop].any())
     hard = np.flatnonzero(counts.instance_problem >= 0)
     hard = hard[~counts.counted[counts.instance_problem[hard]]]
     gap, status = 0.0, Status.CERTIFIED
@@ -188,7 +166,7 @@ def _assign(
     return Assignment(labels, score, score + gap, gap, violation, status)
 
 
-def _unit(structure: Choices, scores: NDArray[np.float64]) -> float:
+def _unit(structure: Labels, scores: Floats) -> float:
     """A power of two near the largest range of an instance's scores where that is far from 1, else 1."""
     possible = ~np.isneginf(scores)
     tops = np.repeat(np.maximum.reduceat(scores, structure.offsets[:-1]), np.diff(structure.offsets))
@@ -207,7 +185,7 @@ def _in_units(rows: Rows, unit: float) -> Rows:
     return replace(rows, blocks=tuple(blocks))
 
 
-def _counted(structure: Choices, rows: Rows, weights: NDArray[np.float64], times: NDArray[np.float64]) -> Rows:
+def _counted(structure: Labels, rows: Rows, weights: Floats, times: Floats) -> Rows:
     """Rows over whole instances: of weight w, one counts w times across them; penalties are paid ``times``."""
     if (weights == 1.0).all():
         return tidy_rows(rows)

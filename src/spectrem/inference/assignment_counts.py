@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError
 from spectrem.inference.oracle import split_problems
 from spectrem.kernels import transport
+from spectrem.structures.structure import Labels
 
 WHOLE = 1e-6
 """How far a bound may be from a whole number that is meant; the tolerance of HiGHS."""
@@ -39,14 +39,14 @@ class Counts:
     equality : ndarray of shape (n_rows,), bool
     """
 
-    instance_problem: NDArray[np.int64]
-    row_problem: NDArray[np.int64]
-    counted: NDArray[np.bool_]
-    low: NDArray[np.int64]
-    high: NDArray[np.int64]
-    label: NDArray[np.int64]
-    factor: NDArray[np.float64]
-    equality: NDArray[np.bool_]
+    instance_problem: Ints
+    row_problem: Ints
+    counted: Bools
+    low: Ints
+    high: Ints
+    label: Ints
+    factor: Floats
+    equality: Bools
 
 
 def tidy_rows(rows: Rows) -> Rows:
@@ -59,7 +59,7 @@ def tidy_rows(rows: Rows) -> Rows:
     return Rows(matrix, rows.bounds, rows.row_instance, rows.blocks)
 
 
-def find_counts(structure: Any, rows: Rows) -> Counts:
+def find_counts(structure: Labels, rows: Rows) -> Counts:
     """Split into problems, and read the bounds of those that only count; a fraction demanded has low above high."""
     n, n_rows, sizes = structure.n_instances, len(rows.bounds), np.diff(structure.offsets)
     k = int(sizes[0]) if n else 0
@@ -77,11 +77,7 @@ def find_counts(structure: Any, rows: Rows) -> Counts:
             simple[some] &= np.minimum.reduceat(data, starts) == np.maximum.reduceat(data, starts)
             simple &= factor != 0
         simple &= rows.where(lambda block: block.slack is None)
-    if n_rows and simple.all() and (entries == n).all():
-        problems = np.zeros(n, np.int64), np.zeros(n_rows, np.int64), 1
-    else:
-        problems = split_problems(structure, rows)
-    instance_problem, row_problem, n_problems = problems
+    instance_problem, row_problem, n_problems = split_problems(structure, rows)
     size = np.bincount(instance_problem[instance_problem >= 0], minlength=n_problems)
     counted = np.bincount(row_problem, simple & (entries == size[row_problem]), n_problems) == np.bincount(
         row_problem, minlength=n_problems
@@ -101,28 +97,9 @@ def find_counts(structure: Any, rows: Rows) -> Counts:
     return Counts(instance_problem, row_problem, counted, low, high, label, factor, equal)
 
 
-def assign_counts(
-    counts: Counts, structure: Any, scores: NDArray[np.float64], rows: Rows, labels: NDArray[np.int64]
-) -> None:
-    """Fill in the labels of the transportation problems.
-
-    Raises
-    ------
-    InfeasibleConstraintError
-        If one has no solution.
-    """
-    _, wrong = transport_labels(counts, counts.counted, structure, scores, labels)
-    if wrong.any():
-        raise _nothing_whole(rows, np.flatnonzero(wrong[counts.row_problem]))
-
-
 def transport_labels(
-    counts: Counts,
-    wanted: NDArray[np.bool_],
-    structure: Any,
-    scores: NDArray[np.float64],
-    labels: NDArray[np.int64],
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    counts: Counts, wanted: Bools, structure: Labels, scores: Floats, labels: Ints
+) -> tuple[Floats, Bools]:
     """Fill in the labels of the transportation problems that are wanted.
 
     Returns
@@ -150,10 +127,6 @@ def transport_labels(
         )
         prices[groups], wrong[groups] = own, status == transport.INFEASIBLE
     return prices, wrong
-
-
-def _nothing_whole(rows: Rows, guilty: NDArray[np.int64]) -> InfeasibleConstraintError:
-    return no_assignment(block.name for block in rows.blocks if ((guilty >= block.start) & (guilty < block.stop)).any())
 
 
 def no_assignment(names: Iterable[str]) -> InfeasibleConstraintError:

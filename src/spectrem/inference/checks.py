@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from spectrem._arrays import Floats
 from spectrem.constraints.rows import Rows
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures.parts import Parts
@@ -31,7 +32,7 @@ def check_problem(
     start: ArrayLike | None,
     weights: ArrayLike | None,
     tol: float,
-) -> tuple[Rows | None, NDArray[np.float64], NDArray[np.float64] | None]:
+) -> tuple[Rows | None, Floats, Floats | None]:
     """Coerce and refuse what cannot be meant; returns rows, the starting multipliers and the weights."""
     constrained = rows is not None and len(rows.bounds) > 0
     if isinstance(gamma, bool) or not isinstance(gamma, int | float | np.integer | np.floating):

@@ -7,8 +7,8 @@ from itertools import combinations
 from math import comb
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Floats, Ints
 from spectrem.inference.conflict_system import ConflictSystem, write_system
 from spectrem.inference.highs import Deadline
 from spectrem.inference.oracle import BatchDual
@@ -49,22 +49,17 @@ class Conflict:
         Whether expectations could meet the rows, and only whole structures cannot.
     """
 
-    rows: NDArray[np.int64]
+    rows: Ints
     irreducible: bool
     smallest: bool
-    multipliers: NDArray[np.float64]
-    allowed: NDArray[np.float64]
+    multipliers: Floats
+    allowed: Floats
     total: float
     whole: bool
 
 
 def find_conflict(
-    dual: BatchDual,
-    problem: int,
-    direction: NDArray[np.float64] | None = None,
-    *,
-    whole: bool = False,
-    seconds: float = 3.0,
+    dual: BatchDual, problem: int, direction: Floats | None = None, *, whole: bool = False, seconds: float = 3.0
 ) -> Conflict | None:
     """Rows of a problem that cannot hold together, such that any fewer of them can.
 
@@ -126,7 +121,7 @@ def find_conflict(
     return search.finish(fewer, irreducible=True, smallest=True)
 
 
-def find_proof(dual: BatchDual, problem: int, seconds: float = 3.0) -> NDArray[np.float64] | None:
+def find_proof(dual: BatchDual, problem: int, seconds: float = 3.0) -> Floats | None:
     """Prices of all rows along which the dual falls for ever, if the rows of the problem cannot hold together.
 
     Returns
@@ -139,13 +134,13 @@ def find_proof(dual: BatchDual, problem: int, seconds: float = 3.0) -> NDArray[n
     system = write_system(dual, problem, rows, _MOST_VARIABLES) if len(rows) else None
     if system is None:
         return None
-    found = system.excess(np.ones(len(rows), np.bool_), search.left)
+    found = system.excess(np.ones(len(rows), np.bool_), search.deadline.left)
     proof = np.zeros(len(dual.row_problem))
     proof[rows] = found.multipliers / dual.row_weight[rows]
     return proof if found.least > _CONFLICT and search.proves(proof) else None
 
 
-def unproven(rows: NDArray[np.int64]) -> Conflict:
+def unproven(rows: Ints) -> Conflict:
     """A conflict that lies among the rows, of which many may be idle."""
     nothing = np.zeros(len(rows))
     return Conflict(rows, False, False, nothing, nothing + np.nan, np.nan, False)
@@ -162,16 +157,11 @@ class _Search:
         self._active = np.zeros(dual.n_problems, np.bool_)
         self._active[problem] = True
 
-    @property
-    def left(self) -> float:
-        """Seconds that remain."""
-        return self.deadline.left
-
-    def proves(self, direction: NDArray[np.float64]) -> bool:
+    def proves(self, direction: Floats) -> bool:
         """Whether a direction proves that the rows in it cannot hold together."""
         return bool(self.dual.infeasible(direction, self._active)[self.problem])
 
-    def rows_alone(self) -> NDArray[np.int64]:
+    def rows_alone(self) -> Ints:
         """Rows that cannot hold even without any other."""
         if not has_one_label(self.dual.structure):
             return self._alone_by_proof()
@@ -185,7 +175,7 @@ class _Search:
         bad = (least > bounds + room) | (dual.terms.equality[rows] & (most < bounds - room))
         return rows[bad]
 
-    def _alone_by_proof(self) -> NDArray[np.int64]:
+    def _alone_by_proof(self) -> Ints:
         if len(self.candidates) > 40:
             self.least_size = 1
             return self.candidates[:0]
@@ -199,7 +189,7 @@ class _Search:
             direction[row] = 0.0
         return np.array(bad, np.int64)
 
-    def shorten(self, direction: NDArray[np.float64]) -> NDArray[np.int64]:
+    def shorten(self, direction: Floats) -> Ints:
         """The rows with the largest entries of a proof, as few as still prove it; all rows if it proves nothing."""
         own = np.zeros(len(direction), np.bool_)
         own[self.candidates] = True
@@ -223,48 +213,42 @@ class _Search:
             low, high = (low, middle) if enough(middle) else (middle, high)
         return np.sort(order[:high])
 
-    def one_block(self, start: NDArray[np.int64]) -> NDArray[np.int64]:
+    def one_block(self, start: Ints) -> Ints:
         """The rows of one constraint, or of two, that conflict without any others; else ``start``."""
         own = self.candidates
         blocks = [own[(own >= block.start) & (own < block.stop)] for block in self.dual.rows.blocks]
         few = sorted((rows for rows in blocks if 0 < len(rows) <= _MOST_ROWS), key=len)[:5]
         for rows in [*few, *(np.sort(np.concatenate(pair)) for pair in combinations(few, 2))]:
             system = write_system(self.dual, self.problem, rows, _MOST_VARIABLES // 20)
-            if system is None or self.left <= 0:
+            if system is None or self.deadline.left <= 0:
                 continue
-            if system.excess(np.ones(len(rows), np.bool_), 0.3 * self.left).least > _CONFLICT:
+            if system.excess(np.ones(len(rows), np.bool_), 0.3 * self.deadline.left).least > _CONFLICT:
                 return rows
         return start
 
-    def filtered(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], bool] | None:
+    def filtered(self, rows: Ints) -> tuple[Ints, bool] | None:
         """Rows out of these that conflict, and whether none of them can be left out; None if no conflict is proven."""
-        system = write_system(self.dual, self.problem, rows, _MOST_VARIABLES)
-        if system is None:
-            return None
-        active = np.ones(len(rows), np.bool_)
-        first = system.excess(active, self.left)
-        if not first.least > _CONFLICT:
-            return None
-        if (first.multipliers != 0).sum() < 0.7 * len(rows):
-            rows = rows[first.multipliers != 0]
+        while True:
             system = write_system(self.dual, self.problem, rows, _MOST_VARIABLES)
-            assert system is not None
-            active = np.ones(len(rows), np.bool_)
-            first = system.excess(active, self.left)
-            if not first.least > _CONFLICT:
+            if system is None:
                 return None
-        multipliers = first.multipliers
+            least, multipliers = system.excess(np.ones(len(rows), np.bool_), self.deadline.left)
+            if not least > _CONFLICT:
+                return None
+            if (multipliers != 0).sum() >= 0.7 * len(rows):
+                break
+            rows = rows[multipliers != 0]
         needed = np.zeros(len(rows), np.bool_)
         sure = system.exact and len(rows) <= _MOST_ROWS
         active = multipliers != 0
-        while len(rows) <= _MOST_ROWS and self.left > 0:
+        while len(rows) <= _MOST_ROWS and self.deadline.left > 0:
             open_ones = np.flatnonzero(active & ~needed)
             if not len(open_ones):
                 break
             row = open_ones[np.argmin(np.abs(multipliers[open_ones]) * system.size[open_ones])]
             trial = active.copy()
             trial[row] = False
-            answer = system.excess(trial, self.left)
+            answer = system.excess(trial, self.deadline.left)
             if answer.least > _CONFLICT:
                 multipliers = answer.multipliers
                 active = multipliers != 0
@@ -273,7 +257,7 @@ class _Search:
                 sure &= answer.least <= _HOLDS
         return rows[active], bool(sure and needed[active].all())
 
-    def fewer(self, size: int) -> NDArray[np.int64] | None:
+    def fewer(self, size: int) -> Ints | None:
         """A smaller set of conflicting rows, if all smaller sets can be tried; raises ``least_size`` with each size."""
         if size <= self.least_size:
             return None
@@ -286,7 +270,7 @@ class _Search:
             for chosen in combinations(range(len(self.candidates)), smaller):
                 active = np.zeros(len(self.candidates), np.bool_)
                 active[list(chosen)] = True
-                least = system.excess(active, self.left).least
+                least = system.excess(active, self.deadline.left).least
                 if least > _CONFLICT:
                     return self.candidates[active]
                 if not least <= _HOLDS:
@@ -300,12 +284,12 @@ class _Search:
             return None
         system = write_system(self.dual, self.problem, self.candidates, _MOST_VARIABLES // 100)
         active = np.ones(len(self.candidates), np.bool_)
-        if system is None or system.holds_whole(active, self.left) is not False:
+        if system is None or system.holds_whole(active, self.deadline.left) is not False:
             return None
         sure = system.exact
         for row in range(len(self.candidates)):
             active[row] = False
-            holds = system.holds_whole(active, self.left) if self.left > 0 else None
+            holds = system.holds_whole(active, self.deadline.left) if self.deadline.left > 0 else None
             if holds is not False:
                 active[row] = True
                 sure &= holds is True
@@ -313,38 +297,36 @@ class _Search:
         nothing = np.zeros(len(rows))
         return Conflict(rows, sure, sure and len(rows) == 1, nothing, nothing + np.nan, np.nan, True)
 
-    def finish(self, rows: NDArray[np.int64], irreducible: bool, smallest: bool) -> Conflict:
+    def finish(self, rows: Ints, irreducible: bool, smallest: bool) -> Conflict:
         """What the rows demand of each other."""
         system = write_system(self.dual, self.problem, rows, _MOST_VARIABLES)
         allowed = np.full(len(rows), np.nan)
         if system is None:
             return Conflict(rows, irreducible, smallest, np.zeros(len(rows)), allowed, np.nan, False)
         all_rows = np.ones(len(rows), np.bool_)
-        multipliers = system.excess(all_rows, max(self.left, _LAST)).multipliers
+        multipliers = system.excess(all_rows, max(self.deadline.left, _LAST)).multipliers
         for row in range(len(rows)):
-            if len(rows) > 12 or self.left <= 0:
+            if len(rows) > 12 or self.deadline.left <= 0:
                 break
             others = all_rows.copy()
             others[row] = False
-            allowed[row] = system.extreme(row, 1.0 if multipliers[row] >= 0 else -1.0, others, self.left)
+            allowed[row] = system.extreme(row, 1.0 if multipliers[row] >= 0 else -1.0, others, self.deadline.left)
         return Conflict(rows, irreducible, smallest, multipliers, allowed, _total(system, multipliers), False)
 
 
-def _total(system: ConflictSystem, multipliers: NDArray[np.float64]) -> float:
+def _total(system: ConflictSystem, multipliers: Floats) -> float:
     """The least sum of the left sides, each with the sign of its multiplier, if these are all of one size."""
-    size = np.abs(multipliers)
-    if not (len(size) > 1 and size.min() > 0.999999 * size.max() > 0 and not system.slack.shape[1]):
+    size, program = np.abs(multipliers), system.program
+    if not (len(size) > 1 and size.min() > 0.999999 * size.max() > 0 and not len(program.slack.cost)):
         return np.nan
-    summed = np.sign(multipliers) @ system.matrix
-    if (system.equal.sum(axis=0) != 1).any():  # paths and the like, whose parts do not exclude each other
+    if (program.shapes.sum(axis=0) != 1).any():  # paths and the like, whose parts do not exclude each other
         return np.nan
-    kind = system.equal.tocsc().indices
-    least = np.full(system.equal.shape[0], np.inf)
-    np.minimum.at(least, kind, summed)
-    return float(least @ system.equal_to)
+    least = np.full(program.shapes.shape[0], np.inf)
+    np.minimum.at(least, program.shapes.tocsc().indices, (np.sign(multipliers) * system.size) @ program.body)
+    return float(least @ program.ones)
 
 
-def _range(dual: BatchDual, rows: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _range(dual: BatchDual, rows: Ints) -> tuple[Floats, Floats]:
     """The least and the most of the left side of each row over categorical instances."""
     structure, matrix = dual.structure, dual.matrix[rows]
     possible = ~np.isneginf(dual.scores.unary)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from spectrem.inference.highs import INFEASIBLE, OPTIMAL, Matrices, run_integer, run_linear
+from spectrem._arrays import Bools, Floats, Ints
+from spectrem.inference.highs import INFEASIBLE, OPTIMAL, run_integer, run_linear
 from spectrem.inference.oracle import BatchDual
-from spectrem.inference.slack_variables import compile_slack_variables, largest_excess
+from spectrem.inference.problem_programs import write_shapes
+from spectrem.inference.program import Program
+from spectrem.inference.segments import row_maxima
+from spectrem.inference.slack_variables import SlackVariables, compile_slack_variables, largest_excess
 from spectrem.structures.structure import has_one_label
 
 
@@ -23,15 +26,15 @@ class Excess(NamedTuple):
     """
 
     least: float
-    multipliers: NDArray[np.float64]
+    multipliers: Floats
 
 
 @dataclass(frozen=True)
 class ConflictSystem:
-    """``matrix @ x + slack @ y <= bounds`` or ``==``, ``equal @ x == equal_to``, ``ties @ y <= 0``, x and y >= 0.
+    """Rows, relative to their size, over x that counts how many instances of a kind choose which kinds of parts.
 
-    x counts how many instances of a kind choose which of their kinds of parts: those that are alike to the rows are
-    taken together. Where every instance has one label this loses nothing; elsewhere x are variables of polytopes.
+    Those that are alike to the rows are taken together. Where every instance has one label this loses nothing;
+    elsewhere x are variables of polytopes.
 
     Attributes
     ----------
@@ -39,106 +42,54 @@ class ConflictSystem:
         Their numbers in the batch.
     size : ndarray of shape (n_rows,)
         Unit in which a violation is measured.
-    equality : ndarray of shape (n_rows,), bool
-    most : ndarray of shape (n_x,)
-        The largest that x can be.
-    slack_upper : ndarray of shape (n_y,)
+    program : Program
+        That costs nothing; its rows are divided by ``size``.
     exact : bool
         Whether rows that can hold together here can do so in the batch; not under an l2 slack, which is approximated
         from outside.
     """
 
-    rows: NDArray[np.int64]
-    matrix: sp.csr_array
-    bounds: NDArray[np.float64]
-    size: NDArray[np.float64]
-    equality: NDArray[np.bool_]
-    equal: sp.csr_array
-    equal_to: NDArray[np.float64]
-    most: NDArray[np.float64]
-    slack: sp.csr_array
-    slack_upper: NDArray[np.float64]
-    ties: sp.csr_array
+    rows: Ints
+    size: Floats
+    program: Program
     exact: bool
 
-    @property
-    def n_variables(self) -> int:
-        """How large its programs are."""
-        return self.matrix.shape[1] + self.slack.shape[1]
-
-    def excess(self, active: NDArray[np.bool_], seconds: float) -> Excess:
+    def excess(self, active: Bools, seconds: float) -> Excess:
         """By how much the active rows, shape (n_rows,), fail to hold together."""
-        index = np.flatnonzero(active)
-        k, both = len(index), np.flatnonzero(self.equality[index])
-        body, bounds = self._body(index)
-        give = -sp.eye_array(k, format="csr")
-        ties, shape = self._fixed(k)
-        below = sp.vstack([sp.hstack([body, give]), sp.hstack([-body[both], give[both]]), ties], format="csr")
-        limit = np.concatenate([bounds, -bounds[both], np.zeros(ties.shape[0])])
-        cost = np.concatenate([np.zeros(self.n_variables), np.ones(k)])
-        further = 2.0 * largest_excess(sp.csr_array(body @ sp.diags_array(self._upper)), bounds) + 1.0
-        upper = np.concatenate([self._upper, further])
-        result = run_linear(Matrices(cost, upper, shape, self.equal_to, below, limit), seconds)
-        multipliers = np.zeros(len(self.rows))
+        some, multipliers = self._of(active), np.zeros(len(self.rows))
+        result = run_linear(some.matrices(np.ones(len(some.bounds))), seconds)
         if result.status != OPTIMAL:
             return Excess(np.nan, multipliers)
-        prices = result.below_prices
-        price = prices[:k].copy()
-        price[both] -= prices[k : k + len(both)]
-        multipliers[index] = np.where(np.abs(price) > 1e-9, price, 0.0) / self.size[index]
+        price = some.prices(result)
+        multipliers[active] = np.where(np.abs(price) > 1e-9, price, 0.0) / self.size[active]
         return Excess(result.cost, multipliers)
 
-    def extreme(self, row: int, sign: float, others: NDArray[np.bool_], seconds: float) -> float:
+    def extreme(self, row: int, sign: float, others: Bools, seconds: float) -> float:
         """Least (sign 1) or greatest (sign -1) value of the left side of a row while other rows hold, or NaN."""
-        if not self.n_variables:
+        if not len(self.program.cost):
             return 0.0
-        index = np.flatnonzero(others)
-        both = np.flatnonzero(self.equality[index])
-        body, bounds = self._body(index)
-        ties, shape = self._fixed(0)
-        below = sp.vstack([body, -body[both], ties], format="csr")
-        limit = np.concatenate([bounds, -bounds[both], np.zeros(ties.shape[0])])
-        cost = np.zeros(self.n_variables)
-        cost[: self.matrix.shape[1]] = sign * self.matrix[[row]].toarray().ravel() / self.size[row]
-        result = run_linear(Matrices(cost, self._upper, shape, self.equal_to, below, limit), seconds)
+        some = replace(self._of(others), cost=sign * self.program.body[[row]].toarray().ravel())
+        result = run_linear(some.matrices(), seconds)
         return float(sign * result.cost * self.size[row]) if result.status == OPTIMAL else np.nan
 
-    def holds_whole(self, active: NDArray[np.bool_], seconds: float) -> bool | None:
+    def holds_whole(self, active: Bools, seconds: float) -> bool | None:
         """Whether whole structures can meet the active rows; None if that was not found out within the time."""
-        index = np.flatnonzero(active)
-        body, bounds = self._body(index)
-        ties, shape = self._fixed(0)
-        both = self.equality[index]
-        program = Matrices(
-            np.zeros(self.n_variables),
-            self._upper,
-            sp.csr_array(sp.vstack([shape, body[both]], format="csr")),
-            np.concatenate([self.equal_to, bounds[both]]),
-            sp.csr_array(sp.vstack([body[~both], ties], format="csr")),
-            np.concatenate([bounds[~both], np.zeros(ties.shape[0])]),
-        )
-        whole = np.arange(self.n_variables) < self.matrix.shape[1]
-        result = run_integer(program, whole, seconds)
+        matrices = self._of(active).matrices()
+        result = run_integer(matrices, np.arange(len(matrices.cost)) < len(self.program.cost), seconds)
         return True if result.x is not None else False if result.status == INFEASIBLE else None
 
-    @property
-    def _upper(self) -> NDArray[np.float64]:
-        return np.concatenate([self.most, self.slack_upper])
-
-    def _body(self, index: NDArray[np.int64]) -> tuple[sp.csr_array, NDArray[np.float64]]:
-        unit = sp.diags_array(1.0 / self.size[index], format="csr")
-        body = sp.hstack([self.matrix[index], self.slack[index]], format="csr")
-        return sp.csr_array(unit @ body), self.bounds[index] / self.size[index]
-
-    def _fixed(self, n_more: int) -> tuple[sp.csr_array, sp.csr_array]:
-        """Ties of the slack and the structures, beside ``n_more`` variables that they do not touch."""
-        n_x, n_y = self.matrix.shape[1], self.slack.shape[1]
-        n_ties, n_equal = self.ties.shape[0], self.equal.shape[0]
-        ties = sp.hstack([sp.csr_array((n_ties, n_x)), self.ties, sp.csr_array((n_ties, n_more))], format="csr")
-        return ties, sp.hstack([self.equal, sp.csr_array((n_equal, n_y + n_more))], format="csr")
+    def _of(self, active: Bools) -> Program:
+        index, program = np.flatnonzero(active), self.program
+        return replace(
+            program,
+            body=sp.csr_array(program.body[index]),
+            bounds=program.bounds[index],
+            equality=program.equality[index],
+            slack=replace(program.slack, matrix=sp.csr_array(program.slack.matrix[index])),
+        )
 
 
-def write_system(dual: BatchDual, problem: int, rows: NDArray[np.int64], most: int) -> ConflictSystem | None:
+def write_system(dual: BatchDual, problem: int, rows: Ints, most: int) -> ConflictSystem | None:
     """The system of some rows of one problem; None if it has more than ``most`` variables."""
     matrix = sp.csr_array(dual.matrix[rows])
     touched = np.zeros(dual.structure.n_instances, np.bool_)
@@ -148,25 +99,33 @@ def write_system(dual: BatchDual, problem: int, rows: NDArray[np.int64], most: i
     else:
         if int(touched[dual.structure.instance].sum()) > most:
             return None
-        body, equal, equal_to = _polytopes(dual, matrix, np.flatnonzero(touched))
-    slack, upper, ties, exact = _slack(dual, rows)
-    if body.shape[1] + len(upper) > most:
+        touched[:1] |= not touched.any()  # blocks need one; an instance more changes nothing
+        shapes = write_shapes(dual, np.flatnonzero(touched))
+        possible = np.flatnonzero(~np.isneginf(shapes.objective))
+        body = sp.csr_array((matrix[:, shapes.unary_index] @ shapes.unary)[:, possible])
+        equal, equal_to = sp.csr_array(shapes.equalities[:, possible]), shapes.right_hand_side
+    slack, exact = _slack(dual, rows)
+    if body.shape[1] + len(slack.upper) > most:
         return None
     bounds = dual.rows.bounds[rows]
-    largest = np.zeros(len(rows)) if not body.nnz else np.asarray(abs(body).max(axis=1).todense()).ravel()
-    size = np.maximum(np.abs(bounds), largest)
+    size = np.maximum(np.abs(bounds), row_maxima(body))
     size = np.where(size > 0, size, 1.0)
-    # Of a kind there are so many instances; the variables of a polytope are at most 1.
-    alike = has_one_label(dual.structure)
-    ends = np.asarray(equal.T @ equal_to) if alike else np.ones(body.shape[1])
-    return ConflictSystem(
-        rows, body, bounds, size, dual.terms.equality[rows], equal, equal_to, ends, slack, upper, ties, exact
+    unit = sp.diags_array(1.0 / size, format="csr")
+    program = Program(
+        cost=np.zeros(body.shape[1]),
+        # Of a kind there are so many instances; the variables of a polytope are at most 1.
+        upper=np.asarray(equal.T @ equal_to) if has_one_label(dual.structure) else np.ones(body.shape[1]),
+        body=sp.csr_array(unit @ body),
+        bounds=bounds / size,
+        equality=dual.terms.equality[rows],
+        shapes=equal,
+        ones=equal_to,
+        slack=replace(slack, matrix=sp.csr_array(unit @ slack.matrix), cost=np.zeros(len(slack.cost))),
     )
+    return ConflictSystem(rows, size, program, exact)
 
 
-def _kinds(
-    dual: BatchDual, matrix: sp.csr_array, touched: NDArray[np.bool_]
-) -> tuple[sp.csr_array, sp.csr_array, NDArray[np.float64]]:
+def _kinds(dual: BatchDual, matrix: sp.csr_array, touched: Bools) -> tuple[sp.csr_array, sp.csr_array, Floats]:
     """Columns of the kinds of parts of the kinds of instances, which of them belong to a kind, and how many are one."""
     part = np.flatnonzero(touched[dual.structure.instance] & ~np.isneginf(dual.scores.unary))
     instance = dual.structure.instance[part]
@@ -189,31 +148,12 @@ def _kinds(
     return sp.csr_array(matrix[:, part[chosen]]), equal, count.astype(np.float64)
 
 
-def _polytopes(
-    dual: BatchDual, matrix: sp.csr_array, instances: NDArray[np.int64]
-) -> tuple[sp.csr_array, sp.csr_array, NDArray[np.float64]]:
-    body, equal, equal_to = [], [], []
-    for i in instances:
-        polytope = dual.structure.polytope(dual.scores, int(i))
-        possible = np.flatnonzero(~np.isneginf(polytope.objective))
-        body.append(matrix[:, polytope.unary_index] @ polytope.unary[:, possible])
-        equal.append(polytope.equalities[:, possible])
-        equal_to.append(polytope.right_hand_side)
-    empty = sp.csr_array((matrix.shape[0], 0))
-    return (
-        sp.csr_array(sp.hstack([empty, *body], format="csr")),
-        sp.csr_array(sp.block_diag(equal, format="csr")) if equal else sp.csr_array((0, 0)),
-        np.concatenate([np.zeros(0), *equal_to]),
-    )
-
-
-def _slack(dual: BatchDual, rows: NDArray[np.int64]) -> tuple[sp.csr_array, NDArray[np.float64], sp.csr_array, bool]:
-    """The slack variables that touch the rows, what bounds and ties them, and whether they say all there is."""
+def _slack(dual: BatchDual, rows: Ints) -> tuple[SlackVariables, bool]:
+    """The slack variables that touch the rows with what ties them, and whether they say all there is."""
     variables = compile_slack_variables(dual.terms, largest_excess(dual.matrix, dual.rows.bounds))
-    ties = variables.ties
     wanted = np.zeros(len(variables.upper), np.bool_)
     wanted[variables.matrix[rows].indices] = True
-    own = np.flatnonzero(abs(ties) @ wanted.astype(np.float64) > 0)
-    wanted[ties[own].indices] = True
+    ties = np.flatnonzero(abs(variables.ties) @ wanted.astype(np.float64) > 0)
+    wanted[variables.ties[ties].indices] = True
     curved = any(wanted[first : norm + len(group.problem)].any() for group, first, norm in variables.curved)
-    return variables.matrix[rows][:, wanted], variables.upper[wanted], ties[own][:, wanted], not curved
+    return variables.pick(rows, np.flatnonzero(wanted), ties), not curved

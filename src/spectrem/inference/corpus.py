@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from spectrem._arrays import Bools, Floats
 from spectrem.constraints.groups import KeyColumns
 from spectrem.constraints.rows import Block, Rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
@@ -16,17 +17,14 @@ from spectrem.inference.conflict_text import place_of
 from spectrem.inference.oracle import Evaluation
 from spectrem.inference.result import Status
 from spectrem.inference.slack import SlackTerms, compile_slack
-from spectrem.inference.solvers.accelerated import Accelerated
-from spectrem.inference.solvers.quasi_newton import QuasiNewton
-from spectrem.inference.solvers.solver import Solver
+from spectrem.inference.solvers.newton import smooth_solver
+from spectrem.inference.solvers.solver import Solution, Solver
 
-Evaluate = Callable[[NDArray[np.float64]], tuple[float | NDArray[np.float64], NDArray[np.float64]]]
+Evaluate = Callable[[Floats], tuple[float | Floats, Floats]]
 """From multipliers to values and expectations, with a row per shard or summed over the corpus."""
 
 
-def by_shard(
-    values: float | NDArray[np.float64], expectations: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def by_shard(values: float | Floats, expectations: Floats) -> tuple[Floats, Floats]:
     """Sums that came home, with a row per shard (one row if they are over the corpus), shape (n_shards, n_rows)."""
     value = np.atleast_1d(np.asarray(values, np.float64))
     expectation = np.asarray(expectations, np.float64).reshape(len(value), -1)
@@ -54,7 +52,7 @@ class CorpusSolution:
         Step of `Spectral`, to start from next time.
     """
 
-    multipliers: NDArray[np.float64]
+    multipliers: Floats
     status: Status
     dual_value: float
     residual: float
@@ -69,30 +67,44 @@ class CorpusDual:
     def __init__(
         self,
         evaluate: Evaluate,
-        bounds: NDArray[np.float64],
-        terms: SlackTerms,
+        bounds: ArrayLike,
+        blocks: tuple[Block, ...],
         gamma: float,
-        norms: NDArray[np.float64],
+        norms: ArrayLike | None,
+        terms: SlackTerms | None,
         support: Evaluate | None,
     ) -> None:
-        n = len(bounds)
-        self._evaluate, self.support, self.bounds = evaluate, support, bounds
+        self._evaluate, self.support, self.blocks = evaluate, support, blocks
         self.gamma, self.n_problems, self.n_evaluations = gamma, 1, 0
-        self.row_problem, self.instance_problem = terms.row_problem, np.zeros(1, np.int64)
-        self.row_weight = np.ones(n)
-        self.terms = terms
-        self.scale = 1.0 / np.where(norms > 0, norms * norms, 1.0)
-        size = np.maximum(np.abs(bounds), norms)
+        self.bounds = np.asarray(bounds, np.float64)
+        n = len(self.bounds)
+        self.row_problem, self.row_weight, self.lever = np.zeros(n, np.int64), np.ones(n), np.ones(n)
+        self.terms = compile_slack(blocks, self.row_problem, 1) if terms is None else terms
+        length = np.sqrt(np.maximum(1.0, np.abs(self.bounds))) if norms is None else np.asarray(norms, np.float64)
+        self.scale = 1.0 / np.where(length > 0, length * length, 1.0)
+        size = np.maximum(np.abs(self.bounds), length)
         self.size = np.where(size > 0, size, 1.0)
-        self.lever = np.ones(n)
-        self.value = np.nan
 
-    def evaluate(self, multipliers: NDArray[np.float64], active: NDArray[np.bool_]) -> Evaluation:
+    def solve(self, solver: Solver, start: ArrayLike | None) -> Solution:
+        """From multipliers that may be missing or out of the feasible set.
+
+        Raises
+        ------
+        InfeasibleConstraintError
+            If ``support`` proves that no distribution meets the rows.
+        """
+        first = np.zeros(len(self.bounds)) if start is None else np.asarray(start, np.float64)
+        solution = solver.solve(self, self.terms.project(first))
+        if solution.status[0] == Status.INFEASIBLE:
+            raise self.conflict(solution.multipliers)
+        return solution
+
+    def evaluate(self, multipliers: Floats, active: Bools) -> Evaluation:
         self.n_evaluations += 1
         values, expectations = by_shard(*self._evaluate(multipliers))
         return Evaluation(np.array([self.bounds @ multipliers + values.sum()]), self.bounds - expectations.sum(axis=0))
 
-    def infeasible(self, multipliers: NDArray[np.float64], active: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def infeasible(self, multipliers: Floats, active: Bools) -> Bools:
         direction = self.terms.recession(multipliers)
         largest = np.abs(direction).max(initial=0.0)
         if self.support is None or largest == 0:
@@ -100,14 +112,34 @@ class CorpusDual:
         direction = direction / largest
         return np.array([self.slope(direction)[0] < -1e-9 * (self.size @ np.abs(direction))])
 
-    def slope(self, direction: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def slope(self, direction: Floats) -> tuple[float, Floats]:
         """How the dual rises far out in a direction, which proves a conflict if below 0, and the expectations there."""
         assert self.support is not None
         values, expectations = by_shard(*self.support(direction))
         slope = self.bounds @ direction + values.sum() + self.terms.value(direction)[0]
         return float(slope), expectations.sum(axis=0)
 
-    def gap_unit(self, bound: NDArray[np.float64]) -> NDArray[np.float64]:
+    def conflict(self, multipliers: Floats) -> InfeasibleConstraintError:
+        """Names the constraints whose prices prove, without those of the others, that they cannot hold."""
+        direction, proven = self.terms.recession(multipliers), np.ones(1, np.bool_)
+        for block in sorted(self.blocks, key=lambda b: float(np.abs(direction[b.start : b.stop]).max(initial=0.0))):
+            trial = direction.copy()
+            trial[block.start : block.stop] = 0.0
+            if self.infeasible(trial, proven)[0]:
+                direction = trial
+        worst = int(np.abs(direction).argmax())
+        names = [block.name for block in self.blocks if direction[block.start : block.stop].any()]
+        head = next(block for block in self.blocks if block.start <= worst < block.stop)
+        others = " and with ".join(repr(name) for name in names if name != head.name)
+        place = place_of(head, worst - head.start, -1)
+        where = "" if place == "over the corpus" else f", {place},"
+        return InfeasibleConstraintError(
+            f"{head.name!r}: no feasible q over the corpus{'; it conflicts with ' if others else ''}{others}; the "
+            f"price of row {worst}{where} grows without end, perhaps because "
+            "of constraints inside instances; relax the bound or give the constraint slack (a penalty or a bound)"
+        )
+
+    def gap_unit(self, bound: Floats) -> Floats:
         return np.maximum(1.0, np.abs(bound))
 
 
@@ -178,23 +210,12 @@ def solve_corpus_dual(
     """
     if solver is None and not gamma > 0:
         raise InvalidInputError(f"gamma must be positive; got {gamma:g}; at gamma = 0 call solve_corpus_program")
-    limits = np.asarray(bounds, np.float64)
-    length = np.sqrt(np.maximum(1.0, np.abs(limits))) if norms is None else np.asarray(norms, np.float64)
-    if terms is None:
-        terms = compile_slack(blocks, np.zeros(len(limits), np.int64), 1)
-    dual = CorpusDual(evaluate, limits, terms, gamma, length, support)
-    if solver is None:
-        limit = {} if max_iter is None else {"max_iter": max_iter}
-        solver = QuasiNewton(tol=tol, **limit) if dual.terms.is_box else Accelerated(tol=tol, **limit)
-    first = np.zeros(len(limits)) if start is None else np.asarray(start, np.float64)
-    solution = solver.solve(dual, dual.terms.project(first))
-    status = Status(int(solution.status[0]))
-    if status == Status.INFEASIBLE:
-        raise InfeasibleConstraintError(tell_divergence(dual, blocks, solution.multipliers))
+    dual = CorpusDual(evaluate, bounds, blocks, gamma, norms, terms, support)
+    solution = dual.solve(smooth_solver(dual, tol, max_iter) if solver is None else solver, start)
     value = dual.evaluate(solution.multipliers, np.ones(1, bool)).value + dual.terms.value(solution.multipliers)
     return CorpusSolution(
         solution.multipliers,
-        status,
+        Status(int(solution.status[0])),
         float(value[0]),
         float(solution.residual[0]),
         dual.n_evaluations,
@@ -203,44 +224,7 @@ def solve_corpus_dual(
     )
 
 
-def tell_divergence(dual: CorpusDual, blocks: tuple[Block, ...], multipliers: NDArray[np.float64]) -> str:
-    """The constraints whose prices prove, without those of the others, that they cannot hold."""
-    direction, proven = dual.terms.recession(multipliers), np.ones(1, np.bool_)
-    for block in sorted(blocks, key=lambda b: float(np.abs(direction[b.start : b.stop]).max(initial=0.0))):
-        trial = direction.copy()
-        trial[block.start : block.stop] = 0.0
-        if dual.infeasible(trial, proven)[0]:
-            direction = trial
-    worst = int(np.abs(direction).argmax())
-    names = [block.name for block in blocks if direction[block.start : block.stop].any()]
-    head = next(block for block in blocks if block.start <= worst < block.stop)
-    others = " and with ".join(repr(name) for name in names if name != head.name)
-    place = place_of(head, worst - head.start, -1)
-    return (
-        f"{head.name!r}: no feasible q over the corpus{'; it conflicts with ' if others else ''}{others}; the price of "
-        f"row {worst}{'' if place == 'over the corpus' else f', {place},'} grows without end, perhaps because of "
-        "constraints inside instances; relax the bound or give the constraint slack (a penalty or a bound)"
-    )
-
-
-def split_scopes(rows: Rows) -> tuple[Rows, Rows]:
-    """Rows of instance scope and rows of corpus scope, each with its blocks renumbered.
-
-    Examples
-    --------
-    >>> block = Block("all", 0, 1, False, "corpus", None, np.zeros(1, int), {})
-    >>> rows = Rows(sp.csr_array([[1.0, 0.0]]), np.array([0.5]), np.array([-1]), (block,))
-    >>> inside, corpus = split_scopes(rows)
-    >>> len(inside.bounds), len(corpus.bounds)
-    (0, 1)
-    """
-    inside = np.ones(len(rows.bounds), np.bool_)
-    for block in rows.blocks:
-        inside[block.start : block.stop] = block.scope == "instance"
-    return pick_rows(rows, inside), pick_rows(rows, ~inside)
-
-
-def pick_rows(rows: Rows, wanted: NDArray[np.bool_]) -> Rows:
+def pick_rows(rows: Rows, wanted: Bools) -> Rows:
     """Some of the rows, with their blocks renumbered; blocks without any are dropped."""
     blocks, start = [], 0
     for block in rows.blocks:

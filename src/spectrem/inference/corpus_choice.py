@@ -8,20 +8,23 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from spectrem._arrays import Floats, Ints
 from spectrem.constraints.rows import Block
 from spectrem.exceptions import InfeasibleConstraintError, warn_unconverged
 from spectrem.inference.conflict_text import place_of
 from spectrem.inference.corpus_program import CorpusMixture
-from spectrem.inference.highs import Deadline, Matrices, run_integer
+from spectrem.inference.highs import Deadline, run_integer
 from spectrem.inference.ilp import refuse_curved
+from spectrem.inference.program import Program
 from spectrem.inference.result import Status
+from spectrem.inference.segments import row_maxima
 from spectrem.inference.slack import SlackTerms, compile_slack
 from spectrem.inference.slack_variables import compile_slack_variables
 from spectrem.inference.variants import ShardVariants
 
-Variants = Callable[[NDArray[np.float64]], Iterable[ShardVariants]]
+Variants = Callable[[Floats], Iterable[ShardVariants]]
 
 _ROUNDS = 3
 _NODES = 200  # of a search: what lies deeper is not worth the wait
@@ -54,14 +57,14 @@ class CorpusChoice:
         ``U h`` of the choice.
     """
 
-    points: NDArray[np.float64]
-    choices: tuple[tuple[NDArray[np.int64], NDArray[np.int64]], ...]
+    points: Floats
+    choices: tuple[tuple[Ints, Ints], ...]
     value: float
     bound: float
     gap: float
     status: Status
     violation: float
-    expectation: NDArray[np.float64]
+    expectation: Floats
 
 
 def choose_structures(
@@ -146,15 +149,15 @@ def choose_structures(
 
 
 class _Found(NamedTuple):
-    taken: NDArray[np.int64]
+    taken: Ints
     value: float
-    excess: NDArray[np.float64]
+    excess: Floats
 
 
 class _Task:
     """The integer program of some variants."""
 
-    def __init__(self, shards: list[ShardVariants], bounds: NDArray[np.float64], terms: SlackTerms) -> None:
+    def __init__(self, shards: list[ShardVariants], bounds: Floats, terms: SlackTerms) -> None:
         self.shards, self.bounds, self.terms = shards, bounds, terms
         self.scores = np.concatenate([shard.scores for shard in shards])
         self.table = sp.csr_array(sp.vstack([shard.expectations for shard in shards], format="csr"))
@@ -169,27 +172,24 @@ class _Task:
         largest = np.abs(self.rest) + np.asarray(abs(self.table).sum(axis=0), np.float64).ravel()
         self.slack = compile_slack_variables(terms, largest)
         refuse_curved(self.slack)
-        peak = np.asarray(abs(self.table).max(axis=0).todense(), np.float64).ravel() if len(self.scores) else largest
+        peak = row_maxima(sp.csr_array(self.table.T)) if len(self.scores) else largest
         self.unit = np.where(peak > 0, peak, np.maximum(1.0, np.abs(self.rest)))
 
-    def program(self, cost: NDArray[np.float64], slack_cost: NDArray[np.float64], constant: float) -> Matrices:
-        """Variables: variants, slack, 1 (which carries the constant), then how far rows are missed, up and down."""
-        n, n_rows, n_slack = len(cost), len(self.bounds), len(self.slack.cost)
+    def program(self, cost: Floats, slack_cost: Floats, constant: float) -> Program:
+        """Over the variants, and a variable that is 1 and carries the constant."""
+        n = len(cost)
         level = sp.diags_array(1.0 / self.unit)
-        body = sp.csr_array(level @ sp.hstack([self.table.T, self.slack.matrix, sp.csr_array((n_rows, 1))]))
-        shapes = sp.csr_array((np.ones(n), (self.member, np.arange(n))), shape=(self.n_members, n + n_slack + 1))
-        both = self.terms.equality
-        n_ties = self.slack.ties.shape[0]
-        ties = sp.hstack([sp.csr_array((n_ties, n)), self.slack.ties, sp.csr_array((n_ties, 1))])
-        one = sp.csr_array(([1.0], ([0], [n + n_slack])), shape=(1, n + n_slack + 1))
-        rest = self.rest / self.unit
-        return Matrices(
-            cost=np.concatenate([cost, slack_cost, [constant]]),
-            upper=np.concatenate([np.ones(n), self.slack.upper, [1.0]]),
-            equal=sp.csr_array(sp.vstack([body[both], shapes, one], format="csr")),
-            equal_to=np.concatenate([rest[both], np.ones(self.n_members + 1)]),
-            below=sp.csr_array(sp.vstack([body[~both], ties], format="csr")),
-            limit=np.concatenate([rest[~both], np.zeros(n_ties)]),
+        nothing = sp.csr_array((len(self.bounds), 1))
+        members = np.append(self.member, self.n_members), np.arange(n + 1)
+        return Program(
+            cost=np.append(cost, constant),
+            upper=np.ones(n + 1),
+            body=sp.csr_array(sp.hstack([level @ self.table.T, nothing], format="csr")),
+            bounds=self.rest / self.unit,
+            equality=self.terms.equality,
+            shapes=sp.csr_array((np.ones(n + 1), members), shape=(self.n_members + 1, n + 1)),
+            ones=np.ones(self.n_members + 1),
+            slack=replace(self.slack, matrix=sp.csr_array(level @ self.slack.matrix), cost=slack_cost),
         )
 
     def solve(self, bound: float, tol: float, deadline: Deadline) -> _Found | None:
@@ -197,22 +197,22 @@ class _Task:
         tops = np.full(self.n_members, -np.inf)
         np.maximum.at(tops, self.member, self.scores)
         program = self.program(tops[self.member] - self.scores, self.slack.cost, max(1.0, abs(bound)))
-        whole = np.zeros(len(program.cost), np.bool_)
-        whole[: len(self.scores)] = True
-        result = run_integer(program, whole, deadline.left, gap=0.1 * tol, nodes=_NODES)
+        matrices = program.matrices()
+        whole = np.arange(len(matrices.cost)) < len(self.scores)
+        result = run_integer(matrices, whole, deadline.left, gap=0.1 * tol, nodes=_NODES)
         if result.x is None:
             return None
         found = self.read(result.x)
         size = np.maximum(np.abs(self.bounds), self.unit)
         return found if self.terms.worst_violation(found.excess, size)[0] <= _HOLDS else None
 
-    def read(self, x: NDArray[np.float64]) -> _Found:
+    def read(self, x: Floats) -> _Found:
         taken = np.flatnonzero(x[: len(self.scores)] > 0.5)
         excess = np.asarray(self.table[taken].sum(axis=0), np.float64).ravel() - self.rest
         value = float(self.score + self.scores[taken].sum() - self.terms.cost(excess)[0])
         return _Found(taken, value, excess)
 
-    def choice(self, found: _Found, points: NDArray[np.float64], bound: float, tol: float) -> CorpusChoice:
+    def choice(self, found: _Found, points: Floats, bound: float, tol: float) -> CorpusChoice:
         edges = np.cumsum([0, *(len(shard.instance) for shard in self.shards)])
         picked = [
             (shard.instance[own], shard.point[own])
@@ -235,26 +235,8 @@ class _Task:
     def tell(self, blocks: tuple[Block, ...], deadline: Deadline) -> str:
         """The rows that the choice nearest to meeting them misses."""
         exact = self.program(np.zeros(len(self.scores)), np.zeros(len(self.slack.cost)), 0.0)
-        n_equal, n_below = int(self.terms.equality.sum()), int((~self.terms.equality).sum())
-        up = sp.eye_array(exact.equal.shape[0], format="csr")
-        down = sp.eye_array(exact.below.shape[0], format="csr")
-        miss = 2 * n_equal + n_below
-        wide = np.concatenate([np.abs(exact.equal_to), np.abs(exact.limit)]).max(initial=1.0) + len(self.scores)
-        elastic = replace(
-            exact,
-            cost=np.concatenate([exact.cost, np.ones(miss)]),
-            upper=np.concatenate([exact.upper, np.full(miss, wide)]),
-            equal=sp.csr_array(
-                sp.hstack(
-                    [exact.equal, up[:, :n_equal], -up[:, :n_equal], sp.csr_array((exact.equal.shape[0], n_below))]
-                )
-            ),
-            below=sp.csr_array(
-                sp.hstack([exact.below, sp.csr_array((exact.below.shape[0], 2 * n_equal)), -down[:, :n_below]])
-            ),
-        )
-        whole = np.zeros(len(elastic.cost), np.bool_)
-        whole[: len(self.scores)] = True
+        elastic = exact.matrices(np.ones(len(self.bounds)))
+        whole = np.arange(len(elastic.cost)) < len(self.scores)
         result = run_integer(elastic, whole, min(5.0, deadline.left), gap=0.01, nodes=_NODES)
         missed = []
         if result.x is not None:

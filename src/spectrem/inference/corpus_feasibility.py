@@ -3,65 +3,61 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from spectrem._arrays import Floats
 from spectrem.constraints.rows import Block
-from spectrem.exceptions import InfeasibleConstraintError
-from spectrem.inference.corpus import CorpusDual, Evaluate, tell_divergence
+from spectrem.inference.corpus import CorpusDual, Evaluate
 from spectrem.inference.corpus_master import Master
 from spectrem.inference.highs import Deadline
-from spectrem.inference.slack import SlackTerms, compile_slack
+from spectrem.inference.slack import SlackTerms
 
 _HOLDS, _CLASHES = 1e-9, -1e-9  # relative to the size of the rows
 
 
-class Feasibility:
-    """Rows whose violation a mixture of structures has to bring to 0, whatever its score.
+def can_hold(dual: CorpusDual, expectations: list[Floats], direction: Floats, looks: int = 20) -> bool:
+    """True if some distribution meets the rows, False if that stays open.
+
+    A linear program over the distributions known tells the prices at which they all break the rows; the corpus tells
+    whether any other does not. That many ``looks`` are taken at it.
 
     Parameters
     ----------
     dual : CorpusDual
         With a ``support``.
-    expectations : sequence of ndarray of shape (n_rows,)
+    expectations : list of ndarray of shape (n_rows,)
         ``U mu`` of distributions that are known already.
+    direction : ndarray of shape (n_rows,)
+        Multipliers to begin with.
+    looks : int
+
+    Raises
+    ------
+    InfeasibleConstraintError
+        If no distribution does.
     """
-
-    def __init__(self, dual: CorpusDual, expectations: list[NDArray[np.float64]]) -> None:
-        self.dual = dual
-        lever = np.where(dual.terms.penalised, 0.0, 1.0 / dual.size)
-        self.master = Master(dual.bounds, dual.terms, dual.size, lever, 1)
-        for k, expectation in enumerate(expectations):
-            self.master.add(k, np.zeros(1), expectation[None])
-
-    def decide(self, blocks: tuple[Block, ...], direction: NDArray[np.float64], looks: int = 20) -> bool:
-        """True if some distribution meets the rows, False if that stays open.
-
-        A linear program over the distributions known tells the prices at which they all break the rows; the corpus
-        tells whether any other does not. That many ``looks`` are taken at it.
-
-        Raises
-        ------
-        InfeasibleConstraintError
-            If no distribution does.
-        """
-        if self.dual.terms.penalised.all():
+    terms = dual.terms
+    if terms.penalised.all():
+        return True
+    master = Master(dual.bounds, terms, dual.size, np.where(terms.penalised, 0.0, 1.0 / dual.size), 1)
+    for k, expectation in enumerate(expectations):
+        master.add(k, np.zeros(1), expectation[None])
+    trial = terms.recession(direction)
+    if not trial.any() and not expectations:
+        trial = terms.recession(terms.project(np.ones(len(direction))))
+    for _ in range(looks):
+        if trial.any():
+            slope, expectation = dual.slope(trial)
+            if slope < _CLASHES * float(dual.size @ np.abs(trial)):
+                raise dual.conflict(trial)
+            master.add(len(master.scores), np.zeros(1), expectation[None])
+        answer = master.solve(np.zeros(len(trial)), 1.0, Deadline(None))
+        if answer is None:
+            return False
+        if answer.value >= -_HOLDS and not answer.rough:
             return True
-        trial = self.dual.terms.recession(direction)
-        if not trial.any() and not len(self.master.scores):
-            trial = self.dual.terms.recession(self.dual.terms.project(np.ones(len(direction))))
-        for _ in range(looks):
-            if trial.any():
-                slope, expectation = self.dual.slope(trial)
-                if slope < _CLASHES * float(self.dual.size @ np.abs(trial)):
-                    raise InfeasibleConstraintError(tell_divergence(self.dual, blocks, trial))
-                self.master.add(len(self.master.scores), np.zeros(1), expectation[None])
-            answer = self.master.solve(np.zeros(len(trial)), 1.0, Deadline(None))
-            if answer is None:
-                return False
-            if answer.value >= -_HOLDS and not answer.rough:
-                return True
-            trial = self.dual.terms.recession(answer.prices)
-        return False
+        trial = terms.recession(answer.prices)
+    return False
 
 
 def check_corpus_rows(
@@ -123,10 +119,6 @@ def check_corpus_rows(
         ...
     spectrem.exceptions.InfeasibleConstraintError: 'heads': no feasible q over the corpus; the price of row 0 grows ...
     """
-    limits = np.asarray(bounds, np.float64)
-    length = np.sqrt(np.maximum(1.0, np.abs(limits))) if norms is None else np.asarray(norms, np.float64)
-    if terms is None:
-        terms = compile_slack(blocks, np.zeros(len(limits), np.int64), 1)
-    dual = CorpusDual(support, limits, terms, 1.0, length, support)
+    dual = CorpusDual(support, bounds, blocks, 1.0, norms, terms, support)
     known = [] if expectation is None else [np.asarray(expectation, np.float64)]
-    return Feasibility(dual, known).decide(blocks, np.asarray(direction, np.float64), looks)
+    return can_hold(dual, known, np.asarray(direction, np.float64), looks)

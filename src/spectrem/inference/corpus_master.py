@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from spectrem.inference.highs import Deadline, Matrices, run_linear
+from spectrem._arrays import Floats
+from spectrem.inference.highs import Deadline, run_linear
+from spectrem.inference.program import Program
 from spectrem.inference.slack import SlackTerms
-from spectrem.inference.slack_variables import SlackVariables, compile_slack_variables
+from spectrem.inference.slack_variables import compile_slack_variables
 
 _ROUNDS, _MOST_CUTS = 3, 2_000
 _USED = 1e-9  # violations relative to the size of a row that pass for none
@@ -33,8 +34,8 @@ class MasterSolution(NamedTuple):
         Whether an l2 slack still lies beyond its tangents; the next solve adds more of them.
     """
 
-    weights: NDArray[np.float64]
-    prices: NDArray[np.float64]
+    weights: Floats
+    prices: Floats
     value: float
     held: bool
     rough: bool
@@ -53,20 +54,13 @@ class Master:
         Parts of the corpus that have weights of their own.
     """
 
-    def __init__(
-        self,
-        bounds: NDArray[np.float64],
-        terms: SlackTerms,
-        size: NDArray[np.float64],
-        lever: NDArray[np.float64],
-        n_pieces: int,
-    ) -> None:
+    def __init__(self, bounds: Floats, terms: SlackTerms, size: Floats, lever: Floats, n_pieces: int) -> None:
         self.bounds, self.terms, self.size, self.lever, self.n_pieces = bounds, terms, size, lever, n_pieces
         self.piece, self.point = np.zeros(0, np.int64), np.zeros(0, np.int64)
         self.scores, self.expectations = np.zeros(0), np.zeros((0, len(bounds)))
-        self._cuts: list[NDArray[np.float64]] = []
+        self._cuts = sp.csr_array((0, len(compile_slack_variables(terms, np.zeros(len(bounds))).cost)))
 
-    def add(self, point: int, scores: NDArray[np.float64], expectations: NDArray[np.float64]) -> None:
+    def add(self, point: int, scores: Floats, expectations: Floats) -> None:
         """Columns of all pieces at a point; those that are there already are left out."""
         known = np.zeros(self.n_pieces, np.bool_)
         same = (self.expectations == expectations[self.piece]).all(axis=1) & (
@@ -79,7 +73,7 @@ class Master:
         self.scores = np.concatenate([self.scores, scores[new]])
         self.expectations = np.concatenate([self.expectations, expectations[new]])
 
-    def solve(self, centre: NDArray[np.float64], box: float, deadline: Deadline) -> MasterSolution | None:
+    def solve(self, centre: Floats, box: float, deadline: Deadline) -> MasterSolution | None:
         """The program with prices within ``box * lever`` of ``centre``; None if HiGHS does not come to an end.
 
         Scores are counted from the best at the centre, and prices from the centre, so that the tolerances of HiGHS
@@ -96,39 +90,33 @@ class Master:
         slack = compile_slack_variables(self.terms, largest)
         free = np.flatnonzero(~self.terms.equality)
         unit, length = float((self.lever * self.size).max()), float(self.size.max())
-        columns = sp.csr_array(((self.expectations - low[self.piece]) / self.size).T)
         give = sp.csr_array(sp.diags_array(length / self.size) @ slack.matrix)
         room = sp.csr_array((np.ones(len(free)), (free, np.arange(len(free)))), shape=(n_rows, len(free)))
-        short = sp.eye_array(n_rows, format="csr")
-        convex = sp.csr_array((np.ones(n), (self.piece, np.arange(n))), shape=(self.n_pieces, n))
-        n_slack, n_rest = len(slack.cost), len(free) + 2 * n_rows
-        end, price = 2.0 * largest / self.size + 1.0, centre * self.size
-        stay = box * self.lever * self.size
-        program = Matrices(
-            cost=np.concatenate(
-                [best[self.piece] - reduced, length * slack.cost + price @ give, price[free], stay, stay]
-            )
-            / unit,
-            upper=np.concatenate([np.ones(n), slack.upper / length, end[free], end, end]),
-            equal=_stack(
-                [columns, give, room, short, -short],
-                [convex, sp.csr_array((self.n_pieces, n_slack + n_rest))],
+        columns = sp.csr_array(((self.expectations - low[self.piece]) / self.size).T)
+        price = centre * self.size
+        program = Program(
+            cost=np.concatenate([best[self.piece] - reduced, price[free]]) / unit,
+            upper=np.concatenate([np.ones(n), 2.0 * largest[free] / self.size[free] + 1.0]),
+            body=sp.csr_array(sp.hstack([columns, room], format="csr")),
+            bounds=(self.bounds - low.sum(axis=0)) / self.size,
+            equality=np.ones(n_rows, np.bool_),
+            shapes=sp.csr_array((np.ones(n), (self.piece, np.arange(n))), shape=(self.n_pieces, n + len(free))),
+            ones=np.ones(self.n_pieces),
+            slack=replace(
+                slack, matrix=give, cost=(length * slack.cost + price @ give) / unit, upper=slack.upper / length
             ),
-            equal_to=np.concatenate([(self.bounds - low.sum(axis=0)) / self.size, np.ones(self.n_pieces)]),
-            below=sp.csr_array(
-                sp.hstack(
-                    [sp.csr_array((slack.ties.shape[0], n)), slack.ties, sp.csr_array((slack.ties.shape[0], n_rest))]
-                )
-            ),
-            limit=np.zeros(slack.ties.shape[0]),
         )
-        rough = False
+        stay, start = box * self.lever * self.size / unit, n + len(free)
+        stop = start + len(slack.cost)
         for _ in range(_ROUNDS):
-            result = run_linear(self._with_cuts(program, n, n_slack), deadline.left)
+            ties = sp.csr_array(sp.vstack([slack.ties, self._cuts], format="csr"))
+            some = replace(program, slack=replace(program.slack, ties=ties))
+            result = run_linear(some.matrices(stay), deadline.left)
             if result.x is None:
                 return None
-            rough = self._cut(slack, result.x[n : n + n_slack] * length)
-            if not rough:
+            cuts = slack.tangents(result.x[start:stop] * length, 1e-10 * self.size)
+            self._cuts = sp.csr_array(sp.vstack([self._cuts, cuts], format="csr"))
+            if not cuts.shape[0]:
                 break
         assert result.x is not None
         weights = np.maximum(result.x[:n], 0.0)
@@ -136,38 +124,8 @@ class Master:
         weights /= np.bincount(self.piece, weights, self.n_pieces)[self.piece]
         return MasterSolution(
             weights,
-            self.terms.project(centre + result.equal_prices[:n_rows] * unit / self.size),
+            self.terms.project(centre + some.prices(result) * unit / self.size),
             float(centre @ self.bounds + best.sum() - result.cost * unit),
-            bool(result.x[n + n_slack + len(free) :].max(initial=0.0) > _USED),
-            rough and len(self._cuts) < _MOST_CUTS,
+            bool(result.x[stop:].max(initial=0.0) > _USED),
+            cuts.shape[0] > 0 and self._cuts.shape[0] < _MOST_CUTS,
         )
-
-    def _with_cuts(self, program: Matrices, n: int, n_slack: int) -> Matrices:
-        if not self._cuts:
-            return program
-        cuts = np.zeros((len(self._cuts), len(program.cost)))
-        cuts[:, n : n + n_slack] = self._cuts
-        below = sp.csr_array(sp.vstack([program.below, sp.csr_array(cuts)], format="csr"))
-        return replace(program, below=below, limit=np.concatenate([program.limit, np.zeros(len(cuts))]))
-
-    def _cut(self, slack: SlackVariables, y: NDArray[np.float64]) -> bool:
-        """Add a tangent for every l2 norm variable that is too small for its slack; whether there was one."""
-        before = len(self._cuts)
-        for group, first, norm in slack.curved:
-            sides = 2 if group.equality else 1
-            n = len(group.rows)
-            violation = y[first : first + sides * n].reshape(sides, n).sum(axis=0)
-            length = group.norm(violation, "l2")
-            unit = np.maximum.reduceat(self.size[group.rows], group.offsets[:-1])
-            for g in np.flatnonzero(length > y[norm : norm + len(length)] + 1e-10 * unit):
-                members = np.arange(group.offsets[g], group.offsets[g + 1])
-                cut = np.zeros(len(y))
-                for side in range(sides):
-                    cut[first + side * n + members] = violation[members] / length[g]
-                cut[norm + g] = -1.0
-                self._cuts.append(cut)
-        return len(self._cuts) > before
-
-
-def _stack(*rows: list[sp.csr_array]) -> sp.csr_array:
-    return sp.csr_array(sp.vstack([sp.hstack(row, format="csr") for row in rows], format="csr"))

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from spectrem._arrays import Floats
 from spectrem.constraints.rows import Block
-from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, warn_unconverged
-from spectrem.inference.corpus import CorpusDual, Evaluate, by_shard, tell_divergence
-from spectrem.inference.corpus_feasibility import Feasibility
+from spectrem.exceptions import InvalidInputError, warn_unconverged
+from spectrem.inference.corpus import CorpusDual, Evaluate, by_shard
+from spectrem.inference.corpus_feasibility import can_hold
 from spectrem.inference.corpus_master import Master, MasterSolution
 from spectrem.inference.highs import Deadline
 from spectrem.inference.result import Status
-from spectrem.inference.slack import SlackTerms, compile_slack
-from spectrem.inference.solvers.accelerated import Accelerated
-from spectrem.inference.solvers.quasi_newton import QuasiNewton
-from spectrem.inference.solvers.solver import Solver, check_now
+from spectrem.inference.slack import SlackTerms
+from spectrem.inference.solvers.newton import smooth_solver
+from spectrem.inference.solvers.solver import check_now
 
 _FIRST_STEPS = 15  # of quasi-Newton
 _NEAR = 1e-3  # residual at which they end
@@ -59,15 +60,15 @@ class CorpusMixture:
     n_evaluations : int
     """
 
-    points: NDArray[np.float64]
-    weights: NDArray[np.float64]
-    multipliers: NDArray[np.float64]
+    points: Floats
+    weights: Floats
+    multipliers: Floats
     value: float
     bound: float
     gap: float
     status: Status
     violation: float
-    expectation: NDArray[np.float64]
+    expectation: Floats
     n_evaluations: int
 
 
@@ -141,17 +142,13 @@ def solve_corpus_program(
     >>> result.expectation, result.value, result.status.name
     (array([0.5]), 0.5, 'SOLVED')
     """
-    limits = np.asarray(bounds, np.float64)
     if max_iter < 1:
         raise InvalidInputError(f"max_iter must be at least 1; got {max_iter}; the default is 200")
-    if terms is None:
-        terms = compile_slack(blocks, np.zeros(len(limits), np.int64), 1)
-    first = np.zeros(len(limits)) if start is None else np.asarray(start, np.float64)
-    length = np.sqrt(np.maximum(1.0, np.abs(limits))) if norms is None else np.asarray(norms, np.float64)
-    search = _Search(evaluate, max_iter)
-    dual = CorpusDual(search.look, limits, terms, 1.0, length, support)
-    _approach(dual, search, blocks, terms.project(first))
-    mixture = _Bundle(dual, search, blocks, Deadline(time_limit)).run(tol)
+
+    def dual_of(look: Evaluate) -> CorpusDual:
+        return CorpusDual(look, bounds, blocks, 1.0, norms, terms, support)
+
+    mixture = _Bundle(evaluate, dual_of, max_iter, Deadline(time_limit)).run(tol, start)
     if mixture.status == Status.MAX_ITERATIONS:
         warn_unconverged(
             f"the linear program over the corpus {Status.MAX_ITERATIONS.message} (gap {mixture.gap:.2g}, violation "
@@ -161,58 +158,42 @@ def solve_corpus_program(
     return mixture
 
 
-class _Search:
-    """The looks taken at a corpus."""
+class _Bundle:
+    """Column generation from the points looked at, in a box around the best of them."""
 
-    def __init__(self, evaluate: Evaluate, left: int) -> None:
-        self.evaluate, self.left = evaluate, left
-        self.points: list[NDArray[np.float64]] = []
-        self.values: list[NDArray[np.float64]] = []
-        self.expectations: list[NDArray[np.float64]] = []
+    def __init__(
+        self, evaluate: Evaluate, dual_of: Callable[[Evaluate], CorpusDual], max_iter: int, deadline: Deadline
+    ) -> None:
+        self.evaluate, self.dual, self.max_iter, self.deadline = evaluate, dual_of(evaluate), max_iter, deadline
+        self.dual_of = dual_of
+        self.lever = self.dual.size * self.dual.scale
+        self.points: list[Floats] = []
+        self.bounds: list[float] = []
+        self.seen: list[Floats] = []
 
-    def look(self, multipliers: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        values, expectations = by_shard(*self.evaluate(multipliers))
-        self.left -= 1
-        self.points.append(multipliers.copy())
-        self.values.append(values)
-        self.expectations.append(expectations)
+    def look(self, point: Floats) -> tuple[Floats, Floats]:
+        """What the corpus says at a point, which gives a bound and a column for each piece."""
+        values, expectations = by_shard(*self.evaluate(point))
+        dual = self.dual
+        if not self.points:
+            n_shards, n_rows = expectations.shape
+            n_pieces = max(1, min(n_shards, _MOST_PIECES, _MOST_ENTRIES // max(1, n_rows)))
+            self.piece = np.arange(n_shards) * n_pieces // n_shards
+            self.starts = np.searchsorted(self.piece, np.arange(n_pieces))
+            self.master = Master(dual.bounds, dual.terms, dual.size, self.lever, n_pieces)
+        self.bounds.append(float(dual.bounds @ point + values.sum() + dual.terms.value(point)[0]))
+        scores = np.add.reduceat(values + expectations @ point, self.starts)
+        self.master.add(len(self.points), scores, np.add.reduceat(expectations, self.starts, axis=0))
+        self.points.append(point.copy())
+        self.seen.append(expectations.sum(axis=0))
         return values, expectations
 
-
-def _approach(dual: CorpusDual, search: _Search, blocks: tuple[Block, ...], start: NDArray[np.float64]) -> None:
-    """Quasi-Newton steps: from afar the dual of a large corpus is all but smooth."""
-    steps = min(_FIRST_STEPS, search.left - 1)
-    solver: Solver = QuasiNewton(_NEAR, steps) if dual.terms.is_box else Accelerated(_NEAR, steps)
-    solution = solver.solve(dual, start)
-    if solution.status[0] == Status.INFEASIBLE:
-        raise InfeasibleConstraintError(tell_divergence(dual, blocks, solution.multipliers))
-
-
-class _Bundle:
-    """Column generation from the points of a search, in a box around the best of them."""
-
-    def __init__(self, dual: CorpusDual, search: _Search, blocks: tuple[Block, ...], deadline: Deadline) -> None:
-        self.dual, self.search, self.blocks, self.deadline = dual, search, blocks, deadline
-        n_shards, n_rows = search.expectations[0].shape
-        n_pieces = max(1, min(n_shards, _MOST_PIECES, _MOST_ENTRIES // max(1, n_rows)))
-        self.piece = np.arange(n_shards) * n_pieces // n_shards
-        self.starts = np.searchsorted(self.piece, np.arange(n_pieces))
-        self.lever = dual.size * dual.scale
-        self.master = Master(dual.bounds, dual.terms, dual.size, self.lever, n_pieces)
-        self.bounds: list[float] = []
-        for k in range(len(search.points)):
-            self.take(k)
-
-    def take(self, k: int) -> None:
-        """The bound and the columns that point k gives."""
-        point, values, expectations = self.search.points[k], self.search.values[k], self.search.expectations[k]
-        scores = values + expectations @ point
-        self.bounds.append(float(self.dual.bounds @ point + values.sum() + self.dual.terms.value(point)[0]))
-        pieces = np.add.reduceat(scores, self.starts), np.add.reduceat(expectations, self.starts, axis=0)
-        self.master.add(k, *pieces)
-
-    def run(self, tol: float) -> CorpusMixture:
-        points, best = self.search.points, int(np.argmin(self.bounds))
+    def run(self, tol: float, start: ArrayLike | None) -> CorpusMixture:
+        # From afar the dual of a large corpus is all but smooth.
+        near = self.dual_of(self.look)
+        near.solve(smooth_solver(near, _NEAR, min(_FIRST_STEPS, self.max_iter - 1)), start)
+        del near  # it refers to this bundle, and a corpus is let go of when nothing refers to it
+        points, best = self.points, int(np.argmin(self.bounds))
         away = np.array([np.abs((points[best] - point) / self.lever).max(initial=0.0) for point in points])
         box = float(np.clip(np.min(away[away > 0], initial=1.0), 1e-4, 1.0))
         feasible, worse = False, 0
@@ -232,12 +213,11 @@ class _Bundle:
                     break
                 box *= 10.0
                 continue
-            if self.search.left <= 0:
+            if len(points) >= self.max_iter:
                 break
             if not feasible and answer.held and check_now(len(points)):
                 feasible = self.decide()
-            self.search.look(answer.prices)
-            self.take(len(points) - 1)
+            self.look(answer.prices)
             ratio = (bound - self.bounds[-1]) / missing
             if ratio > 0:
                 best, worse = len(points) - 1, 0
@@ -258,12 +238,11 @@ class _Bundle:
         """Whether the rows can hold, by what was seen so far and some more looks; raises if not."""
         if self.dual.support is None:
             return False
-        seen = [expectations.sum(axis=0) for expectations in self.search.expectations]
-        return Feasibility(self.dual, seen).decide(self.blocks, self.search.points[int(np.argmin(self.bounds))])
+        return can_hold(self.dual, self.seen, self.points[int(np.argmin(self.bounds))])
 
     def finish(self, answer: MasterSolution, best: int, tol: float) -> CorpusMixture:
-        search, master, terms = self.search, self.master, self.dual.terms
-        own = np.zeros((len(search.points), master.n_pieces))
+        points, master, terms = self.points, self.master, self.dual.terms
+        own = np.zeros((len(points), master.n_pieces))
         own[master.point, master.piece] = answer.weights
         expectation = answer.weights @ master.expectations
         excess = expectation - self.dual.bounds
@@ -277,14 +256,14 @@ class _Bundle:
         if met and abs(gap) <= max(2.0 * tol, 1e-9):
             status = Status.CERTIFIED if whole else Status.SOLVED
         return CorpusMixture(
-            np.array([search.points[k] for k in used]),
+            np.array([points[k] for k in used]),
             own[used][:, self.piece],
-            search.points[best],
+            points[best],
             value,
             bound,
             gap,
             status,
             float(terms.worst_violation(excess)[0]),
             expectation,
-            len(search.points),
+            len(points),
         )

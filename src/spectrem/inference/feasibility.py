@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError
-from spectrem.inference.conflict import find_conflict, find_proof, unproven
+from spectrem.inference.conflict import Conflict, find_conflict, find_proof, unproven
 from spectrem.inference.conflict_text import keys_of, place_of, tell_conflict
 from spectrem.inference.highs import Deadline
 from spectrem.inference.oracle import BatchDual
@@ -49,12 +50,12 @@ def refuse_unreachable(scores: Parts, rows: Rows) -> None:
         raise error
 
 
-def drop_unreachable(scores: Parts, rows: Rows) -> NDArray[np.bool_]:
+def drop_unreachable(scores: Parts, rows: Rows) -> Bools:
     """Rows that can hold, shape (n_rows,), bool, but for others of a constraint and instance where one cannot."""
     return drop_rows(rows, np.flatnonzero(_reach(scores, rows)[0]))
 
 
-def drop_rows(rows: Rows, bad: ArrayLike) -> NDArray[np.bool_]:
+def drop_rows(rows: Rows, bad: ArrayLike) -> Bools:
     """All rows but those of a constraint in an instance where it has a bad row; rows over several instances stay."""
     kept = np.ones(len(rows.bounds), np.bool_)
     marked = np.zeros(len(rows.bounds), np.bool_)
@@ -67,7 +68,7 @@ def drop_rows(rows: Rows, bad: ArrayLike) -> NDArray[np.bool_]:
     return kept
 
 
-def _reach(scores: Parts, rows: Rows) -> tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.float64]]:
+def _reach(scores: Parts, rows: Rows) -> tuple[Bools, Floats, Floats]:
     """Rows out of reach, and the least and the most that each can be with its possible parts free in [0, 1]."""
     n = len(rows.bounds)
     if (rows.row_instance < 0).all():
@@ -108,22 +109,27 @@ def prove_infeasible(dual: BatchDual, solution: Solution) -> Solution:
     return replace(solution, status=status, multipliers=multipliers)
 
 
-def explain_infeasible(dual: BatchDual, solution: Solution, *, whole: bool = False) -> InfeasibleConstraintError:
-    """The error for a solution with infeasible problems: the rows of the first one that conflict, by constraint."""
-    bad = solution.status == Status.INFEASIBLE
-    direction = _simplify(dual, dual.terms.recession(solution.multipliers), bad)
+def explain_infeasible(
+    dual: BatchDual, status: NDArray[np.int8], multipliers: Floats | None = None, *, whole: bool = False
+) -> InfeasibleConstraintError:
+    """The error for infeasible problems: the rows of the first one that conflict, by constraint.
+
+    ``multipliers``, shape (n_rows,), may prove it.
+    """
+    bad = status == Status.INFEASIBLE
+    prices = np.zeros(len(dual.row_problem)) if multipliers is None else multipliers
+    direction = _simplify(dual, dual.terms.recession(prices), bad)
     problems = np.flatnonzero(bad)
-    involved = bad[dual.row_problem] & _involved(dual, direction)
+    # Rows that the proof uses; in problems without one, all that have no penalty.
+    proven = max_by(dual.row_problem, np.abs(direction), dual.n_problems) > 0
+    involved = np.where(proven[dual.row_problem], direction != 0, ~dual.terms.penalised) & bad[dual.row_problem]
     first = dual.row_problem == problems[0]
-    conflict = find_conflict(dual, int(problems[0]), solution.multipliers, whole=whole)
+    conflict = find_conflict(dual, int(problems[0]), prices, whole=whole)
     if conflict is None:
         conflict = unproven(np.flatnonzero(involved & first))
     involved[first] = False
     involved[conflict.rows] = True
-    error = InfeasibleConstraintError(tell_conflict(conflict, dual.rows, len(problems)))
-    error.rows = tuple(np.flatnonzero(involved).tolist())
-    error.keys = keys_of(dual.rows, int(conflict.rows[0]))
-    return error
+    return _error(conflict, dual.rows, np.flatnonzero(involved), len(problems))
 
 
 def explain_conflict(
@@ -131,7 +137,7 @@ def explain_conflict(
     scores: Parts,
     rows: Rows,
     *,
-    weights: NDArray[np.float64] | None = None,
+    weights: Floats | None = None,
     whole: bool = False,
     seconds: float = 5.0,
 ) -> InfeasibleConstraintError | None:
@@ -165,20 +171,17 @@ def explain_conflict(
     for problem in range(min(dual.n_problems, _MOST_PROBLEMS)):
         conflict = find_conflict(dual, problem, whole=whole, seconds=deadline.left)
         if conflict is not None:
-            error = InfeasibleConstraintError(tell_conflict(conflict, rows))
-            error.rows = tuple(conflict.rows.tolist())
-            error.keys = keys_of(rows, int(conflict.rows[0]))
-            return error
+            return _error(conflict, rows, conflict.rows)
     return None
 
 
-def _involved(dual: BatchDual, direction: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Rows that a proof uses; in problems without one, all that have no penalty."""
-    proven = max_by(dual.row_problem, np.abs(direction), dual.n_problems) > 0
-    return np.where(proven[dual.row_problem], direction != 0, ~dual.terms.penalised)
+def _error(conflict: Conflict, rows: Rows, involved: Ints, n_problems: int = 1) -> InfeasibleConstraintError:
+    error = InfeasibleConstraintError(tell_conflict(conflict, rows, n_problems))
+    error.rows, error.keys = tuple(involved.tolist()), keys_of(rows, int(conflict.rows[0]))
+    return error
 
 
-def _simplify(dual: BatchDual, direction: NDArray[np.float64], bad: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _simplify(dual: BatchDual, direction: Floats, bad: Bools) -> Floats:
     """Drop small entries of a proof of infeasibility as long as what is left still proves it."""
     largest = max_by(dual.row_problem, np.abs(direction), dual.n_problems)
     relative = np.abs(direction) / np.where(largest > 0, largest, 1.0)[dual.row_problem]

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from spectrem._arrays import Bools, Floats
 from spectrem.exceptions import InvalidInputError
 
 TIME_LIMIT = 300.0
@@ -70,12 +70,12 @@ class Matrices:
     limit : ndarray of shape (n_inequalities,)
     """
 
-    cost: NDArray[np.float64]
-    upper: NDArray[np.float64]
+    cost: Floats
+    upper: Floats
     equal: sp.csr_array
-    equal_to: NDArray[np.float64]
+    equal_to: Floats
     below: sp.csr_array
-    limit: NDArray[np.float64]
+    limit: Floats
 
 
 @dataclass(frozen=True)
@@ -92,18 +92,18 @@ class Outcome:
         Of ``x``, NaN without.
     bound : float
         No solution of the integer program costs less.
+    message : str
     below_prices, equal_prices : ndarray
         By how much a linear program's cost falls per unit of ``limit`` and of ``equal_to``.
-    message : str
     """
 
     status: int
-    x: NDArray[np.float64] | None = None
+    x: Floats | None = None
     cost: float = np.nan
     bound: float = -np.inf
-    below_prices: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
-    equal_prices: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     message: str = ""
+    below_prices: Floats = field(default_factory=lambda: np.zeros(0))
+    equal_prices: Floats = field(default_factory=lambda: np.zeros(0))
 
 
 def run_linear(program: Matrices, seconds: float, *, method: str = "highs", accurate: bool = True) -> Outcome:
@@ -142,16 +142,10 @@ def run_linear(program: Matrices, seconds: float, *, method: str = "highs", accu
             options=options | (_ACCURATE if accurate else {}),
         )
 
-    def read(result: Any) -> Outcome:
-        cost, prices = float(result.fun), (-result.ineqlin.marginals, -result.eqlin.marginals)
-        return Outcome(result.status, result.x, cost, cost, *prices, result.message)
-
-    return _run(program, seconds, run, read)
+    return _run(program, seconds, run)
 
 
-def run_integer(
-    program: Matrices, whole: NDArray[np.bool_], seconds: float, gap: float = 0.0, nodes: int | None = None
-) -> Outcome:
+def run_integer(program: Matrices, whole: Bools, seconds: float, gap: float = 0.0, nodes: int | None = None) -> Outcome:
     """Solve a program of which the variables ``whole``, shape (n_variables,), are whole numbers.
 
     It ends once the cost is within ``gap`` times itself of the optimum, or after so many ``nodes`` of the search.
@@ -172,16 +166,10 @@ def run_integer(
             options={"mip_rel_gap": gap, "node_limit": nodes} | options,
         )
 
-    def read(result: Any) -> Outcome:
-        cost, bound = float(result.fun), result.mip_dual_bound  # None where nothing has to be whole
-        return Outcome(result.status, result.x, cost, cost if bound is None else float(bound), message=result.message)
-
-    return _run(program, seconds, run, read)
+    return _run(program, seconds, run)
 
 
-def _run(
-    program: Matrices, seconds: float, run: Callable[[dict[str, Any]], Any], read: Callable[[Any], Outcome]
-) -> Outcome:
+def _run(program: Matrices, seconds: float, run: Callable[[dict[str, Any]], Any]) -> Outcome:
     """Within the time; once more without presolve where that breaks down, as it does on a few programs."""
     if not len(program.cost):
         return _without_variables(program)
@@ -192,7 +180,9 @@ def _run(
         if result is None:
             return Outcome(OUT_OF_TIME, message="HiGHS did not come back within its time")
         if result.x is not None:
-            return read(result)
+            cost, bound = float(result.fun), result.get("mip_dual_bound")  # None where nothing has to be whole
+            prices = (-result.ineqlin.marginals, -result.eqlin.marginals) if "eqlin" in result else ()
+            return Outcome(result.status, result.x, cost, cost if bound is None else bound, result.message, *prices)
         if result.status != BROKEN:
             break
     return Outcome(result.status, message=result.message)
@@ -223,5 +213,5 @@ def _without_variables(program: Matrices) -> Outcome:
     """SciPy refuses a program that has nothing to choose: its rows hold, or they do not."""
     prices = np.zeros(len(program.limit)), np.zeros(len(program.equal_to))
     if (np.abs(program.equal_to) <= _ROUNDING).all() and (program.limit >= -_ROUNDING).all():
-        return Outcome(OPTIMAL, np.zeros(0), 0.0, 0.0, *prices, "nothing to choose")
+        return Outcome(OPTIMAL, np.zeros(0), 0.0, 0.0, "nothing to choose", *prices)
     return Outcome(INFEASIBLE, message="nothing to choose")

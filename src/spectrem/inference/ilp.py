@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Floats
 from spectrem.exceptions import InvalidInputError
+from spectrem.inference.feasibility import explain_infeasible
 from spectrem.inference.highs import INFEASIBLE, OPTIMAL, Deadline, run_integer
 from spectrem.inference.oracle import BatchDual
-from spectrem.inference.program import ProblemPrograms, read_structures
-from spectrem.inference.result import Status
+from spectrem.inference.problem_programs import ProblemPrograms, read_structures
+from spectrem.inference.result import Projection, Status, describe, warn_open
 from spectrem.inference.scaling import scale_program
 from spectrem.inference.segments import sum_by
 from spectrem.inference.slack_variables import SlackVariables
@@ -19,33 +18,7 @@ from spectrem.inference.solvers.subgradient import Subgradient
 from spectrem.structures.parts import Parts
 
 
-@dataclass(frozen=True)
-class IntegerSolution:
-    """The best structures, and how each problem ended.
-
-    Attributes
-    ----------
-    marginals : Parts
-        Indicators of the structures; factor counts times the instance weights.
-    values : ndarray of shape (n_instances,)
-        Score of each structure in nats.
-    bound : float
-        Upper bound of the objective proven by the solver, nats.
-    primal_value : float
-    status : ndarray of shape (n_problems,), int8
-    n_iter : int
-        Integer programs run; the other problems were certified by Lagrangian relaxation.
-    """
-
-    marginals: Parts
-    values: NDArray[np.float64]
-    bound: float
-    primal_value: float
-    status: NDArray[np.int8]
-    n_iter: int
-
-
-def solve_integer(dual: BatchDual, weights: NDArray[np.float64] | None, deadline: Deadline) -> IntegerSolution:
+def solve_integer(dual: BatchDual, weights: Floats | None, deadline: Deadline) -> Projection:
     """Exact integer optimum of every problem ([Chang2007]; [Samdani2012] eq. 10 at gamma of minus infinity).
 
     A few steps of Lagrangian relaxation certify the problems that are easy; HiGHS solves the others, one program
@@ -53,6 +26,8 @@ def solve_integer(dual: BatchDual, weights: NDArray[np.float64] | None, deadline
 
     Raises
     ------
+    InfeasibleConstraintError
+        If no structures meet the rows of a problem.
     InvalidInputError
         If a slack has an l2 norm, which no linear program can express, or nothing was found within the time.
     """
@@ -71,11 +46,10 @@ def solve_integer(dual: BatchDual, weights: NDArray[np.float64] | None, deadline
     if len(hard):
         relaxed = dual.evaluate(solution.multipliers, ~certified).value + dual.terms.value(solution.multipliers)
     for k, p in enumerate(hard):
-        program = programs.write(int(p))
-        whole = np.ones(len(program.cost), np.bool_)
-        whole[len(whole) - len(program.slack) :] = False
-        scaled = scale_program(program, dual.spread[p])
-        result = run_integer(scaled.program, whole, deadline.left)
+        problem = programs.write(int(p))
+        scaled = scale_program(problem.program, len(problem.instances), dual.spread[p])
+        matrices = scaled.program.matrices()
+        result = run_integer(matrices, np.arange(len(matrices.cost)) < len(scaled.program.cost), deadline.left)
         if result.status == INFEASIBLE:
             status[p] = Status.INFEASIBLE
             continue
@@ -87,14 +61,32 @@ def solve_integer(dual: BatchDual, weights: NDArray[np.float64] | None, deadline
             )
         status[p] = Status.CERTIFIED if result.status == OPTIMAL else Status.MAX_ITERATIONS
         bound[p] = min(-result.bound * scaled.unit, relaxed[p])
-        values[program.instances] = read_structures(program, np.rint(result.x), weights, parts)
+        values[problem.instances] = read_structures(problem, np.rint(result.x), weights, parts)
+    if (status == Status.INFEASIBLE).any():
+        raise explain_infeasible(dual, status, whole=True)
+    if (status == Status.MAX_ITERATIONS).any():
+        warn_open(status, "HiGHS gave up on the integer program", "time_limit")
     # The value of the structures themselves: that of the program is only as exact as the tolerances of HiGHS.
     inside = dual.instance_problem >= 0
     scored = sum_by(dual.instance_problem[inside], (dual.instance_weight * values)[inside], dual.n_problems)
-    primal = scored - dual.terms.cost(dual.matrix @ parts.unary - dual.rows.bounds)
-    primal = np.where(status == Status.INFEASIBLE, 0.0, primal)
+    excess = dual.matrix @ parts.unary - dual.rows.bounds
+    primal = scored - dual.terms.cost(excess)
     bound = np.where(status == Status.CERTIFIED, primal, np.maximum(bound, primal))
-    return IntegerSolution(parts, values, dual.total(bound, values), dual.total(primal, values), status, len(hard))
+    dual_value, primal_value = dual.total(bound, values), dual.total(primal, values)
+    return describe(
+        dual,
+        status,
+        excess,
+        marginals=parts,
+        multipliers=np.zeros(len(dual.rows.bounds)),
+        values=values,
+        objectives=values,
+        dual_value=dual_value,
+        primal_value=primal_value,
+        kl=None,
+        n_iter=len(hard),
+        residual=abs(dual_value - primal_value) / max(1.0, abs(dual_value)),
+    )
 
 
 def refuse_curved(slack: SlackVariables) -> None:

@@ -8,11 +8,11 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.rows import Rows
 from spectrem.exceptions import InvalidInputError
-from spectrem.inference.segments import max_by, sum_by
+from spectrem.inference.segments import max_by, row_maxima, sum_by
 from spectrem.inference.slack import SlackTerms, compile_slack
 from spectrem.kernels.categorical import normalise_rows, shift_rows
 from spectrem.kernels.sparse import product_where
@@ -31,8 +31,8 @@ class Evaluation(NamedTuple):
         ``row_weight * (b - U mu)``.
     """
 
-    value: NDArray[np.float64]
-    gradient: NDArray[np.float64]
+    value: Floats
+    gradient: Floats
 
 
 class DualFunction(Protocol):
@@ -43,8 +43,6 @@ class DualFunction(Protocol):
     terms : SlackTerms
         Feasible set of the multipliers and the part of the dual that is not smooth.
     row_problem : ndarray of shape (n_rows,), int64
-    instance_problem : ndarray of shape (n_instances,), int64
-        -1 for instances that no row touches.
     n_problems : int
     gamma : float
     row_weight : ndarray of shape (n_rows,)
@@ -57,34 +55,24 @@ class DualFunction(Protocol):
         Nats by which a unit of the row's multiplier moves a score, at most: its largest coefficient.
     """
 
-    @property
-    def terms(self) -> SlackTerms: ...
-    @property
-    def row_problem(self) -> NDArray[np.int64]: ...
-    @property
-    def instance_problem(self) -> NDArray[np.int64]: ...
-    @property
-    def n_problems(self) -> int: ...
-    @property
-    def row_weight(self) -> NDArray[np.float64]: ...
-    @property
-    def gamma(self) -> float: ...
-    @property
-    def scale(self) -> NDArray[np.float64]: ...
-    @property
-    def size(self) -> NDArray[np.float64]: ...
-    @property
-    def lever(self) -> NDArray[np.float64]: ...
+    terms: SlackTerms
+    row_problem: Ints
+    n_problems: int
+    gamma: float
+    row_weight: Floats
+    scale: Floats
+    size: Floats
+    lever: Floats
 
-    def evaluate(self, multipliers: NDArray[np.float64], active: NDArray[np.bool_]) -> Evaluation:
+    def evaluate(self, multipliers: Floats, active: Bools) -> Evaluation:
         """Value and gradient; only problems in ``active``, shape (n_problems,), are computed."""
         ...
 
-    def infeasible(self, multipliers: NDArray[np.float64], active: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def infeasible(self, multipliers: Floats, active: Bools) -> Bools:
         """Problems, shape (n_problems,), that the direction of ``multipliers`` proves to have no feasible point."""
         ...
 
-    def gap_unit(self, bound: NDArray[np.float64]) -> NDArray[np.float64]:
+    def gap_unit(self, bound: Floats) -> Floats:
         """What a duality gap at dual values ``bound`` is measured in, nats, shape (n_problems,)."""
         ...
 
@@ -118,12 +106,7 @@ class BatchDual:
     """
 
     def __init__(
-        self,
-        structure: Structure,
-        scores: Parts,
-        rows: Rows,
-        gamma: float,
-        weights: NDArray[np.float64] | None = None,
+        self, structure: Structure, scores: Parts, rows: Rows, gamma: float, weights: Floats | None = None
     ) -> None:
         self.structure, self.scores, self.rows, self.gamma = structure, scores, rows, gamma
         n = structure.n_instances
@@ -149,19 +132,20 @@ class BatchDual:
         norm = np.where(own, 1.0, unit[self.row_problem]) * np.sqrt(squares)
         size = np.maximum(np.abs(rows.bounds), norm)
         self.size = np.where(size > 0, size, 1.0) * np.where(self.row_weight > 0, self.row_weight, 1.0)
-        self.lever = _largest_entries(rows.matrix)
-        self._part_instance = structure.instance
+        largest = row_maxima(rows.matrix)
+        self.lever = np.where(largest > 0, largest, 1.0)
         self.n_evaluations = 0
         self.free_value: float | None = None
 
-    def evaluate(self, multipliers: NDArray[np.float64], active: NDArray[np.bool_]) -> Evaluation:
+    def evaluate(self, multipliers: Floats, active: Bools) -> Evaluation:
         if has_one_label(self.structure) and self.gamma > 0 and active.all():
             values, marginals = self._whole_pass(self.structure, multipliers)
-            expected: NDArray[np.float64] = self.matrix @ marginals.unary
+            expected: Floats = self.matrix @ marginals.unary
         else:
             values, marginals = self.smoothed_max(multipliers, self.instances_of(active))
             expected = np.zeros(len(self.row_problem))
-            _product_where(self.matrix, marginals.unary, self.row_problem, active, expected)
+            m = self.matrix
+            product_where(m.indptr, m.indices, m.data, marginals.unary, self.row_problem, active, expected)
         total = self.per_problem(values, multipliers)
         gradient = self.row_weight * (self.rows.bounds - expected)
         if self.free_value is None and active.all() and not multipliers.any():
@@ -169,11 +153,8 @@ class BatchDual:
         return Evaluation(total, gradient)
 
     def smoothed_max(
-        self,
-        multipliers: NDArray[np.float64],
-        active: NDArray[np.bool_] | None = None,
-        weights: NDArray[np.float64] | None = None,
-    ) -> tuple[NDArray[np.float64], Parts]:
+        self, multipliers: Floats, active: Bools | None = None, weights: Floats | None = None
+    ) -> tuple[Floats, Parts]:
         """The structure's smoothed maximum at ``s - U^T multipliers``."""
         self.n_evaluations += 1
         shifted = self._shifted(self.scores, multipliers, active)
@@ -181,7 +162,7 @@ class BatchDual:
         refuse_impossible(values)
         return values, marginals
 
-    def _whole_pass(self, structure: Labels, multipliers: NDArray[np.float64]) -> tuple[NDArray[np.float64], Parts]:
+    def _whole_pass(self, structure: Labels, multipliers: Floats) -> tuple[Floats, Parts]:
         """``smoothed_max`` of a categorical structure, row by row of the constraints and with NumPy's exponential."""
         self.n_evaluations += 1
         shifted, tops = np.empty(structure.n_unary), np.empty(structure.n_instances)
@@ -194,31 +175,31 @@ class BatchDual:
         refuse_impossible(tops)
         return tops, Parts(shifted)
 
-    def _shifted(self, scores: Parts, multipliers: NDArray[np.float64], active: NDArray[np.bool_] | None) -> Parts:
+    def _shifted(self, scores: Parts, multipliers: Floats, active: Bools | None) -> Parts:
         """``s - U^T multipliers`` where an instance is active; scores of the others are not looked at."""
         if active is None:
             return shift_scores(scores, self.transpose, multipliers)
-        price = np.zeros(len(scores.unary))
-        _product_where(self.transpose, multipliers, self._part_instance, active, price)
+        price, m = np.zeros(len(scores.unary)), self.transpose
+        product_where(m.indptr, m.indices, m.data, multipliers, self.structure.instance, active, price)
         return Parts(scores.unary - price, scores.factors)
 
-    def per_problem(self, values: NDArray[np.float64], multipliers: NDArray[np.float64]) -> NDArray[np.float64]:
+    def per_problem(self, values: Floats, multipliers: Floats) -> Floats:
         """``b . lambda`` plus the weighted values of the instances, shape (n_problems,)."""
         total = sum_by(self.row_problem, self.row_weight * self.rows.bounds * multipliers, self.n_problems)
         inside = self.instance_problem >= 0
         weighted = (self.instance_weight * values)[inside]
         return total + sum_by(self.instance_problem[inside], weighted, self.n_problems)
 
-    def total(self, per_problem: NDArray[np.float64], values: NDArray[np.float64]) -> float:
+    def total(self, per_problem: Floats, values: Floats) -> float:
         """Sum over the batch of what each problem has and of the values of the instances that no row touches."""
         outside = self.instance_problem < 0
         return float(self.problem_weight @ per_problem + self.weights[outside] @ values[outside])
 
-    def instances_of(self, problems: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def instances_of(self, problems: Bools) -> Bools:
         """Instances that belong to the given problems, shape (n_instances,)."""
         return (self.instance_problem >= 0) & problems[np.maximum(self.instance_problem, 0)]
 
-    def infeasible(self, multipliers: NDArray[np.float64], active: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def infeasible(self, multipliers: Floats, active: Bools) -> Bools:
         """Farkas' lemma: along d the dual falls for ever if ``b . d + max over structures of -d . U h`` is negative."""
         direction = self.terms.recession(multipliers)
         largest = max_by(self.row_problem, np.abs(direction), self.n_problems)
@@ -235,7 +216,7 @@ class BatchDual:
         unit = sum_by(self.row_problem, self.size * np.abs(direction), self.n_problems)
         return active & (slope < -1e-9 * unit)
 
-    def gap_unit(self, bound: NDArray[np.float64]) -> NDArray[np.float64]:
+    def gap_unit(self, bound: Floats) -> Floats:
         """The range of the scores of whole structures, or the cost of the rows if that is more; never below rounding.
 
         A shift of all scores leaves it as it is, and it grows with them when they are multiplied.
@@ -245,12 +226,12 @@ class BatchDual:
         return np.maximum.reduce([spread, np.abs(bound - top), 1e-4 * np.abs(bound), np.full(len(bound), 1e-300)])
 
     @property
-    def spread(self) -> NDArray[np.float64]:
+    def spread(self) -> Floats:
         """How far the scores of whole structures lie apart, in sum over each problem, nats."""
         return self._ranges[1]
 
     @cached_property
-    def _ranges(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _ranges(self) -> tuple[Floats, Floats]:
         """Of every problem, the best score that structures have without the rows, and how far the worst lies below."""
         best, _ = self.structure.smoothed_max(self.scores, 0.0)
         turned = (np.where(np.isneginf(s), s, -s) for s in (self.scores.unary, *self.scores.factors))
@@ -262,16 +243,7 @@ class BatchDual:
         return top, np.maximum(sum_by(problem, weight * (best + least)[inside], self.n_problems), 0.0)
 
 
-def _largest_entries(matrix: sp.csr_array) -> NDArray[np.float64]:
-    """The largest absolute entry of every row, 1 for rows without any."""
-    largest = np.ones(matrix.shape[0])
-    filled = np.flatnonzero(np.diff(matrix.indptr))
-    if len(filled):
-        largest[filled] = np.maximum.reduceat(np.abs(matrix.data), matrix.indptr[filled])
-    return np.where(largest > 0, largest, 1.0)
-
-
-def refuse_impossible(values: NDArray[np.float64]) -> None:
+def refuse_impossible(values: Floats) -> None:
     if not np.isfinite(values).all():
         bad = np.flatnonzero(~np.isfinite(values))
         raise InvalidInputError(
@@ -281,22 +253,12 @@ def refuse_impossible(values: NDArray[np.float64]) -> None:
         )
 
 
-def _product_where(
-    matrix: sp.csr_array,
-    vector: NDArray[np.float64],
-    label: NDArray[np.int64],
-    wanted: NDArray[np.bool_],
-    out: NDArray[np.float64],
-) -> None:
-    product_where(matrix.indptr, matrix.indices, matrix.data, vector, label, wanted, out)
-
-
-def shift_scores(scores: Parts, transpose: sp.csr_array, multipliers: NDArray[np.float64]) -> Parts:
+def shift_scores(scores: Parts, transpose: sp.csr_array, multipliers: Floats) -> Parts:
     """Scores less the price of the rows they take part in, ``s - U^T multipliers``."""
     return Parts(scores.unary - transpose @ multipliers, scores.factors)
 
 
-def weigh_rows(structure: Structure, rows: Rows, weights: NDArray[np.float64] | None) -> Rows:
+def weigh_rows(structure: Structure, rows: Rows, weights: Floats | None) -> Rows:
     """Rows in which an instance counts as often as its weight says.
 
     Entries of rows of corpus scope are multiplied by the weights of their instances, and left out where those are 0;
@@ -315,7 +277,7 @@ def weigh_rows(structure: Structure, rows: Rows, weights: NDArray[np.float64] | 
     return replace(rows, matrix=matrix)
 
 
-def per_copy(structure: Structure, rows: Rows, weights: NDArray[np.float64] | None) -> Rows:
+def per_copy(structure: Structure, rows: Rows, weights: Floats | None) -> Rows:
     """Rows in which instances count once, written so that they do when multiplied by the weights.
 
     Instances of weight 0 bind nobody in them.
@@ -341,7 +303,7 @@ def per_copy(structure: Structure, rows: Rows, weights: NDArray[np.float64] | No
     return replace(rows, matrix=matrix, blocks=tuple(replace(block, weighted=True) for block in rows.blocks))
 
 
-def split_problems(structure: Structure, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+def split_problems(structure: Structure, rows: Rows) -> tuple[Ints, Ints, int]:
     """Independent problems: the components of instances tied by rows, and rows tied by slack groups.
 
     Returns

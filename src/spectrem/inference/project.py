@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from spectrem._arrays import Bools, Floats
 from spectrem.constraints.rows import Rows
-from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, warn_unconverged
+from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
 from spectrem.inference.checks import Infeasible, check_infeasible, check_problem
 from spectrem.inference.corpus import pick_rows
 from spectrem.inference.feasibility import (
@@ -20,14 +21,12 @@ from spectrem.inference.feasibility import (
 )
 from spectrem.inference.highs import Deadline
 from spectrem.inference.ilp import solve_integer
-from spectrem.inference.oracle import BatchDual, per_copy, shift_scores
-from spectrem.inference.result import Projection, Status
-from spectrem.inference.segments import sum_by
-from spectrem.inference.solvers.accelerated import Accelerated
+from spectrem.inference.oracle import BatchDual, per_copy, refuse_impossible, shift_scores
+from spectrem.inference.result import Projection, Status, describe, warn_open
+from spectrem.inference.segments import share_equally, sum_by
 from spectrem.inference.solvers.bracket import Bracket
 from spectrem.inference.solvers.linear_program import LinearProgram
-from spectrem.inference.solvers.newton import Newton, suits_newton
-from spectrem.inference.solvers.quasi_newton import QuasiNewton
+from spectrem.inference.solvers.newton import smooth_solver
 from spectrem.inference.solvers.solver import Solution, Solver
 from spectrem.inference.transportation import Transports, find_transports
 from spectrem.structures.parts import Parts
@@ -150,12 +149,12 @@ class _Task:
     structure: Structure
     gamma: float
     solver: Solver | None
-    weights: NDArray[np.float64] | None
+    weights: Floats | None
     tol: float
     max_iter: int | None
     deadline: Deadline
 
-    def solve(self, scores: Parts, rows: Rows, first: NDArray[np.float64]) -> Projection:
+    def solve(self, scores: Parts, rows: Rows, first: Floats) -> Projection:
         idle = self._idle(rows)
         if idle.any():
             return self._solve_idle(scores, rows, first, idle)
@@ -163,23 +162,21 @@ class _Task:
             transports = find_transports(self.structure, rows, self.gamma, self.weights)
             if transports is not None:
                 return self._solve_transports(scores, rows, first, transports)
+        dual = BatchDual(self.structure, scores, rows, max(self.gamma, 0.0), self.weights)
         if self.gamma == -np.inf:
-            return _integer(self.structure, scores, rows, self.weights, self.deadline)
-        dual = BatchDual(self.structure, scores, rows, self.gamma, self.weights)
+            return solve_integer(dual, self.weights, self.deadline)
         chosen = self.solver or choose_solver(dual, self.tol, self.max_iter, self.deadline.left)
         solution = chosen.solve(dual, dual.terms.project(first))
         if (solution.status == Status.MAX_ITERATIONS).any():
             solution = prove_infeasible(dual, solution)
         if (solution.status == Status.INFEASIBLE).any():
-            raise explain_infeasible(dual, solution)
+            raise explain_infeasible(dual, solution.status, solution.multipliers)
         if (solution.status == Status.MAX_ITERATIONS).any():
-            open_ones = solution.residual[solution.status == Status.MAX_ITERATIONS]
-            _warn(len(open_ones), dual.n_problems, f"largest residual {open_ones.max():.2g}")
+            worst = solution.residual[solution.status == Status.MAX_ITERATIONS].max()
+            warn_open(solution.status, f"largest residual {worst:.2g}", "max_iter or tol")
         return _finish(dual, solution, self.weights)
 
-    def solve_some(
-        self, scores: Parts, rows: Rows, first: NDArray[np.float64], wanted: NDArray[np.bool_]
-    ) -> Projection:
+    def solve_some(self, scores: Parts, rows: Rows, first: Floats, wanted: Bools) -> Projection:
         """Leave out the other rows; multipliers, and the rows that an error names, are numbered as in ``rows``."""
         if wanted.all():
             return self.solve(scores, rows, first)
@@ -192,14 +189,14 @@ class _Task:
         multipliers[wanted] = solved.multipliers
         return replace(solved, multipliers=multipliers, skipped=np.flatnonzero(~wanted))
 
-    def _idle(self, rows: Rows) -> NDArray[np.bool_]:
+    def _idle(self, rows: Rows) -> Bools:
         """Rows of instances that weigh nothing, where others are tied together by rows of corpus scope."""
         inside = rows.row_instance >= 0
         if self.weights is None or inside.all():
             return np.zeros(len(inside), np.bool_)
         return inside & (self.weights[rows.row_instance] == 0)
 
-    def _solve_idle(self, scores: Parts, rows: Rows, first: NDArray[np.float64], idle: NDArray[np.bool_]) -> Projection:
+    def _solve_idle(self, scores: Parts, rows: Rows, first: Floats, idle: Bools) -> Projection:
         """Instances that weigh nothing have no say in the prices of the others, and are solved at those prices."""
         busy = self.solve_some(scores, rows, first, ~idle)
         prices = shift_scores(scores, rows.transpose, busy.multipliers)
@@ -208,9 +205,7 @@ class _Task:
         at[rows.row_instance[idle]] = True
         return self._merge(busy, own, at)
 
-    def _solve_transports(
-        self, scores: Parts, rows: Rows, first: NDArray[np.float64], transports: Transports
-    ) -> Projection:
+    def _solve_transports(self, scores: Parts, rows: Rows, first: Floats, transports: Transports) -> Projection:
         """Problems whose rows only count labels; then the others, if there are any."""
         found = transports.solve(scores)
         at, other = transports.own_instances, ~transports.own_rows
@@ -226,7 +221,7 @@ class _Task:
             kl=None if found.kl is None or rest.kl is None else found.kl + rest.kl,
         )
 
-    def _merge(self, rest: Projection, own: Projection, at: NDArray[np.bool_]) -> Projection:
+    def _merge(self, rest: Projection, own: Projection, at: Bools) -> Projection:
         """``own`` at some instances and their rows, ``rest`` elsewhere and in sums over the batch."""
         part = at[self.structure.instance]
         return replace(
@@ -251,19 +246,12 @@ def choose_solver(dual: BatchDual, tol: float, max_iter: int | None, time_limit:
     limit = {} if max_iter is None else {"max_iter": max_iter}
     if dual.gamma == 0:
         return LinearProgram(tol=tol, time_limit=time_limit, **limit)
-    if dual.n_problems == len(dual.row_problem):
-        return Bracket(tol=tol, **limit)
-    if suits_newton(dual):
-        return Newton(tol=tol, **limit)
-    if dual.terms.is_box:
-        return QuasiNewton(tol=tol, **limit)
-    return Accelerated(tol=tol, **limit)
+    return Bracket(tol, **limit) if dual.n_problems == len(dual.row_problem) else smooth_solver(dual, tol, **limit)
 
 
-def _finish(dual: BatchDual, solution: Solution, weights: NDArray[np.float64] | None) -> Projection:
+def _finish(dual: BatchDual, solution: Solution, weights: Floats | None) -> Projection:
     """One more pass at the solution for all instances, with the weights, and the numbers that describe it."""
-    structure, terms, multipliers = dual.structure, dual.terms, solution.multipliers
-    n = structure.n_instances
+    terms, multipliers = dual.terms, solution.multipliers
     if not np.isfinite(multipliers).all():
         raise InvalidInputError("the solver returned multipliers that are not finite; try a smaller step size")
     values, marginals = dual.smoothed_max(multipliers, None, weights)
@@ -280,52 +268,29 @@ def _finish(dual: BatchDual, solution: Solution, weights: NDArray[np.float64] | 
         marginals = Parts(rest.unary + mixture.unary, tuple(a + b for a, b in factors))
         score = np.where(solution.mixed, mixture_score, score)
     excess = dual.matrix @ marginals.unary - dual.rows.bounds
-    primal = score - terms.cost(excess)
-    worst = terms.worst_violation(excess)
-    outside = dual.instance_problem < 0
-    place = np.maximum(dual.instance_problem, 0)
-    plain = Status.CERTIFIED if dual.gamma == 0 else Status.SOLVED
     dual_value = dual.total(dual_total, values)
+    # Instances that rows tie together share what the rows add in equal measure.
+    added = dual_total - dual.per_problem(values, np.zeros(len(multipliers)))
     free_value = None if dual.free_value is None else dual.free_value + dual.total(np.zeros(dual.n_problems), values)
-    return Projection(
+    return describe(
+        dual,
+        solution.status,
+        excess,
         marginals=marginals,
         multipliers=multipliers,
         values=values,
-        objectives=_objectives(dual, values, dual_total),
+        objectives=values + share_equally(dual.instance_problem, dual.instance_weight, added),
         dual_value=dual_value,
-        primal_value=dual.total(primal, values),
-        violation=float(worst.max(initial=0.0)),
+        primal_value=dual.total(score - terms.cost(excess), values),
         kl=None if free_value is None else free_value - dual_value,
-        status=Status(int(solution.status.max())),
-        n_evaluations=dual.n_evaluations,
         n_iter=solution.n_iter,
         residual=float(solution.residual.max(initial=0.0)),
-        instance_status=np.where(outside, plain, solution.status[place]).astype(np.int8).reshape(n),
-        instance_violation=np.where(outside, 0.0, worst[place]).reshape(n),
     )
 
 
-def _objectives(dual: BatchDual, values: NDArray[np.float64], totals: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Dual value of every instance; instances that rows tie together share what the rows add in equal measure."""
-    inside = dual.instance_problem >= 0
-    problem, weight = dual.instance_problem[inside], dual.instance_weight[inside]
-    added = totals - sum_by(problem, weight * values[inside], dual.n_problems)
-    size = sum_by(problem, weight, dual.n_problems)
-    objectives = values.copy()
-    objectives[inside] += (added / np.where(size > 0, size, 1.0))[problem]
-    return objectives
-
-
-def _unconstrained(
-    structure: Structure, scores: Parts, gamma: float, weights: NDArray[np.float64] | None
-) -> Projection:
+def _unconstrained(structure: Structure, scores: Parts, gamma: float, weights: Floats | None) -> Projection:
     values, marginals = structure.smoothed_max(scores, max(gamma, 0.0), weights=weights)
-    if not np.isfinite(values).all():
-        bad = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise InvalidInputError(
-            f"scores of instance {bad} must leave at least one structure possible; every structure there scores -inf; "
-            "allow more parts there or drop the instance"
-        )
+    refuse_impossible(values)
     total = float(values.sum() if weights is None else weights @ values)
     status = Status.SOLVED if gamma > 0 else Status.CERTIFIED
     n = structure.n_instances
@@ -344,45 +309,4 @@ def _unconstrained(
         residual=0.0,
         instance_status=np.full(n, status, np.int8),
         instance_violation=np.zeros(n),
-    )
-
-
-def _integer(
-    structure: Structure, scores: Parts, rows: Rows, weights: NDArray[np.float64] | None, deadline: Deadline
-) -> Projection:
-    dual = BatchDual(structure, scores, rows, 0.0, weights)
-    solution = solve_integer(dual, weights, deadline)
-    multipliers = np.zeros(len(rows.bounds))
-    if (solution.status == Status.INFEASIBLE).any():
-        nothing = np.zeros(dual.n_problems)
-        raise explain_infeasible(dual, Solution(multipliers, solution.status, nothing, solution.n_iter), whole=True)
-    unsolved = int((solution.status == Status.MAX_ITERATIONS).sum())
-    if unsolved:
-        _warn(unsolved, dual.n_problems, "HiGHS gave up on the integer program", "time_limit")
-    worst = dual.terms.worst_violation(dual.matrix @ solution.marginals.unary - rows.bounds)
-    outside = dual.instance_problem < 0
-    place = np.maximum(dual.instance_problem, 0)
-    return Projection(
-        marginals=solution.marginals,
-        multipliers=multipliers,
-        values=solution.values,
-        objectives=solution.values,
-        dual_value=solution.bound,
-        primal_value=solution.primal_value,
-        violation=float(worst.max(initial=0.0)),
-        kl=None,
-        status=Status(int(solution.status.max())),
-        n_evaluations=dual.n_evaluations,
-        n_iter=solution.n_iter,
-        residual=abs(solution.bound - solution.primal_value) / max(1.0, abs(solution.bound)),
-        instance_status=np.where(outside, Status.CERTIFIED, solution.status[place]).astype(np.int8),
-        instance_violation=np.where(outside, 0.0, worst[place]),
-    )
-
-
-def _warn(unsolved: int, n_problems: int, detail: str, way_out: str = "max_iter or tol") -> None:
-    warn_unconverged(
-        f"{unsolved} of {n_problems} constrained problems {Status.MAX_ITERATIONS.message} ({detail}); "
-        f"raise {way_out}, or give the constraint slack",
-        stacklevel=3,
     )

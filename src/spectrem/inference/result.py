@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem._arrays import Floats, Ints
+from spectrem.exceptions import warn_unconverged
+from spectrem.inference.oracle import BatchDual
 from spectrem.structures.parts import Parts
 
 
@@ -83,9 +87,9 @@ class Projection:
     """
 
     marginals: Parts
-    multipliers: NDArray[np.float64]
-    values: NDArray[np.float64]
-    objectives: NDArray[np.float64]
+    multipliers: Floats
+    values: Floats
+    objectives: Floats
     dual_value: float
     primal_value: float
     violation: float
@@ -95,5 +99,29 @@ class Projection:
     n_iter: int
     residual: float
     instance_status: NDArray[np.int8]
-    instance_violation: NDArray[np.float64]
-    skipped: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    instance_violation: Floats
+    skipped: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+
+
+def describe(dual: BatchDual, status: NDArray[np.int8], excess: Floats, **found: Any) -> Projection:
+    """A projection of which it is known how its problems ended and what its rows are beyond their bounds."""
+    worst = dual.terms.worst_violation(excess)
+    outside, place = dual.instance_problem < 0, np.maximum(dual.instance_problem, 0)
+    alone = Status.CERTIFIED if dual.gamma == 0 else Status.SOLVED
+    return Projection(
+        violation=float(worst.max(initial=0.0)),
+        status=Status(int(status.max())),
+        n_evaluations=dual.n_evaluations,
+        instance_status=np.where(outside, alone, status[place]).astype(np.int8),
+        instance_violation=np.where(outside, 0.0, worst[place]),
+        **found,
+    )
+
+
+def warn_open(status: NDArray[np.int8], detail: str, way_out: str) -> None:
+    """Warn of problems that ended open."""
+    warn_unconverged(
+        f"{(status == Status.MAX_ITERATIONS).sum()} of {len(status)} constrained problems "
+        f"{Status.MAX_ITERATIONS.message} ({detail}); raise {way_out}, or give the constraint slack",
+        stacklevel=3,
+    )

@@ -6,9 +6,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from spectrem._arrays import Floats
 from spectrem.inference.program import Program
+from spectrem.inference.segments import row_maxima
 
 
 @dataclass(frozen=True)
@@ -18,96 +20,67 @@ class ScaledProgram:
     Attributes
     ----------
     program : Program
-        Its variables are ``x / column``, its rows ``row_below`` and ``row_equal`` times those of the original, its
+        Its slack variables are those of the original over ``slack``, its rows ``row`` times those of the original, its
         cost is counted in ``unit`` nats.
-    column : ndarray of shape (n_variables,)
-        1 for the variables of the structures.
-    row_below, row_equal : ndarray of shape (n_rows,)
+    slack : ndarray of shape (n_slack,)
+    row : ndarray of shape (n_rows,)
     unit : float
     """
 
     program: Program
-    column: NDArray[np.float64]
-    row_below: NDArray[np.float64]
-    row_equal: NDArray[np.float64]
+    slack: Floats
+    row: Floats
     unit: float
 
-    def below_prices(self, marginals: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Nats per unit of the original bounds of the constraints' inequalities, from prices of the program's."""
-        n = len(self.program.rows_below)
-        return marginals[:n] * self.row_below[:n] * self.unit
+    @property
+    def price(self) -> Floats:
+        """Nats per unit of the original bound of each row that a price of 1 is, shape (n_rows,)."""
+        return self.row * self.unit
 
-    def scale_prices(self, prices: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The other way round, of the constraints' inequalities and equalities, from prices of all rows."""
-        below, equal = self.program.rows_below, self.program.rows_equal
-        return (
-            prices[below] / (self.row_below[: len(below)] * self.unit),
-            prices[equal] / (self.row_equal[: len(equal)] * self.unit),
-        )
-
-    def equal_prices(self, marginals: NDArray[np.float64]) -> NDArray[np.float64]:
-        """As `below_prices`, of the constraints' equalities."""
-        n = len(self.program.rows_equal)
-        return marginals[:n] * self.row_equal[:n] * self.unit
+    def original(self, x: Floats) -> Floats:
+        """The variables of the original."""
+        return x * np.concatenate([np.ones(len(x) - len(self.slack)), self.slack])
 
 
-def scale_program(program: Program, spread: float) -> ScaledProgram:
+def scale_program(program: Program, n_instances: int, spread: float) -> ScaledProgram:
     """Write a program in units of its scores, of its rows' coefficients and of the violations these can have.
 
     Parameters
     ----------
     program : Program
+    n_instances : int
     spread : float
         How far the scores of whole structures lie apart, in sum over its instances, nats.
     """
-    n_x, n_below, n_equal = len(program.shapes.objective), len(program.rows_below), len(program.rows_equal)
-    row_below = np.ones(program.below.shape[0])
-    row_equal = np.ones(program.equal.shape[0])
-    row_below[:n_below] = _levels(program.below[:n_below, :n_x], program.limit[:n_below])
-    row_equal[:n_equal] = _levels(program.equal[:n_equal, :n_x], program.equal_to[:n_equal])
-    column = np.ones(len(program.cost))
-    if len(program.slack):
-        # A violation is counted in the size of its row; a norm in that of the largest violation it is of.
-        heads = sp.vstack([program.below[:n_below, n_x:], program.equal[:n_equal, n_x:]], format="csc")
-        largest = _column_maxima(heads, np.concatenate([row_below[:n_below], row_equal[:n_equal]]))
-        own = np.where(largest > 0, 1.0 / np.where(largest > 0, largest, 1.0), 0.0)
-        ties = sp.csr_array(program.below[n_below:, n_x:])
-        reach = _row_maxima(ties, own)
-        norms = _column_maxima(sp.csc_array(ties), reach)
-        column[n_x:] = np.where(own > 0, own, np.where(norms > 0, norms, 1.0))
-        row_below[n_below:] = 1.0 / np.where(reach > 0, reach, 1.0)
-    unit = float(_power(spread / len(program.instances))) if spread > 0 else 1.0
-    columns = sp.diags_array(column, format="csr")
+    largest = row_maxima(program.body)
+    largest = np.where(largest > 0, largest, np.abs(program.bounds))
+    row = 1.0 / _power(np.where(largest > 0, largest, 1.0))
+    slack = program.slack
+    # A violation is counted in the size of its row; a norm in that of the largest violation it is of.
+    largest = row_maxima(sp.csr_array(slack.matrix.T), row)
+    own = np.where(largest > 0, 1.0 / np.where(largest > 0, largest, 1.0), 0.0)
+    reach = row_maxima(slack.ties, own)
+    norms = row_maxima(sp.csr_array(slack.ties.T), reach)
+    column = np.where(own > 0, own, np.where(norms > 0, norms, 1.0))
+    tie = 1.0 / np.where(reach > 0, reach, 1.0)
+    unit = float(_power(spread / n_instances)) if spread > 0 else 1.0
+    levels, columns = sp.diags_array(row, format="csr"), sp.diags_array(column, format="csr")
     scaled = replace(
         program,
-        cost=program.cost * column / unit,
-        upper=program.upper / column,
-        equal=sp.csr_array(sp.diags_array(row_equal, format="csr") @ program.equal @ columns),
-        equal_to=program.equal_to * row_equal,
-        below=sp.csr_array(sp.diags_array(row_below, format="csr") @ program.below @ columns),
-        limit=program.limit * row_below,
+        cost=program.cost / unit,
+        body=sp.csr_array(levels @ program.body),
+        bounds=program.bounds * row,
+        slack=replace(
+            slack,
+            matrix=sp.csr_array(levels @ slack.matrix @ columns),
+            cost=slack.cost * column / unit,
+            upper=slack.upper / column,
+            ties=sp.csr_array(sp.diags_array(tie, format="csr") @ slack.ties @ columns),
+        ),
     )
-    return ScaledProgram(scaled, column, row_below, row_equal, unit)
+    return ScaledProgram(scaled, column, row, unit)
 
 
-def _levels(matrix: sp.csr_array, bounds: NDArray[np.float64]) -> NDArray[np.float64]:
-    largest = _row_maxima(sp.csr_array(matrix), np.ones(matrix.shape[1]))
-    largest = np.where(largest > 0, largest, np.abs(bounds))
-    return 1.0 / _power(np.where(largest > 0, largest, 1.0))
-
-
-def _power(value: ArrayLike) -> NDArray[np.float64]:
+def _power(value: ArrayLike) -> Floats:
     """The power of two next to a positive number."""
     return np.asarray(2.0 ** np.rint(np.log2(value)), np.float64)
-
-
-def _row_maxima(matrix: sp.csr_array, column: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Largest ``|entry| * column`` of every row, 0 for those without entries."""
-    row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-    out = np.zeros(matrix.shape[0])
-    np.maximum.at(out, row, np.abs(matrix.data) * column[matrix.indices])
-    return out
-
-
-def _column_maxima(matrix: sp.csc_array, row: NDArray[np.float64]) -> NDArray[np.float64]:
-    return _row_maxima(sp.csr_array(matrix.T), row)

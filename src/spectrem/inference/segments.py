@@ -1,10 +1,12 @@
-"""Sums and maxima by label."""
+"""Sums, maxima and members by label or row."""
 
 import numpy as np
-from numpy.typing import NDArray
+import scipy.sparse as sp
+
+from spectrem._arrays import Floats, Ints
 
 
-def sum_by(label: NDArray[np.int64], values: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+def sum_by(label: Ints, values: Floats, n: int) -> Floats:
     """Sum of the values of each label, shape (n,).
 
     Examples
@@ -17,7 +19,7 @@ def sum_by(label: NDArray[np.int64], values: NDArray[np.float64], n: int) -> NDA
     return np.bincount(label, values, n).astype(np.float64, copy=False)
 
 
-def max_by(label: NDArray[np.int64], values: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+def max_by(label: Ints, values: Floats, n: int) -> Floats:
     """Largest of the nonnegative values of each label, 0 where there is none, shape (n,).
 
     Examples
@@ -30,3 +32,45 @@ def max_by(label: NDArray[np.int64], values: NDArray[np.float64], n: int) -> NDA
     out = np.zeros(n)
     np.maximum.at(out, label, values)
     return out
+
+
+def share_equally(label: Ints, weight: Floats, total: Floats) -> Floats:
+    """What a copy of each entry gets of the total of its label, to which it contributes ``weight`` copies.
+
+    Examples
+    --------
+    >>> share_equally(np.array([0, 0, -1]), np.array([1.0, 3.0, 1.0]), np.array([8.0]))
+    array([2., 2., 0.])
+    """
+    inside = label >= 0
+    size = sum_by(label[inside], weight[inside], len(total))
+    share = total / np.where(size > 0, size, 1.0)
+    return np.where(inside, share[np.maximum(label, 0)], 0.0)
+
+
+def members_of(label: Ints, n: int) -> tuple[Ints, Ints]:
+    """Entries of every label, label after label, and where each begins; those of label -1 are left out.
+
+    Examples
+    --------
+    >>> members_of(np.array([1, -1, 0, 1]), 2)
+    (array([2, 0, 3]), array([0, 1, 3]))
+    """
+    order = np.argsort(label, kind="stable")
+    edges = np.searchsorted(label[order], np.arange(n + 1))
+    return order[edges[0] :], edges - edges[0]
+
+
+def row_maxima(matrix: sp.csr_array, column: Floats | None = None) -> Floats:
+    """Largest ``|entry| * column`` of every row, 0 for those without entries.
+
+    Examples
+    --------
+    >>> row_maxima(sp.csr_array([[1.0, -2.0], [0.0, 0.0]]), np.array([3.0, 1.0]))
+    array([3., 0.])
+    """
+    largest, filled = np.zeros(len(matrix.indptr) - 1), np.flatnonzero(np.diff(matrix.indptr))
+    size = np.abs(matrix.data) if column is None else np.abs(matrix.data) * column[matrix.indices]
+    if len(filled):
+        largest[filled] = np.maximum.reduceat(size, matrix.indptr[filled])
+    return largest

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.rows import Block, Slack
 from spectrem.inference.segments import max_by, sum_by
 from spectrem.kernels.projection import project_l1_balls, project_l2_balls
@@ -30,14 +30,14 @@ class SlackGroups:
     """
 
     slack: Slack
-    rows: NDArray[np.int64]
-    offsets: NDArray[np.int64]
-    problem: NDArray[np.int64]
-    weight: NDArray[np.float64]
+    rows: Ints
+    offsets: Ints
+    problem: Ints
+    weight: Floats
     equality: bool
 
     @cached_property
-    def span(self) -> slice | NDArray[np.int64]:
+    def span(self) -> slice | Ints:
         """``rows`` as an index: a slice where they follow each other, so that no copy is made."""
         if len(self.rows) and (np.diff(self.rows) == 1).all():
             return slice(int(self.rows[0]), int(self.rows[-1]) + 1)
@@ -49,7 +49,7 @@ class SlackGroups:
         separable_norm = "l1" if self.slack.kind == "penalty" else "linf"
         return self.slack.norm != separable_norm and len(self.rows) > len(self.problem)
 
-    def norm(self, violation: NDArray[np.float64], norm: str) -> NDArray[np.float64]:
+    def norm(self, violation: Floats, norm: str) -> Floats:
         """Norm of each group, shape (n_groups,), of nonnegative numbers in group order."""
         if norm == "l1":
             return np.add.reduceat(violation, self.offsets[:-1])
@@ -60,26 +60,20 @@ class SlackGroups:
         scaled = violation / np.repeat(unit, np.diff(self.offsets))
         return unit * np.sqrt(np.add.reduceat(scaled * scaled, self.offsets[:-1]))
 
-    def prox(self, values: NDArray[np.float64], step: NDArray[np.float64]) -> NDArray[np.float64]:
+    def prox(self, values: Floats, step: Floats) -> Floats:
         """Proximal step of a coupled dual term; ``values`` in group order, a ``step`` for every row of its own."""
-        out = np.empty_like(values)
-        penalty = self.slack.kind == "penalty"
-        strength = float(self.slack.strength) * (np.ones(len(self.problem)) if penalty else self.weight)
-        even = np.ones(len(values))
-        if penalty:
-            metric = np.where(step > 0, step, 1.0)
-            if self.slack.norm == "l2":
-                project_l2_balls(values, even, metric, self.offsets, strength, out)
-            else:
-                project_l1_balls(values, even, metric, self.offsets, strength, out)
+        out, even = np.empty_like(values), np.ones(len(values))
+        round_ball = self.slack.norm == "l2"
+        project = project_l2_balls if round_ball else project_l1_balls
+        if self.slack.kind == "penalty":
+            strength = np.full(len(self.problem), float(self.slack.strength))
+            project(values, even, np.where(step > 0, step, 1.0), self.offsets, strength, out)
             return out
         if not step.any():
             return values.copy()
         # By Moreau's identity, what the norm takes away is the projection onto the ball of its dual norm.
-        if self.slack.norm == "l2":
-            project_l2_balls(values, 1.0 / step, 1.0 / step, self.offsets, strength, out)
-        else:
-            project_l1_balls(values, 1.0 / step, even, self.offsets, strength, out)
+        strength = float(self.slack.strength) * self.weight
+        project(values, 1.0 / step, 1.0 / step if round_ball else even, self.offsets, strength, out)
         return values - out
 
 
@@ -107,13 +101,13 @@ class SlackTerms:
     groups : tuple of SlackGroups
     """
 
-    lower: NDArray[np.float64]
-    upper: NDArray[np.float64]
-    kink: NDArray[np.float64]
-    equality: NDArray[np.bool_]
-    slackless: NDArray[np.bool_]
-    penalised: NDArray[np.bool_]
-    row_problem: NDArray[np.int64]
+    lower: Floats
+    upper: Floats
+    kink: Floats
+    equality: Bools
+    slackless: Bools
+    penalised: Bools
+    row_problem: Ints
     n_problems: int
     groups: tuple[SlackGroups, ...]
 
@@ -127,7 +121,7 @@ class SlackTerms:
         """Whether the multipliers' feasible set is a box and the terms are linear on it."""
         return not any(g.coupled for g in self.groups) and not (self.kink[self.equality] > 0).any()
 
-    def prox(self, values: NDArray[np.float64], step: NDArray[np.float64]) -> NDArray[np.float64]:
+    def prox(self, values: Floats, step: Floats) -> Floats:
         """Multipliers that minimise the terms plus ``(lambda - values)^2 / (2 step)``.
 
         ``step`` has shape (n_rows,): all positive, or all 0 for the nearest point of the feasible set.
@@ -140,11 +134,11 @@ class SlackTerms:
                 out[group.span] = group.prox(out[group.span], step[group.span])
         return out
 
-    def project(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def project(self, values: Floats) -> Floats:
         """Nearest multipliers in the dual feasible set."""
         return self.prox(values, np.zeros(len(values)))
 
-    def value(self, multipliers: NDArray[np.float64]) -> NDArray[np.float64]:
+    def value(self, multipliers: Floats) -> Floats:
         """Dual terms per problem, shape (n_problems,), of multipliers in the feasible set (not checked)."""
         total = np.zeros(self.n_problems)
         if self.has_kinks:
@@ -155,15 +149,15 @@ class SlackTerms:
                 total += sum_by(group.problem, group.weight * group.slack.strength * norm, self.n_problems)
         return total
 
-    def recession(self, multipliers: NDArray[np.float64]) -> NDArray[np.float64]:
+    def recession(self, multipliers: Floats) -> Floats:
         """The part of ``multipliers`` along which they may grow for ever."""
         return np.where(self.penalised, 0.0, multipliers)
 
-    def violation(self, excess: NDArray[np.float64]) -> NDArray[np.float64]:
+    def violation(self, excess: Floats) -> Floats:
         """What of ``U mu - b`` breaks each row: the positive part of ``<=`` rows, the size of ``==`` rows."""
         return np.where(self.equality, np.abs(excess), np.maximum(excess, 0.0))
 
-    def cost(self, excess: NDArray[np.float64]) -> NDArray[np.float64]:
+    def cost(self, excess: Floats) -> Floats:
         """Penalties per problem in nats, shape (n_problems,), of ``excess = U mu - b``."""
         violation = self.violation(excess)
         total = np.zeros(self.n_problems)
@@ -173,9 +167,7 @@ class SlackTerms:
                 total += sum_by(group.problem, group.weight * group.slack.strength * norm, self.n_problems)
         return total
 
-    def worst_violation(
-        self, excess: NDArray[np.float64], size: NDArray[np.float64] | None = None
-    ) -> NDArray[np.float64]:
+    def worst_violation(self, excess: Floats, size: Floats | None = None) -> Floats:
         """Largest violation per problem beyond the slack allowed, shape (n_problems,).
 
         In units of the rows or, given the ``size`` of every row, relative to it.
@@ -192,10 +184,7 @@ class SlackTerms:
 
 
 def compile_slack(
-    blocks: tuple[Block, ...],
-    row_problem: NDArray[np.int64],
-    n_problems: int,
-    row_weight: NDArray[np.float64] | None = None,
+    blocks: tuple[Block, ...], row_problem: Ints, n_problems: int, row_weight: Floats | None = None
 ) -> SlackTerms:
     """Slack terms of the rows described by ``blocks``, whose dual splits into problems by ``row_problem``."""
     n_rows = len(row_problem)

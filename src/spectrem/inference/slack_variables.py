@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from spectrem._arrays import Floats, Ints
 from spectrem.inference.segments import sum_by
 from spectrem.inference.slack import SlackGroups, SlackTerms
 
@@ -30,15 +31,47 @@ class SlackVariables:
     """
 
     matrix: sp.csr_array
-    cost: NDArray[np.float64]
-    upper: NDArray[np.float64]
+    cost: Floats
+    upper: Floats
     ties: sp.csr_array
-    variable_problem: NDArray[np.int64]
-    tie_problem: NDArray[np.int64]
+    variable_problem: Ints
+    tie_problem: Ints
     curved: tuple[tuple[SlackGroups, int, int], ...]
 
+    def pick(self, rows: Ints, own: Ints, ties: Ints) -> SlackVariables:
+        """Some rows, variables and ties; without word of what is curved."""
+        return SlackVariables(
+            sp.csr_array(self.matrix[rows][:, own]),
+            self.cost[own],
+            self.upper[own],
+            sp.csr_array(self.ties[ties][:, own]),
+            self.variable_problem[own],
+            self.tie_problem[ties],
+            (),
+        )
 
-def largest_excess(matrix: sp.csr_array, bounds: NDArray[np.float64]) -> NDArray[np.float64]:
+    def tangents(self, y: Floats, size: Floats) -> sp.csr_array:
+        """Ties, shape (n_new, n_variables), of the l2 groups whose norm in ``y`` is too small for its violations.
+
+        ``size``, shape (n_rows,), is what a violation of each row is measured in.
+        """
+        found = []
+        for group, first, norm in self.curved:
+            sides, n = 2 if group.equality else 1, len(group.rows)
+            violation = y[first : first + sides * n].reshape(sides, n).sum(axis=0)
+            length = group.norm(violation, "l2")
+            room = np.maximum.reduceat(size[group.rows], group.offsets[:-1])
+            for g in np.flatnonzero(length > y[norm : norm + len(length)] + room):
+                members = np.arange(group.offsets[g], group.offsets[g + 1])
+                cut = np.zeros(len(y))
+                for side in range(sides):
+                    cut[first + side * n + members] = violation[members] / length[g]
+                cut[norm + g] = -1.0
+                found.append(cut)
+        return sp.csr_array(np.array(found).reshape(len(found), len(y)))
+
+
+def largest_excess(matrix: sp.csr_array, bounds: Floats) -> Floats:
     """A number that ``abs(matrix @ mu - bounds)`` never exceeds for parts in [0, 1], shape (n_rows,).
 
     Examples
@@ -49,7 +82,7 @@ def largest_excess(matrix: sp.csr_array, bounds: NDArray[np.float64]) -> NDArray
     return np.asarray(abs(matrix).sum(axis=1), np.float64).ravel() + np.abs(bounds)
 
 
-def compile_slack_variables(terms: SlackTerms, largest: NDArray[np.float64]) -> SlackVariables:
+def compile_slack_variables(terms: SlackTerms, largest: Floats) -> SlackVariables:
     """Write the slack of all rows as a linear program (exact for l1, linf and single rows).
 
     Parameters
@@ -62,7 +95,13 @@ def compile_slack_variables(terms: SlackTerms, largest: NDArray[np.float64]) -> 
     end = 2.0 * largest + 1.0
     cells: list[tuple[NDArray, NDArray, NDArray]] = []
     tie_cells: list[tuple[NDArray, NDArray, NDArray]] = []
-    cost, upper, variable_problem, tie_problem, curved = [], [], [], [], []
+    cost, upper, variable_problem, tie_problem = (
+        [np.zeros(0)],
+        [np.zeros(0)],
+        [terms.row_problem[:0]],
+        [terms.row_problem[:0]],
+    )
+    curved = []
     n_variables = n_ties = 0
     for group in terms.groups:
         n, n_groups = len(group.rows), len(group.problem)
@@ -97,17 +136,13 @@ def compile_slack_variables(terms: SlackTerms, largest: NDArray[np.float64]) -> 
         n_variables += len(violations) + n_groups
     return SlackVariables(
         _assemble(cells, (len(terms.row_problem), n_variables)),
-        _join(cost, np.float64),
-        _join(upper, np.float64),
+        np.concatenate(cost),
+        np.concatenate(upper),
         _assemble(tie_cells, (n_ties, n_variables)),
-        _join(variable_problem, np.int64),
-        _join(tie_problem, np.int64),
+        np.concatenate(variable_problem),
+        np.concatenate(tie_problem),
         tuple(curved),
     )
-
-
-def _join(pieces: list[NDArray], dtype: type) -> NDArray:
-    return np.concatenate(pieces) if pieces else np.zeros(0, dtype)
 
 
 def _assemble(cells: list[tuple[NDArray, NDArray, NDArray]], shape: tuple[int, int]) -> sp.csr_array:

@@ -9,15 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.rows import Rows
 from spectrem.inference.assignment_counts import Counts, find_counts, tidy_rows, transport_labels
 from spectrem.inference.feasibility import explain_infeasible
 from spectrem.inference.oracle import BatchDual, refuse_impossible, weigh_rows
 from spectrem.inference.result import Projection, Status
-from spectrem.inference.segments import max_by, sum_by
-from spectrem.inference.solvers.solver import Solution
+from spectrem.inference.segments import max_by, share_equally, sum_by
 from spectrem.kernels.categorical import max_pass, shift_rows
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Labels, Structure, has_one_label
@@ -34,7 +33,7 @@ class Transports:
     structure : Labels
     rows : Rows
     gamma : float
-    weights : ndarray of shape (n_instances,) or None
+    weights : ndarray of shape (n_instances,)
     counts : Counts
     chosen : ndarray of shape (n_problems,), bool
     """
@@ -42,17 +41,17 @@ class Transports:
     structure: Labels
     rows: Rows
     gamma: float
-    weights: NDArray[np.float64] | None
+    weights: Floats
     counts: Counts
-    chosen: NDArray[np.bool_]
+    chosen: Bools
 
     @property
-    def own_rows(self) -> NDArray[np.bool_]:
+    def own_rows(self) -> Bools:
         """Rows of these problems, shape (n_rows,)."""
         return self.chosen[self.counts.row_problem]
 
     @property
-    def own_instances(self) -> NDArray[np.bool_]:
+    def own_instances(self) -> Bools:
         """Instances of these problems, shape (n_instances,)."""
         problem = self.counts.instance_problem
         return (problem >= 0) & self.chosen[np.maximum(problem, 0)]
@@ -73,9 +72,11 @@ class Transports:
         refuse_impossible(free)
         prices, infeasible = transport_labels(self.counts, self.chosen, structure, unary, labels)
         if infeasible.any():
-            raise self._explain(scores, infeasible)
+            dual = BatchDual(structure, scores, self.rows, 0.0, self.weights)
+            status = np.where(infeasible, Status.INFEASIBLE, Status.CERTIFIED).astype(np.int8)
+            raise explain_infeasible(dual, status, whole=self.gamma == -np.inf)
         multipliers = self._multipliers(prices)
-        weight, tops = np.ones(n) if self.weights is None else self.weights, free
+        weight, tops = self.weights, free
         if self.gamma == 0 or (weight == 0).any():
             tops, shifted = self._shifted(unary, multipliers)
             # Instances that weigh nothing are in no problem, and take what is best at the prices of the others.
@@ -90,7 +91,7 @@ class Transports:
             dual_value = float(weight @ objectives)
         else:
             multipliers = np.zeros(len(multipliers))
-        violation = self._violation(labels)
+        violation, place = self._violation(labels), self.counts.instance_problem
         return Projection(
             marginals=Parts(marginals),
             multipliers=multipliers,
@@ -105,10 +106,10 @@ class Transports:
             n_iter=int(self.chosen.sum()),
             residual=abs(dual_value - primal_value) / max(1.0, abs(dual_value)),
             instance_status=np.full(n, Status.CERTIFIED, np.int8),
-            instance_violation=self._per_instance(violation),
+            instance_violation=np.where(place >= 0, violation[np.maximum(place, 0)], 0.0),
         )
 
-    def _multipliers(self, prices: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _multipliers(self, prices: Floats) -> Floats:
         """Prices of labels, given to the first row that demands the bound met; shape (n_rows,).
 
         A price without such a row belongs to a label that all instances have, or none: it may as well be 0.
@@ -130,9 +131,7 @@ class Transports:
         multipliers[own] = price / rows.matrix.data[rows.matrix.indptr[own]]
         return multipliers
 
-    def _shifted(
-        self, unary: NDArray[np.float64], multipliers: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _shifted(self, unary: Floats, multipliers: Floats) -> tuple[Floats, Floats]:
         """The largest of ``s - U^T multipliers`` of each instance, and all of them less that."""
         matrix, offsets = self.rows.matrix, self.structure.offsets
         tops, shifted = np.empty(len(offsets) - 1), np.empty(len(unary))
@@ -140,23 +139,15 @@ class Transports:
         shift_rows(offsets, unary, matrix.indptr, matrix.indices, data, multipliers, 1.0, shifted, tops)
         return tops, shifted
 
-    def _shares(self, multipliers: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _shares(self, multipliers: Floats) -> Floats:
         """What bounds add to the dual, shared equally by the copies of the instances of a problem."""
-        counts, rows, n = self.counts, self.rows, len(self.chosen)
-        inside = counts.instance_problem >= 0
-        problem = counts.instance_problem[inside]
-        weight = np.ones(len(problem)) if self.weights is None else self.weights[inside]
-        once = rows.row_instance >= 0  # of a row inside an instance, the multiplier is that of one copy
-        copies = np.ones(len(once))
-        if self.weights is not None:
-            copies = np.where(once, self.weights[rows.row_instance], 1.0)
-        total = sum_by(counts.row_problem, copies * rows.bounds * multipliers, n)
-        size = sum_by(problem, weight, n)
-        shares = np.zeros(self.structure.n_instances)
-        shares[inside] = (total / np.where(size > 0, size, 1.0))[problem]
-        return shares
+        counts, once = self.counts, self.rows.row_instance >= 0
+        # Of a row inside an instance, the multiplier is that of one copy.
+        copies = np.where(once, self.weights[self.rows.row_instance], 1.0)
+        total = sum_by(counts.row_problem, copies * self.rows.bounds * multipliers, len(self.chosen))
+        return share_equally(counts.instance_problem, self.weights, total)
 
-    def _violation(self, labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _violation(self, labels: Ints) -> Floats:
         """The worst of each problem, shape (n_problems,)."""
         counts, rows = self.counts, self.rows
         inside = np.flatnonzero(self.own_instances)
@@ -167,20 +158,8 @@ class Transports:
         worst = np.where(counts.equality, np.abs(excess), np.maximum(excess, 0.0))
         return max_by(counts.row_problem, np.where(own, worst, 0.0), len(self.chosen))
 
-    def _per_instance(self, problems: NDArray[np.float64]) -> NDArray[np.float64]:
-        place = self.counts.instance_problem
-        return np.where(place >= 0, problems[np.maximum(place, 0)], 0.0)
 
-    def _explain(self, scores: Parts, infeasible: NDArray[np.bool_]) -> Exception:
-        dual = BatchDual(self.structure, scores, self.rows, 0.0, self.weights)
-        status = np.where(infeasible, Status.INFEASIBLE, Status.CERTIFIED).astype(np.int8)
-        nothing = Solution(np.zeros(len(self.rows.bounds)), status, np.zeros(len(status)), 0)
-        return explain_infeasible(dual, nothing, whole=self.gamma == -np.inf)
-
-
-def find_transports(
-    structure: Structure, rows: Rows, gamma: float, weights: NDArray[np.float64] | None
-) -> Transports | None:
+def find_transports(structure: Structure, rows: Rows, gamma: float, weights: Floats | None) -> Transports | None:
     """The problems at gamma = 0 or -inf whose rows count labels and whose instances weigh the same; None if none.
 
     At gamma = 0 bounds must be whole numbers of instances, or never met: others have fractional optima.
@@ -211,10 +190,11 @@ def find_transports(
         chosen &= (least == most) & (most > 0)
         if (weights == 0).any() and not chosen.all():
             return None  # these instances wait for the prices of all problems
-    return Transports(structure, rows, gamma, weights, counts, chosen) if chosen.any() else None
+    weight = np.ones(structure.n_instances) if weights is None else weights
+    return Transports(structure, rows, gamma, weight, counts, chosen) if chosen.any() else None
 
 
-def _has_fractions(rows: Rows, counts: Counts) -> NDArray[np.bool_]:
+def _has_fractions(rows: Rows, counts: Counts) -> Bools:
     """Problems with a bound that is not whole and may be met, shape (n_problems,)."""
     own = np.flatnonzero(counts.counted[counts.row_problem])
     n_problems = len(counts.counted)
@@ -225,5 +205,5 @@ def _has_fractions(rows: Rows, counts: Counts) -> NDArray[np.bool_]:
     return np.bincount(problem, broken, n_problems) > 0
 
 
-def _room(bound: NDArray[np.float64]) -> NDArray[np.float64]:
+def _room(bound: Floats) -> Floats:
     return _ROUNDING * np.maximum(1.0, np.abs(bound))

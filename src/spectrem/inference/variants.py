@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from spectrem._arrays import Floats, Ints
 from spectrem.constraints.rows import Rows
 from spectrem.inference.oracle import shift_scores
 from spectrem.inference.project import project
@@ -38,10 +38,10 @@ class ShardVariants:
     """
 
     score: float
-    expectation: NDArray[np.float64]
-    instance: NDArray[np.int64]
-    point: NDArray[np.int64]
-    scores: NDArray[np.float64]
+    expectation: Floats
+    instance: Ints
+    point: Ints
+    scores: Floats
     expectations: sp.csr_array
 
 
@@ -49,9 +49,9 @@ def find_variants(
     structure: Structure,
     scores: Parts,
     matrix: sp.csr_array,
-    points: NDArray[np.float64],
+    points: Floats,
     *,
-    weights: NDArray[np.float64] | None = None,
+    weights: Floats | None = None,
     inside: Rows | None = None,
 ) -> ShardVariants:
     """The best structures at several points, without those that differ in nothing that rows of corpus scope see.
@@ -115,9 +115,7 @@ def find_variants(
     )
 
 
-def _best(
-    structure: Structure, scores: Parts, weights: NDArray[np.float64] | None, inside: Rows | None
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _best(structure: Structure, scores: Parts, weights: Floats | None, inside: Rows | None) -> tuple[Floats, Floats]:
     """Indicators and scores of the best structures, less what rows inside instances cost."""
     if inside is None or not len(inside.bounds):
         values, marginals = structure.smoothed_max(scores, 0.0)

@@ -12,6 +12,7 @@ from spectrem.inference.assignment import assign
 from spectrem.inference.highs import Deadline
 from spectrem.inference.project import project
 from spectrem.inference.result import Status
+from spectrem.structures.structure import has_one_label
 from spectrem.tables.reading import Cells
 
 
@@ -49,9 +50,9 @@ class Decision:
 
 def decide(cells: Cells, rows: Rows, time_limit: float | None, weights: NDArray[np.float64] | None = None) -> Decision:
     """See `ProjectedTable.decide`; ``weights`` of rows multiply their scores and their share in rows across rows."""
-    if cells.table.is_lattice:
-        return _decide_lattice(cells, rows, time_limit, weights)
     table = cells.table.inner
+    if not has_one_label(table):
+        return _decide_lattice(cells, rows, time_limit, weights)
     found = assign(table, cells.scores.unary, rows, weights=weights, time_limit=time_limit)
     return Decision(
         labels=found.labels if cells.labels is None else cells.labels[table.offsets[:-1] + found.labels],

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Floats
 from spectrem.inference.oracle import DualFunction
 from spectrem.inference.result import Status
-from spectrem.inference.segments import sum_by
-from spectrem.inference.solvers.solver import Solution, check_now, residual_of
+from spectrem.inference.segments import members_of, sum_by
+from spectrem.inference.solvers.solver import Solution, check_now, mark_infeasible, residual_of
 from spectrem.kernels.anderson import anderson_points
 
 
@@ -38,15 +38,14 @@ class Accelerated:
     max_iter: int = 3000
     memory: int = 6
 
-    def solve(self, dual: DualFunction, start: NDArray[np.float64]) -> Solution:
+    def solve(self, dual: DualFunction, start: Floats) -> Solution:
         terms, problem, n, scale = dual.terms, dual.row_problem, dual.n_problems, dual.scale
-        order = np.argsort(problem, kind="stable")
-        offsets = np.concatenate([[0], np.cumsum(np.bincount(problem, minlength=n))])
+        order, offsets = members_of(problem, n)
         steps, tangents, bends = (np.zeros((self.memory, len(problem))) for _ in range(3))
         newest, stored = np.zeros(n, np.int64), np.zeros(n, np.int64)
         everything = np.arange(len(problem))
 
-        def per_problem(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        def per_problem(rows: Floats) -> Floats:
             return sum_by(problem, rows, n)
 
         active = np.ones(n, bool)
@@ -103,11 +102,7 @@ class Accelerated:
             residual = np.where(accepted, residual_t, residual)
             active &= (residual > self.tol) & (step > 1e-12)
             status[residual <= self.tol] = Status.SOLVED
-            if check_now(iteration) and active.any():
-                lost = dual.infeasible(x, active)
-                status[lost] = Status.INFEASIBLE
-                active &= ~lost
-        unsolved = status == Status.MAX_ITERATIONS
-        if unsolved.any():
-            status[dual.infeasible(x, unsolved)] = Status.INFEASIBLE
+            if check_now(iteration):
+                active &= ~mark_infeasible(dual, x, active, status)
+        mark_infeasible(dual, x, status == Status.MAX_ITERATIONS, status)
         return Solution(x, status, residual, iteration)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Floats
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.oracle import DualFunction
 from spectrem.inference.result import Status
-from spectrem.inference.solvers.solver import Solution, check_now, residual_of
+from spectrem.inference.solvers.solver import Solution, check_now, mark_infeasible, residual_of
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Bracket:
     tol: float = 1e-8
     max_iter: int = 100
 
-    def solve(self, dual: DualFunction, start: NDArray[np.float64]) -> Solution:
+    def solve(self, dual: DualFunction, start: Floats) -> Solution:
         n = len(start)
         terms, problem = dual.terms, dual.row_problem
         if dual.n_problems != n:
@@ -38,6 +38,7 @@ class Bracket:
                 f"solver Bracket needs one row per independent problem; got {n} rows in {dual.n_problems} problems; "
                 "use QuasiNewton() or Accelerated(), or leave solver=None"
             )
+        row = np.argsort(problem)  # of every problem
         active = np.ones(n, bool)
         origin = terms.project(np.zeros(n))
         slope = dual.evaluate(origin, active).gradient
@@ -58,10 +59,15 @@ class Bracket:
         iteration = 0
         while active.any() and iteration < self.max_iter:
             iteration += 1
-            trial = np.where(warm, start, self._trial(low, high, f_low, f_high, reach, side, iteration))
-            x = np.where(active, trial, x)
+            closed = np.isfinite(f_low) & np.isfinite(f_high)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                secant = (low * f_high - high * f_low) / (f_high - f_low)
+            inside = closed & (secant > low) & (secant < high) & (iteration % 8 != 7)
+            outward = np.where(np.isneginf(f_low), np.maximum(high - reach, low), np.minimum(low + reach, high))
+            trial = np.where(inside, secant, np.where(closed, 0.5 * (low + high), outward))
+            x = np.where(active, np.where(warm, start, trial), x)
             warm[:] = False
-            gradient = dual.evaluate(x, self._problems(dual, active)).gradient
+            gradient = dual.evaluate(x, active[row]).gradient
             f = gradient + shift
             now = residual_of(dual, x, gradient)[problem]
             residual = np.where(active, now, residual)
@@ -81,42 +87,8 @@ class Bracket:
             side = np.where(up, 1, np.where(down, -1, side)).astype(np.int8)
             spent = np.isfinite(high) & np.isfinite(low) & (high - low <= 4e-16 * np.maximum(np.abs(low), np.abs(high)))
             active &= (residual > self.tol) & ~spent
-            if check_now(iteration) and active.any():
-                lost = dual.infeasible(x, self._problems(dual, active))[problem]
-                status[lost] = Status.INFEASIBLE
-                active &= ~lost
-        if active.any():
-            lost = dual.infeasible(x, self._problems(dual, active))[problem]
-            status[active] = Status.MAX_ITERATIONS
-            status[lost] = Status.INFEASIBLE
-        out_status = np.empty(n, np.int8)
-        out_status[problem] = status
-        out_residual = np.empty(n)
-        out_residual[problem] = residual
-        return Solution(x, out_status, out_residual, iteration)
-
-    @staticmethod
-    def _problems(dual: DualFunction, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        out = np.zeros(dual.n_problems, bool)
-        out[dual.row_problem] = rows
-        return out
-
-    @staticmethod
-    def _trial(
-        low: NDArray[np.float64],
-        high: NDArray[np.float64],
-        f_low: NDArray[np.float64],
-        f_high: NDArray[np.float64],
-        reach: NDArray[np.float64],
-        side: NDArray[np.int8],
-        iteration: int,
-    ) -> NDArray[np.float64]:
-        closed = np.isfinite(f_low) & np.isfinite(f_high)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            secant = (low * f_high - high * f_low) / (f_high - f_low)
-        middle = 0.5 * (low + high)
-        inside = closed & (secant > low) & (secant < high)
-        if iteration % 8 == 7:
-            inside[:] = False
-        outward = np.where(np.isneginf(f_low), np.maximum(high - reach, low), np.minimum(low + reach, high))
-        return np.where(inside, secant, np.where(closed, middle, outward))
+            if check_now(iteration):
+                active &= ~mark_infeasible(dual, x, active[row], status)[problem]
+        status[problem[active]] = Status.MAX_ITERATIONS
+        mark_infeasible(dual, x, active[row], status)
+        return Solution(x, status, residual[row], iteration)

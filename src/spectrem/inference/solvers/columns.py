@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from spectrem.inference.highs import Deadline, Matrices, run_linear
+from spectrem._arrays import Bools, Floats, Ints
+from spectrem.inference.highs import Deadline, run_linear
 from spectrem.inference.oracle import BatchDual
 from spectrem.inference.program import Program
 from spectrem.inference.result import Status
-from spectrem.inference.slack_variables import largest_excess
-from spectrem.inference.solvers.accelerated import Accelerated
-from spectrem.inference.solvers.newton import Newton, suits_newton
-from spectrem.inference.solvers.quasi_newton import QuasiNewton
+from spectrem.inference.solvers.newton import smooth_solver
 from spectrem.inference.solvers.solver import Solution
 
 # Temperatures of the path to zero, relative to how far the scores of an instance lie apart.
@@ -31,16 +29,18 @@ class ColumnSolution(NamedTuple):
 
     Attributes
     ----------
-    x : ndarray of shape (n_variables,)
-    below, equal : ndarray
-        Prices of ``rows_below`` and ``rows_equal``, nats per unit of the bound.
+    x : ndarray of shape (n_x + n_slack,)
+    prices : ndarray of shape (n_rows,)
+        Nats per unit of the bound.
     cost : float
+    missing : float
+        How far the rows are violated in all.
     """
 
-    x: NDArray[np.float64]
-    below: NDArray[np.float64]
-    equal: NDArray[np.float64]
+    x: Floats
+    prices: Floats
     cost: float
+    missing: float
 
 
 def follow_temperatures(dual: BatchDual) -> tuple[Solution, float]:
@@ -57,14 +57,7 @@ def follow_temperatures(dual: BatchDual) -> tuple[Solution, float]:
     for share in _PATH:
         gamma = share * spread
         warm = BatchDual(dual.structure, dual.scores, dual.rows, gamma, dual.weights)
-        solver: Any
-        if suits_newton(warm):
-            solver = Newton(tol=1e-4, max_iter=30)
-        elif warm.terms.is_box:
-            solver = QuasiNewton(tol=1e-3, max_iter=60)
-        else:
-            solver = Accelerated(tol=1e-3, max_iter=60)
-        solution = solver.solve(warm, x)
+        solution = smooth_solver(warm, 1e-3, 60).solve(warm, x)
         dual.n_evaluations += warm.n_evaluations
         x = solution.multipliers
         if (solution.status == Status.INFEASIBLE).any():
@@ -73,12 +66,7 @@ def follow_temperatures(dual: BatchDual) -> tuple[Solution, float]:
 
 
 def solve_by_columns(
-    program: Program,
-    below: NDArray[np.float64],
-    equal: NDArray[np.float64],
-    near: float,
-    tol: float,
-    deadline: Deadline,
+    program: Program, owner: Ints, prices: Floats, near: float, tol: float, deadline: Deadline
 ) -> ColumnSolution | None:
     """Column generation over the labels of categorical instances (Dantzig & Wolfe 1960).
 
@@ -89,8 +77,10 @@ def solve_by_columns(
     ----------
     program : Program
         Of a `Categorical` structure.
-    below, equal : ndarray
-        Prices to begin with.
+    owner : ndarray of shape (n_x,), int64
+        The instance of every label, increasing.
+    prices : ndarray of shape (n_rows,)
+        To begin with.
     near : float
         Labels this close to the best of their instance at those prices, in nats, take part from the start.
     tol : float
@@ -102,105 +92,71 @@ def solve_by_columns(
     ColumnSolution or None
         With an infinite cost if the rows cannot hold: its prices are a proof. None if it does not come to an end.
     """
-    task = _Columns(program, program.cost, deadline)
-    reduced = task.reduced(below, equal)
-    taking = task.possible & (reduced >= task.best(reduced)[task.owner] - near)
-    large = 10.0 * (1.0 + max(np.abs(below).max(initial=0.0), np.abs(equal).max(initial=0.0)))
+    task = _Columns(program, owner, deadline)
+    reduced = task.reduced(prices)
+    taking = task.possible & (reduced >= task.best(reduced)[owner] - near)
+    large = 10.0 * (1.0 + np.abs(prices).max(initial=0.0))
     for factor in (1.0, 1e3, 1e6):
         answer = task.grow(taking, factor * large, tol)
-        if answer is None or answer[1] <= _MISSING:
-            return None if answer is None else answer[0]
+        if answer is None or answer.missing <= _MISSING:
+            return answer
         # At that price of a violation the rows do not hold: do they at any?
-        least = _Columns(program, np.zeros(len(program.cost)), deadline).grow(taking, 1.0, tol)
-        if least is None or least[1] > _MISSING:
-            return None if least is None else least[0]._replace(cost=np.inf)
+        slack = replace(program.slack, cost=np.zeros(len(program.slack.cost)))
+        free = replace(program, cost=np.zeros(len(program.cost)), slack=slack)
+        least = _Columns(free, owner, deadline).grow(taking, 1.0, tol)
+        if least is None or least.missing > _MISSING:
+            return None if least is None else least._replace(cost=np.inf)
     return None
 
 
 class _Columns:
-    def __init__(self, program: Program, cost: NDArray[np.float64], deadline: Deadline) -> None:
-        self.program, self.cost, self.deadline = program, cost, deadline
-        self.owner = program.shapes.owner
-        self.n = len(self.owner)
-        self.possible = program.upper[: self.n] > 0
-        self.n_below, self.n_equal = len(program.rows_below), len(program.rows_equal)
-        self.starts = np.searchsorted(self.owner, np.arange(len(program.instances)))
-        self.heads = sp.csc_array(
-            sp.vstack([program.below[: self.n_below, : self.n], program.equal[: self.n_equal, : self.n]], format="csc")
-        )
-        self.turned = sp.csr_array(self.heads.T)
-        bounds = np.concatenate([program.limit[: self.n_below], program.equal_to[: self.n_equal]])
-        furthest = 2.0 * largest_excess(sp.csr_array(self.heads), bounds) + 1.0
-        self.furthest = np.concatenate([furthest, furthest[self.n_below :]])  # equalities are violated both ways
+    def __init__(self, program: Program, owner: Ints, deadline: Deadline) -> None:
+        self.program, self.owner, self.deadline = program, owner, deadline
+        self.possible = program.upper > 0
+        self.starts = np.flatnonzero(np.diff(owner, prepend=-1))
+        self.turned = sp.csr_array(program.body.T)
 
-    def reduced(self, below: NDArray[np.float64], equal: NDArray[np.float64]) -> NDArray[np.float64]:
+    def reduced(self, prices: Floats) -> Floats:
         """Scores less prices; ``-inf`` for impossible labels."""
-        price = self.turned @ np.concatenate([below, equal])
-        return np.where(self.possible, -self.cost[: self.n] - price, -np.inf)
+        return np.where(self.possible, -self.program.cost - self.turned @ prices, -np.inf)
 
-    def best(self, reduced: NDArray[np.float64]) -> NDArray[np.float64]:
+    def best(self, reduced: Floats) -> Floats:
         """Of every instance."""
         return np.maximum.reduceat(reduced, self.starts)
 
-    def grow(self, taking: NDArray[np.bool_], large: float, tol: float) -> tuple[ColumnSolution, float] | None:
+    def grow(self, taking: Bools, large: float, tol: float) -> ColumnSolution | None:
         """Take labels in (into ``taking``) until none is missing."""
         for _ in range(_MOST_ROUNDS):
             answer = self.solve(taking, large)
             if answer is None:
                 return None
-            solution = answer[0]
-            reduced = self.reduced(solution.below, solution.equal)
+            reduced = self.reduced(answer.prices)
             best = self.best(reduced)
             gain = best - self.best(np.where(taking, reduced, -np.inf))
-            if gain.sum() <= 0.1 * tol * max(1.0, abs(solution.cost)):
+            if gain.sum() <= 0.1 * tol * max(1.0, abs(answer.cost)):
                 return answer
             taking |= self.possible & (gain > 0)[self.owner] & (reduced >= best[self.owner])
         return None
 
-    def solve(self, taking: NDArray[np.bool_], large: float) -> tuple[ColumnSolution, float] | None:
-        """The program of some labels, and how far its rows are violated at a cost of ``large`` each."""
+    def solve(self, taking: Bools, large: float) -> ColumnSolution | None:
+        """The program of some labels, whose rows may be violated at a cost of ``large``."""
         program, owner = self.program, self.owner
-        several = np.bincount(owner[taking], minlength=len(program.instances)) > 1
-        fixed = np.flatnonzero(taking & ~several[owner])
-        free = np.flatnonzero(taking & several[owner])
-        x = np.zeros(len(program.cost))
+        several = np.bincount(owner[taking], minlength=len(self.starts)) > 1
+        fixed, free = np.flatnonzero(taking & ~several[owner]), np.flatnonzero(taking & several[owner])
+        x = np.zeros(len(owner) + len(program.slack.cost))
         x[fixed] = 1.0
-        used = self.heads @ x[: self.n]
-        n_slack, n_rows = len(program.slack), self.n_below + self.n_equal
-        columns = np.concatenate([free, self.n + np.arange(n_slack)])
-        member = np.cumsum(several) - 1
-        shapes = sp.csr_array(
-            (np.ones(len(free)), (member[owner[free]], np.arange(len(free)))), shape=(int(several.sum()), len(columns))
-        )
-        # What a row is short of or has too much: one variable per inequality, two per equality.
-        given = self.n_below + 2 * self.n_equal
-        short = sp.hstack([-sp.eye_array(self.n_below), sp.csr_array((self.n_below, 2 * self.n_equal))])
-        both = sp.eye_array(self.n_equal)
-        either = sp.hstack([sp.csr_array((self.n_equal, self.n_below)), -both, both])
-        short = sp.vstack([short, sp.csr_array((program.below.shape[0] - self.n_below, given))])
-        either = sp.vstack([either, sp.csr_array((shapes.shape[0], given))])
-        top = sp.hstack([program.below[:, columns], short], format="csr")
-        side = sp.hstack([sp.vstack([program.equal[: self.n_equal][:, columns], shapes]), either], format="csr")
-        limit = program.limit.copy()
-        limit[: self.n_below] -= used[: self.n_below]
-        some = Matrices(
-            cost=np.concatenate([self.cost[columns], np.full(given, large)]),
-            upper=np.concatenate([np.ones(len(free)), program.upper[self.n :], self.furthest]),
-            equal=side,
-            equal_to=np.concatenate(
-                [program.equal_to[: self.n_equal] - used[self.n_below : n_rows], np.ones(shapes.shape[0])]
-            ),
-            below=top,
-            limit=limit,
-        )
+        bounds = program.bounds - program.body @ x[: len(owner)]
+        columns = np.concatenate([free, np.arange(len(owner), len(x))])
+        shapes = sp.csr_array(program.shapes[several][:, free])
+        some = replace(program.pick(free), bounds=bounds, shapes=shapes, ones=np.ones(shapes.shape[0]))
+        matrices = some.matrices(np.full(len(bounds), large))
         # Many rows are as degenerate as they come: there an interior point and a crossover are far faster than simplex.
-        result = run_linear(some, self.deadline.left, method="highs-ipm" if n_rows > _MANY_ROWS else "highs")
+        method = "highs-ipm" if len(bounds) > _MANY_ROWS else "highs"
+        result = run_linear(matrices, self.deadline.left, method=method)
         if result.x is None:
-            result = run_linear(some, self.deadline.left)
+            result = run_linear(matrices, self.deadline.left)
         if result.x is None:
             return None
         x[columns] = result.x[: len(columns)]
         missing = float(result.x[len(columns) :].sum())
-        cost = result.cost + float(self.cost[fixed].sum())
-        below, equal = result.below_prices[: self.n_below], result.equal_prices[: self.n_equal]
-        return ColumnSolution(x, below, equal, cost), missing
+        return ColumnSolution(x, some.prices(result), result.cost + float(program.cost[fixed].sum()), missing)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Floats
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.oracle import DualFunction
 from spectrem.inference.result import Status
@@ -55,7 +55,7 @@ class FixedStep:
             raise InvalidInputError(f"step_size must be positive and finite; got {step} at step {t}; try 1.0")
         return step
 
-    def solve(self, dual: DualFunction, start: NDArray[np.float64]) -> Solution:
+    def solve(self, dual: DualFunction, start: Floats) -> Solution:
         multipliers = start
         everything = np.ones(dual.n_problems, bool)
         residual = np.full(dual.n_problems, np.nan)

@@ -7,12 +7,12 @@ from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.highs import INFEASIBLE, Deadline, Outcome, run_linear
 from spectrem.inference.oracle import BatchDual, DualFunction
-from spectrem.inference.program import ProblemPrograms, Program, read_structures
+from spectrem.inference.problem_programs import ProblemProgram, ProblemPrograms, read_structures
 from spectrem.inference.result import Status
 from spectrem.inference.scaling import ScaledProgram, scale_program
 from spectrem.inference.segments import sum_by
@@ -60,7 +60,7 @@ class LinearProgram:
     most_rows: int = 100_000
     time_limit: float | None = None
 
-    def solve(self, dual: DualFunction, start: NDArray[np.float64]) -> Solution:
+    def solve(self, dual: DualFunction, start: Floats) -> Solution:
         if not isinstance(dual, BatchDual):
             raise InvalidInputError(
                 "solver LinearProgram needs the whole batch; got a dual over shards; use Subgradient()"
@@ -75,52 +75,48 @@ class LinearProgram:
         programs = ProblemPrograms(dual)
         multipliers, status, residual = first.multipliers.copy(), first.status.copy(), first.residual.copy()
         prices, primal = multipliers.copy(), np.zeros(dual.n_problems)
-        solved: list[tuple[Program, NDArray[np.float64]]] = []
+        solved: list[tuple[ProblemProgram, Floats]] = []
         warm: tuple[Solution, float] | None = None
-        weight = np.where(dual.row_weight > 0, dual.row_weight, 1.0)
         waiting = _batches(dual, programs, hard)
         while waiting:
             some = waiting.pop()
             p = int(some[0])
-            program = programs.write(some)
-            scaled = scale_program(program, dual.spread[some].sum())
-            below, equal = program.rows_below, program.rows_equal
-            if len(some) == 1 and _is_large(dual, program, programs.variables):
+            problem = programs.write(some)
+            rows = problem.rows
+            scaled = scale_program(problem.program, len(problem.instances), dual.spread[some].sum())
+            unit = scaled.price / np.where(dual.row_weight > 0, dual.row_weight, 1.0)[rows]
+            large = len(problem.program.cost) + len(problem.slack) > _LARGE
+            if len(some) == 1 and large and has_one_label(dual.structure) and not programs.variables.curved:
                 warm = follow_temperatures(dual) if warm is None else warm
+                begin, near = warm[0].multipliers[rows] / unit, NEAR * warm[1] / scaled.unit
                 if warm[0].status[p] == Status.INFEASIBLE:
                     status[p] = Status.INFEASIBLE
-                    own = dual.row_problem == p
-                    multipliers[own] = warm[0].multipliers[own]
+                    multipliers[rows] = warm[0].multipliers[rows]
                     continue
-                begin = scaled.scale_prices(warm[0].multipliers * weight)
-                found = solve_by_columns(scaled.program, *begin, NEAR * warm[1] / scaled.unit, self.tol, deadline)
+                found = solve_by_columns(scaled.program, problem.shapes.owner, begin, near, self.tol, deadline)
                 if found is not None:
-                    prices[below] = scaled.below_prices(found.below) / weight[below]
-                    prices[equal] = scaled.equal_prices(found.equal) / weight[equal]
-                if found is not None and found.cost == np.inf:
-                    proof = np.zeros(len(prices))
-                    proof[below], proof[equal] = prices[below], prices[equal]
-                    wanted = np.arange(dual.n_problems) == p
-                    if dual.infeasible(proof, wanted)[p]:
-                        status[p] = Status.INFEASIBLE
-                        multipliers = np.where(dual.row_problem == p, proof, multipliers)
+                    prices[rows] = found.prices * unit
+                    if found.cost < np.inf:
+                        primal[p] = -found.cost * scaled.unit
+                        solved.append((problem, scaled.original(found.x)))
                         continue
-                elif found is not None:
-                    primal[p] = -found.cost * scaled.unit
-                    solved.append((program, found.x * scaled.column))
-                    continue
-            result = self._solve(scaled, programs.variables, deadline)
+                    proof = np.where(dual.row_problem == p, prices, 0.0)
+                    if dual.infeasible(proof, np.arange(dual.n_problems) == p)[p]:
+                        status[p] = Status.INFEASIBLE
+                        multipliers[rows] = prices[rows]
+                        continue
+            result = self._solve(problem, scaled, programs.variables, deadline)
             if result.x is None:
                 if len(some) > 1:
                     waiting += [some[k : k + 1] for k in range(len(some))]
                 elif result.status == INFEASIBLE:
                     status[p] = Status.INFEASIBLE
                 continue
-            prices[below] = scaled.below_prices(result.below_prices) / weight[below]
-            prices[equal] = scaled.equal_prices(result.equal_prices) / weight[equal]
-            x = result.x * scaled.column
-            primal -= sum_by(programs.owners(program), program.cost * x, dual.n_problems)
-            solved.append((program, x))
+            prices[rows] = scaled.program.prices(result) * unit
+            x = scaled.original(result.x)
+            cost = np.concatenate([problem.program.cost, problem.program.slack.cost])
+            primal -= sum_by(programs.owners(problem), cost * x, dual.n_problems)
+            solved.append((problem, x))
         prices = dual.terms.project(prices)
         done = np.zeros(dual.n_problems, bool)
         done[hard] = True
@@ -130,29 +126,34 @@ class LinearProgram:
         status[done] = Status.SOLVED
         residual = np.where(done, gap, residual)
         multipliers = np.where(done[dual.row_problem], prices, multipliers)
-        kept = [(program, x) for program, x in solved if done[programs.owners(program)].any()]
+        kept = [(problem, x) for problem, x in solved if done[programs.owners(problem)].any()]
         assert first.mixed is not None
         mixed = first.mixed & (status != Status.INFEASIBLE)
         mixture = partial(_mixture, dual, first, kept, done, mixed & ~done)
         return Solution(multipliers, status, residual, first.n_iter + len(hard), mixed, mixture)
 
-    def _solve(self, scaled: ScaledProgram, variables: SlackVariables, deadline: Deadline) -> Outcome:
+    def _solve(
+        self, problem: ProblemProgram, scaled: ScaledProgram, variables: SlackVariables, deadline: Deadline
+    ) -> Outcome:
         """HiGHS, with tangents to the l2 norms until the slack it chooses lies under them."""
         program = scaled.program
-        below, limit = program.below, program.limit
+        y, size = np.zeros(len(variables.cost)), np.zeros(len(variables.matrix.indptr) - 1)
+        size[problem.rows] = 1e-11 / scaled.row
         for _ in range(self.max_cuts):
-            result = run_linear(replace(program, below=below, limit=limit), deadline.left)
+            result = run_linear(program.matrices(), deadline.left)
             if result.x is None or not variables.curved:
                 break
-            cuts = _tangents(scaled, variables, result.x * scaled.column)
-            if not cuts.shape[0]:
+            y[problem.slack] = result.x[len(program.cost) :] * scaled.slack
+            cuts = variables.tangents(y, size)[:, problem.slack].toarray() * scaled.slack
+            if not len(cuts):
                 break
-            below = sp.csr_array(sp.vstack([below, cuts], format="csr"))
-            limit = np.concatenate([limit, np.zeros(cuts.shape[0])])
+            new = sp.csr_array(cuts / -cuts.min(axis=1, keepdims=True))
+            ties = sp.csr_array(sp.vstack([program.slack.ties, new], format="csr"))
+            program = replace(program, slack=replace(program.slack, ties=ties))
         return result
 
 
-def _batches(dual: BatchDual, programs: ProblemPrograms, hard: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+def _batches(dual: BatchDual, programs: ProblemPrograms, hard: Ints) -> list[Ints]:
     """Small problems together, so that few programs are run; only those whose scores are of one order share a unit."""
     if programs.variables.curved:
         return [hard[k : k + 1] for k in range(len(hard))]
@@ -162,7 +163,7 @@ def _batches(dual: BatchDual, programs: ProblemPrograms, hard: NDArray[np.int64]
     size = (size + sum_by(dual.instance_problem[inside], parts, dual.n_problems))[hard]
     order_of = np.floor(np.log10(np.maximum(dual.spread[hard], 1e-300)) / 2.0)
     order = np.lexsort((hard, order_of))
-    batches: list[NDArray[np.int64]] = []
+    batches: list[Ints] = []
     start, total = 0, 0.0
     for k, at in enumerate(order):
         if k > start and (total + size[at] > _LARGE or order_of[at] != order_of[order[start]]):
@@ -172,52 +173,20 @@ def _batches(dual: BatchDual, programs: ProblemPrograms, hard: NDArray[np.int64]
     return [*batches, np.sort(hard[order[start:]])]
 
 
-def _is_large(dual: BatchDual, program: Program, variables: SlackVariables) -> bool:
-    """Whether column generation pays."""
-    return has_one_label(dual.structure) and not variables.curved and len(program.cost) > _LARGE
-
-
-def _tangents(scaled: ScaledProgram, variables: SlackVariables, x: NDArray[np.float64]) -> sp.csr_array:
-    """One tangent per l2 group whose norm variable is too small for its slack; ``x`` is in the original units."""
-    program, column = scaled.program, scaled.column
-    n_before = len(x) - len(program.slack)
-    slack = np.zeros(len(variables.cost))
-    slack[program.slack] = x[n_before:]
-    place = np.full(len(variables.cost), -1)
-    place[program.slack] = n_before + np.arange(len(program.slack))
-    found = []
-    for group, first, norm in variables.curved:
-        sides = 2 if group.equality else 1
-        n = len(group.rows)
-        violation = slack[first : first + sides * n].reshape(sides, n).sum(axis=0)
-        length = group.norm(violation, "l2")
-        own = place[norm + np.arange(len(length))]
-        unit = np.where(own >= 0, column[own], 1.0)
-        for g in np.flatnonzero((own >= 0) & (length > slack[norm : norm + len(length)] + 1e-11 * unit)):
-            members = np.arange(group.offsets[g], group.offsets[g + 1])
-            cut = np.zeros(len(x))
-            for side in range(sides):
-                cut[place[first + side * n + members]] = violation[members] / length[g]
-            cut[own[g]] = -1.0
-            found.append(cut * column / unit[g])
-    return sp.csr_array(np.array(found).reshape(len(found), len(x)))
-
-
 def _mixture(
     dual: BatchDual,
     first: Solution,
-    solved: list[tuple[Program, NDArray[np.float64]]],
-    done: NDArray[np.bool_],
-    averaged: NDArray[np.bool_],
-    weights: NDArray[np.float64] | None,
-) -> tuple[Parts, NDArray[np.float64]]:
+    solved: list[tuple[ProblemProgram, Floats]],
+    done: Bools,
+    averaged: Bools,
+    weights: Floats | None,
+) -> tuple[Parts, Floats]:
     structure = dual.structure
     parts = Parts(np.zeros(structure.n_unary), tuple(np.zeros(s) for s in structure.factor_shapes))
     score = np.zeros(dual.n_problems)
     for program, x in solved:
         problem = dual.instance_problem[program.instances]
-        own = np.maximum(x, 0.0)
-        own[: len(program.shapes.owner)] *= done[problem][program.shapes.owner]
+        own = np.maximum(x[: len(program.shapes.owner)], 0.0) * done[problem][program.shapes.owner]
         scores = read_structures(program, own, weights, parts)
         score += sum_by(problem, dual.instance_weight[program.instances] * scores, dual.n_problems)
     if averaged.any() and first.mixture is not None:

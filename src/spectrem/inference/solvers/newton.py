@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Floats
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.oracle import BatchDual, DualFunction
 from spectrem.inference.result import Status
+from spectrem.inference.segments import members_of
+from spectrem.inference.solvers.accelerated import Accelerated
 from spectrem.inference.solvers.quasi_newton import QuasiNewton
-from spectrem.inference.solvers.solver import Solution
+from spectrem.inference.solvers.solver import Solution, Solver
 from spectrem.kernels.newton import newton_duals
 from spectrem.structures.structure import has_one_label
 
@@ -40,7 +42,7 @@ class Newton:
     tol: float = 1e-8
     max_iter: int = 60
 
-    def solve(self, dual: DualFunction, start: NDArray[np.float64]) -> Solution:
+    def solve(self, dual: DualFunction, start: Floats) -> Solution:
         if not suits_newton(dual):
             raise InvalidInputError(
                 "solver Newton needs gamma > 0, one label per instance (Categorical), slack on each row alone and at "
@@ -49,8 +51,8 @@ class Newton:
         assert isinstance(dual, BatchDual)
         assert has_one_label(dual.structure)
         structure, terms, n = dual.structure, dual.terms, dual.n_problems
-        rows, row_offsets = _members(dual.row_problem, n)
-        instances, instance_offsets = _members(dual.instance_problem, n)
+        rows, row_offsets = members_of(dual.row_problem, n)
+        instances, instance_offsets = members_of(dual.instance_problem, n)
         place = np.empty(len(rows), np.int64)
         place[rows] = np.arange(len(rows)) - np.repeat(row_offsets[:-1], np.diff(row_offsets))
         x = np.array(start, np.float64)
@@ -109,8 +111,9 @@ def suits_newton(dual: DualFunction) -> bool:
     )
 
 
-def _members(label: NDArray[np.int64], n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Entries of every label, label after label, and where each begins; those of label -1 are left out."""
-    order = np.argsort(label, kind="stable")
-    edges = np.searchsorted(label[order], np.arange(n + 1))
-    return order[edges[0] :], edges - edges[0]
+def smooth_solver(dual: DualFunction, tol: float, max_iter: int | None = None) -> Solver:
+    """For gamma > 0: the solver that suits the slack, the structure and the number of rows."""
+    limit = {} if max_iter is None else {"max_iter": max_iter}
+    if suits_newton(dual):
+        return Newton(tol, **limit)
+    return QuasiNewton(tol, **limit) if dual.terms.is_box else Accelerated(tol, **limit)

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem._arrays import Bools, Floats
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.oracle import DualFunction
 from spectrem.inference.result import Status
-from spectrem.inference.segments import max_by, sum_by
-from spectrem.inference.solvers.solver import Solution, check_now, residual_of
+from spectrem.inference.segments import max_by, members_of, sum_by
+from spectrem.inference.solvers.solver import Solution, check_now, mark_infeasible, residual_of
 from spectrem.kernels.quasi_newton import quasi_newton_directions
 
 
@@ -39,24 +40,23 @@ class QuasiNewton:
     max_iter: int = 1000
     memory: int = 8
 
-    def solve(self, dual: DualFunction, start: NDArray[np.float64]) -> Solution:
+    def solve(self, dual: DualFunction, start: Floats) -> Solution:
         terms, problem, n = dual.terms, dual.row_problem, dual.n_problems
         if not terms.is_box:
             raise InvalidInputError(
                 "solver QuasiNewton handles rows without slack or with slack on each row alone; got a slack norm that "
                 "ties rows together; use Accelerated(), or leave solver=None"
             )
-        order = np.argsort(problem, kind="stable")
-        offsets = np.concatenate([[0], np.cumsum(np.bincount(problem, minlength=n))])
+        order, offsets = members_of(problem, n)
         steps, changes = (np.zeros((self.memory, len(problem))) for _ in range(2))
         newest, stored = np.zeros(n, np.int64), np.zeros(n, np.int64)
         direction = np.zeros(len(problem))
         everything = np.arange(len(problem))
 
-        def per_problem(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        def per_problem(rows: Floats) -> Floats:
             return sum_by(problem, rows, n)
 
-        def evaluate(x: NDArray[np.float64], active: NDArray[np.bool_]) -> tuple[NDArray, NDArray]:
+        def evaluate(x: Floats, active: Bools) -> tuple[NDArray, NDArray]:
             value, gradient = dual.evaluate(x, active)
             return value + terms.value(x), gradient + terms.kink
 
@@ -116,11 +116,7 @@ class QuasiNewton:
             length[stuck] = 1.0
             wanted = active & (accepted | stuck)
             status[residual <= self.tol] = Status.SOLVED
-            if check_now(iteration) and active.any():
-                lost = dual.infeasible(x, active)
-                status[lost] = Status.INFEASIBLE
-                active &= ~lost
-        unsolved = status == Status.MAX_ITERATIONS
-        if unsolved.any():
-            status[dual.infeasible(x, unsolved)] = Status.INFEASIBLE
+            if check_now(iteration):
+                active &= ~mark_infeasible(dual, x, active, status)
+        mark_infeasible(dual, x, status == Status.MAX_ITERATIONS, status)
         return Solution(x, status, residual, iteration)

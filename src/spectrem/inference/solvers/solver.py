@@ -9,7 +9,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem._arrays import Bools, Floats
 from spectrem.inference.oracle import DualFunction
+from spectrem.inference.result import Status
 from spectrem.inference.segments import max_by
 from spectrem.structures.parts import Parts
 
@@ -36,26 +38,24 @@ class Solution:
         Of `Spectral`: the step that the next solve may start from.
     """
 
-    multipliers: NDArray[np.float64]
+    multipliers: Floats
     status: NDArray[np.int8]
-    residual: NDArray[np.float64]
+    residual: Floats
     n_iter: int
-    mixed: NDArray[np.bool_] | None = None
-    mixture: Callable[[NDArray[np.float64] | None], tuple[Parts, NDArray[np.float64]]] | None = None
-    length: NDArray[np.float64] | None = None
+    mixed: Bools | None = None
+    mixture: Callable[[Floats | None], tuple[Parts, Floats]] | None = None
+    length: Floats | None = None
 
 
 class Solver(Protocol):
     """Anything with a ``solve``; see the files beside this one for examples."""
 
-    def solve(self, dual: DualFunction, start: NDArray[np.float64]) -> Solution:
+    def solve(self, dual: DualFunction, start: Floats) -> Solution:
         """Minimise ``dual`` from ``start``, multipliers of shape (n_rows,) in the feasible set."""
         ...
 
 
-def residual_of(
-    dual: DualFunction, multipliers: NDArray[np.float64], gradient: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def residual_of(dual: DualFunction, multipliers: Floats, gradient: Floats) -> Floats:
     """Largest proximal-gradient residual per problem, in units of ``dual.size``; 0 exactly at the optimum.
 
     For a row without slack this is its violation, or the smaller of its room and its (scaled) multiplier over gamma.
@@ -67,10 +67,17 @@ def residual_of(
     return max_by(dual.row_problem, distance / (scale * dual.size), dual.n_problems)
 
 
-def excess_of(dual: DualFunction, gradient: NDArray[np.float64]) -> NDArray[np.float64]:
+def excess_of(dual: DualFunction, gradient: Floats) -> Floats:
     """``U mu - b`` from the gradient; 0 for rows that weigh nothing."""
     weighty = dual.row_weight > 0
     return np.where(weighty, -gradient / np.where(weighty, dual.row_weight, 1.0), 0.0)
+
+
+def mark_infeasible(dual: DualFunction, multipliers: Floats, active: Bools, status: NDArray[np.int8]) -> Bools:
+    """Of the active problems those that the multipliers prove infeasible, which it writes into ``status``."""
+    lost = dual.infeasible(multipliers, active) if active.any() else np.zeros_like(active)
+    status[lost] = Status.INFEASIBLE
+    return lost
 
 
 def check_now(iteration: int) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Floats
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.oracle import DualFunction
 from spectrem.inference.result import Status
@@ -47,7 +47,7 @@ class Spectral:
         if self.steps < 0:
             raise InvalidInputError(f"steps must be at least 0; got {self.steps}; 5 to 10 are usual")
 
-    def solve(self, dual: DualFunction, start: NDArray[np.float64]) -> Solution:
+    def solve(self, dual: DualFunction, start: Floats) -> Solution:
         if dual.n_problems != 1:
             raise InvalidInputError(
                 f"solver Spectral solves one problem with rows over the corpus; got {dual.n_problems} separate ones; "

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.oracle import BatchDual, DualFunction
 from spectrem.inference.result import Status
 from spectrem.inference.segments import sum_by
-from spectrem.inference.solvers.solver import Solution, excess_of
+from spectrem.inference.solvers.solver import Solution, excess_of, mark_infeasible
 from spectrem.structures.parts import Parts
 
 
@@ -41,7 +41,7 @@ class Subgradient:
     step_size: float = 1.0
     tol: float = 1e-8
 
-    def solve(self, dual: DualFunction, start: NDArray[np.float64]) -> Solution:
+    def solve(self, dual: DualFunction, start: Floats) -> Solution:
         if dual.gamma != 0:
             raise InvalidInputError(
                 f"solver Subgradient needs gamma = 0; got gamma = {dual.gamma:g}; leave solver=None to have one chosen"
@@ -75,8 +75,7 @@ class Subgradient:
             active &= status == Status.MAX_ITERATIONS
             if not active.any():
                 break
-        if active.any():
-            status[dual.infeasible(multipliers, active)] = Status.INFEASIBLE
+        mark_infeasible(dual, multipliers, active, status)
         mixed = (status != Status.CERTIFIED) & (status != Status.INFEASIBLE)
         if not isinstance(dual, BatchDual):
             return Solution(multipliers, status, residual, t + 1)
@@ -84,18 +83,14 @@ class Subgradient:
         return Solution(multipliers, status, residual, t + 1, mixed, average)
 
     @staticmethod
-    def _gap(
-        dual: DualFunction, bound: NDArray[np.float64], score: NDArray[np.float64], excess: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def _gap(dual: DualFunction, bound: Floats, score: Floats, excess: Floats) -> Floats:
         """The larger of the relative duality gap and the violation, per problem."""
         primal = score - dual.terms.cost(excess)
         gap = np.abs(bound - primal) / dual.gap_unit(bound)
         size = dual.size / np.where(dual.row_weight > 0, dual.row_weight, 1.0)
         return np.maximum(gap, dual.terms.worst_violation(excess, size))
 
-    def _walk(
-        self, dual: DualFunction, start: NDArray[np.float64], active: NDArray[np.bool_]
-    ) -> Iterator[tuple[int, NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]]:
+    def _walk(self, dual: DualFunction, start: Floats, active: Bools) -> Iterator[tuple[int, Floats, Floats, Floats]]:
         """The iterates of the problems in ``active``, which the caller may shrink on the way."""
         x = dual.terms.project(start)
         rises = np.zeros(dual.n_problems)
@@ -110,13 +105,8 @@ class Subgradient:
             x = dual.terms.prox(x - step * gradient, step)
 
     def _average(
-        self,
-        dual: BatchDual,
-        start: NDArray[np.float64],
-        mixed: NDArray[np.bool_],
-        last: NDArray[np.int64],
-        weights: NDArray[np.float64] | None,
-    ) -> tuple[Parts, NDArray[np.float64]]:
+        self, dual: BatchDual, start: Floats, mixed: Bools, last: Ints, weights: Floats | None
+    ) -> tuple[Parts, Floats]:
         """Walk the same way again, so that no iterate needs to be kept; weights 1, 2, 3, ... over their sum."""
         structure, active = dual.structure, mixed.copy()
         base = np.ones(structure.n_instances) if weights is None else weights

@@ -20,7 +20,8 @@ def test_glibc_keeps_little(monkeypatch):
     library.gnu_get_libc_version = None
     monkeypatch.setattr(freeing.ctypes, "CDLL", lambda name: library)
     freeing.return_freed_memory()
-    assert library.calls == [(-3, 1 << 22), (-1, 1 << 22)]
+    freeing.return_freed_memory(freeing.LITTLE)
+    assert library.calls == [(-3, 1 << 22), (-1, 1 << 22), (-3, 1 << 21), (-1, 1 << 21)]
 
 
 def test_other_libraries_are_left_alone(monkeypatch):

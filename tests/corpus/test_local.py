@@ -73,26 +73,26 @@ def test_an_error_surfaces_at_its_place_and_stops_the_rest(width):
 
 
 def test_what_waits_is_cancelled_after_an_error(monkeypatch):
-    started, asked, both_asked = [], [], threading.Event()
+    started, asked, three_asked = [], [], threading.Event()
     cancel = Future.cancel
 
     def recorded(future):
         asked.append(cancel(future))
-        if len(asked) == 2:
-            both_asked.set()
+        if len(asked) == 3:
+            three_asked.set()
         return asked[-1]
 
     def f(shard):
         started.append(shard)
         if shard == 0:
             raise KeyError(shard)
-        both_asked.wait()  # a thread may take another one before it is cancelled, but then no third
+        three_asked.wait()  # a thread may take another one before it is cancelled, but then no third
 
     monkeypatch.setattr(Future, "cancel", recorded)
     with pytest.raises(KeyError):
         list(Local(range(4), 2).collect(f))
     assert len(started) <= 3
-    assert asked.count(True) == 3 - len(started)
+    assert asked.count(True) == 4 - len(started)
 
 
 def test_only_a_few_results_wait():

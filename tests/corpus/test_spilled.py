@@ -12,7 +12,7 @@ from operator import itemgetter
 import numpy as np
 import pytest
 
-from spectrem.corpus import Spilled
+from spectrem.corpus import Local, Spilled
 from spectrem.exceptions import InvalidInputError
 
 
@@ -165,7 +165,7 @@ def test_the_folder_disappears_when_it_is_closed(tmp_path, shards):
 
 PROGRAM = """
 import os, sys
-from spectrem.corpus import Spilled
+from spectrem.corpus import Local, Spilled
 corpus = Spilled([1, 2, 3], sys.argv[1])
 corpus.other = corpus  # a cycle, so that it lives until the end
 derived = corpus.derive(str)
@@ -248,3 +248,21 @@ def test_n_threads_is_checked_first(tmp_path):
     with pytest.raises(InvalidInputError, match="n_threads must be at least 1, got 0; use 1 for a serial run"):
         Spilled(iter(int, 1), tmp_path, 0)
     assert folders(tmp_path) == []
+
+
+@pytest.mark.parametrize("n", [1, 7, 8, 9, 16, 37])
+def test_sums_of_many_shards_wait_on_disk(tmp_path, n):
+    rng = np.random.default_rng(n)
+    values = [rng.normal(size=300) * 10.0 ** rng.integers(-8, 8) for _ in range(n)]
+    more = []
+
+    def copied(value):
+        more.append(len(sizes(tmp_path)) - n)
+        return value.copy()
+
+    with Spilled(values, tmp_path) as corpus:
+        total = corpus.sum(copied)
+        assert len(sizes(tmp_path)) == n
+    total += 1.0  # it is the caller's, whether or not it has waited
+    assert np.array_equal(total, Local(values).sum(np.copy) + 1.0)
+    assert more == [(k // 8).bit_count() for k in range(n)]  # one file for every sum of 8, 16, 32, ... that waits

@@ -86,14 +86,16 @@ def test_cells_are_ranks_of_entries_that_occur(pairs, new_pairs):
     st.integers(0, 3), min_size=N_TARGET, max_size=N_TARGET))  # fmt: skip
 def test_pairs_of_classes_are_numbered_in_order(pairs, source_class, target_class):
     row_offsets, partners = tabulate(pairs)
-    number, source, target = (np.full(len(partners), -9, np.int32) for _ in range(3))
+    place, target = (np.full(len(partners), 99, np.uint16) for _ in range(2))
     words = np.argsort(source_class, kind="stable")
     class_offsets = np.append(0, np.cumsum(np.bincount(source_class)))
-    n_pairs = cooccurrence.number_classes(
-        words, class_offsets, row_offsets, partners, np.array(target_class), 4, number, source, target
+    offsets = cooccurrence.list_class_pairs(
+        words, class_offsets, row_offsets, partners, np.array(target_class), 4, place, target
     )
+    source = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     sources = np.repeat(np.arange(N_SOURCE), np.diff(row_offsets))
     classes = [(source_class[e], target_class[f]) for e, f in zip(sources, partners, strict=True)]
-    listed = list(zip(source[:n_pairs].tolist(), target[:n_pairs].tolist(), strict=True))
+    listed = list(zip(source.tolist(), target[: len(source)].tolist(), strict=True))
     assert listed == sorted(set(classes))
-    assert [listed[k] for k in number] == classes
+    first = offsets[np.array(source_class)[sources]]
+    assert [listed[k] for k in first + place] == classes

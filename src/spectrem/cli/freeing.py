@@ -3,18 +3,24 @@
 import ctypes
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
-_KEPT = _LARGE = 1 << 22  # bytes that may stay unused; arrays from which on each is mapped by itself
+ENOUGH, LITTLE = 1 << 22, 1 << 21
 
 
-def return_freed_memory() -> None:
+def return_freed_memory(kept: int = ENOUGH) -> None:
     """Let glibc's allocator keep little of what is freed; by itself it keeps up to 64 MB for each thread.
 
     Other allocators are left as they are.
+
+    Parameters
+    ----------
+    kept : int
+        Bytes that may stay unused; arrays of so many bytes are mapped by themselves. ``LITTLE`` where memory is short:
+        it costs the system a twentieth of the time of training.
     """
     try:
         library = ctypes.CDLL(None)
         library.gnu_get_libc_version  # noqa: B018 -- others have a mallopt that means other things
     except (OSError, TypeError, AttributeError):
         return
-    library.mallopt(_MMAP_THRESHOLD, _LARGE)
-    library.mallopt(_TRIM_THRESHOLD, _KEPT)
+    library.mallopt(_MMAP_THRESHOLD, kept)
+    library.mallopt(_TRIM_THRESHOLD, kept)

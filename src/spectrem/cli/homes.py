@@ -14,6 +14,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from spectrem.cli.ending import before_the_end
+from spectrem.cli.freeing import LITTLE, return_freed_memory
 from spectrem.exceptions import InvalidInputError, SpectremError, shorten
 
 _PANEL = "Computing"
@@ -114,6 +115,7 @@ class Home:
             if self.spill is not None:
                 from spectrem.corpus import Spilled
 
+                return_freed_memory(LITTLE)
                 with _own_folder(self.spill) as folder:
                     yield settings | {"corpus": partial(Spilled, folder=folder, n_threads=self.threads)}
             elif self.dask is not None:

@@ -83,7 +83,15 @@ class Corpus(Protocol):
         ...
 
 
-def fold(values: Iterable[Any], add: Callable[[Any, Any], Any] = operator.iadd) -> Any:
+def _wait_in_memory(total: Any, size: int) -> Callable[[], Any]:
+    return lambda: total
+
+
+def fold(
+    values: Iterable[Any],
+    add: Callable[[Any, Any], Any] = operator.iadd,
+    wait: Callable[[Any, int], Callable[[], Any]] = _wait_in_memory,
+) -> Any:
     """Add values in a fixed tree: neighbours first, then neighbours of those; one left over moves up unchanged.
 
     Only one partial sum per level of the tree is held. As subtrees of 2^k neighbours are sums of their own, a cluster
@@ -95,6 +103,9 @@ def fold(values: Iterable[Any], add: Callable[[Any, Any], Any] = operator.iadd) 
         At least one. Of every two, the left one is changed in place where its type allows it.
     add : callable, optional
         `operator.add` for values that must not be changed.
+    wait : callable, optional
+        From a partial sum that has to wait for others, and the number of values in it, to what gives it back when its
+        turn comes; by default it stays in memory.
 
     Raises
     ------
@@ -106,17 +117,18 @@ def fold(values: Iterable[Any], add: Callable[[Any, Any], Any] = operator.iadd) 
     >>> fold("abcdefg", lambda a, b: f"({a}{b})")
     '(((ab)(cd))((ef)g))'
     """
-    partial: list[tuple[int, Any]] = []  # the number of values in a sum, and the sum; numbers fall
+    partial: list[tuple[int, Callable[[], Any]]] = []  # the number of values in a sum, and the sum; numbers fall
     for total in values:
         size = 1
         while partial and partial[-1][0] == size:
-            total, size = add(partial.pop()[1], total), 2 * size
-        partial.append((size, total))
+            total, size = add(partial.pop()[1](), total), 2 * size
+        partial.append((size, wait(total, size)))
+        del total  # it may have gone where it takes no memory
     if not partial:
         raise InvalidInputError("a corpus without shards has no sum; make it of at least one shard")
-    total = partial.pop()[1]
+    total = partial.pop()[1]()
     while partial:
-        total = add(partial.pop()[1], total)
+        total = add(partial.pop()[1](), total)
     return total
 
 

@@ -94,6 +94,17 @@ class Stored:
         head, *buffers = (memoryview(maps[file])[start : start + length] for file, start, length in self.places)
         return pickle.loads(head, buffers=buffers), maps
 
+    def read(self) -> Any:
+        """The value in memory, where every array lies by itself and is gone when nothing refers to it."""
+        buffers = []
+        for file, start, length in self.places:
+            buffer = bytearray(length)
+            with open(file.name, "rb") as stream:
+                stream.seek(start)
+                stream.readinto(buffer)
+            buffers.append(buffer)
+        return pickle.loads(buffers[0], buffers=buffers[1:])
+
 
 def store(value: Any, folder: Folder, loaded: Iterable[tuple[_File, mmap.mmap]] = ()) -> Stored:
     """Write a value to a new file; its arrays can be changed after they are loaded if they can be now.

@@ -119,13 +119,13 @@ def stream(
 
 
 def _on_threads(task: Callable[[Any], Any], items: Iterable[Any], n_threads: int) -> Iterator[Any]:
-    """Results in order; as many items as threads, and one, are taken before a result is."""
+    """Results in order; as many items as threads, and two, are taken before a result is."""
     with ThreadPoolExecutor(n_threads, initializer=limit_this_thread) as pool:
         waiting: deque[Future[Any]] = deque()
         try:
             for item in items:
                 waiting.append(pool.submit(task, item))
-                if len(waiting) > n_threads:
+                if len(waiting) > n_threads + 1:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from functools import partial
 from typing import Any
 
+from spectrem.corpus.corpus import fold
 from spectrem.corpus.files import Folder, Stored, store
 from spectrem.corpus.local import Local
+
+# Sums of so many shards are written and read again: a few per pass over a corpus, each as large as any other.
+_MANY = 8
 
 
 class Spilled:
@@ -45,10 +50,7 @@ class Spilled:
     """
 
     def __init__(
-        self,
-        shards: Iterable[Any],
-        folder: str | os.PathLike[str] | None = None,
-        n_threads: int | None = 1,
+        self, shards: Iterable[Any], folder: str | os.PathLike[str] | None = None, n_threads: int | None = 1
     ) -> None:
         Local((), n_threads)  # checks n_threads
         self._folder = Folder(folder)
@@ -77,8 +79,8 @@ class Spilled:
         return self._of(self._files.derive(partial(_derive, f, self._folder), *broadcast, each=each))
 
     def sum(self, f: Callable[..., Any], *broadcast: Any) -> Any:
-        """As `Corpus.sum`."""
-        return self._files.sum(partial(_value, f), *broadcast)
+        """As `Corpus.sum`; sums of many shards wait for others on disk."""
+        return fold(self.collect(f, *broadcast), wait=self._wait)
 
     def collect(self, f: Callable[..., Any], *broadcast: Any) -> Iterator[Any]:
         """As `Corpus.collect`."""
@@ -89,6 +91,11 @@ class Spilled:
         total, files = self._files.advance(partial(_advance, f, self._folder), *broadcast)
         return total, self._of(files)
 
+    def _wait(self, total: Any, size: int) -> Callable[[], Any]:
+        if size < _MANY:
+            return lambda: total
+        return store(total, self._folder).read
+
     def _of(self, files: Local) -> Spilled:
         other = copy(self)
         other._files = files
@@ -96,7 +103,12 @@ class Spilled:
 
 
 def _value(f: Callable[..., Any], stored: Stored, *arguments: Any) -> Any:
-    return f(stored.load()[0], *arguments)
+    shard, maps = stored.load()
+    value = f(shard, *arguments)
+    for mapping in maps.values():
+        if hasattr(mapping, "madvise"):
+            mapping.madvise(mmap.MADV_DONTNEED)  # a value may share an array; the others need no memory while it waits
+    return value
 
 
 def _derive(f: Callable[..., Any], folder: Folder, stored: Stored, *arguments: Any) -> Stored:

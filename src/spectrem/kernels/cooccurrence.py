@@ -112,14 +112,16 @@ def index_cells(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def number_classes(words, class_offsets, row_offsets, partners, target_class, n_target_classes, number, source, target):
-    """Number the pairs of a source class and a target class that meet, by source, then by target class.
+def list_class_pairs(words, class_offsets, row_offsets, partners, target_class, n_target_classes, place, target):
+    """List the pairs of a source class and a target class that meet, by source, then by target class.
 
-    ``words`` lists the words of each source class, ``class_offsets`` where they begin. Fills ``number`` for every entry
-    of the table (row_offsets, partners), and ``source`` and ``target`` for every pair of classes; returns how many.
+    ``words`` lists the words of each source class, ``class_offsets`` where they begin. Fills ``target`` for every pair
+    of classes, and ``place`` for every entry of the table (row_offsets, partners): which it is of those of its source
+    class. Returns where those of every source class begin.
     """
     met = np.full(n_target_classes, -1, np.int32)
-    place = np.empty(n_target_classes, np.int32)
+    at = np.empty(n_target_classes, np.int32)
+    pair_offsets = np.zeros(len(class_offsets), np.int32)
     n_pairs = 0
     for group in range(len(class_offsets) - 1):
         first = n_pairs
@@ -133,9 +135,9 @@ def number_classes(words, class_offsets, row_offsets, partners, target_class, n_
                     n_pairs += 1
         target[first:n_pairs].sort()
         for pair in range(first, n_pairs):
-            source[pair] = group
-            place[target[pair]] = pair
+            at[target[pair]] = pair - first
         for word in own:
             for entry in range(row_offsets[word], row_offsets[word + 1]):
-                number[entry] = place[target_class[partners[entry]]]
-    return n_pairs
+                place[entry] = at[target_class[partners[entry]]]
+        pair_offsets[group + 1] = n_pairs
+    return pair_offsets

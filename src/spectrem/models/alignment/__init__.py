@@ -10,21 +10,7 @@ from spectrem.models.alignment.unseen import NewText, UnseenPairs, expect_new_wo
 from spectrem.models.alignment.word_classes import Language
 
 __all__ = [
-    "AlignmentModel",
-    "AlignmentParameters",
-    "AlignmentStats",
-    "BitextShard",
-    "CoupledKernel",
-    "DirectionParameters",
-    "Language",
-    "LexicalPrior",
-    "NewText",
-    "PairTable",
-    "UnseenPairs",
-    "build_shards",
-    "diagonal_posteriors",
-    "expect_new_words",
-    "iter_shards",
-    "lexical_priors",
-    "tabulate_pairs",
-]
+    "AlignmentModel", "AlignmentParameters", "AlignmentStats", "BitextShard", "CoupledKernel", "DirectionParameters",
+    "Language", "LexicalPrior", "NewText", "PairTable", "UnseenPairs", "build_shards", "diagonal_posteriors",
+    "expect_new_words", "iter_shards", "lexical_priors", "tabulate_pairs",
+]  # fmt: skip

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem._arrays import Floats, Ints
 from spectrem.kernels import cells
 from spectrem.kernels.bidirectional import PAD, Direction, Duals, Expected, couple
 from spectrem.models.alignment.model import AlignmentModel, log_departures
@@ -68,26 +69,18 @@ class CoupledKernel:
         if shard.known is not None:
             return self._solve(params, shard, gamma)
         expected, numbers, rest = self._couple(params, shard, gamma, len(shard.pair_ids), by_cell=False)
-        stats = AlignmentStats(
-            _stats(expected[0], shard.target_tokens, len(params.forward.null) - 1, params.forward.max_jump),
-            _stats(expected[1], shard.source_tokens, len(params.backward.null) - 1, params.backward.max_jump),
-            self.model.table.n_pairs + 1,
-            shard.pair_ids,
-        )
+        forward = _stats(expected[0], shard.target_tokens, params.forward)
+        backward = _stats(expected[1], shard.source_tokens, params.backward)
+        stats = AlignmentStats(forward, backward, self.model.table.n_pairs + 1, shard.pair_ids)
         weights = shard.pairs.weights.copy()
         weights[rest] = 0.0
         free_objective, objective = gamma * float(weights @ numbers[0]), gamma * float(weights @ numbers[1])
-        violation = float(numbers[2].max(initial=0.0))
+        found = EStepResult(stats, objective, free_objective, float(numbers[2].max(initial=0.0)))
         if len(rest):
-            slow = self._solve(params, shard.select(rest), gamma)
-            stats += slow.stats
-            objective, free_objective = objective + slow.objective, free_objective + slow.free_objective
-            violation = max(violation, slow.violation)
-        return EStepResult(stats, objective, free_objective, violation)
+            found += self._solve(params, shard.select(rest), gamma)
+        return found
 
-    def posteriors(
-        self, params: AlignmentParameters, shard: BitextShard, gamma: float
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def posteriors(self, params: AlignmentParameters, shard: BitextShard, gamma: float) -> tuple[Floats, Floats]:
         """Projected posteriors of every cell of the shard, forward and backward, each of shape (n_cells,)."""
         n_cells = len(shard.pairs.cells)
         unweighted = replace(shard, pairs=shard.pairs._replace(weights=np.ones(len(shard.pairs.weights))))
@@ -108,8 +101,8 @@ class CoupledKernel:
         return EStepResult(stats, float(weights @ values), float(weights @ free), float(gaps.max(initial=0.0)))
 
     def _take_steps(
-        self, params: AlignmentParameters, shard: BitextShard, gamma: float, weights: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], Parts]:
+        self, params: AlignmentParameters, shard: BitextShard, gamma: float, weights: Floats
+    ) -> tuple[Floats, Parts]:
         """Free value, dual value and violation of every pair; marginals of both directions at the last multipliers."""
         structure, scores = self.model.structure(shard), self.model.scores(params, shard)
         sources, targets, n_pairs = shard.pairs.source_offsets, shard.pairs.target_offsets, len(weights)
@@ -137,7 +130,7 @@ class CoupledKernel:
 
     def _couple(
         self, params: AlignmentParameters, shard: BitextShard, gamma: float, n_links: int, by_cell: bool
-    ) -> tuple[tuple[Expected, Expected], NDArray[np.float64], NDArray[np.int64]]:
+    ) -> tuple[tuple[Expected, Expected], Floats, Ints]:
         """Expected counts; free value, dual value and violation of every pair; pairs that no group can hold."""
         sources, targets = shard.source_lengths, shard.target_lengths
         present = (sources > 0) | (targets > 0)
@@ -167,11 +160,7 @@ class CoupledKernel:
 
 
 def _potentials(
-    params: DirectionParameters,
-    translation: NDArray[np.float64],
-    tokens: NDArray[np.int32],
-    lengths: NDArray[np.int64],
-    gamma: float,
+    params: DirectionParameters, translation: Floats, tokens: NDArray[np.int32], lengths: Ints, gamma: float
 ) -> Direction:
     longest = int(lengths.max(initial=0))
     departures = np.exp(log_departures(params, lengths))
@@ -190,26 +179,20 @@ def _potentials(
         return Direction(*(tables if gamma == 1 else (table ** (1 / gamma) for table in tables)))
 
 
-def _empty(direction: Direction, n_links: int, lengths: NDArray[np.int64]) -> Expected:
+def _empty(direction: Direction, n_links: int, lengths: Ints) -> Expected:
     longest = int(lengths.max(initial=0))
-    return Expected(
-        np.zeros(n_links),
-        np.zeros(len(direction.null)),
-        np.zeros(len(direction.moves)),
-        np.zeros((longest + 1, longest + 1)),
-        np.zeros(len(direction.ends)),
-    )
+    null, jumps, ends = (np.zeros(len(table)) for table in (direction.null, direction.moves, direction.ends))
+    return Expected(np.zeros(n_links), null, jumps, np.zeros((longest + 1, longest + 1)), ends)
 
 
-def _stats(expected: Expected, tokens: NDArray[np.int32], n_words: int, max_jump: int) -> DirectionStats:
-    middle = len(expected.jumps) // 2
+def _stats(expected: Expected, tokens: NDArray[np.int32], params: DirectionParameters) -> DirectionStats:
+    middle, max_jump = len(expected.jumps) // 2, params.max_jump
     widths = np.clip(np.arange(-middle, middle + 1), -max_jump, max_jump) + max_jump
+    last = np.minimum(np.arange(len(expected.ends)), max_jump)
     return DirectionStats(
         expected.links,
-        np.bincount(tokens, expected.null, n_words).astype(np.float64),
+        np.bincount(tokens, expected.null, len(params.null) - 1).astype(np.float64),
         np.bincount(widths, expected.jumps, 2 * max_jump + 1).astype(np.float64),
         expected.departures,
-        np.bincount(np.minimum(np.arange(len(expected.ends)), max_jump), expected.ends, max_jump + 1).astype(
-            np.float64
-        ),
+        np.bincount(last, expected.ends, max_jump + 1).astype(np.float64),
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem._arrays import Floats
 from spectrem.kernels.diagonal import anchors, diagonal_pass
 from spectrem.models.alignment.pairs import BitextShard
 from spectrem.models.alignment.parameters import AlignmentParameters, DirectionParameters
@@ -20,7 +21,7 @@ _BLOCK_CELLS = 1 << 19
 
 def diagonal_posteriors(
     params: AlignmentParameters, shard: BitextShard, gamma: float, steps: int, step_size: float
-) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+) -> Iterator[tuple[Floats, Floats]]:
     """Forward and backward posteriors of one sentence pair, in blocks of shape (some source words, target words).
 
     Parameters
@@ -55,11 +56,11 @@ def diagonal_posteriors(
 def _potentials(
     params: DirectionParameters,
     shard: BitextShard,
-    place: NDArray[np.float64],
+    place: Floats,
     tokens: NDArray[np.int32],
     n_states: int,
     gamma: float,
-) -> tuple[NDArray[np.float64], ...]:
+) -> tuple[Floats, ...]:
     """By cell value, of NULL by produced word, and the factor that makes places probabilities, by produced word."""
     anchor = anchors(len(tokens), n_states)
     nearer = np.concatenate([[0.0], np.cumsum(place)])

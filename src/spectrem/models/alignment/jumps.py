@@ -11,8 +11,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem._arrays import Floats
 
-def normalisers(jump: NDArray[np.float64], lengths: NDArray[np.integer]) -> NDArray[np.float64]:
+
+def normalisers(jump: Floats, lengths: NDArray[np.integer]) -> Floats:
     """Sum of potentials over the positions of a sentence of ``lengths[k]`` words, seen from p.
 
     Shape (n_lengths, longest + 1), entry [k, p + 1]; 0 where p lies outside the sentence.
@@ -27,15 +29,15 @@ def normalisers(jump: NDArray[np.float64], lengths: NDArray[np.integer]) -> NDAr
 
 
 def fit_jumps(
-    jump: NDArray[np.float64],
-    jump_counts: NDArray[np.float64],
-    departures: NDArray[np.float64],
+    jump: Floats,
+    jump_counts: Floats,
+    departures: Floats,
     lengths: NDArray[np.integer],
     *,
     pseudo_count: float,
     tol: float = 1e-10,
     max_iter: int = 200,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Potentials that maximise ``sum_d n_d log c_d - sum_{I,p} m_{I,p} log Z_{I,p}``, scaled to sum to 1.
 
     Every round replaces log Z by its tangent, whose maximum is closed and never decreases the objective

@@ -9,12 +9,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.kernels.cooccurrence import number_classes
+from spectrem._arrays import Floats, Ints
+from spectrem.kernels.cooccurrence import list_class_pairs
 from spectrem.kernels.multinomials import normalise_lexical
 from spectrem.kernels.similarity import look_alike
 from spectrem.models.alignment.pairs import PairTable
+from spectrem.models.priors import Numbers
 
 STEM_LENGTH, SIMILARITY = 4, 0.7
+# Stems that two bytes tell apart: what is held for every pair of words weighs more than the text.
+_MOST_SHORT = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -29,48 +33,48 @@ class LexicalPrior:
 
     Attributes
     ----------
-    stem_pair : ndarray of shape (n_pairs,), int32
-        Number of each pair's stem pair.
-    stem_row : ndarray of shape (n_stem_pairs,), int32
+    table : PairTable
+    backward : bool
+        Whether source words are given target words, or target words given source words.
+    stem_first : ndarray of shape (n_source_words,), int32
+        Number of the first stem pair of every source word's stem.
+    stem_place : ndarray of shape (n_pairs,), uint16 or uint32
+        Which of the stem pairs of its source stem every pair belongs to.
+    stem_row : ndarray of shape (n_stem_pairs,), uint16 or uint32
         Number of the conditioning stem of each stem pair.
-    produced : ndarray of shape (n_pairs,), int32
-        The word that each pair produces.
     share : ndarray of shape (n_produced_words,)
         Part of its stem's tokens that are the word, in [0, 1].
-    alike : ndarray of shape (n_pairs,), bool
+    alike : ndarray of int32
+        The pairs that look alike, in increasing order.
     stem_strength, cognate_strength : float
         Pseudo-counts, at least 0.
     """
 
-    stem_pair: NDArray[np.int32]
-    stem_row: NDArray[np.int32]
-    produced: NDArray[np.int32]
-    share: NDArray[np.float64]
-    alike: NDArray[np.bool_]
+    table: PairTable
+    backward: bool
+    stem_first: NDArray[np.int32]
+    stem_place: NDArray[np.unsignedinteger]
+    stem_row: NDArray[np.unsignedinteger]
+    share: Floats
+    alike: NDArray[np.int32]
     stem_strength: float
     cognate_strength: float
 
-    def normalise(
-        self,
-        counts: NDArray[np.float64],
-        row: NDArray[np.integer],
-        row_sizes: NDArray[np.integer],
-        out: NDArray[np.float64] | None = None,
-    ) -> NDArray[np.float64]:
-        """Probabilities of shape (n_pairs,), one row summing to 1; see `DirichletPrior.normalise`."""
+    def normalise(self, counts: Floats, row: Numbers, row_sizes: Numbers, out: Floats | None = None) -> Floats:
+        """Probabilities of shape (n_pairs,), one row summing to 1; see `DirichletPrior.normalise`.
+
+        ``row`` is that of the table and not read.
+        """
         probability = np.empty(len(counts)) if out is None else out
         normalise_lexical(
-            counts, row, row_sizes, self.stem_pair, self.stem_row, self.produced, self.share, self.alike,
+            self.backward, counts, self.table.row_offsets, self.table.targets, row_sizes,
+            self.stem_first, self.stem_place, self.stem_row, self.share, self.alike,
             self.stem_strength, self.cognate_strength, probability,
         )  # fmt: skip
         return probability
 
     def log_density(
-        self,
-        probabilities: NDArray[np.float64],
-        row: NDArray[np.integer],
-        row_sizes: NDArray[np.integer],
-        counts: NDArray[np.float64] | None = None,
+        self, probabilities: Floats, row: Numbers, row_sizes: Numbers, counts: Floats | None = None
     ) -> float:
         """``cognate_strength * sum of log probabilities of words that look alike``, nats.
 
@@ -112,21 +116,28 @@ def lexical_priors(
         Pseudo-counts of each pair that looks alike: equal, or at least ``stem_length`` letters long with a longest
         common subsequence of ``similarity`` times the longer word (accents aside; [Melamed1995]).
     """
-    sources, targets = table.sources, table.targets
-    source_stem, target_stem = (number_stems(words, stem_length)[0] for words in (source_words, target_words))
-    stem_pair, source_row, target_row = (np.empty(table.n_pairs, np.int32) for _ in range(3))
-    n_stem_pairs = number_classes(
+    (source_stem, source_stems), (target_stem, target_stems) = (
+        number_stems(words, stem_length) for words in (source_words, target_words)
+    )
+    n_stems = max(len(source_stems), len(target_stems))
+    short: type[np.unsignedinteger] = np.uint16 if n_stems <= _MOST_SHORT else np.uint32
+    place, target_row = np.empty(table.n_pairs, short), np.empty(table.n_pairs, short)
+    offsets = list_class_pairs(
         np.argsort(source_stem, kind="stable"), np.append(0, np.cumsum(np.bincount(source_stem))), table.row_offsets,
-        table.targets, target_stem, int(target_stem.max(initial=0)) + 1, stem_pair, source_row, target_row,
+        table.targets, target_stem, len(target_stems), place, target_row,
     )  # fmt: skip
-    alike = np.zeros(table.n_pairs, np.bool_)
-    look_alike(sources, targets, *letters(source_words), *letters(target_words), similarity, stem_length, alike)
-    source_row, target_row = source_row[:n_stem_pairs].copy(), target_row[:n_stem_pairs].copy()
-    target_share, source_share = _share(target_stem, target_counts), _share(source_stem, source_counts)
+    source_row = np.repeat(np.arange(len(source_stems), dtype=short), np.diff(offsets))
+    met = np.zeros(table.n_pairs, np.bool_)
+    look_alike(
+        table.sources, table.targets, *letters(source_words), *letters(target_words), similarity, stem_length, met
+    )
+    alike = np.flatnonzero(met).astype(np.int32)
     strengths = float(stem_strength), float(cognate_strength)
+    first, target_row = offsets[source_stem], target_row[: len(source_row)].copy()
+    target_share, source_share = _share(target_stem, target_counts), _share(source_stem, source_counts)
     return (
-        LexicalPrior(stem_pair, source_row, targets, target_share, alike, *strengths),
-        LexicalPrior(stem_pair, target_row, sources, source_share, alike, *strengths),
+        LexicalPrior(table, False, first, place, source_row, target_share, alike, *strengths),
+        LexicalPrior(table, True, first, place, target_row, source_share, alike, *strengths),
     )
 
 
@@ -135,19 +146,19 @@ def stem(word: str, length: int = STEM_LENGTH) -> str:
     return word if word[:1].isdigit() else word[:length]
 
 
-def number_stems(words: Sequence[str], length: int = STEM_LENGTH) -> tuple[NDArray[np.int64], dict[str, int]]:
+def number_stems(words: Sequence[str], length: int = STEM_LENGTH) -> tuple[Ints, dict[str, int]]:
     """The number of every word's stem, and the numbers of all stems."""
     numbers: dict[str, int] = {}
     stems = (numbers.setdefault(stem(word, length), len(numbers)) for word in words)
     return np.fromiter(stems, np.int64, len(words)), numbers
 
 
-def _share(stem: NDArray[np.int64], counts: NDArray[np.integer]) -> NDArray[np.float64]:
+def _share(stem: Ints, counts: NDArray[np.integer]) -> Floats:
     totals = np.bincount(stem, counts)[stem] if len(stem) else np.zeros(0)
     return np.divide(counts, totals, out=np.zeros(len(counts)), where=totals > 0, dtype=np.float64)
 
 
-def letters(words: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+def letters(words: Sequence[str]) -> tuple[NDArray[np.uint32], Ints]:
     """Words without their accents as `look_alike` reads them: letters and where each word begins and ends."""
     plain = [
         word

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem._arrays import Floats, Ints
 from spectrem.kernels import cells
 from spectrem.models.alignment.jumps import fit_jumps, normalisers
 from spectrem.models.alignment.pairs import BitextShard, PairTable
@@ -85,24 +86,12 @@ class AlignmentModel:
 
     def gather(self, params: AlignmentParameters, shard: BitextShard, marginals: Parts) -> AlignmentStats:
         """Expected counts of a shard from the marginals of `scores`; counts of factors are weighted already."""
-        n_forward = int((shard.target_lengths * (shard.source_lengths + 1)).sum())
-        n_factors = len(marginals.factors) // 2
-        return AlignmentStats(
-            self._gather(
-                params.forward, shard, Parts(marginals.unary[:n_forward], marginals.factors[:n_factors]), backward=False
-            ),
-            self._gather(
-                params.backward, shard, Parts(marginals.unary[n_forward:], marginals.factors[n_factors:]), backward=True
-            ),
-            self.table.n_pairs + 1,
-            shard.pair_ids,
-        )
+        one, other = _split(shard, marginals)
+        forward = self._gather(params.forward, shard, one, backward=False)
+        backward = self._gather(params.backward, shard, other, backward=True)
+        return AlignmentStats(forward, backward, self.table.n_pairs + 1, shard.pair_ids)
 
-    def columns(self, shard: BitextShard) -> dict[str, NDArray]:
-        """No columns beside those of the structure."""
-        return {}
-
-    def weights(self, shard: BitextShard) -> NDArray[np.float64]:
+    def weights(self, shard: BitextShard) -> Floats:
         """Weight of every pair, shape (n_pairs,)."""
         return shard.pairs.weights
 
@@ -110,13 +99,12 @@ class AlignmentModel:
         """Whether the links of the shard's pairs are given."""
         return shard.known is not None
 
-    def cell_masses(self, shard: BitextShard, marginals: Parts) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def cell_masses(self, shard: BitextShard, marginals: Parts) -> tuple[Floats, Floats]:
         """Mass of every link under the marginals of `scores`, forward and backward, by cell."""
-        n_forward = int((shard.target_lengths * (shard.source_lengths + 1)).sum())
         masses = np.empty((2, len(shard.pairs.cells)))
-        for backward, unary in enumerate((marginals.unary[:n_forward], marginals.unary[n_forward:])):
+        for backward, parts in enumerate(_split(shard, marginals)):
             steps, states, _ = sides(shard, backward=bool(backward))
-            cells.cell_masses(bool(backward), steps, states, shard.pairs.cell_offsets, unary, masses[backward])
+            cells.cell_masses(bool(backward), steps, states, shard.pairs.cell_offsets, parts.unary, masses[backward])
         return masses[0], masses[1]
 
     def m_step(self, params: AlignmentParameters, stats: AlignmentStats, corpus: object = None) -> AlignmentParameters:
@@ -130,8 +118,7 @@ class AlignmentModel:
         self.backward_prior.normalise(backward[:-1], table.targets, table.target_sizes, out=backward[:-1])
         forward[-1] = backward[-1] = 0.0  # pairs never met
         return AlignmentParameters(
-            self._fit(params.forward, stats.forward, forward),
-            self._fit(params.backward, stats.backward, backward),
+            self._fit(params.forward, stats.forward, forward), self._fit(params.backward, stats.backward, backward)
         )
 
     def log_prior(self, params: AlignmentParameters) -> float:
@@ -169,7 +156,10 @@ class AlignmentModel:
     ) -> DirectionStats:
         steps, states, tokens = sides(shard, backward=backward)
         longest = int(np.diff(states).max(initial=0))
-        stats = _zeros(len(shard.pair_ids), len(tokens), params.max_jump, longest)
+        stats = DirectionStats(
+            np.zeros(len(shard.pair_ids)), np.zeros(len(tokens)), np.zeros(len(params.jump)),
+            np.zeros((longest + 1, longest + 1)), np.zeros(len(params.end)),
+        )  # fmt: skip
         cells.count_links(
             backward, not self.chain, steps, states, shard.pairs.cell_offsets, shard.pairs.cells, shard.pairs.weights,
             marginals.unary, stats.links, stats.null, stats.jumps, stats.departures,
@@ -178,9 +168,7 @@ class AlignmentModel:
         null = np.bincount(tokens, stats.null, len(params.null) - 1).astype(np.float64)
         return DirectionStats(stats.links, null, *(place.copy() for place in places))
 
-    def _fit(
-        self, params: DirectionParameters, stats: DirectionStats, translation: NDArray[np.float64]
-    ) -> DirectionParameters:
+    def _fit(self, params: DirectionParameters, stats: DirectionStats, translation: Floats) -> DirectionParameters:
         n_words = len(stats.null)
         null = DirichletPrior().normalise(stats.null, np.zeros(n_words, np.int64), np.array([n_words]))
         jump, end = params.jump, params.end
@@ -189,23 +177,27 @@ class AlignmentModel:
         if self.learn_positions:
             lengths = np.arange(stats.departures.shape[0])
             jump = fit_jumps(jump, stats.jumps, stats.departures, lengths, pseudo_count=self.jump_pseudo_count)
-        return DirectionParameters(
-            with_floor(translation),
-            with_floor(np.append(null, 0.0)),
-            jump,
-            end,
-            params.null_probability,
-        )
+        floored = with_floor(translation), with_floor(np.append(null, 0.0))
+        return DirectionParameters(*floored, jump, end, params.null_probability)
 
 
-def sides(shard: BitextShard, *, backward: bool) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+def sides(shard: BitextShard, *, backward: bool) -> tuple[Ints, Ints, NDArray[np.int32]]:
     """Offsets of the words produced, offsets of the words chosen from, and the words produced."""
     if backward:
         return shard.pairs.source_offsets, shard.pairs.target_offsets, shard.source_tokens
     return shard.pairs.target_offsets, shard.pairs.source_offsets, shard.target_tokens
 
 
-def log_departures(params: DirectionParameters, lengths: NDArray[np.int64]) -> NDArray[np.float64]:
+def _split(shard: BitextShard, parts: Parts) -> tuple[Parts, Parts]:
+    """Parts of both directions, forward and backward."""
+    n_unary, n_factors = int((shard.target_lengths * (shard.source_lengths + 1)).sum()), len(parts.factors) // 2
+    return (
+        Parts(parts.unary[:n_unary], parts.factors[:n_factors]),
+        Parts(parts.unary[n_unary:], parts.factors[n_factors:]),
+    )
+
+
+def log_departures(params: DirectionParameters, lengths: Ints) -> Floats:
     """Log of (1 - p0) over the normaliser of the jumps from p, in sentences of the given lengths.
 
     Shape (longest + 1, longest + 1); -inf outside a sentence and for other lengths.
@@ -219,16 +211,6 @@ def log_departures(params: DirectionParameters, lengths: NDArray[np.int64]) -> N
     return departures
 
 
-def _log_density(pseudo_count: float, probabilities: NDArray[np.float64]) -> float:
+def _log_density(pseudo_count: float, probabilities: Floats) -> float:
     n = len(probabilities)
     return DirichletPrior(pseudo_count).log_density(probabilities, np.zeros(n, np.int64), np.array([n]))
-
-
-def _zeros(n_pairs: int, n_words: int, max_jump: int, longest: int) -> DirectionStats:
-    return DirectionStats(
-        np.zeros(n_pairs),
-        np.zeros(n_words),
-        np.zeros(2 * max_jump + 1),
-        np.zeros((longest + 1, longest + 1)),
-        np.zeros(max_jump + 1),
-    )

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem.data import Bitext, Links
 from spectrem.kernels import cooccurrence
 from spectrem.kernels.bidirectional import Pairs
@@ -30,7 +31,7 @@ class PairTable:
     n_target_words : int
     """
 
-    row_offsets: NDArray[np.int64]
+    row_offsets: Ints
     targets: NDArray[np.int32]
     n_target_words: int
 
@@ -42,13 +43,13 @@ class PairTable:
     def n_source_words(self) -> int:
         return len(self.row_offsets) - 1
 
-    @cached_property
+    @property
     def sources(self) -> NDArray[np.int32]:
-        """Source word of every pair, shape (n_pairs,)."""
+        """Source word of every pair, shape (n_pairs,); made when asked for, as it is as large as the table."""
         return np.repeat(np.arange(self.n_source_words, dtype=np.int32), np.diff(self.row_offsets))
 
     @cached_property
-    def target_sizes(self) -> NDArray[np.int64]:
+    def target_sizes(self) -> Ints:
         """Number of pairs of every target word, shape (n_target_words,)."""
         return np.bincount(self.targets, minlength=self.n_target_words)
 
@@ -81,22 +82,22 @@ class BitextShard:
     target_tokens: NDArray[np.int32]
     pairs: Pairs
     pair_ids: NDArray[np.int32]
-    known: NDArray[np.bool_] | None = None
-    unseen: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+    known: Bools | None = None
+    unseen: tuple[Floats, Floats] | None = None
 
     @property
-    def source_lengths(self) -> NDArray[np.int64]:
+    def source_lengths(self) -> Ints:
         return np.diff(self.pairs.source_offsets)
 
     @property
-    def target_lengths(self) -> NDArray[np.int64]:
+    def target_lengths(self) -> Ints:
         return np.diff(self.pairs.target_offsets)
 
     def is_seen(self, table: PairTable) -> bool:
         """Whether all word pairs of the shard are in the table."""
         return not len(self.pair_ids) or self.pair_ids[-1] < table.n_pairs
 
-    def of_entries(self, translation: NDArray[np.float64], *, backward: bool) -> NDArray[np.float64]:
+    def of_entries(self, translation: Floats, *, backward: bool) -> Floats:
         """Probability of every entry of the shard, of the pair table's in one direction."""
         known = translation[self.pair_ids]
         return known if self.unseen is None else np.concatenate([known, self.unseen[backward]])
@@ -106,30 +107,21 @@ class BitextShard:
         sources, source_tokens = _take(self.pairs.source_offsets, self.source_tokens, chosen)
         targets, target_tokens = _take(self.pairs.target_offsets, self.target_tokens, chosen)
         cell_offsets, cells = _take(self.pairs.cell_offsets, self.pairs.cells, chosen)
+        pairs = Pairs(sources, targets, cell_offsets, cells, self.pairs.weights[chosen])
+        end = self.begin + len(chosen)
         return BitextShard(
-            begin=self.begin,
-            end=self.begin + len(chosen),
-            source_tokens=source_tokens,
-            target_tokens=target_tokens,
-            pairs=Pairs(sources, targets, cell_offsets, cells, self.pairs.weights[chosen]),
-            pair_ids=self.pair_ids,
-            unseen=self.unseen,
+            self.begin, end, source_tokens, target_tokens, pairs, pair_ids=self.pair_ids, unseen=self.unseen
         )
 
 
-def _take(
-    offsets: NDArray[np.int64], values: NDArray[np.int32], chosen: NDArray[np.integer]
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def _take(offsets: Ints, values: NDArray[np.int32], chosen: NDArray[np.integer]) -> tuple[Ints, NDArray[np.int32]]:
     lengths = offsets[chosen + 1] - offsets[chosen]
     ends = np.concatenate([[0], np.cumsum(lengths)])
     return ends, values[np.arange(ends[-1]) + np.repeat(offsets[chosen] - ends[:-1], lengths)]
 
 
 def build_shards(
-    bitext: Bitext,
-    table: PairTable | None = None,
-    weights: NDArray[np.float64] | None = None,
-    known: Links | None = None,
+    bitext: Bitext, table: PairTable | None = None, weights: Floats | None = None, known: Links | None = None
 ) -> tuple[PairTable, list[BitextShard]]:
     """The shards of a bitext, see `iter_shards`, and their table: without one, that of all word pairs that meet."""
     table = tabulate_pairs(bitext) if table is None else table
@@ -151,7 +143,7 @@ def tabulate_pairs(bitext: Bitext) -> PairTable:
 
 
 def iter_shards(
-    bitext: Bitext, table: PairTable, weights: NDArray[np.float64] | None = None, known: Links | None = None
+    bitext: Bitext, table: PairTable, weights: Floats | None = None, known: Links | None = None
 ) -> Iterator[BitextShard]:
     """Cut a bitext, trained on or new, into shards, one after another: the cells of each are made when it is asked for.
 
@@ -176,32 +168,19 @@ def iter_shards(
             return
 
 
-def _allowed(shard: BitextShard, known: Links, first: int) -> NDArray[np.bool_]:
+def _allowed(shard: BitextShard, known: Links, first: int) -> Bools:
     """Unary parts that agree with the given links: linked words link to their partners, others to NULL."""
-    allowed = []
+    forward, backward = [np.zeros(0, np.bool_)], []
     for n, (n_source, n_target) in enumerate(zip(shard.source_lengths, shard.target_lengths, strict=True)):
         linked = np.zeros((n_target, n_source), np.bool_)
         own = slice(known.offsets[first + n], known.offsets[first + n + 1])
         linked[known.target[own], known.source[own]] = True
-        allowed.append((linked, linked.T))
-    return np.concatenate(
-        [np.zeros(0, np.bool_)]
-        + [
-            np.column_stack([pair[direction], ~pair[direction].any(axis=1)]).ravel()
-            for direction in (0, 1)
-            for pair in allowed
-        ]
-    )
+        forward.append(np.column_stack([linked, ~linked.any(axis=1)]).ravel())
+        backward.append(np.column_stack([linked.T, ~linked.any(axis=0)]).ravel())
+    return np.concatenate([*forward, *backward])
 
 
-def _cut(
-    bitext: Bitext,
-    begin: int,
-    end: int,
-    cell_offsets: NDArray[np.int64],
-    table: PairTable,
-    weights: NDArray[np.float64],
-) -> BitextShard:
+def _cut(bitext: Bitext, begin: int, end: int, cell_offsets: Ints, table: PairTable, weights: Floats) -> BitextShard:
     source, target = bitext.source_offsets[begin : end + 1], bitext.target_offsets[begin : end + 1]
     source_tokens = bitext.source_tokens[source[0] : source[-1]]
     target_tokens = bitext.target_tokens[target[0] : target[-1]]
@@ -213,11 +192,5 @@ def _cut(
         *cooccurrence.postings(numbers, source_offsets, table.n_source_words + 1), target_tokens, target_offsets,
         cell_offsets, table.row_offsets, table.targets, table.n_target_words, cells, found,
     )  # fmt: skip
-    return BitextShard(
-        begin=begin,
-        end=end,
-        source_tokens=source_tokens,
-        target_tokens=target_tokens,
-        pairs=Pairs(source_offsets, target_offsets, cell_offsets, cells, weights[begin:end]),
-        pair_ids=found[:n_found].copy(),
-    )
+    pairs = Pairs(source_offsets, target_offsets, cell_offsets, cells, weights[begin:end])
+    return BitextShard(begin, end, source_tokens, target_tokens, pairs, pair_ids=found[:n_found].copy())

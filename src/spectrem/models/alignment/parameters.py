@@ -8,16 +8,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem._arrays import Floats
 from spectrem.kernels.unions import add_at, count_union, merge, spread
 
 # No word is impossible: a pair without any expected count is explained by NULL at the worst.
 _FLOOR = 1e-12
-# Lists of more than this share of the pair table, with a number of 4 bytes beside two counts of 8, take more room than
-# two counts of every entry.
-_MOST_LISTED = 0.8
+# Lists of more than this share of the pair table give way to a count for every entry: that is faster, and takes little
+# more room.
+_MOST_LISTED = 0.6
 
 
-def with_floor(probability: NDArray[np.float64]) -> NDArray[np.float64]:
+def with_floor(probability: Floats) -> Floats:
     """The same array of probabilities, now none of them 0."""
     return np.maximum(probability, _FLOOR, out=probability)
 
@@ -44,10 +45,10 @@ class DirectionParameters:
         Probability p0 that a word is produced by NULL, in (0, 1).
     """
 
-    translation: NDArray[np.float64]
-    null: NDArray[np.float64]
-    jump: NDArray[np.float64]
-    end: NDArray[np.float64]
+    translation: Floats
+    null: Floats
+    jump: Floats
+    end: Floats
     null_probability: float
 
     @property
@@ -67,11 +68,11 @@ class AlignmentParameters:
 class DirectionStats:
     """Expected counts of one direction; see `AlignmentStats`."""
 
-    links: NDArray[np.float64]
-    null: NDArray[np.float64]
-    jumps: NDArray[np.float64]
-    departures: NDArray[np.float64]
-    ends: NDArray[np.float64]
+    links: Floats
+    null: Floats
+    jumps: Floats
+    departures: Floats
+    ends: Floats
 
     def add_places(self, other: DirectionStats) -> None:
         """Add all counts of another, but those of links, in place."""
@@ -125,7 +126,7 @@ class AlignmentStats:
         return replace(self, forward=factor * self.forward, backward=factor * self.backward)
 
     @property
-    def links(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def links(self) -> tuple[Floats, Floats]:
         """Counts of links of the whole pair table, forward and backward, each of shape (n_entries,)."""
         if self.pair_ids is None:
             return self.forward.links, self.backward.links
@@ -165,7 +166,7 @@ class AlignmentStats:
         self.pair_ids = None
 
 
-def _lengthened(counts: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+def _lengthened(counts: Floats, size: int) -> Floats:
     """With zeros at the end; where it lies if its memory is its own."""
     if not counts.flags.owndata:
         return np.concatenate([counts, np.zeros(size - len(counts))])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Floats, Ints
 from spectrem.data import Bitext
 from spectrem.kernels.similarity import look_alike
 from spectrem.models.alignment.lexical_prior import SIMILARITY, STEM_LENGTH
@@ -69,9 +69,7 @@ class UnseenPairs:
         bands = ClassTable.of(table, forward, backward, source.band, target.band)
         return cls(table, source, target, stems, bands, stem_strength, cognate_strength)
 
-    def probabilities(
-        self, source: Words, target: Words, s: NDArray[np.int64], t: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def probabilities(self, source: Words, target: Words, s: Ints, t: Ints) -> tuple[Floats, Floats]:
         """p(t | s) and p(s | t) for the words numbered s and t of a new text, each of shape (n_pairs,)."""
         alike = np.zeros(len(s), np.bool_)
         look_alike(
@@ -81,7 +79,7 @@ class UnseenPairs:
         bands = self.bands.probabilities(source.band[s], target.band[t])
         strength = self.stem_strength + self.frequency_strength + self.cognate_strength
 
-        def mean(way: int, given: NDArray[np.int64], produced: Words, at: NDArray[np.int64]) -> NDArray[np.float64]:
+        def mean(way: int, given: Ints, produced: Words, at: Ints) -> Floats:
             counts = (
                 self.stem_strength * stems[way] * produced.stem_share[at]
                 + self.frequency_strength * bands[way] * produced.band_share[at]
@@ -92,12 +90,10 @@ class UnseenPairs:
         return mean(0, source.counts[s], target, t), mean(1, target.counts[t], source, s)
 
 
-def expect_new_words(
-    params: AlignmentParameters, source_counts: NDArray[np.int64], target_counts: NDArray[np.int64]
-) -> AlignmentParameters:
+def expect_new_words(params: AlignmentParameters, source_counts: Ints, target_counts: Ints) -> AlignmentParameters:
     """Let NULL produce every new word as often as, on average, one of the rarest words of the training text."""
 
-    def with_new(direction: DirectionParameters, counts: NDArray[np.int64]) -> DirectionParameters:
+    def with_new(direction: DirectionParameters, counts: Ints) -> DirectionParameters:
         met = counts[counts > 0]
         if not len(met):
             return direction
@@ -130,12 +126,8 @@ class NewText:
     def of(cls, unseen: UnseenPairs, bitext: Bitext) -> NewText:
         """Look up the words of a bitext."""
         source, target = bitext.source_vocabulary.words, bitext.target_vocabulary.words
-        return cls(
-            unseen,
-            bitext,
-            unseen.source.describe([*source, _UNSPELLED[0]]),
-            unseen.target.describe([*target, _UNSPELLED[1]]),
-        )
+        own, other = unseen.source.describe([*source, _UNSPELLED[0]]), unseen.target.describe([*target, _UNSPELLED[1]])
+        return cls(unseen, bitext, own, other)
 
     def complete(self, shard: BitextShard) -> BitextShard:
         """A shard of the bitext with probabilities for its cells whose word pairs have no entry in the table."""
@@ -147,17 +139,11 @@ class NewText:
         sentence = np.searchsorted(offsets, at, side="right") - 1
         i, j = np.divmod(at - offsets[sentence], shard.target_lengths[sentence])
         sentence += shard.begin
-        probabilities = self.unseen.probabilities(
-            self.source,
-            self.target,
-            self._last_if_unspelled(self.bitext.source_tokens[self.bitext.source_offsets[sentence] + i], self.source),
-            self._last_if_unspelled(self.bitext.target_tokens[self.bitext.target_offsets[sentence] + j], self.target),
-        )
+        # Words without a spelling, -1, are the last ones.
+        s = self.bitext.source_tokens[self.bitext.source_offsets[sentence] + i] % np.int64(len(self.source.counts))
+        t = self.bitext.target_tokens[self.bitext.target_offsets[sentence] + j] % np.int64(len(self.target.counts))
+        probabilities = self.unseen.probabilities(self.source, self.target, s, t)
         cells[at] = n_seen + np.arange(len(at))
         return replace(
             shard, pairs=shard.pairs._replace(cells=cells), pair_ids=shard.pair_ids[:-1], unseen=probabilities
         )
-
-    @staticmethod
-    def _last_if_unspelled(tokens: NDArray[np.int32], words: Words) -> NDArray[np.int64]:
-        return np.where(tokens < 0, len(words.counts) - 1, tokens).astype(np.int64)

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from spectrem._arrays import Floats, Ints
 from spectrem.data import Vocabulary
 from spectrem.kernels.sparse import find_entries
 from spectrem.models.alignment.lexical_prior import letters, number_stems, stem
@@ -31,12 +32,12 @@ class Words:
         As `look_alike` reads them.
     """
 
-    counts: NDArray[np.int64]
-    stem: NDArray[np.int64]
-    stem_share: NDArray[np.float64]
-    band: NDArray[np.int64]
-    band_share: NDArray[np.float64]
-    spelling: tuple[NDArray[np.uint32], NDArray[np.int64]]
+    counts: Ints
+    stem: Ints
+    stem_share: Floats
+    band: Ints
+    band_share: Floats
+    spelling: tuple[NDArray[np.uint32], Ints]
 
 
 @dataclass(frozen=True)
@@ -57,13 +58,13 @@ class Language:
     """
 
     vocabulary: Vocabulary
-    counts: NDArray[np.int64]
+    counts: Ints
     stems: dict[str, int]
-    stem: NDArray[np.int64]
-    band: NDArray[np.int64]
+    stem: Ints
+    band: Ints
 
     @classmethod
-    def of(cls, vocabulary: Vocabulary, counts: NDArray[np.int64]) -> Language:
+    def of(cls, vocabulary: Vocabulary, counts: Ints) -> Language:
         """The classes of the words of a training text."""
         stem_of_word, stems = number_stems(vocabulary.words)
         return cls(vocabulary, counts, stems, stem_of_word, _bands(counts))
@@ -81,7 +82,7 @@ class Language:
         return Words(counts, stems, tokens / in_stem, bands, tokens / in_band, letters(words))
 
 
-def _bands(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+def _bands(counts: Ints) -> Ints:
     """How many times the counts can be halved."""
     return np.frexp(np.maximum(counts, 1))[1].astype(np.int64) - 1
 
@@ -100,18 +101,11 @@ class ClassTable:
 
     offsets: NDArray[np.int32]
     targets: NDArray[np.int32]
-    forward: NDArray[np.float64]
-    backward: NDArray[np.float64]
+    forward: Floats
+    backward: Floats
 
     @classmethod
-    def of(
-        cls,
-        table: PairTable,
-        forward: NDArray[np.float64],
-        backward: NDArray[np.float64],
-        source: NDArray[np.int64],
-        target: NDArray[np.int64],
-    ) -> ClassTable:
+    def of(cls, table: PairTable, forward: Floats, backward: Floats, source: Ints, target: Ints) -> ClassTable:
         """Sum the expected links of word pairs, given the class of every source and every target word."""
         cells = source.astype(np.int32)[table.sources], target.astype(np.int32)[table.targets]
         shape = int(source.max(initial=0)) + 1, int(target.max(initial=0)) + 1
@@ -121,16 +115,10 @@ class ClassTable:
         offsets, targets = links[0].indptr, links[0].indices
         by_source = np.bincount(cells[0], forward, shape[0]).astype(np.float64)
         by_target = np.bincount(cells[1], backward, shape[1]).astype(np.float64)
-        return cls(
-            offsets,
-            targets,
-            _ratio(links[0].data, np.repeat(by_source, np.diff(offsets))),
-            _ratio(links[1].data, by_target[targets]),
-        )
+        given_source = _ratio(links[0].data, np.repeat(by_source, np.diff(offsets)))
+        return cls(offsets, targets, given_source, _ratio(links[1].data, by_target[targets]))
 
-    def probabilities(
-        self, source: NDArray[np.int64], target: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def probabilities(self, source: Ints, target: Ints) -> tuple[Floats, Floats]:
         """Of target classes given source classes and the reverse, pair by pair; 0 where one is unknown (-1)."""
         at = np.full(len(source), -1)
         known = source >= 0
@@ -140,5 +128,5 @@ class ClassTable:
         return np.append(self.forward, 0.0)[at], np.append(self.backward, 0.0)[at]
 
 
-def _ratio(part: NDArray[np.float64], total: NDArray[np.float64]) -> NDArray[np.float64]:
+def _ratio(part: Floats, total: Floats) -> Floats:
     return np.divide(part, total, out=np.zeros(len(part)), where=total > 0)

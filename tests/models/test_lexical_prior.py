@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from spectrem.data import encode_bitext
-from spectrem.models.alignment import build_shards, lexical_priors
+from spectrem.models.alignment import build_shards, lexical_prior, lexical_priors
 from spectrem.models.priors import DirichletPrior
 
 SOURCE = ["government governs nation", "nations a 1995", "a government nation", "1996 a nation natural"]
@@ -107,3 +107,16 @@ def test_probabilities_may_take_the_place_of_the_counts(bitext):
         own = counts.copy()
         assert prior.normalise(own, row, sizes, out=own) is own
         np.testing.assert_array_equal(own, prior.normalise(counts, row, sizes))
+
+
+def test_many_stems_have_longer_numbers(bitext, monkeypatch):
+    table, _, _, short = priors(bitext)
+    monkeypatch.setattr(lexical_prior, "_MOST_SHORT", 2)
+    long = priors(bitext)[-1]
+    assert (short[0].stem_place.dtype, long[0].stem_place.dtype) == (np.uint16, np.uint32)
+    counts = np.random.default_rng(3).random(table.n_pairs)
+    for prior, other, row, sizes in (
+        (short[0], long[0], table.sources, np.diff(table.row_offsets)),
+        (short[1], long[1], table.targets, table.target_sizes),
+    ):
+        np.testing.assert_array_equal(prior.normalise(counts, row, sizes), other.normalise(counts, row, sizes))

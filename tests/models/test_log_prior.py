@@ -11,7 +11,7 @@ from tagging_oracles import TABLES, log_probability, make_problem, sentences, se
 
 from spectrem import E, part
 from spectrem.learning import Constant, EStep, Stopping, run_em
-from spectrem.models.alignment import LexicalPrior
+from spectrem.models.alignment import lexical_priors
 from spectrem.models.priors import DirichletPrior, MeanFieldPrior
 from spectrem.models.tagging import HMMModel, Restriction, Restrictions, TagKernel
 
@@ -108,11 +108,13 @@ def test_the_objective_of_aligners_never_falls(kind, cognates):
     lengths = [(3, 4), (2, 2), (4, 3), (3, 3), (2, 4)]
     model, shard, params = make_bitext_problem(kind, lengths, seed=8, jump_pseudo_count=0.5, end_pseudo_count=0.7)
     table = model.table
-    prior = DirichletPrior(0.6)
+    priors = DirichletPrior(0.6), DirichletPrior(0.6)
     if cognates:
-        none, alike = np.zeros(table.n_pairs, np.int32), np.arange(table.n_pairs) % 3 == 0
-        prior = LexicalPrior(none, none[:1], none, np.ones(1), alike, stem_strength=0.0, cognate_strength=2.0)
-    model = replace(model, forward_prior=prior, backward_prior=prior)
+        words = [tuple(map(str, range(n))) for n in (table.n_source_words, table.n_target_words)]
+        counts = [np.ones(len(own), np.int64) for own in words]
+        priors = lexical_priors(table, *words, *counts, stem_strength=0.0, cognate_strength=2.0)
+        assert len(priors[0].alike) > 0
+    model = replace(model, forward_prior=priors[0], backward_prior=priors[1])
     history = run_em(model, [shard], params, stopping=Stopping(40)).history
     values = np.array([record.objective for record in history])
     assert (np.diff(values) >= -1e-9 * np.abs(values[:-1])).all()

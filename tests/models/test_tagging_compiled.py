@@ -24,7 +24,7 @@ def test_equal_to_the_general_path(order, dense, gamma):
         shards += build_shards(model.lexicon, [2], [0, 3])
         assert shards[-1].known
     lengths, weights = np.array([0, 2, 0, 1]), np.array([1.0, 2, 3, 4])  # build_shards leaves empty sentences out
-    shards.append(TagShard(lengths, np.array([1, 2, 1]), weights, False, 0, np.arange(4)))
+    shards.append(TagShard(lengths, np.array([1, 2, 1]), weights, False, np.arange(4)))
     pairs = zip(
         by_kernel(TagKernel(model), params, gamma, shards),
         in_general(model, params, gamma, shards),

@@ -79,7 +79,7 @@ def joined(shards):
         np.concatenate([getattr(shard, name) for shard in shards])
         for name in ("lengths", "entries", "weights", "sentences")
     )
-    return TagShard(lengths, entries, weights, False, 0, numbers)
+    return TagShard(lengths, entries, weights, False, numbers)
 
 
 @pytest.mark.parametrize("order", ORDERS)

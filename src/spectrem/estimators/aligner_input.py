@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from spectrem._arrays import Floats
 from spectrem.data import Bitext, Links, Vocabulary, encode_bitext
 from spectrem.exceptions import InvalidInputError
 
@@ -48,18 +49,6 @@ def check_words(bitext: Bitext) -> None:
         )
 
 
-def as_weights(sample_weight: ArrayLike | None, n_pairs: int) -> NDArray[np.float64]:
-    if sample_weight is None:
-        return np.ones(n_pairs)
-    weights = np.asarray(sample_weight, np.float64)
-    if weights.shape != (n_pairs,) or not (np.isfinite(weights) & (weights >= 0)).all():
-        raise InvalidInputError(
-            f"sample_weight must hold {n_pairs} finite numbers of at least 0, one per sentence pair, got an array of "
-            f"shape {weights.shape} with minimum {weights.min(initial=np.inf):g}"
-        )
-    return weights
-
-
 def _check_known(bitext: Bitext, links: Links) -> None:
     for n in range(links.n_sentences):
         for i, j in links.pairs(n):
@@ -71,12 +60,8 @@ def _check_known(bitext: Bitext, links: Links) -> None:
 
 
 def select_pairs(
-    bitext: Bitext,
-    weights: NDArray[np.float64],
-    known: Known | None,
-    max_length: int | None,
-    too_long: NDArray[np.integer],
-) -> tuple[Bitext, NDArray[np.float64], Links | None]:
+    bitext: Bitext, weights: Floats, known: Known | None, max_length: int | None, too_long: NDArray[np.integer]
+) -> tuple[Bitext, Floats, Links | None]:
     """Drop pairs longer than ``max_length`` without known links and those that are too long; known ones come last."""
     if known is not None and len(known) != bitext.n_pairs:
         raise InvalidInputError(

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
-from spectrem.estimators.decode import check_decode
+from spectrem.estimators.decode import DECODES
+from spectrem.estimators.settings_checks import check_choice, check_count, check_number
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning.schedule import check_gamma
 
 _MODELS = ("ibm1", "ibm2", "hmm")
 _CONSTRAINTS = ("agreement", "fertility")
-_AT_LEAST = {
-    "iterations": 1,
-    "model1_iterations": 0,
-    "max_jump": 1,
-    "dual_steps": 0,
-    "stem_strength": 0,
-    "cognate_strength": 0,
-}
-_POSITIVE = ("step_size", "max_fertility")
-_NUMBERS = ("gamma", "null_probability", "stem_strength", "cognate_strength", *_POSITIVE, "alpha")
-_WHOLE = ("iterations", "model1_iterations", "max_jump", "dual_steps")
+_AT_LEAST = {"iterations": 1, "model1_iterations": 0, "max_jump": 1, "dual_steps": 0}
 _OR_NONE = ("max_length", "n_threads")
+_NUMBERS = ("gamma", "null_probability", "stem_strength", "cognate_strength", "step_size", "max_fertility", "alpha")
 
 
 def check_settings(aligner: Any) -> None:
     """Raise `InvalidInputError` for the first parameter of a WordAligner that breaks its rule."""
-    if aligner.model not in _MODELS:
-        raise InvalidInputError(f"model must be one of {', '.join(_MODELS)}, got {aligner.model!r}")
+    check_choice("model", aligner.model, _MODELS)
     if isinstance(aligner.constraints, str):
         raise InvalidInputError(
             f"constraints must be a sequence, got the string {aligner.constraints!r}; put it in a list"
@@ -38,41 +29,30 @@ def check_settings(aligner: Any) -> None:
             raise InvalidInputError(
                 f"constraints must be {' or '.join(_CONSTRAINTS)}, or constraints made with E, got {constraint!r}"
             )
-    _check_kinds(aligner)
+    for name, least in _AT_LEAST.items():
+        check_count(name, getattr(aligner, name), least)
+    for name in _OR_NONE:
+        if getattr(aligner, name) is not None:
+            check_count(name, getattr(aligner, name), 1, "; None sets no limit")
+    for name in _NUMBERS if aligner.beta_min is None else (*_NUMBERS, "beta_min"):
+        check_number(name, getattr(aligner, name))
     check_gamma(aligner.gamma)
-    check_decode(aligner.decode)
+    check_choice("decode", aligner.decode, DECODES)
     if aligner.beta_min is not None and aligner.gamma <= 0:
         raise InvalidInputError(
             f"beta_min anneals towards a gamma above 0, got gamma {aligner.gamma}; drop one of them"
         )
-    if not 0 < aligner.null_probability < 1:
-        raise InvalidInputError(f"null_probability must lie between 0 and 1, got {aligner.null_probability}; try 0.1")
-    if not 0 <= aligner.alpha <= 1:
-        raise InvalidInputError(f"alpha must lie in [0, 1], got {aligner.alpha}")
-    _check_threshold(aligner.threshold)
-    for name, least in _AT_LEAST.items():
-        if not getattr(aligner, name) >= least:
-            raise InvalidInputError(f"{name} must be at least {least}, got {getattr(aligner, name)}")
-    for name in _POSITIVE:
-        if not getattr(aligner, name) > 0:
-            raise InvalidInputError(f"{name} must be positive, got {getattr(aligner, name)}")
-    for name in _OR_NONE:
-        if getattr(aligner, name) is not None and getattr(aligner, name) < 1:
-            raise InvalidInputError(f"{name} must be at least 1, got {getattr(aligner, name)}; None sets no limit")
-
-
-def _check_threshold(threshold: Any) -> None:
-    if isinstance(threshold, str) and threshold == "auto":
-        return
-    if not isinstance(threshold, Real) or isinstance(threshold, bool) or not 0 <= float(threshold) <= 1:
+    for name, holds, rule, hint in (
+        ("null_probability", 0 < aligner.null_probability < 1, "lie between 0 and 1", "; try 0.1"),
+        ("alpha", 0 <= aligner.alpha <= 1, "lie in [0, 1]", ""),
+        ("stem_strength", aligner.stem_strength >= 0, "be at least 0", ""),
+        ("cognate_strength", aligner.cognate_strength >= 0, "be at least 0", ""),
+        ("step_size", aligner.step_size > 0, "be positive", ""),
+        ("max_fertility", aligner.max_fertility > 0, "be positive", ""),
+    ):
+        if not holds:
+            raise InvalidInputError(f"{name} must {rule}, got {getattr(aligner, name)}{hint}")
+    threshold = aligner.threshold
+    is_number = isinstance(threshold, Real) and not isinstance(threshold, bool) and 0 <= float(threshold) <= 1
+    if not is_number and not (isinstance(threshold, str) and threshold == "auto"):
         raise InvalidInputError(f'threshold must be "auto" or a number in [0, 1], got {threshold!r}')
-
-
-def _check_kinds(aligner: Any) -> None:
-    given = {name: getattr(aligner, name) for name in (*_NUMBERS, *_WHOLE, *_OR_NONE, "beta_min")}
-    for name, value in given.items():
-        if value is None and name in (*_OR_NONE, "beta_min"):
-            continue
-        whole = name in _WHOLE or name in _OR_NONE
-        if not isinstance(value, Integral if whole else Real) or isinstance(value, bool):
-            raise InvalidInputError(f"{name} must be {'an integer' if whole else 'a number'}, got {value!r}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Floats, Ints
 from spectrem.data import Links
 from spectrem.estimators.decode import concatenate_links, links_above
 from spectrem.metrics import alignment_scores, expected_f1_threshold
@@ -16,13 +16,13 @@ _SAMPLE = 500  # sentence pairs: a few thousand links, at the cost of a small pa
 _GRID = np.round(np.arange(0.05, 0.96, 0.025), 3)
 
 
-def sample_pairs(weights: NDArray[np.float64]) -> NDArray[np.int64]:
+def sample_pairs(weights: Floats) -> Ints:
     """Numbers of some hundreds of sentence pairs from all over the corpus, those of weight 0 left out."""
     counted = np.flatnonzero(weights > 0)
     return counted[np.unique(np.linspace(0, len(counted) - 1, min(_SAMPLE, len(counted))).round().astype(np.int64))]
 
 
-def expected_threshold(shards: Sequence[BitextShard], masses: Sequence[NDArray[np.float64]]) -> float:
+def expected_threshold(shards: Sequence[BitextShard], masses: Sequence[Floats]) -> float:
     """The threshold of greatest expected F1, to four digits so that it can be said in full."""
     weights = [np.repeat(shard.pairs.weights, np.diff(shard.pairs.cell_offsets)) for shard in shards]
     nothing = [np.zeros(0)]
@@ -30,9 +30,7 @@ def expected_threshold(shards: Sequence[BitextShard], masses: Sequence[NDArray[n
     return round(expected_f1_threshold(probabilities, np.concatenate([*weights, *nothing])), 4)
 
 
-def least_error_threshold(
-    shards: Sequence[BitextShard], masses: Sequence[NDArray[np.float64]], gold: Links
-) -> tuple[float, float]:
+def least_error_threshold(shards: Sequence[BitextShard], masses: Sequence[Floats], gold: Links) -> tuple[float, float]:
     """Least alignment error rate of a grid of thresholds, and the middle one of those that reach it."""
     errors = np.array([
         alignment_scores(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import defaultdict
 from functools import cache
 from inspect import Parameter, getattr_static, signature
 from reprlib import Repr
@@ -22,7 +21,7 @@ _OF_SKLEARN = ("_repr_", "get_metadata_", "set_")
 class Estimator:
     """Parameters that are read, set, cloned and shown as those of `sklearn.base.BaseEstimator`.
 
-    ``__init__`` of a subclass names every parameter and stores it under its name, unchanged. All else that
+    A subclass is a data class whose fields are the parameters, stored unchanged under their names. All else that
     `BaseEstimator` gives (requests for metadata, diagrams in notebooks) is looked up there when asked for.
 
     Examples
@@ -67,26 +66,22 @@ class Estimator:
         InvalidInputError
             If there is no such parameter.
         """
-        nested: dict[str, dict[str, Any]] = defaultdict(dict)
-        for key, value in params.items():
+        for key, value in sorted(params.items(), key=lambda item: "__" in item[0]):  # parameters of parameters last
             name, inside, inner = key.partition("__")
             if name not in _parameters(type(self)):
                 raise InvalidInputError(
                     f"Invalid parameter {name!r} for estimator {self}. Valid parameters are: "
                     f"{self._get_param_names()!r}."
                 )
-            if inside:
-                nested[name][inner] = value
-            else:
+            owner = getattr(self, name)
+            if not inside:
                 setattr(self, name, value)
-        for name, inner_params in nested.items():
-            value = getattr(self, name)
-            if not hasattr(value, "set_params"):
+            elif hasattr(owner, "set_params"):
+                owner.set_params(**{inner: value})
+            else:
                 raise InvalidInputError(
-                    f"{name} must be an estimator to have {', '.join(map(repr, inner_params))} set, got "
-                    f"{quoted(value)}; give {name} one first"
+                    f"{name} must be an estimator to have {inner!r} set, got {quoted(owner)}; give {name} one first"
                 )
-            value.set_params(**inner_params)
         return self
 
     def __repr__(self) -> str:

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Floats, Ints
 from spectrem.data import Links, symmetrize
-from spectrem.exceptions import InvalidInputError
 from spectrem.models.alignment import AlignmentModel, AlignmentParameters, BitextShard
 
 Decode = Literal["posterior", "viterbi", "forward", "backward", "intersection", "union", "grow-diag-final-and"]
@@ -28,18 +27,18 @@ class LinkPosteriors:
         that source word i was produced by target word j. What is missing to 1 belongs to NULL.
     """
 
-    source_lengths: NDArray[np.int64]
-    target_lengths: NDArray[np.int64]
-    forward: list[NDArray[np.float64]]
-    backward: list[NDArray[np.float64]]
+    source_lengths: Ints
+    target_lengths: Ints
+    forward: list[Floats]
+    backward: list[Floats]
 
     @property
-    def average(self) -> list[NDArray[np.float64]]:
+    def average(self) -> list[Floats]:
         """Mean of both directions."""
         return [(f + b) / 2 for f, b in zip(self.forward, self.backward, strict=True)]
 
 
-def as_matrices(shard: BitextShard, forward: NDArray[np.float64], backward: NDArray[np.float64]) -> LinkPosteriors:
+def as_matrices(shard: BitextShard, forward: Floats, backward: Floats) -> LinkPosteriors:
     """The posteriors of the cells of a shard, pair by pair."""
     sources, targets = shard.source_lengths, shard.target_lengths
     matrices = [
@@ -63,7 +62,7 @@ def concatenate_posteriors(parts: list[LinkPosteriors]) -> LinkPosteriors:
     )
 
 
-def links_above(shard: BitextShard, mass: NDArray[np.float64], threshold: float) -> Links:
+def links_above(shard: BitextShard, mass: Floats, threshold: float) -> Links:
     """Cells with more than ``threshold`` of mass (minimum Bayes risk decoding, [Ganchev2010] section 5)."""
     chosen = np.flatnonzero(mass > threshold)
     cell_offsets = shard.pairs.cell_offsets
@@ -79,13 +78,7 @@ def viterbi_links(model: AlignmentModel, params: AlignmentParameters, shard: Bit
     return merged_links(shard.source_lengths, shard.target_lengths, choices[:n_target], choices[n_target:], decode)
 
 
-def merged_links(
-    source_lengths: NDArray[np.int64],
-    target_lengths: NDArray[np.int64],
-    choices: NDArray[np.int64],
-    other_choices: NDArray[np.int64],
-    decode: str,
-) -> Links:
+def merged_links(source_lengths: Ints, target_lengths: Ints, choices: Ints, other_choices: Ints, decode: str) -> Links:
     """Links of one direction, or of both merged; -1 chooses NULL."""
     forward = _links(target_lengths, choices, backward=False)
     if decode in ("viterbi", "forward"):
@@ -110,13 +103,7 @@ def concatenate_links(parts: list[Links]) -> Links:
     )
 
 
-def check_decode(decode: str) -> None:
-    """Raise unless ``decode`` names a way to decode."""
-    if decode not in DECODES:
-        raise InvalidInputError(f"decode must be one of {', '.join(DECODES)}, got {decode!r}")
-
-
-def _links(lengths: NDArray[np.int64], choices: NDArray[np.int64], *, backward: bool) -> Links:
+def _links(lengths: Ints, choices: Ints, *, backward: bool) -> Links:
     sentence = np.repeat(np.arange(len(lengths)), lengths)
     place = np.arange(len(choices)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     linked = choices >= 0

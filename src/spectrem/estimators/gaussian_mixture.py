@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,23 +14,25 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
+from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_sample_weight, check_same_index
 from spectrem.constraints import check_columns
 from spectrem.constraints.constraint import AnyConstraint
 from spectrem.corpus import Corpus, Local
 from spectrem.estimators.homes import make_corpus
-from spectrem.estimators.mixture_assign import feasible_labels
 from spectrem.estimators.mixture_bounds import BoundsLike, as_bounds, count_free, warn_outside
-from spectrem.estimators.mixture_estep import ChunkModel, constrained_estep, make_table, project_rows, rows_of
+from spectrem.estimators.mixture_estep import FINE, ROUGH, ChunkModel, feasible_labels, make_table, rows_of
 from spectrem.estimators.mixture_report import report_fit, report_rows
 from spectrem.estimators.mixture_settings import as_columns, as_labels, check_settings
 from spectrem.estimators.mixture_start import start_parameters
 from spectrem.estimators.mixture_state import missing, without_rows
-from spectrem.estimators.mixture_training import last_record, train
+from spectrem.estimators.mixture_training import train
 from spectrem.estimators.not_fitted import not_fitted
 from spectrem.exceptions import InvalidInputError
+from spectrem.inference import project
 from spectrem.kernels import responsibilities
-from spectrem.learning import EStep, Schedule
+from spectrem.learning import EStep, FitStatus, Schedule
+from spectrem.learning.estep import multipliers_of
 from spectrem.models.mixture import (
     CovarianceType,
     MixtureKernel,
@@ -45,6 +48,7 @@ from spectrem.reports import ShowsReport
 _KEPT = (np.float64, np.float32)
 
 
+@dataclass(eq=False, repr=False)
 class GaussianMixture(ShowsReport, DensityMixin, BaseEstimator):
     """Mixture of Gaussians by EM, with parameters and results as scikit-learn's.
 
@@ -168,62 +172,33 @@ class GaussianMixture(ShowsReport, DensityMixin, BaseEstimator):
     [[-4.1, 0.1], [3.8, -0.0], [0.0, 0.0]]
     """
 
-    def __init__(
-        self,
-        n_components: int = 1,
-        *,
-        covariance_type: CovarianceType = "full",
-        tol: float = 1e-3,
-        reg_covar: float = 1e-6,
-        max_iter: int = 100,
-        n_init: int = 1,
-        init_params: Literal["kmeans", "k-means++", "random", "random_from_data"] = "kmeans",
-        weights_init: ArrayLike | None = None,
-        means_init: ArrayLike | None = None,
-        precisions_init: ArrayLike | None = None,
-        fixed: Sequence[Literal["weights", "means", "covariances"]] = (),
-        weights_bounds: BoundsLike = None,
-        means_bounds: BoundsLike = None,
-        variances_bounds: BoundsLike = None,
-        random_state: int | np.random.RandomState | None = None,
-        warm_start: bool = False,
-        verbose: int = 0,
-        verbose_interval: int = 10,
-        gamma: float = 1.0,
-        schedule: Schedule | None = None,
-        constraints: Sequence[AnyConstraint] = (),
-        infeasible: Literal["raise", "skip"] = "raise",
-        assign: Literal["probable", "feasible"] = "probable",
-        partial_labels: bool = False,
-        n_threads: int | None = None,
-        corpus: Callable[[Iterable[MixtureShard]], Corpus] | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.covariance_type = covariance_type
-        self.tol = tol
-        self.reg_covar = reg_covar
-        self.max_iter = max_iter
-        self.n_init = n_init
-        self.init_params = init_params
-        self.weights_init = weights_init
-        self.means_init = means_init
-        self.precisions_init = precisions_init
-        self.fixed = fixed
-        self.weights_bounds = weights_bounds
-        self.means_bounds = means_bounds
-        self.variances_bounds = variances_bounds
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.verbose_interval = verbose_interval
-        self.gamma = gamma
-        self.schedule = schedule
-        self.constraints = constraints
-        self.infeasible = infeasible
-        self.assign = assign
-        self.partial_labels = partial_labels
-        self.n_threads = n_threads
-        self.corpus = corpus
+    n_components: int = 1
+    _: KW_ONLY
+    covariance_type: CovarianceType = "full"
+    tol: float = 1e-3
+    reg_covar: float = 1e-6
+    max_iter: int = 100
+    n_init: int = 1
+    init_params: Literal["kmeans", "k-means++", "random", "random_from_data"] = "kmeans"
+    weights_init: ArrayLike | None = None
+    means_init: ArrayLike | None = None
+    precisions_init: ArrayLike | None = None
+    fixed: Sequence[Literal["weights", "means", "covariances"]] = ()
+    weights_bounds: BoundsLike = None
+    means_bounds: BoundsLike = None
+    variances_bounds: BoundsLike = None
+    random_state: int | np.random.RandomState | None = None
+    warm_start: bool = False
+    verbose: int = 0
+    verbose_interval: int = 10
+    gamma: float = 1.0
+    schedule: Schedule | None = None
+    constraints: Sequence[AnyConstraint] = ()
+    infeasible: Literal["raise", "skip"] = "raise"
+    assign: Literal["probable", "feasible"] = "probable"
+    partial_labels: bool = False
+    n_threads: int | None = None
+    corpus: Callable[[Iterable[MixtureShard]], Corpus] | None = None
 
     def fit(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None, columns: Any = None
@@ -280,7 +255,6 @@ class GaussianMixture(ShowsReport, DensityMixin, BaseEstimator):
         chunks = None if table is None else table.chunks
         starts: list[Callable[[], MixtureParameters]]
         starts = [partial(start_parameters, self, model, shards, x, weights, labels, rng, chunks)] * self.n_init
-        before = last_record(self)
         if self.warm_start and "weights_" in vars(self):
             starts = [partial(self._last, model, x.shape[1])]
         else:
@@ -288,13 +262,14 @@ class GaussianMixture(ShowsReport, DensityMixin, BaseEstimator):
         total = float(sum(shard.weights.sum() for shard in shards))
         if table is None:
             corpus, estep = make_corpus(self, shards), EStep(kernel=MixtureKernel(model))
-            trained = train(self, model, corpus, estep, starts, total, before)
+            trained = train(self, model, corpus, estep, starts, total)
         else:
-            estep = constrained_estep(table, self.infeasible)
-            trained = train(self, ChunkModel(model), Local([table]), estep, starts, total, before)
+            estep = EStep(rows=table.rows, warm_start=True, tol=ROUGH, infeasible=self.infeasible)
+            trained = train(self, ChunkModel(model), Local([table]), estep, starts, total)
         self._take(trained.params, dtype)
-        self.converged_, self.n_iter_ = trained.converged, len(trained.history)
-        self.history_, self.lower_bounds_ = list(trained.history), trained.lower_bounds
+        self.converged_, self.n_iter_ = trained.status == FitStatus.CONVERGED, len(trained.history)
+        self.history_ = list(trained.history)
+        self.lower_bounds_ = [record.objective / total for record in trained.history]
         self.lower_bound_ = self.lower_bounds_[-1] if self.lower_bounds_ else -np.inf
         if table is None:
             self.labels_ = log_joint(self._params(), x).argmax(axis=1)
@@ -303,7 +278,11 @@ class GaussianMixture(ShowsReport, DensityMixin, BaseEstimator):
             self.report_ = report_fit(self, trained, len(x))
             return self
         gamma = self.history_[-1].gamma if self.history_ else self.gamma
-        projection = project_rows(ChunkModel(model), trained.params, table, gamma, trained.multipliers, self.infeasible)
+        projection = project(
+            table.structure, ChunkModel(model).scores(trained.params, table), table.rows, gamma,
+            start=next(iter(trained.posed.shards.collect(multipliers_of))), weights=table.chunks.weights,
+            tol=FINE, infeasible=self.infeasible,
+        )  # fmt: skip
         posteriors = rows_of(table, projection.marginals)
         self.posteriors_ = posteriors.astype(dtype, copy=False)
         self.labels_ = posteriors.argmax(axis=1)
@@ -315,11 +294,11 @@ class GaussianMixture(ShowsReport, DensityMixin, BaseEstimator):
 
     def fit_predict(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None, columns: Any = None
-    ) -> NDArray[np.int64]:
+    ) -> Ints:
         """Learn the parameters and return ``labels_``; arguments as of `fit`."""
         return self.fit(X, y, sample_weight, columns).labels_
 
-    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
+    def predict(self, X: ArrayLike) -> Ints:
         """Most probable component of every row, shape (n_rows,); constraints have no part in it."""
         return self._joint(X)[0].argmax(axis=1)
 
@@ -344,7 +323,7 @@ class GaussianMixture(ShowsReport, DensityMixin, BaseEstimator):
         values = self.score_samples(X)
         return -2 * float(values.sum()) + self._n_parameters() * float(np.log(len(values)))
 
-    def sample(self, n_samples: int = 1) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    def sample(self, n_samples: int = 1) -> tuple[Floats, Ints]:
         """Draw rows and their components, ordered by component; the same for the same seed as scikit-learn's.
 
         Raises
@@ -367,7 +346,7 @@ class GaussianMixture(ShowsReport, DensityMixin, BaseEstimator):
                 drawn.append(self.means_[k] + noise * np.sqrt(self.covariances_[k]))
         return np.vstack(drawn), np.repeat(np.arange(self.n_components), counts)
 
-    def _known(self, y: ArrayLike | None, n_rows: int) -> NDArray[np.int64] | None:
+    def _known(self, y: ArrayLike | None, n_rows: int) -> Ints | None:
         if y is None:
             return None
         if self.partial_labels:
@@ -399,7 +378,7 @@ class GaussianMixture(ShowsReport, DensityMixin, BaseEstimator):
         for name in ("weights", "means", "covariances", "precisions", "precisions_cholesky"):
             setattr(self, f"{name}_", getattr(params, name).astype(dtype, copy=False))
 
-    def _joint(self, X: ArrayLike) -> tuple[NDArray[np.float64], Any]:
+    def _joint(self, X: ArrayLike) -> tuple[Floats, Any]:
         """Log joint densities, and the dtype of what is told of them."""
         self._check_fitted()
         x = validate_data(self, X, dtype=_KEPT, order="C", reset=False)

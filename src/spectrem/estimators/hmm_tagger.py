@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from spectrem._arrays import Floats, Ints
 from spectrem._validate import check_same_index
 from spectrem.constraints.constraint import AnyConstraint
 from spectrem.corpus import Corpus
@@ -17,6 +19,7 @@ from spectrem.data import TaggedCorpus, Vocabulary
 from spectrem.estimators import tagger_file
 from spectrem.estimators.conventions import Estimator
 from spectrem.estimators.homes import make_corpus
+from spectrem.estimators.settings_checks import as_weights
 from spectrem.estimators.tagger_coding import Coding
 from spectrem.estimators.tagger_decode import (
     best_states,
@@ -25,7 +28,7 @@ from spectrem.estimators.tagger_decode import (
     marginals_of,
     weighted_sum,
 )
-from spectrem.estimators.tagger_input import LabelledText, Labels, Sentences, Tag, Word, as_weights, read_text
+from spectrem.estimators.tagger_input import LabelledText, Labels, Sentences, Tag, Word, read_text
 from spectrem.estimators.tagger_settings import check_settings
 from spectrem.estimators.tagger_training import train
 from spectrem.exceptions import InvalidInputError, NotFittedError
@@ -41,7 +44,10 @@ from spectrem.models.tagging import (
     sample_sentences,
 )
 
+_LEFT_OUT = "; use 0 to leave a sentence out"
 
+
+@dataclass(eq=False, repr=False)
 class HMMTagger(Estimator):
     """Tag words by a hidden Markov model learned with or without labels.
 
@@ -119,7 +125,8 @@ class HMMTagger(Estimator):
         ``partial(Spilled, folder="/scratch")``, or ``OnDask`` for the cluster that was connected to last. By default
         they stay in memory. Results do not depend on it; saved models do not hold it.
     checkpoint : path, optional
-        A folder from which an interrupted training goes on, with the same bits as one that was not interrupted.
+        A folder that holds the state after every iteration: the same `fit` again, also in another process, goes on
+        from it, with the same bits as one that was not interrupted. Random starts need a ``random_state`` for that.
     on_iteration : callable, optional
         Called with the `spectrem.learning.Record` of every iteration.
 
@@ -148,70 +155,37 @@ class HMMTagger(Estimator):
     [['DT', 'NN', 'VB']]
     """
 
-    def __init__(
-        self,
-        order: int = 1,
-        *,
-        n_states: int | None = None,
-        tags: Sequence[Tag] | None = None,
-        dictionary: Mapping[Any, Any] | None = None,
-        vocabulary: Sequence[Word] | Vocabulary | None = None,
-        constraints: Sequence[AnyConstraint] = (),
-        gamma: float = 1.0,
-        schedule: Schedule | None = None,
-        reference: HMMTagger | HMMParameters | Sequence[ArrayLike] | None = None,
-        init: str | HMMParameters | HMMTagger | None = None,
-        perturbation: float | None = None,
-        init_smoothing: float | Mapping[str, float] | None = None,
-        smoothing: float | Mapping[str, float] = 0.0,
-        prior: Prior | Mapping[str, Prior] | None = None,
-        transition_mask: Mapping[Tag, Sequence[Tag]] | ArrayLike | None = None,
-        fixed: Mapping[str, Any] | None = None,
-        unknown: str = "<unk>",
-        min_count: int = 1,
-        decode: Literal["posterior", "viterbi"] = "posterior",
-        project_at_predict: bool = False,
-        infeasible: Literal["raise", "skip"] = "raise",
-        dual_steps: int = 8,
-        max_iter: int = 100,
-        tol: float = 1e-6,
-        n_init: int = 1,
-        random_state: int | np.random.Generator | None = None,
-        n_threads: int | None = None,
-        corpus: Callable[[Iterable[TagShard]], Corpus] | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        on_iteration: Callable[[Record], None] | None = None,
-    ) -> None:
-        self.order = order
-        self.n_states = n_states
-        self.tags = tags
-        self.dictionary = dictionary
-        self.vocabulary = vocabulary
-        self.constraints = constraints
-        self.gamma = gamma
-        self.schedule = schedule
-        self.reference = reference
-        self.init = init
-        self.perturbation = perturbation
-        self.init_smoothing = init_smoothing
-        self.smoothing = smoothing
-        self.prior = prior
-        self.transition_mask = transition_mask
-        self.fixed = fixed
-        self.unknown = unknown
-        self.min_count = min_count
-        self.decode = decode
-        self.project_at_predict = project_at_predict
-        self.infeasible = infeasible
-        self.dual_steps = dual_steps
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.random_state = random_state
-        self.n_threads = n_threads
-        self.corpus = corpus
-        self.checkpoint = checkpoint
-        self.on_iteration = on_iteration
+    order: int = 1
+    _: KW_ONLY
+    n_states: int | None = None
+    tags: Sequence[Tag] | None = None
+    dictionary: Mapping[Any, Any] | None = None
+    vocabulary: Sequence[Word] | Vocabulary | None = None
+    constraints: Sequence[AnyConstraint] = ()
+    gamma: float = 1.0
+    schedule: Schedule | None = None
+    reference: HMMTagger | HMMParameters | Sequence[ArrayLike] | None = None
+    init: str | HMMParameters | HMMTagger | None = None
+    perturbation: float | None = None
+    init_smoothing: float | Mapping[str, float] | None = None
+    smoothing: float | Mapping[str, float] = 0.0
+    prior: Prior | Mapping[str, Prior] | None = None
+    transition_mask: Mapping[Tag, Sequence[Tag]] | ArrayLike | None = None
+    fixed: Mapping[str, Any] | None = None
+    unknown: str = "<unk>"
+    min_count: int = 1
+    decode: Literal["posterior", "viterbi"] = "posterior"
+    project_at_predict: bool = False
+    infeasible: Literal["raise", "skip"] = "raise"
+    dual_steps: int = 8
+    max_iter: int = 100
+    tol: float = 1e-6
+    n_init: int = 1
+    random_state: int | np.random.Generator | None = None
+    n_threads: int | None = None
+    corpus: Callable[[Iterable[TagShard]], Corpus] | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+    on_iteration: Callable[[Record], None] | None = None
 
     @classmethod
     def from_parameters(
@@ -280,12 +254,10 @@ class HMMTagger(Estimator):
         check_settings(self)
         check_same_index(sentences=sentences, y=y, sample_weight=sample_weight)
         text = read_text(sentences, y)
-        weights = as_weights(sample_weight, len(text.lengths))
-        trained = train(self, text, weights, partial(make_corpus, self))
-        history = trained.result.history
-        self._take(trained.coding, trained.result.params, history[-1].gamma)
-        self.history_, self.status_, self.n_iter_ = list(history), trained.result.status, len(history)
-        self.log_likelihood_ = trained.log_likelihood
+        weights = as_weights(sample_weight, len(text.lengths), "sentence", _LEFT_OUT)
+        coding, result, self.log_likelihood_ = train(self, text, weights, partial(make_corpus, self))
+        self._take(coding, result.params, result.history[-1].gamma)
+        self.history_, self.status_, self.n_iter_ = list(result.history), result.status, len(result.history)
         return self
 
     def predict(self, sentences: Sentences) -> list[list[Tag]]:
@@ -304,7 +276,7 @@ class HMMTagger(Estimator):
         tags = names[in_corpus_order(shards, list(found))].tolist()
         return [tags[end - size : end] for size, end in _spans(lengths)]
 
-    def predict_proba(self, sentences: Sentences) -> list[NDArray[np.float64]]:
+    def predict_proba(self, sentences: Sentences) -> list[Floats]:
         """Posterior probabilities of tags (in the order of ``tags_``), an array of shape (tokens, n_states) each."""
         model, shards, lengths = self._encoded(read_text(sentences))
         found = marginals_of(self, model, make_corpus(self, shards))
@@ -319,13 +291,13 @@ class HMMTagger(Estimator):
         """
         text = read_text(sentences, y)
         values = self._log_likelihoods(text, finite=True)
-        weights = as_weights(sample_weight, len(values))
+        weights = as_weights(sample_weight, len(values), "sentence", _LEFT_OUT)
         tokens = float(weights @ text.lengths)
         if tokens <= 0:
             raise InvalidInputError("sentences must hold at least one word to be scored, got none with weight above 0")
         return weighted_sum(weights, values) / tokens
 
-    def score_samples(self, sentences: Sentences, y: Labels | None = None) -> NDArray[np.float64]:
+    def score_samples(self, sentences: Sentences, y: Labels | None = None) -> Floats:
         """Log-likelihood of every sentence (with labels, of words and labels), shape (n_sentences,), nats.
 
         -inf if it is impossible; words that training did not see, and no ``unknown`` word stands for, are left out.
@@ -367,7 +339,7 @@ class HMMTagger(Estimator):
         )
 
     @property
-    def emission_(self) -> NDArray[np.float64]:
+    def emission_(self) -> Floats:
         """Probabilities of words, shape (n_states, n_words)."""
         self._check_fitted()
         return self.lexicon_.table(self.params_.emission)
@@ -401,13 +373,13 @@ class HMMTagger(Estimator):
         if "params_" not in vars(self):
             raise NotFittedError("this HMMTagger is not fitted yet; call fit, or load a saved one")
 
-    def _encoded(self, text: LabelledText) -> tuple[HMMModel, list[TagShard], NDArray[np.int64]]:
+    def _encoded(self, text: LabelledText) -> tuple[HMMModel, list[TagShard], Ints]:
         self._check_fitted()
         lexicon, entries = self.coding_.encode(text)
         model = HMMModel(lexicon, self.params_.order, names=self.coding_.names)
         return model, build_shards(lexicon, text.lengths, entries, known=text.labelled()), text.lengths
 
-    def _log_likelihoods(self, text: LabelledText, finite: bool = False) -> NDArray[np.float64]:
+    def _log_likelihoods(self, text: LabelledText, finite: bool = False) -> Floats:
         model, shards, lengths = self._encoded(text)
         values = np.zeros(len(lengths))
         corpus, table = make_corpus(self, shards), TagKernel(model).table(self.params_, 1.0)
@@ -427,6 +399,6 @@ class HMMTagger(Estimator):
         self.initial_, self.transition_ = params.initial, params.transition
 
 
-def _spans(lengths: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+def _spans(lengths: Ints) -> Iterator[tuple[int, int]]:
     """Length and end of every sentence."""
     return zip(lengths.tolist(), np.cumsum(lengths).tolist(), strict=True)

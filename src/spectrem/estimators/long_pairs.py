@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem._arrays import Floats, Ints
 from spectrem.data import Bitext, Links
 from spectrem.estimators.decode import merged_links
 from spectrem.models.alignment import BitextShard, PairTable, diagonal_posteriors, iter_shards
@@ -40,8 +41,8 @@ class LongPairs:
         More than 5,000 words on a side; left without links.
     """
 
-    by_position: NDArray[np.int64]
-    unaligned: NDArray[np.int64]
+    by_position: Ints
+    unaligned: Ints
 
 
 class LongShard(BitextShard):
@@ -77,7 +78,7 @@ def find_long_pairs(bitext: Bitext, most_cells: int) -> LongPairs:
     return LongPairs(np.flatnonzero(long & (longest <= _LONGEST)), np.flatnonzero(longest > _LONGEST))
 
 
-def find_untrainable(bitext: Bitext, most_cells: int) -> NDArray[np.int64]:
+def find_untrainable(bitext: Bitext, most_cells: int) -> Ints:
     """Pairs to leave out of training, with a warning that names them."""
     found = find_long_pairs(bitext, most_cells)
     long = np.union1d(found.by_position, found.unaligned)
@@ -108,16 +109,14 @@ def _cut_apart(bitext: Bitext, table: PairTable, long: list[int]) -> Iterator[Bi
         begin = n + 1
 
 
-def long_blocks(
-    aligner: Any, shard: LongShard, gamma: float
-) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+def long_blocks(aligner: Any, shard: LongShard, gamma: float) -> Iterator[tuple[Floats, Floats]]:
     """Forward and backward posteriors of a long pair, some source words at a time."""
     agree = aligner.project and "agreement" in aligner.constraints
     steps = (aligner.dual_steps or 5) if agree else 0
     return diagonal_posteriors(aligner.params_, shard, max(gamma, _LEAST_GAMMA), steps, aligner.step_size)
 
 
-def long_posteriors(aligner: Any, shard: LongShard, gamma: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def long_posteriors(aligner: Any, shard: LongShard, gamma: float) -> tuple[Floats, Floats]:
     """The same as two arrays of shape (n_cells,)."""
     both = np.empty((2, len(shard.pairs.cells)))
     at = 0
@@ -141,9 +140,7 @@ def long_links(aligner: Any, shard: LongShard) -> Links:
     return Links.from_arrays(np.zeros(len(source), np.int64), source, target, n_sentences=1)
 
 
-def _best_links(
-    shard: LongShard, blocks: Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]], decode: str
-) -> Links:
+def _best_links(shard: LongShard, blocks: Iterator[tuple[Floats, Floats]], decode: str) -> Links:
     """The likeliest link of every word, or NULL, under each direction alone."""
     n_source, n_target = len(shard.source_tokens), len(shard.target_tokens)
     best, linked = np.zeros(n_target), np.zeros(n_target)
@@ -159,12 +156,12 @@ def _best_links(
     return merged_links(shard.source_lengths, shard.target_lengths, choice, other_choice, decode)
 
 
-def _blank(bitext: Bitext, numbers: NDArray[np.int64]) -> Bitext:
+def _blank(bitext: Bitext, numbers: Ints) -> Bitext:
     """The same pairs, some of them without words."""
     kept = np.ones(bitext.n_pairs, np.bool_)
     kept[numbers] = False
 
-    def side(tokens: NDArray[np.int32], lengths: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    def side(tokens: NDArray[np.int32], lengths: Ints) -> tuple[NDArray[np.int32], Ints]:
         return tokens[np.repeat(kept, lengths)], np.append(0, np.cumsum(np.where(kept, lengths, 0)))
 
     return Bitext(
@@ -175,7 +172,7 @@ def _blank(bitext: Bitext, numbers: NDArray[np.int64]) -> Bitext:
     )
 
 
-def _warn(numbers: NDArray[np.int64], fate: str) -> None:
+def _warn(numbers: Ints, fate: str) -> None:
     """One line that names pairs as lines of a file are counted."""
     if len(numbers):
         shown = ", ".join(str(n + 1) for n in numbers[:10].tolist())

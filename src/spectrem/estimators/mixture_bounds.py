@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from spectrem.estimators.mixture_settings import check_start
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.mixture import Bounds, from_precisions, unit_covariances
+from spectrem.models.mixture.bounds import Range
 
 BoundsLike = tuple[ArrayLike | None, ArrayLike | None] | None
 
@@ -98,9 +99,7 @@ def _fixed(names: Any) -> frozenset[str]:
     return frozenset(names)
 
 
-def _range(
-    name: str, value: Any, shape: tuple[int, ...], meaning: str
-) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+def _range(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Range | None:
     """A pair of arrays of this shape, None standing for no bound."""
     if value is None:
         return None
@@ -133,7 +132,7 @@ def _range(
     return low, high
 
 
-def _weights_range(value: Any, k: int) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+def _weights_range(value: Any, k: int) -> Range | None:
     ends = _range("weights_bounds", value, (k,), "(n_components,)")
     if ends is None:
         return None
@@ -153,9 +152,7 @@ def _weights_range(value: Any, k: int) -> tuple[NDArray[np.float64], NDArray[np.
     return low, high
 
 
-def _variances_range(
-    value: Any, shape: tuple[int, ...], kind: str
-) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+def _variances_range(value: Any, shape: tuple[int, ...], kind: str) -> Range | None:
     meaning = {
         "full": "(n_components,), bounds of eigenvalues,",
         "tied": "(), a number that bounds eigenvalues,",

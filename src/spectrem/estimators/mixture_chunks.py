@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
+from spectrem._arrays import Floats, Ints
 from spectrem.constraints import compile_constraints
 from spectrem.constraints.clusters import Links
 from spectrem.constraints.constraint import AnyConstraint
@@ -36,12 +37,12 @@ class Chunks:
         Averages over the rows of each chunk.
     """
 
-    chunk: NDArray[np.int64]
-    weights: NDArray[np.float64]
+    chunk: Ints
+    weights: Floats
     mean: sp.csr_array
 
 
-def make_chunks(links: Sequence[Links], weights: NDArray[np.float64]) -> Chunks:
+def make_chunks(links: Sequence[Links], weights: Floats) -> Chunks:
     """Connected components of must-links.
 
     Raises
@@ -78,11 +79,7 @@ def without_must_links(constraints: Sequence[AnyConstraint]) -> list[AnyConstrai
 
 
 def compile_chunks(
-    constraints: Sequence[AnyConstraint],
-    chunks: Chunks,
-    k: int,
-    columns: Mapping[str, NDArray],
-    weights: NDArray[np.float64],
+    constraints: Sequence[AnyConstraint], chunks: Chunks, k: int, columns: Mapping[str, NDArray], weights: Floats
 ) -> tuple[Categorical, Rows]:
     """Chunks as a structure, and what the constraints other than must-links demand of them."""
     n, n_chunks = len(chunks.chunk), len(chunks.weights)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem._arrays import Floats, Ints
 from spectrem.constraints import check_values
 from spectrem.constraints.clusters import Links, resolve_links
 from spectrem.constraints.compile import flatten
@@ -23,13 +24,15 @@ from spectrem.corpus import Corpus, Local
 from spectrem.estimators.mixture_chunks import Chunks, compile_chunks, make_chunks
 from spectrem.estimators.mixture_sizes import check_sizes
 from spectrem.exceptions import InvalidInputError
-from spectrem.inference import Infeasible, Projection, project
-from spectrem.learning import EStep
+from spectrem.inference.assignment import assign
+from spectrem.inference.corpus import pick_rows
 from spectrem.models.mixture import MixtureModel, MixtureParameters, MixtureShard, MixtureStats
 from spectrem.structures import Categorical, Parts
 
 # Of constraints, relative to the size of a row: while parameters still move, and at the end.
 ROUGH, FINE = 1e-4, 1e-6
+TIME_LIMIT = 60.0
+"""Seconds for integer programs; most take far less, and none is run where constraints only count labels."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +60,7 @@ class ChunkTable:
     structure: Categorical
     rows: Rows
     columns: dict[str, NDArray]
-    weights: NDArray[np.float64]
+    weights: Floats
 
     @cached_property
     def must_links(self) -> tuple[Links, ...]:
@@ -117,7 +120,7 @@ class ChunkModel:
             )
         return Parts(means.ravel())
 
-    def weights(self, table: ChunkTable) -> NDArray[np.float64]:
+    def weights(self, table: ChunkTable) -> Floats:
         """Of every chunk."""
         return table.chunks.weights
 
@@ -132,36 +135,43 @@ class ChunkModel:
         return self.model.m_step(params, stats, corpus)
 
 
-def constrained_estep(table: ChunkTable, infeasible: Infeasible) -> EStep:
-    """The E-step of a `ChunkModel`; multipliers start from those of the iteration before."""
-    return EStep(rows=table.rows, warm_start=True, tol=ROUGH, infeasible=infeasible)
-
-
-def project_rows(
-    model: ChunkModel,
-    params: MixtureParameters,
-    table: ChunkTable,
-    gamma: float,
-    start: NDArray[np.float64] | None,
-    infeasible: Infeasible,
-) -> Projection:
-    """The posteriors of the chunks at the end of training, solved more sharply than on the way."""
-    return project(
-        table.structure, model.scores(params, table), table.rows, gamma,
-        start=start, weights=table.chunks.weights, tol=FINE, infeasible=infeasible,
-    )  # fmt: skip
-
-
-def rows_of(table: ChunkTable, marginals: Parts) -> NDArray[np.float64]:
+def rows_of(table: ChunkTable, marginals: Parts) -> Floats:
     """Posteriors of the rows of data, shape (n_rows, n_components), from those of their chunks."""
     return marginals.unary.reshape(len(table.chunks.weights), -1)[table.chunks.chunk]
 
 
-def _scores(shard: MixtureShard, model: MixtureModel, params: MixtureParameters) -> NDArray[np.float64]:
+def feasible_labels(model: ChunkModel, params: MixtureParameters, table: ChunkTable, skipped: Ints) -> Ints:
+    """The labels that maximise the sum of weighted log joint densities under the constraints, shape (n_rows,).
+
+    Rows that must-links tie together have one label; rows of weight w count w times in constraints across rows, but
+    links hold whatever rows weigh.
+
+    Parameters
+    ----------
+    model : ChunkModel
+    params : MixtureParameters
+    table : ChunkTable
+    skipped : ndarray of int
+        Rows of the constraints that are left out.
+
+    Raises
+    ------
+    InfeasibleConstraintError
+        If no labels meet the constraints.
+    """
+    kept = np.ones(len(table.rows.bounds), np.bool_)
+    kept[skipped] = False
+    found = assign(
+        table.structure, model.scores(params, table).unary,
+        table.rows if kept.all() else pick_rows(table.rows, kept),
+        weights=table.chunks.weights, time_limit=TIME_LIMIT,
+    )  # fmt: skip
+    return found.labels[table.chunks.chunk]
+
+
+def _scores(shard: MixtureShard, model: MixtureModel, params: MixtureParameters) -> Floats:
     return model.scores(params, shard).unary
 
 
-def _gather(
-    shard: MixtureShard, model: MixtureModel, params: MixtureParameters, posteriors: NDArray[np.float64]
-) -> MixtureStats:
+def _gather(shard: MixtureShard, model: MixtureModel, params: MixtureParameters, posteriors: Floats) -> MixtureStats:
     return model.gather(params, shard, Parts(posteriors[shard.rows].ravel()))

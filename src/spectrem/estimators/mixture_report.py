@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Floats
 from spectrem.constraints import compile_constraints
 from spectrem.constraints.clusters import Links
 from spectrem.estimators.mixture_chunks import without_must_links
 from spectrem.estimators.mixture_estep import ChunkTable, rows_of
-from spectrem.estimators.mixture_training import Trained
 from spectrem.inference import Projection
 from spectrem.inference.oracle import weigh_rows
+from spectrem.learning import FitResult
 from spectrem.models.mixture import MixtureModel, MixtureParameters, MixtureShard
 from spectrem.reports import ConstraintReport, FitReport, gamma_course, report_constraints
 from spectrem.structures import Categorical
@@ -23,7 +23,7 @@ from spectrem.tables import Table
 
 def report_fit(
     mixture: Any,
-    trained: Trained,
+    trained: FitResult[MixtureParameters],
     n_rows: int,
     constraints: tuple[ConstraintReport, ...] = (),
     must_links: Sequence[Links] = (),
@@ -35,7 +35,8 @@ def report_fit(
         "gamma": gamma_course(trained.history, mixture.gamma),
     }
     notes = tuple(f"{own.name}: {len(own.pairs)} pairs, held exactly" for own in must_links)
-    return FitReport(type(mixture).__name__, n_rows, trained.history, trained.status, settings, constraints, notes)
+    status = trained.status.value if trained.history else "kept the start"
+    return FitReport(type(mixture).__name__, n_rows, trained.history, status, settings, constraints, notes)
 
 
 def report_rows(
@@ -56,5 +57,5 @@ def report_rows(
     return report_constraints(weighed, prices, before, posteriors.ravel())
 
 
-def _free(shard: MixtureShard, model: MixtureModel, params: MixtureParameters, gamma: float) -> NDArray[np.float64]:
+def _free(shard: MixtureShard, model: MixtureModel, params: MixtureParameters, gamma: float) -> Floats:
     return model.structure(shard).smoothed_max(model.scores(params, shard), gamma)[1].unary

@@ -2,43 +2,48 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._arrays import Floats, Ints
 from spectrem.constraints.user_columns import read_user_columns
-from spectrem.estimators.settings_checks import check_amount, check_constraints, check_gammas, check_number
+from spectrem.estimators.settings_checks import (
+    check_amount,
+    check_choice,
+    check_constraints,
+    check_count,
+    check_gammas,
+    check_number,
+)
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference import check_infeasible
 
 COVARIANCES = ("full", "tied", "diag", "spherical")
 STARTS = ("kmeans", "k-means++", "random", "random_from_data")
-_AT_LEAST = {"n_components": 1, "max_iter": 0, "n_init": 1, "verbose": 0, "verbose_interval": 1}
+_AT_LEAST = {"n_components": 1, "max_iter": 0, "n_init": 1, "verbose_interval": 1}
 
 
 def check_settings(mixture: Any) -> None:
     """Raise `InvalidInputError` for the first parameter of a GaussianMixture that breaks its rule."""
     for name, least in _AT_LEAST.items():
-        _check_count(name, getattr(mixture, name), least)
+        check_count(name, getattr(mixture, name), least)
+    check_count("verbose", int(mixture.verbose) if isinstance(mixture.verbose, bool) else mixture.verbose, 0)
     if mixture.n_threads is not None:
-        _check_count("n_threads", mixture.n_threads, 1)
-    _check_choice("covariance_type", mixture.covariance_type, COVARIANCES)
-    _check_choice("init_params", mixture.init_params, STARTS)
+        check_count("n_threads", mixture.n_threads, 1)
+    check_choice("covariance_type", mixture.covariance_type, COVARIANCES)
+    check_choice("init_params", mixture.init_params, STARTS)
     check_infeasible(mixture.infeasible)
-    _check_choice("assign", mixture.assign, ("probable", "feasible"))
+    check_choice("assign", mixture.assign, ("probable", "feasible"))
     for name in ("tol", "reg_covar"):
-        value = getattr(mixture, name)
-        check_number(name, value)
-        check_amount(name, float(value))
+        check_number(name, getattr(mixture, name))
+        check_amount(name, float(getattr(mixture, name)))
     check_gammas(mixture.gamma, mixture.schedule)
     check_constraints(mixture.constraints)
 
 
-def check_start(
-    mixture: Any, n_features: int
-) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None, NDArray[np.float64] | None]:
+def check_start(mixture: Any, n_features: int) -> tuple[Floats | None, Floats | None, Floats | None]:
     """``weights_init``, ``means_init`` and ``precisions_init`` as arrays, or None.
 
     Raises
@@ -60,7 +65,7 @@ def check_start(
     return weights, means, precision
 
 
-def as_labels(y: ArrayLike, n_rows: int, n_components: int) -> NDArray[np.int64]:
+def as_labels(y: ArrayLike, n_rows: int, n_components: int) -> Ints:
     """Known components of rows, shape (n_rows,), -1 where unknown.
 
     Raises
@@ -90,21 +95,7 @@ def as_columns(columns: Any, n_rows: int) -> dict[str, NDArray]:
     return dict(read_user_columns(columns, {"rows": n_rows}, taken=("row", "label")))
 
 
-def _check_count(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) and name == "verbose":
-        return
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise InvalidInputError(f"{name} must be an integer, got {value!r}")
-    if value < least:
-        raise InvalidInputError(f"{name} must be at least {least}, got {value}")
-
-
-def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    if not isinstance(value, str) or value not in choices:
-        raise InvalidInputError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
-
-
-def _array(name: str, value: Any, shape: tuple[int, ...]) -> NDArray[np.float64] | None:
+def _array(name: str, value: Any, shape: tuple[int, ...]) -> Floats | None:
     if value is None:
         return None
     array = np.asarray(value, np.float64)
@@ -115,7 +106,7 @@ def _array(name: str, value: Any, shape: tuple[int, ...]) -> NDArray[np.float64]
     return array
 
 
-def _check_precisions(precisions: NDArray[np.float64], covariance_type: str) -> None:
+def _check_precisions(precisions: Floats, covariance_type: str) -> None:
     if covariance_type in ("diag", "spherical"):
         if not (precisions > 0).all():
             raise InvalidInputError(f"precisions_init must be positive, got {precisions.min()}")

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Floats
 from spectrem.constraints.rows import Block, Rows
 from spectrem.exceptions import InfeasibleConstraintError
 
 _ROUNDING = 1e-9
 
 
-def check_sizes(rows: Rows, weights: NDArray[np.float64], k: int) -> None:
+def check_sizes(rows: Rows, weights: Floats, k: int) -> None:
     """Hold what rows say of the sizes of whole clusters against the number of rows of data.
 
     Parameters
@@ -47,9 +47,7 @@ def check_sizes(rows: Rows, weights: NDArray[np.float64], k: int) -> None:
         )
 
 
-def _bounded(
-    rows: Rows, block: Block, weights: NDArray[np.float64], k: int, counted: int
-) -> list[tuple[int, float, float]]:
+def _bounded(rows: Rows, block: Block, weights: Floats, k: int, counted: int) -> list[tuple[int, float, float]]:
     """Label, smallest and largest size of every row of a block that counts all rows of data with one label.
 
     In links, that may name all rows too, a row is one whatever it weighs: they say nothing of sizes.

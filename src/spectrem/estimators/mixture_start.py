@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.cluster import KMeans, kmeans_plusplus
 
+from spectrem._arrays import Floats, Ints
 from spectrem.estimators.mixture_chunks import Chunks
 from spectrem.estimators.mixture_settings import check_start
 from spectrem.models.mixture import (
@@ -28,9 +28,9 @@ def start_parameters(
     mixture: Any,
     model: MixtureModel,
     shards: Sequence[MixtureShard],
-    x: NDArray[np.float64],
-    weights: NDArray[np.float64] | None,
-    labels: NDArray[np.int64] | None,
+    x: Floats,
+    weights: Floats | None,
+    labels: Ints | None,
     rng: np.random.RandomState,
     chunks: Chunks | None = None,
 ) -> MixtureParameters:
@@ -66,19 +66,17 @@ def start_parameters(
             found = from_precisions(model.covariance_type, proportions, means, precisions)
         else:
             found = from_covariances(model.covariance_type, proportions, means, found.covariances)
-    if model.bounds is None:
-        return found
-    return model.bounds.project(found)
+    return found if model.bounds is None else model.bounds.project(found)
 
 
 def start_posteriors(
     mixture: Any,
-    x: NDArray[np.float64],
-    weights: NDArray[np.float64] | None,
-    labels: NDArray[np.int64] | None,
+    x: Floats,
+    weights: Floats | None,
+    labels: Ints | None,
     rng: np.random.RandomState,
     chunks: Chunks | None = None,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Posteriors by ``init_params``, shape (n_rows, n_components); rows with known components are theirs."""
     n, k = len(x), mixture.n_components
     posteriors = np.zeros((n, k))
@@ -87,7 +85,10 @@ def start_posteriors(
         if seeded or chunks is None or not k <= len(chunks.weights) < n:
             clusters = _by_kmeans(x, k, weights, labels, rng)
         else:
-            clusters = _by_kmeans_of_chunks(x, k, chunks, rng)
+            # The distance of a chunk's rows to a centre is that of their mean, times their weight, and a constant: so
+            # means take the places of their rows ([Basu2004] starts from such means, too).
+            search = KMeans(k, n_init=RUNS, random_state=rng).fit(chunks.mean @ x, sample_weight=chunks.weights)
+            clusters = np.asarray(search.labels_[chunks.chunk], np.int64)
         posteriors[np.arange(n), clusters] = 1.0
     elif mixture.init_params == "random":
         posteriors = rng.uniform(size=(n, k))
@@ -105,15 +106,9 @@ def start_posteriors(
     return posteriors
 
 
-def _by_kmeans(
-    x: NDArray[np.float64],
-    k: int,
-    weights: NDArray[np.float64] | None,
-    labels: NDArray[np.int64] | None,
-    rng: np.random.RandomState,
-) -> NDArray[np.int64]:
+def _by_kmeans(x: Floats, k: int, weights: Floats | None, labels: Ints | None, rng: np.random.RandomState) -> Ints:
     """Clusters of k-means; those of components with labelled rows start from the means of these."""
-    start: str | NDArray[np.float64] = "k-means++"
+    start: str | Floats = "k-means++"
     if labels is not None:
         counted = labels if weights is None else np.where(weights > 0, labels, -1)
         if (counted >= 0).any():
@@ -121,25 +116,7 @@ def _by_kmeans(
     return KMeans(k, init=start, n_init=1, random_state=rng).fit(x, sample_weight=weights).labels_
 
 
-def _by_kmeans_of_chunks(
-    x: NDArray[np.float64], k: int, chunks: Chunks, rng: np.random.RandomState
-) -> NDArray[np.int64]:
-    """The best clusters of several runs of k-means in which rows that must-links tie together stay together.
-
-    The distance of a chunk's rows to a centre is that of their mean, times their weight, and a constant: so means take
-    the places of their rows ([Basu2004] starts from such means, too).
-    """
-    search = KMeans(k, n_init=RUNS, random_state=rng).fit(chunks.mean @ x, sample_weight=chunks.weights)
-    return np.asarray(search.labels_[chunks.chunk], np.int64)
-
-
-def _seeded_centres(
-    x: NDArray[np.float64],
-    k: int,
-    weights: NDArray[np.float64] | None,
-    labels: NDArray[np.int64],
-    rng: np.random.RandomState,
-) -> NDArray[np.float64]:
+def _seeded_centres(x: Floats, k: int, weights: Floats | None, labels: Ints, rng: np.random.RandomState) -> Floats:
     """Means of labelled rows; for components without any, rows drawn by squared distance from all before."""
     weight = np.ones(len(x)) if weights is None else weights
     seen = np.unique(labels[labels >= 0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -11,17 +12,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.utils import indexable
 from sklearn.utils.validation import _num_samples
 
+from spectrem._arrays import Floats
 from spectrem._validate import check_same_index
 from spectrem.constraints import check_columns, check_values
 from spectrem.constraints.constraint import AnyConstraint
 from spectrem.estimators.not_fitted import not_fitted
-from spectrem.estimators.self_trainer_input import (
-    UNLABELLED,
-    read_columns,
-    read_labels,
-    read_weights,
-    split_columns,
-)
+from spectrem.estimators.self_trainer_input import UNLABELLED, read_columns, read_labels, read_weights, split_columns
 from spectrem.estimators.self_trainer_model import (
     ClassifierModel,
     Sample,
@@ -36,6 +32,7 @@ from spectrem.learning import Constant, EStep, Record, Schedule, Stopping, run_e
 from spectrem.reports import FitReport, ShowsReport, gamma_course
 
 
+@dataclass(eq=False, repr=False)
 class SelfTrainer(ShowsReport, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """Train a classifier on labelled and unlabelled rows under constraints on the labels of the latter.
 
@@ -43,7 +40,8 @@ class SelfTrainer(ShowsReport, ClassifierMixin, MetaEstimatorMixin, BaseEstimato
     fitted again to the labels and these soft labels: discriminative unified EM ([Samdani2012] algorithm 1 D), at
     gamma = 1 posterior regularisation ([Ganchev2010] eqs 29-30), at 0 and -inf constraint-driven learning
     ([Chang2007]). The classifier starts from the labelled rows alone. In y, -1, None, NaN and other missing values
-    mark unlabelled rows.
+    mark unlabelled rows. All rows stay together in memory, as the classifier is fitted to them at once; what spreads
+    its work is its own (``n_jobs``).
 
     Use when labels are few and something is known about the others together: proportions, counts, at most one per
     document.
@@ -130,34 +128,19 @@ class SelfTrainer(ShowsReport, ClassifierMixin, MetaEstimatorMixin, BaseEstimato
     ([0, 0, 0, 0, 1, 1], 2.0)
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        constraints: Sequence[AnyConstraint] = (),
-        *,
-        gamma: float = 1.0,
-        schedule: Schedule | None = None,
-        weight: float = 1.0,
-        columns: Sequence[Any] | Mapping[str, Any] | None = None,
-        classes: Sequence[Any] | None = None,
-        soft_targets: bool = False,
-        infeasible: Literal["raise", "skip"] = "raise",
-        max_iter: int = 50,
-        tol: float = 1e-3,
-        on_iteration: Callable[[Record], None] | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.constraints = constraints
-        self.gamma = gamma
-        self.schedule = schedule
-        self.weight = weight
-        self.columns = columns
-        self.classes = classes
-        self.soft_targets = soft_targets
-        self.infeasible = infeasible
-        self.max_iter = max_iter
-        self.tol = tol
-        self.on_iteration = on_iteration
+    estimator: Any
+    constraints: Sequence[AnyConstraint] = ()
+    _: KW_ONLY
+    gamma: float = 1.0
+    schedule: Schedule | None = None
+    weight: float = 1.0
+    columns: Sequence[Any] | Mapping[str, Any] | None = None
+    classes: Sequence[Any] | None = None
+    soft_targets: bool = False
+    infeasible: Literal["raise", "skip"] = "raise"
+    max_iter: int = 50
+    tol: float = 1e-3
+    on_iteration: Callable[[Record], None] | None = None
 
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None, columns: Any = None) -> SelfTrainer:
         """Train on rows of which some have a label.
@@ -257,7 +240,7 @@ class SelfTrainer(ShowsReport, ClassifierMixin, MetaEstimatorMixin, BaseEstimato
             return self.classes_[self.predict_proba(X).argmax(axis=1)]  # its own predict may give probabilities
         return self._classifier().predict(split_columns(X, self.columns)[0])
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any) -> Floats:
         """Probabilities of the labels by the classifier, shape (n_rows, n_classes), in the order of ``classes_``.
 
         `spectrem.project` puts constraints on them.

@@ -12,6 +12,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem._validate import as_sample_weight
 from spectrem.constraints.cells import is_missing
 from spectrem.constraints.user_columns import read_user_columns
@@ -21,7 +22,7 @@ UNLABELLED = -1
 OWN_COLUMNS = ("row", "label", "labelled")
 
 
-def read_labels(y: Any, classes: Any = None, hint: str = "") -> tuple[NDArray, NDArray[np.int64]]:
+def read_labels(y: Any, classes: Any = None, hint: str = "") -> tuple[NDArray, Ints]:
     """Distinct labels in increasing order, and the number of each row's label, -1 where it has none.
 
     Parameters
@@ -101,7 +102,7 @@ def _of_one_kind(name: str, labels: NDArray) -> NDArray:
     return np.array(labels.tolist())
 
 
-def _missing_labels(y: Any) -> tuple[NDArray, NDArray[np.bool_]]:
+def _missing_labels(y: Any) -> tuple[NDArray, Bools]:
     if y is None:
         raise InvalidInputError(
             "SelfTrainer requires y to be passed, but the target y is None; -1 marks missing labels"
@@ -191,7 +192,7 @@ def _from_the_end(place: Any, n: int) -> Any:
     return place + n if negative else place
 
 
-def read_weights(sample_weight: ArrayLike | None, n_rows: int) -> NDArray[np.float64]:
+def read_weights(sample_weight: ArrayLike | None, n_rows: int) -> Floats:
     """Weights of rows, shape (n_rows,), finite and at least 0; None means ones."""
     weights = as_sample_weight(sample_weight, n_rows, "row of X")
     return np.ones(n_rows) if weights is None else weights

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints import compile_constraints
 from spectrem.constraints.compile import Constraints
 from spectrem.constraints.rows import Rows
@@ -54,13 +55,13 @@ class Sample:
     """
 
     X: Any
-    codes: NDArray[np.int64]
+    codes: Ints
     classes: NDArray
-    weights: NDArray[np.float64]
+    weights: Floats
     columns: Mapping[str, NDArray]
 
     @cached_property
-    def known(self) -> NDArray[np.bool_]:
+    def known(self) -> Bools:
         """Rows with a label."""
         return self.codes >= 0
 
@@ -68,11 +69,6 @@ class Sample:
     def structure(self) -> Table:
         """The labels that rows may have."""
         return Table(Categorical(np.full(len(self.codes), len(self.classes))))
-
-    @property
-    def all_columns(self) -> dict[str, NDArray]:
-        """Those for constraints, with ``"label"`` (as in ``classes``) and ``"labelled"``."""
-        return {**self.columns, "label": np.tile(self.classes, len(self.codes)), "labelled": self.known}
 
 
 class Fitted(NamedTuple):
@@ -82,7 +78,7 @@ class Fitted(NamedTuple):
     """
 
     classifier: Any
-    posteriors: NDArray[np.float64] | None = None
+    posteriors: Floats | None = None
     teacher: Any = None
 
 
@@ -90,7 +86,7 @@ class Targets(NamedTuple):
     """What an M-step needs: the sample, and for every row a distribution over labels. There is one shard."""
 
     sample: Sample
-    posteriors: NDArray[np.float64]
+    posteriors: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +110,7 @@ class ClassifierModel:
     soft_targets: bool
     weight_names: tuple[str, ...]
 
-    def start(self, sample: Sample, posteriors: NDArray[np.float64] | None = None) -> Fitted:
+    def start(self, sample: Sample, posteriors: Floats | None = None) -> Fitted:
         """The classifier of the labelled rows alone or, if given, of posteriors of all rows."""
         if posteriors is not None:
             return Fitted(self._fit_soft(clone(self.estimator), sample, posteriors))
@@ -128,9 +124,11 @@ class ClassifierModel:
 
     def scores(self, params: Fitted, sample: Sample) -> Parts:
         """Nats; at labelled rows the other labels are impossible."""
-        return Parts(self._log_table(params, sample).ravel())
+        table = log_probabilities(params.classifier, sample.X, sample.classes)
+        keep_known(table, sample)
+        return Parts(table.ravel())
 
-    def weights(self, sample: Sample) -> NDArray[np.float64]:
+    def weights(self, sample: Sample) -> Floats:
         """Of every row."""
         return sample.weights
 
@@ -146,7 +144,7 @@ class ClassifierModel:
         classifier = copy.deepcopy(params.classifier) if goes_on else clone(self.estimator)
         return Fitted(self._fit_soft(classifier, sample, posteriors), posteriors, params.classifier)
 
-    def _fit_soft(self, classifier: Any, sample: Sample, posteriors: NDArray[np.float64]) -> Any:
+    def _fit_soft(self, classifier: Any, sample: Sample, posteriors: Floats) -> Any:
         weights = np.where(sample.known, 1.0, self.weight) * sample.weights
         if self.soft_targets:
             return self._fit(classifier, sample.X, posteriors, weights)
@@ -155,18 +153,13 @@ class ClassifierModel:
         weights = weights[row] * posteriors[row, label]
         return self._fit(classifier, _safe_indexing(sample.X, row), sample.classes[label], weights)
 
-    def _fit(self, classifier: Any, X: Any, y: NDArray, weights: NDArray[np.float64]) -> Any:
+    def _fit(self, classifier: Any, X: Any, y: NDArray, weights: Floats) -> Any:
         if self.weight_names and not (weights == 1.0).all():
             return classifier.fit(X, y, **dict.fromkeys(self.weight_names, weights))
         return classifier.fit(X, y)
 
-    def _log_table(self, params: Fitted, sample: Sample) -> NDArray[np.float64]:
-        table = log_probabilities(params.classifier, sample.X, sample.classes)
-        keep_known(table, sample)
-        return table
 
-
-def keep_known(table: NDArray[np.float64], sample: Sample) -> None:
+def keep_known(table: Floats, sample: Sample) -> None:
     """Make labels other than the known ones impossible, in place."""
     table[sample.known[:, None] & (np.arange(len(sample.classes)) != sample.codes[:, None])] = -np.inf
 
@@ -181,7 +174,7 @@ def class_probabilities(classifier: Any, X: Any, classes: NDArray) -> NDArray:
     return whole
 
 
-def log_probabilities(classifier: Any, X: Any, classes: NDArray) -> NDArray[np.float64]:
+def log_probabilities(classifier: Any, X: Any, classes: NDArray) -> Floats:
     """log p(label | x), shape (n_rows, n_classes), nats; probabilities below 1e-10 count as that.
 
     Raises
@@ -202,7 +195,8 @@ def compile_rows(sample: Sample, constraints: Constraints) -> Rows:
     """Constraints over the sample; labelled rows count in those over several rows, others leave them alone."""
     if sample.known.all():
         constraints = ()
-    rows = compile_constraints(constraints, sample.structure, sample.all_columns, sample.weights)
+    own = {"label": np.tile(sample.classes, len(sample.codes)), "labelled": sample.known}
+    rows = compile_constraints(constraints, sample.structure, {**sample.columns, **own}, sample.weights)
     inside = rows.row_instance >= 0
     return pick_rows(rows, ~inside | ~sample.known[np.where(inside, rows.row_instance, 0)])
 
@@ -246,7 +240,7 @@ class TableKernel:
         prices = found.multipliers if len(found.multipliers) else np.zeros(len(self.rows.bounds))
         return report_weighted(self.rows, sample.structure, sample.weights, prices, free, params.posteriors.ravel())
 
-    def without_classifier(self, sample: Sample) -> NDArray[np.float64]:
+    def without_classifier(self, sample: Sample) -> Floats:
         """The labels of largest entropy that meet the constraints and the labels given, shape (n_rows, n_classes).
 
         Raises

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from numbers import Integral
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.utils.validation import has_fit_parameter
 
+from spectrem._arrays import Bools
 from spectrem.estimators.settings_checks import check_amount, check_constraints, check_gammas
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference import check_infeasible
@@ -35,7 +34,7 @@ def check_settings(trainer: Any) -> None:
     check_infeasible(trainer.infeasible)
 
 
-def check_learns(trainer: Any, known: NDArray[np.bool_]) -> None:
+def check_learns(trainer: Any, known: Bools) -> None:
     """Raise `InvalidInputError` if there is nothing to train on: no label, and no weight of unlabelled rows."""
     if not known.any() and trainer.weight == 0:
         raise InvalidInputError("weight must be above 0 where no row has a label, got 0; label some rows, or raise it")

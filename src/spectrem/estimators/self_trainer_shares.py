@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Floats, Ints
 from spectrem.estimators.self_trainer_model import Sample
 
 SHOULD_HAVE = 0.15
@@ -18,7 +18,7 @@ HARDLY = 0.1
 _SHOWN = 20
 
 
-def tell_shares(sample: Sample, posteriors: NDArray[np.float64], predicted: NDArray[np.int64]) -> tuple[str, ...]:
+def tell_shares(sample: Sample, posteriors: Floats, predicted: Ints) -> tuple[str, ...]:
     """A note of the shares of all labels, or of those that differ most; none if every row has a label.
 
     Parameters

@@ -1,13 +1,15 @@
-"""Rules that parameters of several estimators obey."""
+"""Rules that parameters and weights of several estimators obey."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from spectrem._arrays import Floats
 from spectrem.constraints.compile import flatten
 from spectrem.constraints.constraint import Constraint, LinearConstraint, MaxOver
 from spectrem.exceptions import InvalidInputError
@@ -25,6 +27,33 @@ def check_amount(name: str, value: Any) -> None:
     check_number(name, value)
     if not 0 <= value < np.inf:
         raise InvalidInputError(f"{name} must be finite and at least 0, got {value}")
+
+
+def check_count(name: str, value: Any, least: int, hint: str = "") -> None:
+    """An integer, and no truth value, of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise InvalidInputError(f"{name} must be an integer, got {value!r}")
+    if value < least:
+        raise InvalidInputError(f"{name} must be at least {least}, got {value}{hint}")
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    """One of some names."""
+    if not isinstance(value, str) or value not in choices:
+        raise InvalidInputError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+
+
+def as_weights(sample_weight: ArrayLike | None, n: int, unit: str, hint: str = "") -> Floats:
+    """One weight per ``unit``, 1 by default, shape (n,)."""
+    if sample_weight is None:
+        return np.ones(n)
+    weights = np.asarray(sample_weight, np.float64)
+    if weights.shape != (n,) or not (np.isfinite(weights) & (weights >= 0)).all():
+        raise InvalidInputError(
+            f"sample_weight must hold {n} finite numbers of at least 0, one per {unit}, got an array of shape "
+            f"{weights.shape} with minimum {weights.min(initial=np.inf):g}{hint}"
+        )
+    return weights
 
 
 def check_gammas(gamma: Any, schedule: Any) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem._arrays import Floats
 from spectrem._damage import DAMAGE
 from spectrem._outputs import open_bytes
 from spectrem.exceptions import InvalidInputError, shorten
@@ -147,7 +148,7 @@ def unpack_words(data: NDArray[np.uint8], count: int) -> tuple[str, ...]:
     return words
 
 
-def check_probabilities(name: str, values: NDArray[np.float64], *, positive: bool = False) -> None:
+def check_probabilities(name: str, values: Floats, *, positive: bool = False) -> None:
     """ValueError unless all are numbers from 0 to 1, or above 0 if they must be positive."""
     least = (values > 0) if positive else (values >= 0)
     if not (least & (values <= 1 + 1e-9)).all():

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Ints
 from spectrem.data import Vocabulary
 from spectrem.estimators.tagger_input import LabelledText, Tag, Word, check_tag, sort_tags
 from spectrem.exceptions import InvalidInputError
@@ -71,7 +71,7 @@ class Coding:
         """What a word may be."""
         return self.dictionary.get(word, self.free)
 
-    def encode(self, text: LabelledText) -> tuple[Lexicon, NDArray[np.int64]]:
+    def encode(self, text: LabelledText) -> tuple[Lexicon, Ints]:
         """A lexicon with the entries that a text needs, and the entry of every token.
 
         Raises
@@ -130,17 +130,8 @@ class Coding:
         return both
 
 
-def learn_coding(
-    text: LabelledText,
-    *,
-    tags: Sequence[Tag] | None,
-    n_states: int | None,
-    dictionary: Mapping[Any, Any] | None,
-    vocabulary: Sequence[Word] | Vocabulary | None,
-    unknown: str,
-    min_count: int,
-) -> Coding:
-    """Number the tags and words of a training text.
+def learn_coding(tagger: Any, text: LabelledText) -> Coding:
+    """Number the tags and words of a training text as the settings of an HMMTagger say.
 
     Raises
     ------
@@ -148,8 +139,8 @@ def learn_coding(
         If nothing says which tags there are, tags repeat or contradict ``n_states``, or an entry of the dictionary is
         empty, no list or names an unknown tag.
     """
-    listed = {word: _entry(word, entry) for word, entry in (dictionary or {}).items()}
-    names = _tags(tags, n_states, [*listed.values(), *text.labels], bool(listed))
+    listed = {word: _entry(word, entry) for word, entry in (tagger.dictionary or {}).items()}
+    names = _tags(tagger.tags, tagger.n_states, [*listed.values(), *text.labels], bool(listed))
     number = {tag: state for state, tag in enumerate(names)}
     for word, entry in listed.items():
         for tag in entry:
@@ -159,8 +150,9 @@ def learn_coding(
                     "tags or correct the entry"
                 )
     states = {word: tuple(sorted(number[tag] for tag in entry)) for word, entry in listed.items()}
-    free = states.get(unknown, tuple(range(len(names))))
-    return Coding(names, _vocabulary(text, vocabulary, unknown, min_count), states, free, unknown)
+    free = states.get(tagger.unknown, tuple(range(len(names))))
+    vocabulary = _vocabulary(text, tagger.vocabulary, tagger.unknown, tagger.min_count)
+    return Coding(names, vocabulary, states, free, tagger.unknown)
 
 
 def _vocabulary(

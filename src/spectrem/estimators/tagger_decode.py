@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints import check_values
 from spectrem.corpus import Corpus
 from spectrem.exceptions import InvalidInputError
@@ -36,11 +36,11 @@ class Marginals:
     probability : ndarray of shape (n_parts,)
     """
 
-    offsets: NDArray[np.int64]
-    states: NDArray[np.int64]
-    probability: NDArray[np.float64]
+    offsets: Ints
+    states: Ints
+    probability: Floats
 
-    def best(self) -> NDArray[np.int64]:
+    def best(self) -> Ints:
         """Most probable state of every token, the lowest among equals."""
         if not len(self.states):
             return np.zeros(0, np.int64)
@@ -48,7 +48,7 @@ class Marginals:
         at = np.flatnonzero(self.probability == np.repeat(top, np.diff(self.offsets)))
         return self.states[at[np.searchsorted(at, self.offsets[:-1])]]
 
-    def dense(self, n_states: int) -> NDArray[np.float64]:
+    def dense(self, n_states: int) -> Floats:
         """As an array of shape (n_tokens, n_states)."""
         table = np.zeros((len(self.offsets) - 1, n_states))
         token = np.repeat(np.arange(len(table)), np.diff(self.offsets))
@@ -56,7 +56,7 @@ class Marginals:
         return table
 
 
-def best_states(tagger: Any, model: HMMModel, corpus: Corpus) -> Iterator[NDArray[np.int64]]:
+def best_states(tagger: Any, model: HMMModel, corpus: Corpus) -> Iterator[Ints]:
     """States of every token, shard after shard, as the settings of a fitted HMMTagger say."""
     if tagger.decode == "viterbi" and not _projects(tagger):
         return corpus.collect(viterbi, model, tagger.params_)
@@ -95,7 +95,7 @@ def posteriors(shard: TagShard, model: HMMModel, params: HMMParameters) -> Margi
     return found
 
 
-def viterbi(shard: TagShard, model: HMMModel, params: HMMParameters) -> NDArray[np.int64]:
+def viterbi(shard: TagShard, model: HMMModel, params: HMMParameters) -> Ints:
     """The best sequence of states; of impossible sentences, with the fewest impossible events."""
     structure, scores = model.structure(shard), model.scores(params, shard)
     states = structure.decode(scores)
@@ -107,14 +107,14 @@ def viterbi(shard: TagShard, model: HMMModel, params: HMMParameters) -> NDArray[
     return states
 
 
-def log_likelihoods(shard: TagShard, table: TiedChain | TiedChain2) -> NDArray[np.float64]:
+def log_likelihoods(shard: TagShard, table: TiedChain | TiedChain2) -> Floats:
     """log p(sentence) of every sentence of a shard, nats; -inf if impossible. ``table`` is that of gamma = 1."""
     return table.expected_counts(shard.lengths, shard.entries, shard.weights)[0]
 
 
 def finite_log_likelihoods(
     shard: TagShard, model: HMMModel, params: HMMParameters, table: TiedChain | TiedChain2
-) -> NDArray[np.float64]:
+) -> Floats:
     """The same such that models can be compared on text that they were not trained on.
 
     In sentences that are impossible, events of probability 0 count as 1e-9. A word never seen counts as one more word
@@ -137,7 +137,7 @@ def log_likelihood(shard: TagShard, table: TiedChain | TiedChain2) -> float:
     return weighted_sum(shard.weights, log_likelihoods(shard, table))
 
 
-def weighted_sum(weights: NDArray[np.float64], values: NDArray[np.float64]) -> float:
+def weighted_sum(weights: Floats, values: Floats) -> float:
     """Sum in which weight 0 leaves out even -inf."""
     counted = weights > 0
     return float(np.sum(weights[counted] * values[counted]))
@@ -154,26 +154,18 @@ def _projects(tagger: Any) -> bool:
 
 def as_marginals(model: HMMModel, shard: TagShard, marginals: Parts) -> Marginals:
     """Marginals of a structure that `HMMModel.structure` made, with the states they belong to."""
-    lexicon = model.lexicon
-    starts = lexicon.entry_offsets[shard.entries]
-    widths = lexicon.entry_offsets[shard.entries + 1] - starts
-    offsets = np.concatenate([[0], np.cumsum(widths)])
-    states = lexicon.entry_states[np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], widths)]
-    return Marginals(offsets, states, marginals.unary)
+    layout = model.layout(shard)
+    return Marginals(layout.offsets, layout.states, marginals.unary)
 
 
 def floored(params: HMMParameters, least: float = _TINY) -> HMMParameters:
     """Parameters under which every sentence is possible, and others are as probable as they were."""
     second = None if params.second is None else np.maximum(params.second, least)
-    return HMMParameters(
-        np.maximum(params.initial, least),
-        np.maximum(params.transition, least),
-        second,
-        np.maximum(params.emission, least),
-    )
+    initial, transition, emission = (np.maximum(t, least) for t in (params.initial, params.transition, params.emission))
+    return HMMParameters(initial, transition, second, emission)
 
 
-def pick(shard: TagShard, sentences: NDArray[np.bool_]) -> TagShard:
+def pick(shard: TagShard, sentences: Bools) -> TagShard:
     """Some sentences of a shard."""
     return replace(
         shard,

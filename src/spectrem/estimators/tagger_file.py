@@ -91,8 +91,7 @@ def load(tagger: Any, path: str | os.PathLike[str]) -> Any:
             f"{path}: a damaged {_KIND} ({type(error).__name__}: {shorten(str(error))}); save the model again"
         ) from None
     tagger.set_params(
-        tags=list(tags),
-        dictionary={word: [tags[state] for state in own] for word, own in dictionary.items()} or None,
+        tags=list(tags), dictionary={word: [tags[state] for state in own] for word, own in dictionary.items()} or None
     )
     tagger._take(coding, params, gamma)
     tagger.history_ = []

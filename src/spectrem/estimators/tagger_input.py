@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
+from spectrem._arrays import Bools, Ints
 from spectrem.exceptions import InvalidInputError
 
 Word: TypeAlias = str | int
@@ -33,11 +33,11 @@ class LabelledText:
     """
 
     words: list[Word]
-    lengths: NDArray[np.int64]
-    label: NDArray[np.int64] | None
+    lengths: Ints
+    label: Ints | None
     labels: list[tuple[Tag, ...]]
 
-    def labelled(self) -> NDArray[np.bool_]:
+    def labelled(self) -> Bools:
         """Sentences with a single tag on every token, shape (n_sentences,)."""
         if self.label is None:
             return np.zeros(len(self.lengths), np.bool_)
@@ -78,19 +78,6 @@ def read_text(sentences: Sentences, y: Labels | None = None) -> LabelledText:
     if y is None:
         return LabelledText(words, lengths, None, [])
     return LabelledText(words, lengths, *_read_labels(_sentences(y, "y"), lengths))
-
-
-def as_weights(sample_weight: ArrayLike | None, n_sentences: int) -> NDArray[np.float64]:
-    """One weight per sentence, 1 by default."""
-    if sample_weight is None:
-        return np.ones(n_sentences)
-    weights = np.asarray(sample_weight, np.float64)
-    if weights.shape != (n_sentences,) or not (np.isfinite(weights) & (weights >= 0)).all():
-        raise InvalidInputError(
-            f"sample_weight must hold {n_sentences} finite numbers of at least 0, one per sentence, got an array of "
-            f"shape {weights.shape} with minimum {weights.min(initial=np.inf):g}; use 0 to leave a sentence out"
-        )
-    return weights
 
 
 def sort_tags(tags: Iterable[Tag]) -> tuple[Tag, ...]:
@@ -137,7 +124,7 @@ def _tokens(sentence: Any, n: int) -> list[Word]:
     return [word.item() if isinstance(word, np.generic) else word for word in sentence]
 
 
-def _read_labels(y: list[Any], lengths: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[tuple[Tag, ...]]]:
+def _read_labels(y: list[Any], lengths: Ints) -> tuple[Ints, list[tuple[Tag, ...]]]:
     if len(y) != len(lengths):
         raise InvalidInputError(
             f"y must have one entry per sentence ({len(lengths)}), got {len(y)}; use None for sentences without labels"

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Integral
 from typing import Any
 
-from spectrem.estimators.settings_checks import check_amount, check_constraints, check_gammas
+from spectrem.estimators.settings_checks import check_amount, check_choice, check_constraints, check_count, check_gammas
 from spectrem.estimators.tagger_tables import TABLES, table_priors
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference import check_infeasible
@@ -14,8 +13,8 @@ from spectrem.models.tagging import HMMParameters
 
 STARTS = ("uniform", "posterior-uniform", "random", "unambiguous", "supervised")
 DECODES = ("posterior", "viterbi")
-_AT_LEAST = {"min_count": 1, "max_iter": 1, "n_init": 1, "dual_steps": 0}
-_OR_NONE = {"n_states": 1, "n_threads": 1}
+_AT_LEAST = {"min_count": 1, "max_iter": 1, "n_init": 1, "dual_steps": 0, "n_states": 1, "n_threads": 1}
+_OR_NONE = ("n_states", "n_threads")
 _MOST_CELLS = 1 << 28  # of the largest table of transitions: 2 GiB, of which training holds several
 
 
@@ -23,8 +22,9 @@ def check_settings(tagger: Any) -> None:
     """Raise `InvalidInputError` for the first parameter of a HMMTagger that breaks its rule."""
     if isinstance(tagger.order, bool) or tagger.order not in (1, 2):
         raise InvalidInputError(f"order must be 1 or 2, got {tagger.order!r}; 1 is a bigram tagger, 2 a trigram tagger")
-    for name, least in (_AT_LEAST | _OR_NONE).items():
-        _check_count(name, getattr(tagger, name), least, optional=name in _OR_NONE)
+    for name, least in _AT_LEAST.items():
+        if getattr(tagger, name) is not None or name not in _OR_NONE:
+            check_count(name, getattr(tagger, name), least)
     check_size(tagger.n_states or 1, tagger.order)
     check_gammas(tagger.gamma, tagger.schedule)
     check_amount("tol", tagger.tol)
@@ -40,8 +40,7 @@ def check_settings(tagger: Any) -> None:
     for name in ("init", "reference"):
         _check_fitted(name, getattr(tagger, name))
     _check_start(tagger.init)
-    if tagger.decode not in DECODES:
-        raise InvalidInputError(f"decode must be one of {', '.join(DECODES)}, got {tagger.decode!r}")
+    check_choice("decode", tagger.decode, DECODES)
     check_infeasible(tagger.infeasible)
     if not isinstance(tagger.unknown, str) or not tagger.unknown:
         raise InvalidInputError(
@@ -73,15 +72,6 @@ def check_size(n_states: int, order: int, names: tuple[str, str] = ("n_states", 
             f"{names[0]} {n_states} with {names[1]} {order} needs a table of {cells:.3g} transition probabilities; "
             f"give {most} tags or fewer" + (f", or {names[1]} 1" if order == 2 else "")
         )
-
-
-def _check_count(name: str, value: Any, least: int, *, optional: bool) -> None:
-    if value is None and optional:
-        return
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise InvalidInputError(f"{name} must be an integer, got {value!r}")
-    if value < least:
-        raise InvalidInputError(f"{name} must be at least {least}, got {value}")
 
 
 def _check_amounts(name: str, value: Any) -> None:

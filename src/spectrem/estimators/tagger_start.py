@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem.corpus import Corpus
 from spectrem.estimators.tagger_coding import Coding
 from spectrem.estimators.tagger_tables import FIXABLE, by_cell, table_smoothing
@@ -17,8 +17,8 @@ from spectrem.exceptions import InvalidInputError
 from spectrem.models.tagging import (
     HMMModel,
     HMMParameters,
-    Lexicon,
     TagShard,
+    count_known,
     posterior_uniform,
     random_counts,
     supervised,
@@ -38,25 +38,18 @@ class Start:
 
     Attributes
     ----------
-    init : str, HMMParameters, fitted tagger or None
-    perturbation : float or None
-    smoothing : float, mapping or None
-        Of starts made from counts of certain tags.
+    tagger : HMMTagger
+        With its settings.
     coding : Coding
     model : HMMModel
     corpus : Corpus
-        Of `TagShard`.
-    labelled : Corpus or None
-        Sentences with a single label on every token.
+        Of `TagShard`; sentences with a single label on every token are known.
     """
 
-    init: Any
-    perturbation: float | None
-    smoothing: float | Mapping[str, float] | None
+    tagger: Any
     coding: Coding
     model: HMMModel
     corpus: Corpus
-    labelled: Corpus | None
 
     def parameters(self, rng: np.random.Generator) -> HMMParameters:
         """Start parameters within the model's restrictions.
@@ -66,35 +59,37 @@ class Start:
         InvalidInputError
             If given parameters do not fit the model, or a start from labels finds none.
         """
-        if self.init is None or isinstance(self.init, str):
-            return self._named(self.init or self._best_start(), rng)
-        if isinstance(self.init, HMMParameters):
-            return self.model.restrict(given_parameters(self.init, self.coding))
-        params = transfer(self.init, self.coding, self.model.order, "init")
+        init = self.tagger.init
+        if init is None or isinstance(init, str):
+            return self._named(init or self._best_start(), rng)
+        if isinstance(init, HMMParameters):
+            return self.model.restrict(given_parameters(init, self.coding))
+        params = transfer(init, self.coding, self.model.order, "init")
         # mean-field weights of the same words do not sum to 1, and go on as they are
-        return params if self._continues(self.init) else self.model.restrict(params)
+        return params if self._continues(init) else self.model.restrict(params)
 
     def _named(self, init: str, rng: np.random.Generator) -> HMMParameters:
+        noise, smoothing = self.tagger.perturbation, self.tagger.init_smoothing
         if init in _NOISE:
-            noise = _NOISE[init] if self.perturbation is None else self.perturbation
+            noise = _NOISE[init] if noise is None else noise
             if init == "uniform":
                 return uniform(self.model, perturbation=noise, rng=rng)
             if init == "random":
                 return random_counts(self.model, rng, spread=noise)
             return posterior_uniform(self.model, self.corpus, perturbation=noise, rng=rng)
-        smoothing = table_smoothing(_ADDED[init] if self.smoothing is None else self.smoothing)
+        smoothing = table_smoothing(_ADDED[init] if smoothing is None else smoothing)
         if init == "unambiguous":
             return unambiguous(self.model, self.corpus, smoothing=smoothing)
-        if self.labelled is None:
+        if not self.corpus.sum(count_known):
             raise InvalidInputError(
                 "init='supervised' must find a sentence whose every token has a single label in y, got none; label "
                 "some, or start from another init"
             )
-        return supervised(self.model, self.labelled, smoothing=smoothing)
+        return supervised(self.model, self.corpus, smoothing=smoothing)
 
     def _best_start(self) -> str:
         """The start that uses most of what is known."""
-        if self.labelled is not None:
+        if self.corpus.sum(count_known):
             return "supervised"
         single = np.diff(self.model.lexicon.entry_offsets) == 1
         some = self.model.n_states > 1 and self.corpus.sum(_count_single, single)
@@ -147,7 +142,7 @@ def transfer(tagger: Any, coding: Coding, order: int, name: str) -> HMMParameter
 
 
 def make_reference(
-    reference: Any, coding: Coding, model: HMMModel, lengths: NDArray[np.int64]
+    reference: Any, coding: Coding, model: HMMModel, lengths: Ints
 ) -> HMMParameters | Callable[[TagShard], Parts] | None:
     """What skewed annealing stays near to: parameters, or the log-posteriors of a shard's parts.
 
@@ -163,26 +158,24 @@ def make_reference(
     if hasattr(reference, "params_"):
         return model.restrict(transfer(reference, coding, model.order, "reference"))
     posteriors = _stacked(reference, lengths, len(coding.tags))
-    return partial(_log_parts, model.lexicon, posteriors, np.cumsum(lengths) - lengths)
+    return partial(_log_parts, model, posteriors, np.cumsum(lengths) - lengths)
 
 
-def _log_parts(lexicon: Lexicon, posteriors: NDArray[np.float64], offsets: NDArray[np.int64], shard: TagShard) -> Parts:
+def _log_parts(model: HMMModel, posteriors: Floats, offsets: Ints, shard: TagShard) -> Parts:
     """Logarithms of the posteriors of a shard's parts; sentence n has the rows from ``offsets[n]`` on."""
     starts = offsets[shard.sentences] - (np.cumsum(shard.lengths) - shard.lengths)
     token = np.arange(shard.n_tokens) + np.repeat(starts, shard.lengths)
-    widths = np.diff(lexicon.entry_offsets)[shard.entries]
-    first = np.repeat(lexicon.entry_offsets[shard.entries] - (np.cumsum(widths) - widths), widths)
-    state = lexicon.entry_states[np.arange(len(first)) + first]
+    layout = model.layout(shard)
     with np.errstate(divide="ignore"):
-        return Parts(np.log(posteriors[np.repeat(token, widths), state]))
+        return Parts(np.log(posteriors[np.repeat(token, np.diff(layout.offsets)), layout.states]))
 
 
-def _count_single(shard: TagShard, single: NDArray[np.bool_]) -> int:
+def _count_single(shard: TagShard, single: Bools) -> int:
     """Tokens whose entry has one state."""
     return int(single[shard.entries].sum())
 
 
-def _stacked(reference: Sequence[Any], lengths: NDArray[np.int64], n_states: int) -> NDArray[np.float64]:
+def _stacked(reference: Sequence[Any], lengths: Ints, n_states: int) -> Floats:
     shapes = [np.shape(matrix) for matrix in reference] if hasattr(reference, "__iter__") else []
     expected = [(int(length), n_states) for length in lengths]
     wrong = next((n for n, pair in enumerate(zip(shapes, expected, strict=False)) if pair[0] != pair[1]), None)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Bools, Floats
 from spectrem.estimators.tagger_coding import Coding
 from spectrem.estimators.tagger_input import Tag, Word
 from spectrem.exceptions import InvalidInputError
@@ -75,7 +75,7 @@ def restrictions(coding: Coding, order: int, fixed: Any, transition_mask: Any) -
     return Restrictions(**rules)
 
 
-def by_cell(coding: Coding, emission: NDArray[np.float64]) -> NDArray[np.float64]:
+def by_cell(coding: Coding, emission: Floats) -> Floats:
     """Emissions by cell from a table of shape (n_states, n_words); those by cell stay as they are.
 
     Raises
@@ -95,13 +95,13 @@ def by_cell(coding: Coding, emission: NDArray[np.float64]) -> NDArray[np.float64
     return table[lexicon.cell_states, lexicon.cell_words]
 
 
-def _forbid(rule: Restriction | None, impossible: NDArray[np.bool_]) -> Restriction:
+def _forbid(rule: Restriction | None, impossible: Bools) -> Restriction:
     if rule is None:
         return Restriction(impossible=impossible)
     return Restriction(impossible, rule.fixed, rule.values)
 
 
-def _mask(coding: Coding, order: int, mask: Any) -> NDArray[np.bool_]:
+def _mask(coding: Coding, order: int, mask: Any) -> Bools:
     n = len(coding.tags)
     if isinstance(mask, Mapping):
         allowed = np.ones((n, n), np.bool_)
@@ -125,7 +125,7 @@ def _mask(coding: Coding, order: int, mask: Any) -> NDArray[np.bool_]:
     return table
 
 
-def _dense(coding: Coding, order: int, name: str, entries: Any) -> NDArray[np.float64]:
+def _dense(coding: Coding, order: int, name: str, entries: Any) -> Floats:
     n = len(coding.tags)
     axes = {"initial": 1, "second": 2}.get(name, order + 1)
     if not isinstance(entries, Mapping):
@@ -147,7 +147,7 @@ def _dense(coding: Coding, order: int, name: str, entries: Any) -> NDArray[np.fl
     return values
 
 
-def _emission(coding: Coding, entries: Any) -> NDArray[np.float64]:
+def _emission(coding: Coding, entries: Any) -> Floats:
     if not isinstance(entries, Mapping):
         return by_cell(coding, entries)
     lexicon = coding.lexicon

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, Literal, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from spectrem._arrays import Floats
 from spectrem.constraints import agreement, fertility
 from spectrem.constraints.constraint import AnyConstraint
 from spectrem.corpus import Corpus, Local, stream
 from spectrem.data import Bitext, Links
 from spectrem.estimators import aligner_file, long_pairs
-from spectrem.estimators.aligner_input import Known, Lines, as_bitext, as_weights, check_words, select_pairs
+from spectrem.estimators.aligner_input import Known, Lines, as_bitext, check_words, select_pairs
 from spectrem.estimators.aligner_settings import check_settings
 from spectrem.estimators.aligner_text import read_text, unknown_shares
 from spectrem.estimators.aligner_threshold import expected_threshold, least_error_threshold, sample_pairs
@@ -31,6 +33,7 @@ from spectrem.estimators.decode import (
 )
 from spectrem.estimators.homes import make_corpus, stage_folder
 from spectrem.estimators.long_pairs import LongPair, LongPairs, LongShard
+from spectrem.estimators.settings_checks import as_weights
 from spectrem.exceptions import NotFittedError
 from spectrem.inference import FixedStep
 from spectrem.learning import Anneal, Constant, EStep, Record, Schedule, Step, Stopping, posterior, run_em
@@ -50,6 +53,7 @@ from spectrem.models.alignment import (
 Result = TypeVar("Result")
 
 
+@dataclass(eq=False, repr=False)
 class WordAligner(Estimator):
     """Align the words of sentence pairs without labelled data.
 
@@ -106,7 +110,8 @@ class WordAligner(Estimator):
         ``partial(Spilled, folder="/scratch")``, or ``OnDask`` for the cluster that was connected to last. By default
         they stay in memory. Results do not depend on it; saved models do not hold it.
     checkpoint : path, optional
-        A folder from which an interrupted training goes on, with the same bits as one that was not interrupted.
+        A folder that holds the state after every iteration: the same `fit` again, also in another process, goes on
+        from it, with the same bits as one that was not interrupted.
     on_iteration : callable, optional
         Called with the `spectrem.learning.Record` of every iteration.
 
@@ -135,54 +140,29 @@ class WordAligner(Estimator):
     2
     """
 
-    def __init__(
-        self,
-        model: Literal["hmm", "ibm2", "ibm1"] = "hmm",
-        *,
-        constraints: Sequence[str | AnyConstraint] = ("agreement",),
-        gamma: float = 1.0,
-        beta_min: float | None = None,
-        iterations: int = 3,
-        model1_iterations: int = 5,
-        null_probability: float = 0.1,
-        max_jump: int = 100,
-        stem_strength: float = 10.0,
-        cognate_strength: float = 2.0,
-        max_fertility: float = 1.0,
-        dual_steps: int = 5,
-        step_size: float = 1.0,
-        alpha: float = 1.0,
-        decode: Decode = "posterior",
-        project: bool = True,
-        threshold: float | Literal["auto"] = "auto",
-        max_length: int | None = None,
-        n_threads: int | None = None,
-        corpus: Callable[[Iterable[BitextShard | LongPair]], Corpus] | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        on_iteration: Callable[[Record], None] | None = None,
-    ) -> None:
-        self.model = model
-        self.constraints = constraints
-        self.gamma = gamma
-        self.beta_min = beta_min
-        self.iterations = iterations
-        self.model1_iterations = model1_iterations
-        self.null_probability = null_probability
-        self.max_jump = max_jump
-        self.stem_strength = stem_strength
-        self.cognate_strength = cognate_strength
-        self.max_fertility = max_fertility
-        self.dual_steps = dual_steps
-        self.step_size = step_size
-        self.alpha = alpha
-        self.decode = decode
-        self.project = project
-        self.threshold = threshold
-        self.max_length = max_length
-        self.n_threads = n_threads
-        self.corpus = corpus
-        self.checkpoint = checkpoint
-        self.on_iteration = on_iteration
+    model: Literal["hmm", "ibm2", "ibm1"] = "hmm"
+    _: KW_ONLY
+    constraints: Sequence[str | AnyConstraint] = ("agreement",)
+    gamma: float = 1.0
+    beta_min: float | None = None
+    iterations: int = 3
+    model1_iterations: int = 5
+    null_probability: float = 0.1
+    max_jump: int = 100
+    stem_strength: float = 10.0
+    cognate_strength: float = 2.0
+    max_fertility: float = 1.0
+    dual_steps: int = 5
+    step_size: float = 1.0
+    alpha: float = 1.0
+    decode: Decode = "posterior"
+    project: bool = True
+    threshold: float | Literal["auto"] = "auto"
+    max_length: int | None = None
+    n_threads: int | None = None
+    corpus: Callable[[Iterable[BitextShard | LongPair]], Corpus] | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+    on_iteration: Callable[[Record], None] | None = None
 
     def fit(
         self,
@@ -221,7 +201,7 @@ class WordAligner(Estimator):
         check_settings(self)
         bitext = as_bitext(source, target)
         check_words(bitext)
-        weights = as_weights(sample_weight, bitext.n_pairs)
+        weights = as_weights(sample_weight, bitext.n_pairs, "sentence pair")
         too_long = long_pairs.find_untrainable(bitext, long_pairs.most_cells(self, self.gamma))
         n_pairs = bitext.n_pairs
         bitext, weights, links = select_pairs(bitext, weights, known, self.max_length, too_long)
@@ -386,7 +366,7 @@ class WordAligner(Estimator):
         self.history_ += result.history
         return result.params
 
-    def _expected_threshold(self, bitext: Bitext, weights: NDArray[np.float64]) -> float:
+    def _expected_threshold(self, bitext: Bitext, weights: Floats) -> float:
         """The threshold of greatest expected F1 on a sample of the training text."""
         sample = sample_pairs(weights)
         shards = list(iter_shards(bitext.take(sample), self.table_, weights[sample]))
@@ -397,7 +377,9 @@ class WordAligner(Estimator):
         if self._is_coupled(gamma):
             return EStep(kernel=self._coupled(model, self.constraints))
         solver = FixedStep(self.dual_steps, self.step_size) if self.dual_steps > 0 and gamma >= 0 else None
-        return EStep(self._made_constraints(), solver=solver, alpha=self.alpha)
+        made = {"agreement": agreement(), "fertility": fertility(self.max_fertility)}
+        constraints = [made[c] if isinstance(c, str) else c for c in self.constraints]
+        return EStep(constraints, solver=solver, alpha=self.alpha)
 
     def _is_coupled(self, gamma: float) -> bool:
         named = all(isinstance(constraint, str) for constraint in self.constraints)
@@ -411,10 +393,6 @@ class WordAligner(Estimator):
             steps=self.dual_steps,
             step_size=self.step_size,
         )
-
-    def _made_constraints(self) -> list[AnyConstraint]:
-        made = {"agreement": agreement(), "fertility": fertility(self.max_fertility)}
-        return [made[c] if isinstance(c, str) else c for c in self.constraints]
 
     def _map(
         self, work: Callable[[BitextShard], Result], source: Bitext | Lines, target: Lines | None
@@ -430,12 +408,14 @@ class WordAligner(Estimator):
             return links_above(shard, self._masses(self.gamma_, shard), self.threshold_)
         return viterbi_links(self.model_, self.params_, shard, self.decode)
 
-    def _masses(self, gamma: float, shard: BitextShard) -> NDArray[np.float64]:
+    def _masses(self, gamma: float, shard: BitextShard) -> Floats:
         """Mean posterior over both directions of every cell."""
-        masses: NDArray[np.float64] = np.mean(self._posteriors(shard, gamma), axis=0)
-        return masses
+        forward, backward = self._posteriors(shard, gamma)
+        forward += backward
+        forward /= 2
+        return forward
 
-    def _posteriors(self, shard: BitextShard, gamma: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _posteriors(self, shard: BitextShard, gamma: float) -> tuple[Floats, Floats]:
         if isinstance(shard, LongShard):
             return long_pairs.long_posteriors(self, shard, gamma)
         if gamma > 0 and (not self.project or self._is_coupled(gamma)):

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Floats, Ints
 from spectrem.kernels.unions import add_at
 
 Stats = TypeVar("Stats")
@@ -26,12 +26,12 @@ class RowSum:
     n_rows : int
     """
 
-    values: NDArray[np.float64]
-    rows: NDArray[np.int64] | None
+    values: Floats
+    rows: Ints | None
     n_rows: int
 
     @property
-    def dense(self) -> NDArray[np.float64]:
+    def dense(self) -> Floats:
         """Of all rows, shape (n_rows,)."""
         if self.rows is None:
             return self.values
@@ -94,11 +94,6 @@ class EStepResult(Generic[Stats]):
         expectation = self.expectation
         if expectation is not None and other.expectation is not None:
             expectation += other.expectation
-        return EStepResult(
-            stats,
-            self.objective + other.objective,
-            self.free_objective + other.free_objective,
-            max(self.violation, other.violation),
-            self.skipped + other.skipped,
-            expectation,
-        )
+        values = self.objective + other.objective, self.free_objective + other.free_objective
+        violation, skipped = max(self.violation, other.violation), self.skipped + other.skipped
+        return EStepResult(stats, *values, violation, skipped, expectation)

@@ -8,7 +8,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem._arrays import Floats
 from spectrem.exceptions import InvalidInputError
+
+Numbers = NDArray[np.integer]
 
 
 class Prior(Protocol):
@@ -19,20 +22,10 @@ class Prior(Protocol):
     they are known.
     """
 
-    def normalise(
-        self,
-        counts: NDArray[np.float64],
-        row: NDArray[np.integer],
-        row_sizes: NDArray[np.integer],
-        out: NDArray[np.float64] | None = None,
-    ) -> NDArray[np.float64]: ...
+    def normalise(self, counts: Floats, row: Numbers, row_sizes: Numbers, out: Floats | None = None) -> Floats: ...
 
     def log_density(
-        self,
-        probabilities: NDArray[np.float64],
-        row: NDArray[np.integer],
-        row_sizes: NDArray[np.integer],
-        counts: NDArray[np.float64] | None = None,
+        self, probabilities: Floats, row: Numbers, row_sizes: Numbers, counts: Floats | None = None
     ) -> float: ...
 
 
@@ -68,13 +61,7 @@ class DirichletPrior:
                 f"pseudo_count must be at least 0, got {self.pseudo_count}; for a sparse prior use MeanFieldPrior"
             )
 
-    def normalise(
-        self,
-        counts: NDArray[np.float64],
-        row: NDArray[np.integer],
-        row_sizes: NDArray[np.integer],
-        out: NDArray[np.float64] | None = None,
-    ) -> NDArray[np.float64]:
+    def normalise(self, counts: Floats, row: Numbers, row_sizes: Numbers, out: Floats | None = None) -> Floats:
         """Probabilities of shape (n_entries,), one row summing to 1; rows without mass are uniform.
 
         Parameters
@@ -98,11 +85,7 @@ class DirichletPrior:
         return np.multiply(smoothed, scale[row], out=smoothed)
 
     def log_density(
-        self,
-        probabilities: NDArray[np.float64],
-        row: NDArray[np.integer],
-        row_sizes: NDArray[np.integer],
-        counts: NDArray[np.float64] | None = None,
+        self, probabilities: Floats, row: Numbers, row_sizes: Numbers, counts: Floats | None = None
     ) -> float:
         """``pseudo_count * sum of log probabilities``, nats: the log-density of all rows, but for a constant.
 
@@ -146,13 +129,7 @@ class MeanFieldPrior:
         if not self.alpha > 0:
             raise InvalidInputError(f"alpha must be positive, got {self.alpha}; for plain counts use DirichletPrior(0)")
 
-    def normalise(
-        self,
-        counts: NDArray[np.float64],
-        row: NDArray[np.integer],
-        row_sizes: NDArray[np.integer],
-        out: NDArray[np.float64] | None = None,
-    ) -> NDArray[np.float64]:
+    def normalise(self, counts: Floats, row: Numbers, row_sizes: Numbers, out: Floats | None = None) -> Floats:
         """Weights of shape (n_entries,) for the next E-step; see `DirichletPrior.normalise` for the arguments."""
         from scipy.special import psi
 
@@ -160,11 +137,7 @@ class MeanFieldPrior:
         return np.exp(psi(counts + self.alpha) - psi(np.maximum(totals, self.alpha))[row], out=out)
 
     def log_density(
-        self,
-        probabilities: NDArray[np.float64],
-        row: NDArray[np.integer],
-        row_sizes: NDArray[np.integer],
-        counts: NDArray[np.float64] | None = None,
+        self, probabilities: Floats, row: Numbers, row_sizes: Numbers, counts: Floats | None = None
     ) -> float:
         """Minus the divergence of the rows' Dirichlet posteriors from their priors, nats, at most 0.
 

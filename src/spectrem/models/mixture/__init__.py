@@ -9,17 +9,6 @@ from spectrem.models.mixture.start import from_posteriors, unit_covariances
 from spectrem.models.mixture.statistics import MixtureStats
 
 __all__ = [
-    "Bounds",
-    "CovarianceType",
-    "MixtureKernel",
-    "MixtureModel",
-    "MixtureParameters",
-    "MixtureShard",
-    "MixtureStats",
-    "build_shards",
-    "from_covariances",
-    "from_posteriors",
-    "from_precisions",
-    "log_joint",
-    "unit_covariances",
-]
+    "Bounds", "CovarianceType", "MixtureKernel", "MixtureModel", "MixtureParameters", "MixtureShard", "MixtureStats",
+    "build_shards", "from_covariances", "from_posteriors", "from_precisions", "log_joint", "unit_covariances",
+]  # fmt: skip

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import lsq_linear
 
+from spectrem._arrays import Floats
 from spectrem.models.mixture.parameters import CovarianceType, MixtureParameters, from_covariances
 
-Range = tuple[NDArray[np.float64], NDArray[np.float64]]
+Range = tuple[Floats, Floats]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,11 +46,6 @@ class Bounds:
     means: Range | None = None
     variances: Range | None = None
 
-    @property
-    def movable(self) -> Bounds:
-        """The same without fixed blocks, for where they start."""
-        return replace(self, fixed=frozenset())
-
     def project(self, params: MixtureParameters) -> MixtureParameters:
         """The nearest parameters within the bounds: in relative entropy of proportions, Euclidean distance of means."""
         weights = params.weights if self.weights is None else self.bound_weights(params.weights)
@@ -60,7 +55,7 @@ class Bounds:
         covariances = self.bound_covariances(params.covariance_type, params.covariances)
         return from_covariances(params.covariance_type, weights, means, covariances)
 
-    def bound_weights(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    def bound_weights(self, counts: Floats) -> Floats:
         """The proportions that maximise ``counts @ log(weights)``, shape (n_components,); counts are at least 0.
 
         They are ``clip(counts / price, low, high)`` at the price at which they sum to 1, which is found by sorting the
@@ -87,7 +82,7 @@ class Bounds:
             weights[inside] = room * share[inside] / share[inside].sum()
         return np.clip(weights, low, high)
 
-    def bound_means(self, params: MixtureParameters, means: NDArray[np.float64]) -> NDArray[np.float64]:
+    def bound_means(self, params: MixtureParameters, means: Floats) -> Floats:
         """The means that maximise the expected log-likelihood for the covariances of ``params``.
 
         Without bounds they would be ``means``. With diagonal covariances each entry is on its own; with others
@@ -105,7 +100,7 @@ class Bounds:
             nearest[component] = _nearest_in_box(upper.T, means[component], low[component], high[component])
         return nearest
 
-    def bound_covariances(self, kind: CovarianceType, covariances: NDArray[np.float64]) -> NDArray[np.float64]:
+    def bound_covariances(self, kind: CovarianceType, covariances: Floats) -> Floats:
         """The covariances within the bounds that fit best in place of these, the best without bounds.
 
         Eigenvalues are clipped: for given eigenvalues the best matrix has the eigenvectors of the scatter in the same
@@ -123,9 +118,7 @@ class Bounds:
         return np.where(changed, (made + np.swapaxes(made, -1, -2)) / 2, covariances)
 
 
-def _nearest_in_box(
-    factor: NDArray[np.float64], point: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _nearest_in_box(factor: Floats, point: Floats, low: Floats, high: Floats) -> Floats:
     """The x in the box with the smallest ``|factor @ (x - point)|``, by an active set."""
     free, found = low < high, np.where(low < high, point, low)
     if free.any():

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem._arrays import Floats, Ints
 from spectrem.kernels import gaussian, gaussian_moments
 from spectrem.models.mixture.bounds import Bounds
 from spectrem.models.mixture.parameters import CovarianceType, MixtureParameters, from_covariances
@@ -23,7 +24,8 @@ NOTHING = 10 * float(np.finfo(np.float64).eps)
 class MixtureModel:
     """Rows drawn from one of several Gaussians.
 
-    Use when rows of numbers fall into groups that a mean and a covariance describe.
+    Use when rows of numbers fall into groups that a mean and a covariance describe. Rows with known components count in
+    constraints like any others.
 
     Parameters
     ----------
@@ -31,7 +33,8 @@ class MixtureModel:
     covariance_type : {"full", "tied", "diag", "spherical"}
         A covariance for each component, one for all, variances of features for each, one variance for each.
     reg_covar : float
-        Added to variances by the M-step; at least 0, in squared units of the data.
+        Added to variances by the M-step; at least 0, in squared units of the data. It is no prior's, and may lower the
+        objective a little.
     bounds : Bounds, optional
         What the M-step keeps fixed or within bounds.
 
@@ -66,7 +69,7 @@ class MixtureModel:
         posteriors = marginals.unary.reshape(len(shard.x), len(params.weights))
         return self.moments(params, shard, posteriors * shard.weights[:, None])
 
-    def moments(self, params: MixtureParameters, shard: MixtureShard, shares: NDArray[np.float64]) -> MixtureStats:
+    def moments(self, params: MixtureParameters, shard: MixtureShard, shares: Floats) -> MixtureStats:
         """Moments of a shard whose rows belong to components by ``shares``, posteriors times weights."""
         k, d = params.means.shape
         second = {"full": (k, d, d), "tied": (d, d)}.get(self.covariance_type, (k, d))
@@ -86,17 +89,9 @@ class MixtureModel:
         """Columns for constraints: ``row``, the row's number, and those given with the data."""
         return {"row": shard.rows, **shard.columns}
 
-    def weights(self, shard: MixtureShard) -> NDArray[np.float64]:
+    def weights(self, shard: MixtureShard) -> Floats:
         """Weight of every row, shape (n,)."""
         return shard.weights
-
-    def is_known(self, shard: MixtureShard) -> bool:
-        """False: rows with known components count in constraints like any others."""
-        return False
-
-    def log_prior(self, params: MixtureParameters) -> float:
-        """0: no prior. What ``reg_covar`` adds to variances is no density's, and may lower the objective a little."""
-        return 0.0
 
     def m_step(self, params: MixtureParameters, stats: MixtureStats, corpus: object = None) -> MixtureParameters:
         """Parameters that maximise the expected log-likelihood, but for ``reg_covar``; ``corpus`` is not read.
@@ -109,38 +104,20 @@ class MixtureModel:
         InvalidInputError
             If a covariance is not positive definite.
         """
-        counts = stats.counts + NOTHING
-        moved = stats.first / counts[:, None]
-        means = params.means + moved
-        covariances = self._covariances(params, stats, counts, moved, means)
-        if self.bounds is not None:
-            return self._bounded(self.bounds, params, stats.counts, means, covariances)
-        empty = stats.counts <= NOTHING
-        if empty.any() and self.covariance_type != "tied":
-            covariances[empty] = params.covariances[empty]
-        return from_covariances(self.covariance_type, counts / counts.sum(), means, covariances)
-
-    def _bounded(
-        self,
-        bounds: Bounds,
-        params: MixtureParameters,
-        counts: NDArray[np.float64],
-        means: NDArray[np.float64],
-        covariances: NDArray[np.float64],
-    ) -> MixtureParameters:
-        """What becomes of the best parameters under bounds, by blocks."""
-        weights = params.weights if "weights" in bounds.fixed else bounds.bound_weights(counts + NOTHING)
+        bounds, counts = self.bounds or Bounds(), stats.counts + NOTHING
+        means = params.means + stats.first / counts[:, None]
+        weights = params.weights if "weights" in bounds.fixed else bounds.bound_weights(counts)
         placed = params.means if "means" in bounds.fixed else bounds.bound_means(params, means)
         if "covariances" in bounds.fixed:
             return replace(params, weights=weights, means=placed)
-        covariances = covariances + self._scatter(means - placed, counts + NOTHING)
+        covariances = self._covariances(params, stats, counts) + self._scatter(means - placed, counts)
         covariances = bounds.bound_covariances(self.covariance_type, covariances)
-        empty = counts <= NOTHING
+        empty = stats.counts <= NOTHING
         if empty.any() and self.covariance_type != "tied":
             covariances[empty] = params.covariances[empty]
         return from_covariances(self.covariance_type, weights, placed, covariances)
 
-    def _scatter(self, apart: NDArray[np.float64], counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _scatter(self, apart: Floats, counts: Floats) -> Floats:
         """What covariances gain when they are taken about points this far from the means."""
         if self.covariance_type == "full":
             return apart[:, :, None] * apart[:, None, :]
@@ -148,26 +125,21 @@ class MixtureModel:
             return (counts[:, None] * apart).T @ apart / counts.sum()
         return apart**2 if self.covariance_type == "diag" else (apart**2).mean(axis=1)
 
-    def _covariances(
-        self,
-        params: MixtureParameters,
-        stats: MixtureStats,
-        counts: NDArray[np.float64],
-        moved: NDArray[np.float64],
-        means: NDArray[np.float64],
-    ) -> NDArray[np.float64]:
+    def _covariances(self, params: MixtureParameters, stats: MixtureStats, counts: Floats) -> Floats:
+        """About the means that nothing bounds."""
+        moved, n_features = stats.first / counts[:, None], params.means.shape[1]
         if self.covariance_type == "full":
             lower = stats.second / counts[:, None, None] - moved[:, :, None] * moved[:, None, :]
-            return _symmetric(lower) + self.reg_covar * np.eye(means.shape[1])
+            return _symmetric(lower) + self.reg_covar * np.eye(n_features)
         if self.covariance_type == "tied":
-            apart = means - params.centre
+            apart = params.means + moved - params.centre
             between = (counts[:, None] * apart).T @ apart
-            return _symmetric((stats.second - between) / counts.sum()) + self.reg_covar * np.eye(means.shape[1])
+            return _symmetric((stats.second - between) / counts.sum()) + self.reg_covar * np.eye(n_features)
         variances = stats.second / counts[:, None] - moved**2 + self.reg_covar
         return variances if self.covariance_type == "diag" else variances.mean(axis=1)
 
 
-def log_joint(params: MixtureParameters, x: NDArray[np.float64]) -> NDArray[np.float64]:
+def log_joint(params: MixtureParameters, x: Floats) -> Floats:
     """``log p(x, component)``, shape (n, n_components), nats.
 
     Parameters
@@ -186,7 +158,7 @@ def log_joint(params: MixtureParameters, x: NDArray[np.float64]) -> NDArray[np.f
     return out
 
 
-def impose(labels: NDArray[np.int64], joint: NDArray[np.float64]) -> None:
+def impose(labels: Ints, joint: Floats) -> None:
     """Make components other than the known ones impossible, in place."""
     known = np.flatnonzero(labels != UNKNOWN)
     own = joint[known, labels[known]]
@@ -194,6 +166,6 @@ def impose(labels: NDArray[np.int64], joint: NDArray[np.float64]) -> None:
     joint[known, labels[known]] = own
 
 
-def _symmetric(lower: NDArray[np.float64]) -> NDArray[np.float64]:
+def _symmetric(lower: Floats) -> Floats:
     below = np.tril(lower, -1)
     return np.tril(lower) + np.swapaxes(below, -1, -2)

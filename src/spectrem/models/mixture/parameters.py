@@ -9,8 +9,8 @@ from typing import Literal
 
 import numpy as np
 from numpy.linalg import LinAlgError
-from numpy.typing import NDArray
 
+from spectrem._arrays import Floats
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels import gaussian
 
@@ -41,19 +41,19 @@ class MixtureParameters:
     """
 
     covariance_type: CovarianceType
-    weights: NDArray[np.float64]
-    means: NDArray[np.float64]
-    covariances: NDArray[np.float64]
-    precisions_cholesky: NDArray[np.float64]
+    weights: Floats
+    means: Floats
+    covariances: Floats
+    precisions_cholesky: Floats
 
     @property
-    def precisions(self) -> NDArray[np.float64]:
+    def precisions(self) -> Floats:
         """Inverses of the covariances, of the same shape."""
         upper = self.precisions_cholesky
         return upper @ np.swapaxes(upper, -1, -2) if self.covariance_type in ("full", "tied") else upper**2
 
     @cached_property
-    def lower(self) -> NDArray[np.float64]:
+    def lower(self) -> Floats:
         """F with ``|F (x - mean)|`` the Mahalanobis distance: lower triangular, or scales for every feature."""
         factor = self.precisions_cholesky
         if self.covariance_type in ("full", "tied"):
@@ -61,7 +61,7 @@ class MixtureParameters:
         return factor if factor.ndim == 2 else np.repeat(factor[:, None], self.means.shape[1], axis=1)
 
     @cached_property
-    def constants(self) -> NDArray[np.float64]:
+    def constants(self) -> Floats:
         """Log of the joint density of each component at its mean, shape (n_components,), nats."""
         lower = self.lower
         scales = lower if self.covariance_type in ("diag", "spherical") else np.diagonal(lower, axis1=-2, axis2=-1)
@@ -70,16 +70,13 @@ class MixtureParameters:
             return np.log(self.weights) + np.log(scales).sum(axis=-1) - 0.5 * n_features * math.log(2 * math.pi)
 
     @cached_property
-    def centre(self) -> NDArray[np.float64]:
+    def centre(self) -> Floats:
         """Mean of the mixture, shape (n_features,), about which sums of squares of tied covariances are taken."""
         return self.weights @ self.means
 
 
 def from_covariances(
-    covariance_type: CovarianceType,
-    weights: NDArray[np.float64],
-    means: NDArray[np.float64],
-    covariances: NDArray[np.float64],
+    covariance_type: CovarianceType, weights: Floats, means: Floats, covariances: Floats
 ) -> MixtureParameters:
     """A mixture with the precisions that belong to its covariances.
 
@@ -102,10 +99,7 @@ def from_covariances(
 
 
 def from_precisions(
-    covariance_type: CovarianceType,
-    weights: NDArray[np.float64],
-    means: NDArray[np.float64],
-    precisions: NDArray[np.float64],
+    covariance_type: CovarianceType, weights: Floats, means: Floats, precisions: Floats
 ) -> MixtureParameters:
     """A mixture with given precisions, which must be positive (definite).
 
@@ -121,11 +115,11 @@ def from_precisions(
     return MixtureParameters(covariance_type, weights, means, covariances, np.ascontiguousarray(upper, np.float64))
 
 
-def _stack(matrices: NDArray[np.float64]) -> NDArray[np.float64]:
+def _stack(matrices: Floats) -> Floats:
     return matrices if matrices.ndim == 3 else matrices[None]
 
 
-def _inverse_factor(whose: str, covariance: NDArray[np.float64]) -> NDArray[np.float64]:
+def _inverse_factor(whose: str, covariance: Floats) -> Floats:
     """Upper triangular U with ``U @ U.T`` the inverse."""
     try:
         lower = np.linalg.cholesky(covariance)

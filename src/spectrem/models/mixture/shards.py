@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_weights
 from spectrem.exceptions import InvalidInputError
 
@@ -30,17 +31,17 @@ class MixtureShard(NamedTuple):
         For constraints.
     """
 
-    rows: NDArray[np.int64]
-    x: NDArray[np.float64]
-    weights: NDArray[np.float64]
-    labels: NDArray[np.int64] | None
+    rows: Ints
+    x: Floats
+    weights: Floats
+    labels: Ints | None
     columns: Mapping[str, NDArray]
 
 
 def build_shards(
-    x: NDArray[np.float64],
+    x: Floats,
     weights: ArrayLike | None = None,
-    labels: NDArray[np.int64] | None = None,
+    labels: Ints | None = None,
     columns: Mapping[str, ArrayLike] | None = None,
     *,
     rows: int = ROWS,
@@ -82,13 +83,6 @@ def build_shards(
     for start in range(0, n, rows):
         own = slice(start, min(start + rows, n))
         known = None if labels is None or (labels[own] == UNKNOWN).all() else labels[own]
-        shards.append(
-            MixtureShard(
-                np.arange(own.start, own.stop),
-                data[own],
-                weight[own],
-                known,
-                {name: values[own] for name, values in arrays.items()},
-            )
-        )
+        given = {name: values[own] for name, values in arrays.items()}
+        shards.append(MixtureShard(np.arange(own.start, own.stop), data[own], weight[own], known, given))
     return shards

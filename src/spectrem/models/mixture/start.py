@@ -8,16 +8,14 @@ from functools import reduce
 from operator import iadd
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Floats
 from spectrem.models.mixture.model import NOTHING, MixtureModel
 from spectrem.models.mixture.parameters import CovarianceType, MixtureParameters
 from spectrem.models.mixture.shards import MixtureShard
 
 
-def from_posteriors(
-    model: MixtureModel, shards: Sequence[MixtureShard], posteriors: NDArray[np.float64]
-) -> MixtureParameters:
+def from_posteriors(model: MixtureModel, shards: Sequence[MixtureShard], posteriors: Floats) -> MixtureParameters:
     """The M-step's parameters for posteriors of all rows, within the model's bounds; fixed blocks are found as others.
 
     Means come first, by a pass of their own, so that squares are taken about them.
@@ -47,13 +45,13 @@ def from_posteriors(
     unit = unit_covariances(model.covariance_type, *means.shape)
     about = MixtureParameters(model.covariance_type, counts / counts.sum(), means, unit, unit)
     if model.bounds is not None:
-        model = replace(model, bounds=model.bounds.movable)
+        model = replace(model, bounds=replace(model.bounds, fixed=frozenset()))
     stats = reduce(iadd, (model.moments(about, shard, own) for own, shard in zip(shares, shards, strict=True)))
     found = model.m_step(about, stats)
     return found if model.bounds is None else model.bounds.project(found)  # components without rows, too
 
 
-def unit_covariances(kind: CovarianceType, k: int, d: int) -> NDArray[np.float64]:
+def unit_covariances(kind: CovarianceType, k: int, d: int) -> Floats:
     """Covariances of unit Gaussians, their own inverses; a component without rows is left with one."""
     return {
         "full": np.broadcast_to(np.eye(d), (k, d, d)),

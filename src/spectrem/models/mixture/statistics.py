@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
+from spectrem._arrays import Floats
 
 
 @dataclass(eq=False)
@@ -25,9 +24,9 @@ class MixtureStats:
         (n_features, n_features), if "tied"; of squares, shape (n_components, n_features), else.
     """
 
-    counts: NDArray[np.float64]
-    first: NDArray[np.float64]
-    second: NDArray[np.float64]
+    counts: Floats
+    first: Floats
+    second: Floats
 
     def __iadd__(self, other: MixtureStats) -> MixtureStats:
         self.counts += other.counts

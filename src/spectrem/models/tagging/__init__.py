@@ -7,24 +7,10 @@ from spectrem.models.tagging.model import HMMModel, Names
 from spectrem.models.tagging.parameters import HMMCounts, HMMParameters
 from spectrem.models.tagging.restrictions import Restriction, Restrictions
 from spectrem.models.tagging.sampling import sample_sentences
-from spectrem.models.tagging.shards import TagShard, build_shards, in_corpus_order
+from spectrem.models.tagging.shards import TagShard, build_shards, count_known, in_corpus_order
 
 __all__ = [
-    "HMMCounts",
-    "HMMModel",
-    "HMMParameters",
-    "Lexicon",
-    "Names",
-    "Restriction",
-    "Restrictions",
-    "TagKernel",
-    "TagShard",
-    "build_shards",
-    "in_corpus_order",
-    "posterior_uniform",
-    "random_counts",
-    "sample_sentences",
-    "supervised",
-    "unambiguous",
-    "uniform",
-]
+    "HMMCounts", "HMMModel", "HMMParameters", "Lexicon", "Names", "Restriction", "Restrictions", "TagKernel",
+    "TagShard", "build_shards", "count_known", "in_corpus_order", "posterior_uniform", "random_counts",
+    "sample_sentences", "supervised", "unambiguous", "uniform",
+]  # fmt: skip

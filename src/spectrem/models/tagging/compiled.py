@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Floats, Ints
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.oracle import refuse_impossible
 from spectrem.models.estep import EStepResult
@@ -62,9 +62,7 @@ class TagKernel:
         return TiedChain2(*rows, initial, factors[0], factors[1], gamma)
 
 
-def _count(
-    table: TiedChain | TiedChain2, cells: NDArray[np.int64] | None, n_cells: int, shard: TagShard
-) -> EStepResult[HMMCounts]:
+def _count(table: TiedChain | TiedChain2, cells: Ints | None, n_cells: int, shard: TagShard) -> EStepResult[HMMCounts]:
     values, counts = table.expected_counts(shard.lengths, shard.entries, shard.weights)
     counted = shard.weights > 0
     if not np.isfinite(values[counted]).all():
@@ -88,6 +86,6 @@ def _best_paths(model: HMMModel, params: HMMParameters, shard: TagShard) -> ESte
     return EStepResult(model.gather(params, shard, marginals), value, value)
 
 
-def _tables(params: HMMParameters) -> list[NDArray[np.float64]]:
+def _tables(params: HMMParameters) -> list[Floats]:
     factors = [params.transition] if params.second is None else [params.second, params.transition]
     return [params.emission, params.initial, *factors]

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Floats
 from spectrem.corpus import Corpus
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.estep import EStepResult
@@ -15,7 +15,7 @@ from spectrem.models.priors import DirichletPrior
 from spectrem.models.tagging.compiled import TagKernel
 from spectrem.models.tagging.model import HMMModel, sum_by
 from spectrem.models.tagging.parameters import HMMCounts, HMMParameters
-from spectrem.models.tagging.shards import TagShard
+from spectrem.models.tagging.shards import TagShard, count_known
 
 _TABLES = ("initial", "transition", "emission")
 
@@ -89,11 +89,7 @@ def random_counts(model: HMMModel, rng: np.random.Generator, *, spread: float = 
 
 
 def posterior_uniform(
-    model: HMMModel,
-    corpus: Corpus,
-    *,
-    perturbation: float = 0.0,
-    rng: np.random.Generator | None = None,
+    model: HMMModel, corpus: Corpus, *, perturbation: float = 0.0, rng: np.random.Generator | None = None
 ) -> HMMParameters:
     """The M-step of posteriors that are uniform over every token's states, independently of its neighbours.
 
@@ -206,12 +202,12 @@ def supervised(model: HMMModel, corpus: Corpus, *, smoothing: float | Mapping[st
     >>> start.initial.tolist(), start.emission.tolist()
     ([0.75, 0.25], [0.75, 0.25, 0.25, 0.75])
     """
-    if not corpus.sum(_count_known):
+    if not corpus.sum(count_known):
         raise InvalidInputError(
             "shards must hold sentences labelled throughout to start from them; got none; label some, or choose "
             "another start"
         )
-    counts = corpus.sum(_labelled_counts, TagKernel(model).prepare(_ones(model), 1.0))
+    counts = corpus.sum(_labelled_counts, TagKernel(model).prepare(_ones(model), 1.0), _ones(model))
     return _smoothed(model, counts, smoothing)
 
 
@@ -270,7 +266,7 @@ def _ones(model: HMMModel) -> HMMParameters:
 
 
 def _noisy(params: HMMParameters, spread: float, rng: np.random.Generator) -> HMMParameters:
-    def noise(table: NDArray[np.float64]) -> NDArray[np.float64]:
+    def noise(table: Floats) -> Floats:
         return table * (1.0 + spread * rng.random(table.shape))
 
     second = None if params.second is None else noise(params.second)
@@ -283,10 +279,10 @@ def _expected(model: HMMModel, corpus: Corpus) -> HMMCounts:
     return total.stats
 
 
-def _count_known(shard: TagShard) -> int:
-    return int(shard.known)
-
-
-def _labelled_counts(shard: TagShard, expect: Callable[[TagShard], EStepResult[HMMCounts]]) -> HMMCounts:
+def _labelled_counts(
+    shard: TagShard, expect: Callable[[TagShard], EStepResult[HMMCounts]], like: HMMParameters
+) -> HMMCounts:
     """Counts of a shard whose states are given; nothing of another."""
-    return float(shard.known) * expect(shard).stats
+    if shard.known:
+        return expect(shard).stats
+    return 0.0 * HMMCounts(like.initial, like.transition, like.second, like.emission)

@@ -8,8 +8,9 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_count, as_integers, as_offsets
 from spectrem.exceptions import InvalidInputError
 
@@ -44,11 +45,11 @@ class Lexicon:
     """
 
     n_states: int
-    cell_offsets: NDArray[np.int64]
-    cell_states: NDArray[np.int64]
-    entry_offsets: NDArray[np.int64]
-    entry_states: NDArray[np.int64]
-    entry_cells: NDArray[np.int64]
+    cell_offsets: Ints
+    cell_states: Ints
+    entry_offsets: Ints
+    entry_states: Ints
+    entry_cells: Ints
 
     @classmethod
     def full(cls, n_words: int, n_states: int) -> Lexicon:
@@ -97,27 +98,27 @@ class Lexicon:
         return bool((np.diff(self.entry_offsets) == self.n_states).all())
 
     @cached_property
-    def cell_words(self) -> NDArray[np.int64]:
+    def cell_words(self) -> Ints:
         """Word of every cell, shape (n_cells,)."""
         return np.repeat(np.arange(self.n_words), np.diff(self.cell_offsets))
 
     @cached_property
-    def entry_words(self) -> NDArray[np.int64]:
+    def entry_words(self) -> Ints:
         """Word of every entry, shape (n_entries,); -1 for words never seen."""
         return np.append(self.cell_words, -1)[self.entry_cells[self.entry_offsets[:-1]]]
 
     @cached_property
-    def state_sizes(self) -> NDArray[np.int64]:
+    def state_sizes(self) -> Ints:
         """Number of words that each state can emit, shape (n_states,)."""
         return np.bincount(self.cell_states, minlength=self.n_states)
 
-    def table(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def table(self, values: Floats) -> Floats:
         """Values by cell as a matrix of shape (n_states, n_words), zero where there is no cell."""
         table = np.zeros((self.n_states, self.n_words))
         table[self.cell_states, self.cell_words] = values
         return table
 
-    def with_entries(self, words: ArrayLike, allowed: Sequence[Sequence[int]]) -> tuple[Lexicon, NDArray[np.int64]]:
+    def with_entries(self, words: ArrayLike, allowed: Sequence[Sequence[int]]) -> tuple[Lexicon, Ints]:
         """A lexicon in which words may also be restricted to some states, and where to find them.
 
         Parameters
@@ -149,7 +150,7 @@ class Lexicon:
             own = self.entry_states[self.entry_offsets[entry] : self.entry_offsets[entry + 1]]
             found[int(self.entry_words[entry]), tuple(own.tolist())] = entry
         states: list[tuple[int, ...]] = []
-        cells: list[NDArray[np.int64]] = []
+        cells: list[Ints] = []
         entries = np.empty(len(words), np.int64)
         for k, key in enumerate(zip(words.tolist(), map(tuple, allowed), strict=True)):
             if key not in found:
@@ -170,7 +171,7 @@ class Lexicon:
             entry_cells=np.concatenate([self.entry_cells, *cells]),
         ), entries
 
-    def _cells_of(self, word: int, states: tuple[int, ...]) -> NDArray[np.int64]:
+    def _cells_of(self, word: int, states: tuple[int, ...]) -> Ints:
         """Cells of a word in some states, n_cells for a word never seen."""
         if not -1 <= word < self.n_words:
             raise InvalidInputError(
@@ -198,11 +199,11 @@ class Lexicon:
         return start + at
 
 
-def _unrestricted(n_states: int, offsets: NDArray[np.int64], states: NDArray[np.int64]) -> Lexicon:
+def _unrestricted(n_states: int, offsets: Ints, states: Ints) -> Lexicon:
     return Lexicon(n_states, offsets, states, offsets, states, np.arange(len(states)))
 
 
-def _check_allowed(offsets: NDArray[np.int64], states: NDArray[np.int64], n_states: int) -> None:
+def _check_allowed(offsets: Ints, states: Ints, n_states: int) -> None:
     if len(states) != offsets[-1]:
         raise InvalidInputError(
             f"states must have {offsets[-1]} entries, as offsets say; got {len(states)}; flatten them word after word"

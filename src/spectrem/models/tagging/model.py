@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem._arrays import Floats, Ints
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.priors import DirichletPrior, MeanFieldPrior, Prior
 from spectrem.models.tagging.lexicon import Lexicon
@@ -113,12 +114,12 @@ class HMMModel:
 
     def structure(self, shard: TagShard) -> Chain | Chain2:
         """A chain of states per sentence, each token's among those that the lexicon allows."""
-        allowed = None if self.lexicon.dense else self._layout(shard)[:2]
+        allowed = None if self.lexicon.dense else self.layout(shard)[:2]
         return (Chain if self.order == 1 else Chain2)(shard.lengths, self.n_states, allowed)
 
     def scores(self, params: HMMParameters, shard: TagShard) -> Parts:
         """Log-probabilities (nats) of the states of every token, with the initial ones in the first token's."""
-        layout = self._layout(shard)
+        layout = self.layout(shard)
         unary = np.append(log(params.emission), 0.0)[layout.cells]
         unary[layout.first] += log(params.initial)[layout.states[layout.first]]
         second = () if params.second is None else (log(params.second),)
@@ -126,7 +127,7 @@ class HMMModel:
 
     def gather(self, params: HMMParameters, shard: TagShard, marginals: Parts) -> HMMCounts:
         """Expected counts of a shard, times the sentences' weights, from the marginals of `scores`."""
-        layout = self._layout(shard)
+        layout = self.layout(shard)
         weighted = np.repeat(np.repeat(shard.weights, shard.lengths), np.diff(layout.offsets)) * marginals.unary
         first = layout.first
         return HMMCounts(
@@ -136,7 +137,7 @@ class HMMModel:
             sum_by(layout.cells, weighted, self.lexicon.n_cells + 1)[:-1],
         )
 
-    def weights(self, shard: TagShard) -> NDArray[np.float64]:
+    def weights(self, shard: TagShard) -> Floats:
         """Weight of every sentence, shape (n_sentences,)."""
         return shard.weights
 
@@ -157,7 +158,7 @@ class HMMModel:
             "word": words if names.words is None else np.array([*names.words, names.unknown], np.str_)[words],
         }
         if names.tags is not None:
-            columns["tag"] = np.array(names.tags, np.str_)[self._layout(shard).states]
+            columns["tag"] = np.array(names.tags, np.str_)[self.layout(shard).states]
         return columns
 
     def m_step(self, params: HMMParameters, stats: HMMCounts, corpus: object = None) -> HMMParameters:
@@ -166,7 +167,8 @@ class HMMModel:
         ``corpus`` is not read: the maximum is in closed form.
         """
         found = self.normalise(stats)
-        return replace(found, log_prior=self._log_prior(found, stats)) if self._mean_field else found
+        is_variational = any(isinstance(prior, MeanFieldPrior) for prior in self._priors)
+        return replace(found, log_prior=self._log_prior(found, stats)) if is_variational else found
 
     def log_prior(self, params: HMMParameters) -> float:
         """What the M-step maximises beside the expected log-probability, nats, but for a constant.
@@ -177,30 +179,24 @@ class HMMModel:
         return self._log_prior(params, None) if params.log_prior is None else params.log_prior
 
     def _log_prior(self, params: HMMParameters, counts: HMMCounts | None) -> float:
-        priors = (self.initial_prior, self.transition_prior, self.transition_prior, self.emission_prior)
         total = 0.0
-        for name, rows, prior in zip(_TABLES, self._tables, priors, strict=True):
+        for name, rows, prior in zip(_TABLES, self._tables, self._priors, strict=True):
             if rows is not None:
                 own = None if counts is None else getattr(counts, name)
                 total += rows.log_density(getattr(params, name), prior, own)
         return total
 
     @property
-    def _mean_field(self) -> bool:
-        priors = (self.initial_prior, self.transition_prior, self.emission_prior)
-        return any(isinstance(prior, MeanFieldPrior) for prior in priors)
+    def _priors(self) -> tuple[Prior, ...]:
+        return self.initial_prior, self.transition_prior, self.transition_prior, self.emission_prior
 
     def normalise(self, counts: HMMCounts | HMMParameters, prior: Prior | None = None) -> HMMParameters:
         """Distributions in proportion to counts; ``prior``, if given, stands in for those of the model."""
-        initial, transition, second, emission = self._tables
-        return HMMParameters(
-            initial.normalise(counts.initial, prior or self.initial_prior),
-            transition.normalise(counts.transition, prior or self.transition_prior),
-            None
-            if second is None or counts.second is None
-            else second.normalise(counts.second, prior or self.transition_prior),
-            emission.normalise(counts.emission, prior or self.emission_prior),
-        )
+        found: list[Any] = [
+            None if rows is None else rows.normalise(getattr(counts, name), prior or own)
+            for name, rows, own in zip(_TABLES, self._tables, self._priors, strict=True)
+        ]
+        return HMMParameters(*found)
 
     def restrict(self, params: HMMParameters) -> HMMParameters:
         """Start parameters with every row a distribution and the restrictions applied.
@@ -226,7 +222,8 @@ class HMMModel:
             emission_rows(self.lexicon, rules.emission),
         )
 
-    def _layout(self, shard: TagShard) -> _Layout:
+    def layout(self, shard: TagShard) -> Layout:
+        """Which unary parts the shard's structures have."""
         lexicon = self.lexicon
         starts = lexicon.entry_offsets[shard.entries]
         widths = lexicon.entry_offsets[shard.entries + 1] - starts
@@ -236,30 +233,30 @@ class HMMModel:
         heads = (np.cumsum(shard.lengths) - shard.lengths)[shard.lengths > 0]
         own = widths[heads]
         first = np.arange(own.sum()) + np.repeat(offsets[heads] - (np.cumsum(own) - own), own)
-        return _Layout(offsets, lexicon.entry_states[parts], lexicon.entry_cells[parts], first)
+        return Layout(offsets, lexicon.entry_states[parts], lexicon.entry_cells[parts], first)
 
 
-class _Layout(NamedTuple):
+class Layout(NamedTuple):
     """The unary parts of a shard: boundaries of tokens, state and cell of every part, parts of the first tokens."""
 
-    offsets: NDArray[np.int64]
-    states: NDArray[np.int64]
-    cells: NDArray[np.int64]
-    first: NDArray[np.int64]
+    offsets: Ints
+    states: Ints
+    cells: Ints
+    first: Ints
 
 
-def log(probability: NDArray[np.float64]) -> NDArray[np.float64]:
+def log(probability: Floats) -> Floats:
     """Nats; -inf for 0."""
     with np.errstate(divide="ignore"):
         return np.log(probability)
 
 
-def sum_by(row: NDArray[np.int64], values: NDArray[np.float64], n_rows: int) -> NDArray[np.float64]:
+def sum_by(row: Ints, values: Floats, n_rows: int) -> Floats:
     """Sums of values by row, as float64 where there is none to sum, too."""
     return np.bincount(row, values, n_rows).astype(np.float64, copy=False)
 
 
-def _check_table(name: str, given: NDArray[np.float64] | None, shape: tuple[int, ...] | None) -> None:
+def _check_table(name: str, given: Floats | None, shape: tuple[int, ...] | None) -> None:
     found = None if given is None else np.shape(given)
     if found != shape:
         raise InvalidInputError(

@@ -6,7 +6,8 @@ from copy import deepcopy
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from spectrem._arrays import Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,10 +29,10 @@ class HMMParameters:
         tell from the weights alone.
     """
 
-    initial: NDArray[np.float64]
-    transition: NDArray[np.float64]
-    second: NDArray[np.float64] | None
-    emission: NDArray[np.float64]
+    initial: Floats
+    transition: Floats
+    second: Floats | None
+    emission: Floats
     log_prior: float | None = None
 
     @property
@@ -51,10 +52,10 @@ class HMMCounts:
     Values with ``a + b`` and ``factor * a``; ``a += b`` changes the arrays of a.
     """
 
-    initial: NDArray[np.float64]
-    transition: NDArray[np.float64]
-    second: NDArray[np.float64] | None
-    emission: NDArray[np.float64]
+    initial: Floats
+    transition: Floats
+    second: Floats | None
+    emission: Floats
 
     def __iadd__(self, other: HMMCounts) -> HMMCounts:
         np.add(self.initial, other.initial, out=self.initial)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.priors import Prior
 from spectrem.models.tagging.lexicon import Lexicon
@@ -31,9 +31,9 @@ class Restriction:
         Probabilities, read where ``fixed`` is True.
     """
 
-    impossible: NDArray[np.bool_] | None = None
-    fixed: NDArray[np.bool_] | None = None
-    values: NDArray[np.float64] | None = None
+    impossible: Bools | None = None
+    fixed: Bools | None = None
+    values: Floats | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,13 +76,13 @@ class Multinomials:
     """
 
     shape: tuple[int, ...]
-    row: NDArray[np.int64]
-    row_sizes: NDArray[np.int64]
-    free: NDArray[np.int64] | None = None
-    given: NDArray[np.float64] | None = None
-    share: NDArray[np.float64] | None = None
+    row: Ints
+    row_sizes: Ints
+    free: Ints | None = None
+    given: Floats | None = None
+    share: Floats | None = None
 
-    def normalise(self, counts: NDArray[np.float64], prior: Prior) -> NDArray[np.float64]:
+    def normalise(self, counts: Floats, prior: Prior) -> Floats:
         """Probabilities (under a mean-field prior, weights) of the whole table from its expected counts.
 
         The prior sees the free entries alone. Rows without counts or pseudo-counts are uniform over them.
@@ -94,9 +94,7 @@ class Multinomials:
         probabilities[self.free] = prior.normalise(flat[self.free], self.row, self.row_sizes) * self.share[self.row]
         return probabilities.reshape(self.shape)
 
-    def log_density(
-        self, probabilities: NDArray[np.float64], prior: Prior, counts: NDArray[np.float64] | None = None
-    ) -> float:
+    def log_density(self, probabilities: Floats, prior: Prior, counts: Floats | None = None) -> float:
         """What the prior thinks of the free entries, as shares of what fixed values leave to them, nats."""
         flat, own = probabilities.ravel(), None if counts is None else counts.ravel()
         if self.free is None or self.share is None:
@@ -188,7 +186,7 @@ class _Places:
         return f"row [{place}]" if len(self.rows.shape) > 1 else "the only row"
 
 
-def _mask(mask: NDArray[np.bool_] | None, shape: tuple[int, ...], name: str) -> NDArray[np.bool_]:
+def _mask(mask: Bools | None, shape: tuple[int, ...], name: str) -> Bools:
     if mask is None:
         return np.zeros(int(np.prod(shape)), np.bool_)
     array = np.asarray(mask)
@@ -200,9 +198,7 @@ def _mask(mask: NDArray[np.bool_] | None, shape: tuple[int, ...], name: str) -> 
     return array.ravel()
 
 
-def _values(
-    values: NDArray[np.float64] | None, fixed: NDArray[np.bool_], shape: tuple[int, ...], name: str
-) -> NDArray[np.float64]:
+def _values(values: Floats | None, fixed: Bools, shape: tuple[int, ...], name: str) -> Floats:
     if values is None:
         if fixed.any():
             raise InvalidInputError(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem._validate import as_lengths
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.tagging.lexicon import Lexicon
@@ -13,7 +14,7 @@ from spectrem.models.tagging.parameters import HMMParameters
 
 def sample_sentences(
     params: HMMParameters, lexicon: Lexicon, lengths: ArrayLike, rng: np.random.Generator
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[Ints, Ints]:
     """Draw states and words of sentences of given lengths.
 
     Rows that do not sum to 1 (mean-field weights) are scaled; states that emit no word are left out.
@@ -66,14 +67,14 @@ def sample_sentences(
     return _emit(params.emission, lexicon, states, rng), states
 
 
-def _cumulative(table: NDArray[np.float64], emitting: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _cumulative(table: Floats, emitting: Bools) -> Floats:
     """Cumulative probabilities along the last axis, of the states that emit words; NaN where there are none."""
     sums = np.cumsum(np.where(emitting, table, 0.0), axis=-1)
     with np.errstate(invalid="ignore"):
         return sums / sums[..., -1:]
 
 
-def _draw(cumulative: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
+def _draw(cumulative: Floats, rng: np.random.Generator) -> Ints:
     if np.isnan(cumulative[:, -1:]).any():
         raise InvalidInputError(
             "params must let every state be followed by one that emits words; got a row without any; add words to the "
@@ -83,9 +84,7 @@ def _draw(cumulative: NDArray[np.float64], rng: np.random.Generator) -> NDArray[
     return (cumulative <= rng.random(len(cumulative))[:, None]).sum(axis=1)
 
 
-def _emit(
-    emission: NDArray[np.float64], lexicon: Lexicon, states: NDArray[np.int64], rng: np.random.Generator
-) -> NDArray[np.int64]:
+def _emit(emission: Floats, lexicon: Lexicon, states: Ints, rng: np.random.Generator) -> Ints:
     words = np.empty(len(states), np.int64)
     for state in np.unique(states):
         cells = np.flatnonzero(lexicon.cell_states == state)

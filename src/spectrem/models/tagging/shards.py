@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_integers, as_lengths, as_weights
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.tagging.lexicon import Lexicon
@@ -29,18 +30,15 @@ class TagShard:
     weights : ndarray of shape (n_sentences,), float64
     known : bool
         Whether the states are given; constraints leave such shards alone.
-    first_token : int
-        Number of the shard's first token when the shards stand in a row.
     sentences : ndarray of shape (n_sentences,), int64
         Numbers of the sentences in the corpus.
     """
 
-    lengths: NDArray[np.int64]
-    entries: NDArray[np.int64]
-    weights: NDArray[np.float64]
+    lengths: Ints
+    entries: Ints
+    weights: Floats
     known: bool
-    first_token: int
-    sentences: NDArray[np.int64]
+    sentences: Ints
 
     @property
     def n_tokens(self) -> int:
@@ -110,7 +108,6 @@ def build_shards(
     known = np.diff(open_offsets) == 0 if known is None else np.asarray(known, np.bool_)
     most = int(np.clip(part_offsets[-1] // _SHARDS, _LEAST_PARTS, _MOST_PARTS))
     shards: list[TagShard] = []
-    first_token = 0
     for given in (False, True):
         chosen = np.flatnonzero((known == given) & (lengths > 0))
         for sentences in _runs(chosen, np.diff(part_offsets)[chosen], most):
@@ -118,9 +115,13 @@ def build_shards(
             tokens = np.arange(own_lengths.sum()) + np.repeat(
                 offsets[sentences] - (np.cumsum(own_lengths) - own_lengths), own_lengths
             )
-            shards.append(TagShard(own_lengths, entries[tokens], weights[sentences], given, first_token, sentences))
-            first_token += len(tokens)
-    return shards or [TagShard(lengths[:0], entries, weights[:0], False, 0, np.zeros(0, np.int64))]
+            shards.append(TagShard(own_lengths, entries[tokens], weights[sentences], given, sentences))
+    return shards or [TagShard(lengths[:0], entries, weights[:0], False, np.zeros(0, np.int64))]
+
+
+def count_known(shard: TagShard) -> int:
+    """1 for sentences that are labelled throughout, else 0."""
+    return int(shard.known)
 
 
 def in_corpus_order(shards: Sequence[TagShard], values: Sequence[NDArray]) -> NDArray:
@@ -156,7 +157,7 @@ def in_corpus_order(shards: Sequence[TagShard], values: Sequence[NDArray]) -> ND
     return ordered
 
 
-def _runs(sentences: NDArray[np.int64], sizes: NDArray[np.int64], most: int) -> list[NDArray[np.int64]]:
+def _runs(sentences: Ints, sizes: Ints, most: int) -> list[Ints]:
     """Runs of sentences of about ``most`` parts each, as equal as whole sentences allow."""
     if not len(sentences):
         return []

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,7 @@ def copies(shards: list[TagShard], times: int) -> Iterator[TagShard]:
     """The shards several times over, each with arrays of its own that are made when it is asked for."""
     for _ in range(times):
         for shard in shards:
-            yield TagShard(
-                shard.lengths.copy(), shard.entries.copy(), shard.weights.copy(), shard.known, shard.first_token,
-                shard.sentences.copy(),
-            )  # fmt: skip
+            yield replace(shard, entries=shard.entries.copy(), lengths=shard.lengths.copy())
 
 
 def run_home(generator: Any, home: str, iterations: int) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from spectrem._arrays import Floats
 from spectrem.constraints.rows import CorpusRows
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.slack import compile_slack
@@ -44,7 +44,7 @@ def evaluate_shard(posed: Posed, step: Step) -> DualSum:
     return DualSum(found.value, expectation(posed, found.marginals))
 
 
-def support_of(posed: Posed, step: Step, direction: NDArray[np.float64]) -> DualSum:
+def support_of(posed: Posed, step: Step, direction: Floats) -> DualSum:
     """``sum over instances of max over structures of -direction . U h``, for proofs that rows cannot hold, and U h.
 
     Rows inside the shard take part by their multipliers at the prices of ``step``, scaled as the direction is: any
@@ -68,7 +68,7 @@ def support_of(posed: Posed, step: Step, direction: NDArray[np.float64]) -> Dual
     return DualSum(float(weights @ values + added), expectation(posed, marginals))
 
 
-def variants_of(posed: Posed, step: Step, points: NDArray[np.float64]) -> ShardVariants:
+def variants_of(posed: Posed, step: Step, points: Floats) -> ShardVariants:
     """The structures that instances take at several multipliers of the rows over the corpus, where these differ.
 
     Raises
@@ -90,7 +90,7 @@ def variants_of(posed: Posed, step: Step, points: NDArray[np.float64]) -> ShardV
     return find_variants(posed.structure, scores, matrix, points, weights=posed.weights, inside=posed.inside)
 
 
-def squared_norms(posed: Posed, n_rows: int) -> NDArray[np.float64]:
+def squared_norms(posed: Posed, n_rows: int) -> Floats:
     """Of the rows that span the corpus, shape (n_rows,)."""
     assert posed.across is not None
     assert posed.present is not None
@@ -99,7 +99,7 @@ def squared_norms(posed: Posed, n_rows: int) -> NDArray[np.float64]:
     return total
 
 
-def worst_violation(rows: CorpusRows, excess: NDArray[np.float64]) -> float:
+def worst_violation(rows: CorpusRows, excess: Floats) -> float:
     """Of the rows without slack, relative to their bounds."""
     worst = 0.0
     for block in rows.blocks:

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from spectrem._arrays import Floats, Ints
 from spectrem.constraints.compile import Constraints, flatten
 from spectrem.constraints.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
@@ -119,13 +119,13 @@ class Posed:
     shard: Any
     number: int
     structure: Structure
-    weights: NDArray[np.float64]
+    weights: Floats
     inside: Rows | None = None
     where: str = ""
     across: sp.csr_array | None = None
-    present: NDArray[np.int64] | None = None
+    present: Ints | None = None
     transpose: sp.csr_array | None = None
-    multipliers: NDArray[np.float64] | None = None
+    multipliers: Floats | None = None
     scores: Parts | None = None
     latest: Latest | None = None
 
@@ -153,9 +153,9 @@ class Mixture(NamedTuple):
         At gamma = -inf: instances that take their structure at another point than the first.
     """
 
-    points: NDArray[np.float64]
-    shares: NDArray[np.float64] | None = None
-    choices: tuple[tuple[NDArray[np.int64], NDArray[np.int64]], ...] = ()
+    points: Floats
+    shares: Floats | None = None
+    choices: tuple[tuple[Ints, Ints], ...] = ()
 
 
 class Step(NamedTuple):
@@ -169,7 +169,7 @@ class Step(NamedTuple):
     params: Any
     gamma: float
     estep: EStep
-    prices: NDArray[np.float64] | None = None
+    prices: Floats | None = None
     mixture: Mixture | None = None
     look: int = 0
 
@@ -180,7 +180,7 @@ class Posterior(NamedTuple):
     value: float
     marginals: Parts
     violation: float = 0.0
-    multipliers: NDArray[np.float64] | None = None
+    multipliers: Floats | None = None
     skipped: Counter[str] | None = None
 
 
@@ -261,12 +261,12 @@ def _posterior(posed: Posed, step: Step) -> Posterior:
     )
 
 
-def multipliers_of(shard: Any) -> NDArray[np.float64] | None:
+def multipliers_of(shard: Any) -> Floats | None:
     """What a shard keeps from one iteration to the next."""
     return shard.multipliers if isinstance(shard, Posed) else None
 
 
-def with_multipliers(shard: Any, multipliers: NDArray[np.float64] | None) -> Any:
+def with_multipliers(shard: Any, multipliers: Floats | None) -> Any:
     """The shard with what it kept."""
     return replace(shard, multipliers=multipliers)
 
@@ -295,7 +295,7 @@ def _mixed(posed: Posed, step: Step, mixture: Mixture) -> Posterior:
     return Posterior(0.0, Parts(unary, tuple(factors)), violation, None, skipped)
 
 
-def less_cost(posed: Posed, scores: NDArray[np.float64], prices: NDArray[np.float64]) -> NDArray[np.float64]:
+def less_cost(posed: Posed, scores: Floats, prices: Floats) -> Floats:
     """``scores - U^T prices`` with U the rows that span the corpus, nats."""
     assert posed.transpose is not None
     out = np.empty_like(scores)
@@ -314,7 +314,7 @@ def expectation(posed: Posed, marginals: Parts) -> RowSum:
     return RowSum(posed.across @ unary, posed.present, posed.transpose.shape[1])
 
 
-def count_skipped(rows: Rows, skipped: NDArray[np.int64]) -> Counter[str]:
+def count_skipped(rows: Rows, skipped: Ints) -> Counter[str]:
     """In how many instances each constraint was left out."""
     counts: Counter[str] = Counter()
     for block in rows.blocks:
@@ -371,7 +371,7 @@ def skew(scores: Parts, reference: Parts, gamma: float) -> Parts:
 
 
 def _mix(free: Parts, constrained: Parts, alpha: float) -> Parts:
-    def both(p: NDArray[np.float64], q: NDArray[np.float64]) -> NDArray[np.float64]:
+    def both(p: Floats, q: Floats) -> Floats:
         return (1 - alpha) * p + alpha * q
 
     factors = (both(p, q) for p, q in zip(free.factors, constrained.factors, strict=True))

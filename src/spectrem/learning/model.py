@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from spectrem._arrays import Floats
 from spectrem.corpus import Corpus
 from spectrem.models.estep import EStepResult
 from spectrem.structures import Parts, Structure
@@ -70,7 +71,7 @@ class Kernel(Protocol[Params_contra, Stats]):
         ...
 
 
-def weights_of(model: Any, shard: Any, structure: Structure) -> NDArray[np.float64]:
+def weights_of(model: Any, shard: Any, structure: Structure) -> Floats:
     """Weight of every instance, shape (n_instances,)."""
     return model.weights(shard) if hasattr(model, "weights") else np.ones(structure.n_instances)
 

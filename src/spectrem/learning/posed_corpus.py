@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Floats
 from spectrem.constraints.compile import corpus_rows
 from spectrem.constraints.facts import CorpusFacts
 from spectrem.constraints.rows import CorpusRows
@@ -123,9 +123,9 @@ class PosedCorpus:
 
     shards: Corpus
     rows: CorpusRows | None = None
-    norms: NDArray[np.float64] | None = None
+    norms: Floats | None = None
     terms: SlackTerms | None = None
-    multipliers: NDArray[np.float64] | None = None
+    multipliers: Floats | None = None
     length: float = 1.0
     n_solved: int = 0
     proven: bool = False
@@ -170,14 +170,14 @@ class PosedCorpus:
         assert self.terms is not None
         last: list[tuple[Step, DualSum]] = []
 
-        def evaluate(prices: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        def evaluate(prices: Floats) -> tuple[float, Floats]:
             # Solvers ask again, at the end, where they have asked last.
             if not last or not np.array_equal(last[0][0].prices, prices):  # type: ignore[arg-type]
                 look = step._replace(prices=prices.copy(), look=last[0][0].look + 1 if last else 1)
                 last[:] = [(look, scored.sum(evaluate_shard, look))]
             return last[0][1].value, last[0][1].expectation.dense
 
-        def support(direction: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        def support(direction: Floats) -> tuple[float, Floats]:
             total = scored.sum(support_of, last[0][0], direction)
             return total.value, total.expectation.dense
 
@@ -205,10 +205,10 @@ class PosedCorpus:
         many = len(rows.bounds) > _MANY_ROWS
         linear = step._replace(gamma=0.0)
 
-        def evaluate(prices: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        def evaluate(prices: Floats) -> tuple[Floats, Floats]:
             return _gathered(scored, many, evaluate_shard, linear._replace(prices=prices))
 
-        def support(direction: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        def support(direction: Floats) -> tuple[Floats, Floats]:
             return _gathered(scored, many, support_of, linear._replace(prices=self._start()), direction)
 
         mixture = solve_corpus_program(
@@ -219,18 +219,18 @@ class PosedCorpus:
         found, value = Mixture(mixture.points, shares=mixture.weights), mixture.value
         if step.gamma == -np.inf:
 
-            def variants(points: NDArray[np.float64]) -> Iterator[ShardVariants]:
+            def variants(points: Floats) -> Iterator[ShardVariants]:
                 return scored.collect(variants_of, step, points)
 
             choice = choose_structures(variants, mixture, rows.bounds, rows.blocks, terms=self.terms)
             found, value = Mixture(choice.points, choices=choice.choices), choice.value
         return _Solved(step._replace(mixture=found), mixture.multipliers, value, self.length, True)
 
-    def _start(self) -> NDArray[np.float64]:
+    def _start(self) -> Floats:
         assert self.rows is not None
         return np.zeros(len(self.rows.bounds)) if self.multipliers is None else self.multipliers
 
-    def _check(self, scored: Corpus, solved: _Solved, reached: NDArray[np.float64], violation: float) -> bool:
+    def _check(self, scored: Corpus, solved: _Solved, reached: Floats, violation: float) -> bool:
         """Whether rows over the corpus are proven to hold; an error if they cannot, a warning if a solve failed."""
         rows, step = self.rows, solved.step
         assert rows is not None
@@ -248,7 +248,7 @@ class PosedCorpus:
         if self.proven or violation <= _MISSED or step.gamma <= 0 or not due:
             return self.proven
 
-        def support(direction: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        def support(direction: Floats) -> tuple[float, Floats]:
             found = scored.sum(support_of, step, direction)
             return found.value, found.expectation.dense
 
@@ -262,15 +262,13 @@ class _Solved(NamedTuple):
     """The step at what meets the rows over the corpus, their multipliers, and what they add to the objective, nats."""
 
     step: Step
-    multipliers: NDArray[np.float64]
+    multipliers: Floats
     value: float
     length: float
     solved: bool
 
 
-def _gathered(
-    scored: Corpus, together: bool, f: Callable[..., DualSum], *broadcast: Any
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _gathered(scored: Corpus, together: bool, f: Callable[..., DualSum], *broadcast: Any) -> tuple[Floats, Floats]:
     """Values and expectations with a row per shard, or a row for all."""
     found = [scored.sum(f, *broadcast)] if together else list(scored.collect(f, *broadcast))
     return np.array([own.value for own in found]), np.array([own.expectation.dense for own in found])

@@ -22,7 +22,7 @@ def with_scores(posed: Posed, step: Step) -> Posed:
     return replace(posed, scores=scores_of(posed, step), latest=Latest())
 
 
-@dataclass
+@dataclass(frozen=True)
 class DualSum:
     """Sum over instances of ``smax_gamma(s - U^T lambda)``, nats, and ``U mu``; a value with ``+``."""
 
@@ -31,11 +31,6 @@ class DualSum:
 
     def __add__(self, other: DualSum) -> DualSum:
         return DualSum(self.value + other.value, self.expectation + other.expectation)
-
-    def __iadd__(self, other: DualSum) -> DualSum:
-        self.value += other.value
-        self.expectation += other.expectation
-        return self
 
 
 def evaluate_shard(posed: Posed, step: Step) -> DualSum:

@@ -311,7 +311,7 @@ def expectation(posed: Posed, marginals: Parts) -> RowSum:
     unary = marginals.unary
     if not (posed.weights == 1.0).all():
         unary = posed.weights[posed.structure.instance] * unary
-    return RowSum(posed.across @ unary, posed.present, posed.transpose.shape[1])
+    return RowSum(((posed.present, posed.across @ unary),), posed.transpose.shape[1])
 
 
 def count_skipped(rows: Rows, skipped: Ints) -> Counter[str]:

@@ -168,14 +168,15 @@ class PosedCorpus:
         rows, steps = self.rows, step.estep.dual_steps
         assert rows is not None
         assert self.terms is not None
-        last: list[tuple[Step, DualSum]] = []
+        last: list[tuple[Step, float, Floats]] = []
 
         def evaluate(prices: Floats) -> tuple[float, Floats]:
             # Solvers ask again, at the end, where they have asked last.
             if not last or not np.array_equal(last[0][0].prices, prices):  # type: ignore[arg-type]
                 look = step._replace(prices=prices.copy(), look=last[0][0].look + 1 if last else 1)
-                last[:] = [(look, scored.sum(evaluate_shard, look))]
-            return last[0][1].value, last[0][1].expectation.dense
+                total = scored.sum(evaluate_shard, look)
+                last[:] = [(look, total.value, total.expectation.dense)]
+            return last[0][1:]
 
         def support(direction: Floats) -> tuple[float, Floats]:
             total = scored.sum(support_of, last[0][0], direction)

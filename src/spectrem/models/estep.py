@@ -14,43 +14,32 @@ from spectrem.kernels.unions import add_at
 Stats = TypeVar("Stats")
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class RowSum:
-    """Numbers by row of the constraints that span the corpus: a value with ``+``; ``a += b`` changes a.
+    """Numbers by row of the constraints that span the corpus: a value with ``+``.
+
+    Most rows lie in few shards, so that lists are kept, and added where all numbers are asked for, in their order.
 
     Attributes
     ----------
-    values : ndarray
-    rows : ndarray of the same shape, int, or None
-        The rows that they belong to, others being 0; None for all.
+    listed : tuple of (rows, values)
+        Pairs of ndarrays of one shape: rows, each at most once in a list, and their numbers.
     n_rows : int
     """
 
-    values: Floats
-    rows: Ints | None
+    listed: tuple[tuple[Ints, Floats], ...]
     n_rows: int
 
     @property
     def dense(self) -> Floats:
-        """Of all rows, shape (n_rows,)."""
-        if self.rows is None:
-            return self.values
+        """Of all rows, shape (n_rows,); 0 where nothing is listed."""
         total = np.zeros(self.n_rows)
-        total[self.rows] = self.values
+        for rows, values in self.listed:
+            add_at(total, rows, values)
         return total
-
-    def __iadd__(self, other: RowSum) -> RowSum:
-        self.values, self.rows = self.dense, None
-        if other.rows is None:
-            self.values += other.values
-        else:
-            add_at(self.values, other.rows, other.values)
-        return self
 
     def __add__(self, other: RowSum) -> RowSum:
-        total = RowSum(self.dense.copy(), None, self.n_rows)
-        total += other
-        return total
+        return RowSum(self.listed + other.listed, self.n_rows)
 
 
 @dataclass
@@ -93,7 +82,7 @@ class EStepResult(Generic[Stats]):
     def _with(self, stats: Stats, other: EStepResult[Stats]) -> EStepResult[Stats]:
         expectation = self.expectation
         if expectation is not None and other.expectation is not None:
-            expectation += other.expectation
+            expectation = expectation + other.expectation
         values = self.objective + other.objective, self.free_objective + other.free_objective
         violation, skipped = max(self.violation, other.violation), self.skipped + other.skipped
         return EStepResult(stats, *values, violation, skipped, expectation)

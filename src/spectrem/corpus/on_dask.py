@@ -42,24 +42,20 @@ class OnDask:
     client : distributed.Client, optional
         See `connect`; by default the one that was made last.
 
-    Raises
-    ------
-    InvalidInputError
-        If no client is given and none was made.
+    Raises an InvalidInputError if no client is given and none was made.
 
     Examples
     --------
     >>> from distributed import Client  # doctest: +SKIP
     >>> with Client(n_workers=2) as client:  # doctest: +SKIP
-    ...     corpus = OnDask([[3, 1], [2], [5, 4]], client)
-    ...     corpus.sum(sum), list(corpus.derive(sorted).collect(max))
-    (15, [3, 2, 5])
+    ...     OnDask([[3, 1], [2], [5, 4]], client).sum(sum)
+    15
     """
 
     def __init__(self, shards: Iterable[Any], client: Client | None = None) -> None:
         shards, client = list(shards), client or current_client()
         self._client, self._n_shards, self._size = client, len(shards), 1
-        while len(shards) >= 8 * self._size * max(1, self._n_threads()):
+        while len(shards) >= 4 * self._size * max(1, self._n_threads()):
             self._size *= 2  # a power of two, so that the sum over neighbours is a subtree
         self._start([self._task(boxed, pickled(list(block))) for block in self._blocks(shards)])
 

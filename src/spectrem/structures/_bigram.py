@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,10 @@ class BigramTable:
     initial: Vector
     transition: Vector
     gamma: float
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without potentials, which are computed sooner than they travel."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def prepare(self) -> None:
         """Compute all potentials now, not at the first batch: many threads may share the table."""

@@ -20,7 +20,7 @@ def make_corpus(estimator: Any, shards: Iterable[Any]) -> Corpus:
     Raises
     ------
     InvalidInputError
-        If ``corpus`` is no callable.
+        If ``corpus`` is not callable.
     """
     if estimator.corpus is None:
         return Local(list(shards), estimator.n_threads or os.cpu_count() or 1)

@@ -36,8 +36,8 @@ from spectrem.estimators.long_pairs import LongPair, LongPairs, LongShard
 from spectrem.estimators.settings_checks import as_weights
 from spectrem.exceptions import NotFittedError
 from spectrem.inference import FixedStep
-from spectrem.learning import Anneal, Constant, EStep, Record, Schedule, Step, Stopping, posterior, run_em
-from spectrem.learning.posed_corpus import pose_alone
+from spectrem.learning import Anneal, Constant, EStep, Record, Schedule, Step, Stopping, run_em
+from spectrem.learning.posed_corpus import posterior_alone
 from spectrem.metrics import alignment_scores
 from spectrem.models.alignment import (
     AlignmentModel,
@@ -422,8 +422,8 @@ class WordAligner(Estimator):
             names = self.constraints if self.project else ()
             return self._coupled(self.model_, names).posteriors(self.params_, shard, gamma)
         estep = self._estep(self.model_, gamma) if self.project else EStep()
-        posed = pose_alone(shard, self.model_, estep)
-        return self.model_.cell_masses(shard, posterior(posed, Step(self.model_, self.params_, gamma, estep)).marginals)
+        found = posterior_alone(shard, Step(self.model_, self.params_, gamma, estep))
+        return self.model_.cell_masses(shard, found.marginals)
 
     def _matrices(self, shard: BitextShard) -> LinkPosteriors:
         return as_matrices(shard, *self._posteriors(shard, self.gamma_))

@@ -34,7 +34,7 @@ _HOLDS = 1e-6  # violations relative to the size of a row: HiGHS' own tolerance
 
 @dataclass(frozen=True)
 class CorpusChoice:
-    """One structure per instance, told by the prices at which it is the best.
+    """One structure per instance, identified by the prices at which it is the best.
 
     Attributes
     ----------

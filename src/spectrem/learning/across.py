@@ -29,6 +29,11 @@ class DualSum:
     value: float
     expectation: RowSum
 
+    @property
+    def dense(self) -> tuple[float, Floats]:
+        """The value and the expectations of all rows, shape (n_rows,)."""
+        return self.value, self.expectation.dense
+
     def __add__(self, other: DualSum) -> DualSum:
         return DualSum(self.value + other.value, self.expectation + other.expectation)
 

@@ -34,7 +34,7 @@ def fingerprint(value: Any) -> bytes:
 
 
 def _add(digest: _Digest, value: Any, inside: tuple[int, ...]) -> None:
-    """Add a value that lies in others, told by their ids."""
+    """Add a value; ``inside`` holds the ids of those that it lies in, so that cycles end."""
     digest.update(f"<{type(value).__module__}.{type(value).__qualname__}>".encode())
     if id(value) in inside:
         return

@@ -29,7 +29,7 @@ from spectrem.learning.across import (
     with_scores,
     worst_violation,
 )
-from spectrem.learning.estep import EStep, Mixture, Posed, Step, expect
+from spectrem.learning.estep import EStep, Mixture, Posterior, Step, expect, posterior
 from spectrem.learning.posing import (
     count_parts,
     expect_anew,
@@ -43,7 +43,7 @@ from spectrem.models.estep import EStepResult
 
 # No constraint that can hold needs prices (in nats over gamma) like this one.
 _DIVERGED = 1e8
-# Violations, relative to the bound, that are told.
+# Violations, relative to the bound, that are reported.
 _MISSED = 1e-4
 # Parts of a corpus whose structures and rows are kept, at some hundred bytes each, if nothing is warm-started.
 _MOST_PARTS = 1 << 23
@@ -74,25 +74,22 @@ def pose(model: Any, corpus: Corpus, estep: EStep) -> PosedCorpus:
     return PosedCorpus(shards, rows, norms, compile_slack(rows.blocks, np.zeros(len(norms), np.int64), 1))
 
 
-def pose_alone(shard: Any, model: Any, estep: EStep) -> Posed:
-    """A shard whose constraints all lie inside it, posed by itself.
+def posterior_alone(shard: Any, step: Step) -> Posterior:
+    """Posteriors of a shard whose constraints all lie inside it, by itself.
 
     Raises
     ------
     InvalidInputError
         If a constraint is over the corpus.
     """
-    posed = pose(model, Local([shard]), estep)
+    posed = pose(step.model, Local([shard]), step.estep)
     if posed.rows is not None:
         raise InvalidInputError(
             f"constraints must lie inside instances here, got {posed.rows.blocks[0].name!r} over the corpus; leave it "
             "out of decoding"
         )
-    return next(iter(posed.shards.collect(_itself)))
-
-
-def _itself(posed: Posed) -> Posed:
-    return posed
+    found: Posterior = next(posed.shards.collect(posterior, step))
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,13 +171,12 @@ class PosedCorpus:
             # Solvers ask again, at the end, where they have asked last.
             if not last or not np.array_equal(last[0][0].prices, prices):  # type: ignore[arg-type]
                 look = step._replace(prices=prices.copy(), look=last[0][0].look + 1 if last else 1)
-                total = scored.sum(evaluate_shard, look)
-                last[:] = [(look, total.value, total.expectation.dense)]
+                last[:] = [(look, *scored.sum(evaluate_shard, look).dense)]
             return last[0][1:]
 
         def support(direction: Floats) -> tuple[float, Floats]:
-            total = scored.sum(support_of, last[0][0], direction)
-            return total.value, total.expectation.dense
+            found: tuple[float, Floats] = scored.sum(support_of, last[0][0], direction).dense
+            return found
 
         solution = solve_corpus_dual(
             evaluate, rows.bounds, rows.blocks, step.gamma,
@@ -250,8 +246,8 @@ class PosedCorpus:
             return self.proven
 
         def support(direction: Floats) -> tuple[float, Floats]:
-            found = scored.sum(support_of, step, direction)
-            return found.value, found.expectation.dense
+            found: tuple[float, Floats] = scored.sum(support_of, step, direction).dense
+            return found
 
         return check_corpus_rows(
             support, rows.bounds, rows.blocks, solved.multipliers,
@@ -272,4 +268,5 @@ class _Solved(NamedTuple):
 def _gathered(scored: Corpus, together: bool, f: Callable[..., DualSum], *broadcast: Any) -> tuple[Floats, Floats]:
     """Values and expectations with a row per shard, or a row for all."""
     found = [scored.sum(f, *broadcast)] if together else list(scored.collect(f, *broadcast))
-    return np.array([own.value for own in found]), np.array([own.expectation.dense for own in found])
+    values, expectations = zip(*(own.dense for own in found), strict=True)
+    return np.array(values), np.array(expectations)

@@ -141,9 +141,9 @@ class MeanFieldPrior:
     ) -> float:
         """Minus the divergence of the rows' Dirichlet posteriors from their priors, nats, at most 0.
 
-        With it the recorded objective is the variational lower bound on the log-likelihood of the data. It is told
-        from the counts behind the weights: weights of entries without counts underflow. Weights without counts, such
-        as probabilities to start from, are no posterior's: -inf.
+        With it the recorded objective is the variational lower bound on the log-likelihood of the data. It is
+        computed from the counts behind the weights: weights of entries without counts underflow. Weights without
+        counts, such as probabilities to start from, do not belong to a posterior: -inf.
         """
         if counts is None:
             return -np.inf

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from spectrem.constraints.table import PartTable
 from spectrem.corpus import Local
-from spectrem.learning import EStep, FitResult, Model, Step, Stopping, pose, run_em
+from spectrem.learning import EStep, FitResult, Model, Step, Stopping, pose, posterior, run_em
 from spectrem.learning.model import columns_of, is_known, log_normaliser, log_prior, weights_of
 from spectrem.learning.schedule import Constant
 from spectrem.structures import Parts
@@ -219,15 +219,8 @@ def _expect(model: Any, params: Any, shards: Sequence[Any], gamma: float) -> tup
     step = Step(model, params, gamma, estep)
     posed = pose(model, Local(shards), estep)
     total, _ = posed.expect(step)
-    marginals = [
-        own.structure.smoothed_max(model.scores(params, own.shard), max(gamma, 0.0), weights=own.weights)[1]
-        for own in posed.shards.collect(_as_it_is)
-    ]
+    marginals = [found.marginals for found in posed.shards.collect(posterior, step)]
     return total.objective + log_prior(model, params), total.stats, marginals
-
-
-def _as_it_is(shard: Any) -> Any:
-    return shard
 
 
 def _check_maximum(

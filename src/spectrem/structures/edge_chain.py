@@ -154,16 +154,10 @@ class EdgeChain:
     @property
     def columns(self) -> Mapping[str, NDArray]:
         """The five columns of the class notes, each of shape (n_unary,); built anew at every call."""
-        states, before = self._tokens.states(slice(0, self.n_tokens)), self._part_before
+        of_states, before = self._tokens.columns, self._part_before
         previous = np.full(self.n_unary, np.nan)
-        previous[before >= 0] = states[before[before >= 0]]
-        return {
-            "sentence": self.instance,
-            "token": np.repeat(positions_of(self.lengths), np.diff(self.offsets)),
-            "occurrence": self.choice,
-            "tag": states[self.state_part],
-            "previous": previous,
-        }
+        previous[before >= 0] = of_states["tag"][before[before >= 0]]
+        return {**{name: values[self.state_part] for name, values in of_states.items()}, "previous": previous}
 
     def smoothed_max(
         self,

@@ -1,0 +1,252 @@
+"""How estimators declare a parameter, once: its default, its rule, its name on the command line, its meaning.
+
+A room of estimators has one file of such declarations: a data class whose fields are made by the functions here and
+whose docstring says what every parameter means. The estimator extends it, `documented` puts the meanings into the
+estimator's docstring, `check_parameters` holds values against their rules, and the command line makes its options from
+them. The file loads neither NumPy nor the estimator, so that ``--help`` stays quick.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, TypeVar
+
+from spectrem.exceptions import InvalidInputError, quoted
+
+C = TypeVar("C", bound=type)
+_KEY = "spectrem"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """What is known of a parameter beside its name and default.
+
+    Parameters
+    ----------
+    check : callable (name, value) -> None
+        Raises `InvalidInputError` if the value breaks the rule.
+    convert : type or None
+        What the text of a command line becomes: int, float, str, bool; None for what no text can say.
+    choices : tuple of str
+        The values there are, if they are few names.
+    least, most : float
+        Ends of the range of numbers.
+    option : str or None
+        Name on the command line, such as ``--order``; "" for the parameter's own, None for parameters that the command
+        line does not have.
+    group : str
+        The heading of ``--help`` that it stands under.
+    metavar, help : str
+        What ``--help`` shows in place of the name of the type and of the meaning in the docstring, if not "".
+    """
+
+    check: Callable[[str, Any], None]
+    convert: type | None = None
+    choices: tuple[str, ...] = ()
+    least: float = -math.inf
+    most: float = math.inf
+    option: str | None = ""
+    group: str = ""
+    metavar: str = ""
+    help: str = ""
+
+
+def count(default: int | None, least: int = 1, *, hint: str = "", **shown: Any) -> Any:
+    """Declare a whole number of at least ``least``; None is allowed where it is the default.
+
+    Parameters
+    ----------
+    default : int or None
+    least : int
+    hint : str
+        What the message of the error adds, from its semicolon on.
+    **shown
+        ``option``, ``group``, ``metavar``, ``help`` of `Parameter`.
+
+    Examples
+    --------
+    >>> @dataclass
+    ... class Settings:
+    ...     max_iter: int = count(100)
+    >>> check_parameters(Settings(max_iter=0))
+    Traceback (most recent call last):
+    spectrem.exceptions.InvalidInputError: max_iter must be at least 1, got 0
+    """
+
+    def check(name: str, value: Any) -> None:
+        if isinstance(value, bool) or not isinstance(value, Integral):
+            raise InvalidInputError(f"{name} must be an integer, got {quoted(value)}{hint}")
+        if value < least:
+            raise InvalidInputError(f"{name} must be at least {least}, got {value}{hint}")
+
+    return _field(default, check, convert=int, least=least, **shown)
+
+
+def number(
+    default: float | None,
+    least: float = 0.0,
+    most: float = math.inf,
+    *,
+    open: bool = False,
+    hint: str = "",
+    **shown: Any,
+) -> Any:
+    """Declare a finite number from ``least`` to ``most``, without the ends if ``open``; None as for `count`.
+
+    Examples
+    --------
+    >>> @dataclass
+    ... class Settings:
+    ...     null_probability: float = number(0.1, 0, 1, open=True)
+    >>> check_parameters(Settings(1.0))
+    Traceback (most recent call last):
+    spectrem.exceptions.InvalidInputError: null_probability must lie between 0 and 1, got 1.0
+    """
+    rule = (
+        f"lie {'between' if open else 'in'} {f'{least:g} and {most:g}' if open else f'[{least:g}, {most:g}]'}"
+        if math.isfinite(most)
+        else f"be finite and {'above' if open else 'at least'} {least:g}"
+    )
+
+    def check(name: str, value: Any) -> None:
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise InvalidInputError(f"{name} must be a number, got {quoted(value)}{hint}")
+        size = float(value)
+        inside = least < size < most if open else least <= size <= most
+        if not (math.isfinite(size) and inside):
+            raise InvalidInputError(f"{name} must {rule}, got {value}{hint}")
+
+    return _field(default, check, convert=float, least=least, most=most, **shown)
+
+
+def choice(default: str | None, *choices: str, **shown: Any) -> Any:
+    """Declare one of some names; None as for `count`.
+
+    Examples
+    --------
+    >>> @dataclass
+    ... class Settings:
+    ...     decode: str = choice("posterior", "posterior", "viterbi")
+    >>> check_parameters(Settings("best"))
+    Traceback (most recent call last):
+    spectrem.exceptions.InvalidInputError: decode must be one of posterior, viterbi, got 'best'
+    """
+
+    def check(name: str, value: Any) -> None:
+        if not isinstance(value, str) or value not in choices:
+            raise InvalidInputError(f"{name} must be one of {', '.join(choices)}, got {quoted(value)}")
+
+    return _field(default, check, convert=str, choices=choices, **shown)
+
+
+def switch(default: bool, **shown: Any) -> Any:
+    """Declare a truth value.
+
+    Examples
+    --------
+    >>> @dataclass
+    ... class Settings:
+    ...     soft_targets: bool = switch(False)
+    >>> Settings()
+    Settings(soft_targets=False)
+    """
+    return _field(default, lambda name, value: None, convert=bool, **shown)
+
+
+def given(
+    default: Any = dataclasses.MISSING,
+    check: Callable[[str, Any], None] | None = None,
+    *,
+    convert: type | None = None,
+    option: str | None = None,
+    **shown: Any,
+) -> Any:
+    """Declare a parameter with a rule of its own, or with one that the estimator checks beside others.
+
+    Parameters
+    ----------
+    default : object
+        None is allowed where it is the default. Without one, the parameter must be given.
+    check : callable (name, value) -> None, optional
+    convert, option, **shown
+        As in `Parameter`; by default the command line does not have it.
+
+    Examples
+    --------
+    >>> @dataclass
+    ... class Settings:
+    ...     dictionary: dict | None = given(None)
+    >>> Settings()
+    Settings(dictionary=None)
+    """
+    return _field(default, check or (lambda name, value: None), convert=convert, option=option, **shown)
+
+
+def _field(default: Any, check: Callable[[str, Any], None], **known: Any) -> Any:
+    return dataclasses.field(default=default, metadata={_KEY: Parameter(check, **known)})
+
+
+def parameters_of(record: Any) -> dict[str, tuple[Any, Parameter]]:
+    """Defaults and declarations of the parameters of a data class, by name, in their order.
+
+    Examples
+    --------
+    >>> @dataclass
+    ... class Settings:
+    ...     max_iter: int = count(100)
+    >>> default, declared = parameters_of(Settings)["max_iter"]
+    >>> default, declared.least
+    (100, 1)
+    """
+    return {field.name: (field.default, field.metadata[_KEY]) for field in dataclasses.fields(record)}
+
+
+def check_parameters(estimator: Any) -> None:
+    """Raise `InvalidInputError` for the first parameter of an estimator that breaks its own rule."""
+    for name, (default, declared) in parameters_of(estimator).items():
+        value = getattr(estimator, name)
+        if value is not None or default is not None:
+            declared.check(name, value)
+
+
+def meanings(record: type) -> Mapping[str, str]:
+    """Lines of the section Parameters of a docstring, by the name of the parameter, with those of its bases.
+
+    Examples
+    --------
+    >>> class Settings:
+    ...     '''For an example.
+    ...
+    ...     Parameters
+    ...     ----------
+    ...     max_iter : int
+    ...         At most.
+    ...     '''
+    >>> meanings(Settings)["max_iter"]
+    'max_iter : int\\n    At most.'
+    """
+    found: dict[str, str] = {}
+    for base in reversed(record.__mro__):
+        section = re.search(r"^ *Parameters\n *-+\n(.*?)(?=\n\s*\n|\Z)", base.__doc__ or "", re.DOTALL | re.MULTILINE)
+        if section is not None:
+            lines = section[1].splitlines()
+            margin = len(lines[0]) - len(lines[0].lstrip())
+            text = "\n".join(line[margin:].rstrip() for line in lines).rstrip()
+            for entry in re.split(r"\n(?=\S)", text):
+                found[entry.split(" :")[0].split("\n")[0]] = entry
+    return found
+
+
+def documented(cls: C) -> C:
+    """Put what the parameters of an estimator mean, as its data class says, before the attributes in its docstring."""
+    if cls.__doc__ is not None:  # python -OO has none
+        said = meanings(cls)
+        entries = "\n".join(said[name] for name in parameters_of(cls))
+        section = "\n".join(f"    {line}".rstrip() for line in f"Parameters\n----------\n{entries}".splitlines())
+        cls.__doc__ = cls.__doc__.replace("    Attributes\n", f"{section}\n\n    Attributes\n", 1)
+    return cls

@@ -14,12 +14,12 @@ from spectrem import project as project_table
 from spectrem.constraints import compile_constraints
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
 from spectrem.inference import Status, highs, ilp, project
-from spectrem.inference.highs import INFEASIBLE, OPTIMAL, OUT_OF_TIME, Deadline, Matrices, run_integer, run_linear
+from spectrem.inference.highs import INFEASIBLE, OPTIMAL, OUT_OF_TIME, Deadline, run_integer, run_linear
+from spectrem.inference.program import Program
 from spectrem.structures import Categorical, Parts
 
 LABEL = part("label")
-NONE = sp.csr_array((0, 1))
-ONE = Matrices(np.ones(1), np.ones(1), NONE, np.zeros(0), NONE, np.zeros(0))
+ONE = Program(np.ones(1), np.ones(1), sp.csr_array((0, 1)), np.zeros(0), np.zeros(0, bool))
 
 
 def triangles(n):
@@ -89,7 +89,7 @@ def test_variables_have_finite_ends_that_are_never_met(programs, kind, norm, gam
     assert all(np.isfinite(upper).all() for upper, _ in programs)
 
 
-@pytest.mark.parametrize("run", [run_linear, lambda *args: run_integer(args[0], np.ones(1, bool), args[1])])
+@pytest.mark.parametrize("run", [run_linear, lambda *args: run_integer(args[0], 1, args[1])])
 def test_a_program_that_does_not_come_back_is_given_up(monkeypatch, run):
     released, ended = Event(), Event()
 
@@ -125,25 +125,19 @@ def test_presolve_is_left_out_where_it_breaks_down(monkeypatch):
         return OptimizeResult(x=None, status=4, message="no")
 
     monkeypatch.setattr(scipy.optimize, "milp", broken)
-    assert run_integer(ONE, np.ones(1, bool), np.inf).status == 4
+    assert run_integer(ONE, 1, np.inf).status == 4
     assert presolve == [True, False]
 
 
 def test_nothing_to_choose():
     def program(equal_to, limit):
-        shape = len(equal_to), 0
-        return Matrices(
-            np.zeros(0),
-            np.zeros(0),
-            sp.csr_array(shape),
-            np.array(equal_to),
-            sp.csr_array((len(limit), 0)),
-            np.array(limit),
-        )
+        n = len(equal_to) + len(limit)
+        equality = np.arange(n) < len(equal_to)
+        return Program(np.zeros(0), np.zeros(0), sp.csr_array((n, 0)), np.array(equal_to + limit), equality)
 
     assert run_linear(program([0.0], [1.0]), 1.0).status == OPTIMAL
     assert run_linear(program([1.0], [1.0]), 1.0).status == INFEASIBLE
-    assert run_integer(program([0.0], [-1.0]), np.zeros(0, bool), 1.0).status == INFEASIBLE
+    assert run_integer(program([0.0], [-1.0]), 0, 1.0).status == INFEASIBLE
 
 
 @pytest.mark.parametrize("bad", [-1, np.nan, "3", True])

@@ -74,11 +74,11 @@ def test_few_labels_are_looked_at():
     structure, scores = table(0, impossible=0.0)
     dual = BatchDual(structure, scores, compile_constraints(RULES["equal"], structure), 0.0)
     problem = ProblemPrograms(dual).write(0)
-    program, owner = problem.program, problem.shapes.owner
+    program, owner, unit = problem.program, problem.owner, problem.row * problem.unit
     warm, gamma = follow_temperatures(dual)
-    found = solve_by_columns(program, owner, warm.multipliers, 6 * gamma, 1e-8, Deadline(None))
-    bound = dual.evaluate(found.prices, np.ones(1, bool)).value[0]
-    assert -found.cost == pytest.approx(bound, rel=1e-9)
+    found = solve_by_columns(program, owner, warm.multipliers / unit, 6 * gamma / problem.unit, 1e-8, Deadline(None))
+    bound = dual.evaluate(found.prices * unit, np.ones(1, bool)).value[0]
+    assert -found.cost * problem.unit == pytest.approx(bound, rel=1e-9)
     # far from the optimum, too, it comes to the same end
     lost = solve_by_columns(program, owner, np.zeros_like(found.prices), 0.0, 1e-8, Deadline(None))
     assert lost.cost == pytest.approx(found.cost, rel=1e-9)
@@ -92,9 +92,9 @@ def test_rows_that_conflict_are_found_on_the_way():
     dual = BatchDual(structure, scores, rows, 0.0)
     problem = ProblemPrograms(dual).write(0)
     nothing = np.zeros(len(rows.bounds))
-    proof = solve_by_columns(problem.program, problem.shapes.owner, nothing, 1.0, 1e-8, Deadline(None))
+    proof = solve_by_columns(problem.program, problem.owner, nothing, 1.0, 1e-8, Deadline(None))
     assert proof.cost == np.inf
-    assert dual.infeasible(proof.prices, np.ones(1, bool))[0]
+    assert dual.infeasible(proof.prices * problem.row, np.ones(1, bool))[0]
 
 
 def test_many_rows(monkeypatch):

@@ -13,7 +13,7 @@ from spectrem.constraints.rows import Rows
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.assignment_counts import WHOLE, no_assignment
 from spectrem.inference.highs import INFEASIBLE, OPTIMAL, Deadline, run_integer, run_linear
-from spectrem.inference.program import Program
+from spectrem.inference.program import Program, write_program
 from spectrem.inference.project import project
 from spectrem.inference.result import Status
 from spectrem.inference.slack import SlackTerms, compile_slack
@@ -56,7 +56,7 @@ def solve_program(scores: Floats, sizes: Ints, rows: Rows, deadline: Deadline) -
         )
     rows = Rows(rows.matrix, _whole_bounds(rows), rows.row_instance, rows.blocks)
     possible, offsets = ~np.isneginf(scores), np.concatenate([[0], np.cumsum(sizes)])
-    program = Program(
+    program = write_program(
         cost=-np.where(possible, scores, 0.0),
         upper=possible.astype(np.float64),
         body=rows.matrix,
@@ -67,19 +67,21 @@ def solve_program(scores: Floats, sizes: Ints, rows: Rows, deadline: Deadline) -
         slack=slack,
     )
     if len(scores) <= _MANY_CELLS:
-        return _solve(program, deadline)
+        return _solve(program, len(scores), deadline)
     bound, cost = _price(scores, sizes, rows, terms)
     spread = np.sort(cost[cost > 0])
     reach = float(spread[min(_MANY_CELLS // 4, len(spread) - 1)]) if len(spread) else 0.0
+    every_row, beyond = np.arange(len(program.bounds)), np.arange(len(scores), len(program.cost))
     while True:
         kept = cost <= reach
-        solved = _solve(program.pick(np.flatnonzero(kept)), deadline)
+        cells = np.flatnonzero(kept)
+        solved = _solve(program.pick(every_row, np.concatenate([cells, beyond])), len(cells), deadline)
         if kept.all():
             return solved
         if solved is None:
             reach = max(4 * reach, float(spread[min(4 * int(kept.sum()), len(spread) - 1)]))
             continue
-        cells = np.flatnonzero(kept)[solved.cells]
+        cells = cells[solved.cells]
         chosen = np.zeros(len(scores))
         chosen[cells] = 1.0
         score = float(scores[cells].sum() - terms.cost(rows.matrix @ chosen - rows.bounds)[0])
@@ -110,14 +112,13 @@ def _price(scores: Floats, sizes: Ints, rows: Rows, terms: SlackTerms) -> tuple[
     return bound, best[instance] - reduced
 
 
-def _solve(program: Program, deadline: Deadline) -> Solved | None:
-    matrices, n_cells = program.matrices(), len(program.cost)
-    relaxed = run_linear(matrices, deadline.left, accurate=False)
+def _solve(program: Program, n_cells: int, deadline: Deadline) -> Solved | None:
+    relaxed = run_linear(program, deadline.left, accurate=False)
     if relaxed.status == INFEASIBLE:
         return None
     if relaxed.x is not None and (np.abs(relaxed.x - np.rint(relaxed.x))[:n_cells] <= WHOLE).all():
         return Solved(np.flatnonzero(np.rint(relaxed.x[:n_cells]) == 1), 0.0, Status.CERTIFIED)
-    solved = run_integer(matrices, np.arange(len(matrices.cost)) < n_cells, deadline.left)
+    solved = run_integer(program, n_cells, deadline.left)
     if solved.status == INFEASIBLE:
         return None
     if solved.x is None:

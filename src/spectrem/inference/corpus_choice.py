@@ -17,7 +17,7 @@ from spectrem.inference.conflict_text import place_of
 from spectrem.inference.corpus_program import CorpusMixture
 from spectrem.inference.highs import Deadline, run_integer
 from spectrem.inference.ilp import refuse_curved
-from spectrem.inference.program import Program
+from spectrem.inference.program import Program, write_program
 from spectrem.inference.result import Status
 from spectrem.inference.segments import row_maxima
 from spectrem.inference.slack import SlackTerms, compile_slack
@@ -178,28 +178,25 @@ class _Task:
     def program(self, cost: Floats, slack_cost: Floats, constant: float) -> Program:
         """Over the variants, and a variable that is 1 and carries the constant."""
         n = len(cost)
-        level = sp.diags_array(1.0 / self.unit)
-        nothing = sp.csr_array((len(self.bounds), 1))
         members = np.append(self.member, self.n_members), np.arange(n + 1)
-        return Program(
+        program = write_program(
             cost=np.append(cost, constant),
             upper=np.ones(n + 1),
-            body=sp.csr_array(sp.hstack([level @ self.table.T, nothing], format="csr")),
-            bounds=self.rest / self.unit,
+            body=sp.csr_array(sp.hstack([self.table.T, sp.csr_array((len(self.bounds), 1))], format="csr")),
+            bounds=self.rest,
             equality=self.terms.equality,
             shapes=sp.csr_array((np.ones(n + 1), members), shape=(self.n_members + 1, n + 1)),
             ones=np.ones(self.n_members + 1),
-            slack=replace(self.slack, matrix=sp.csr_array(level @ self.slack.matrix), cost=slack_cost),
+            slack=replace(self.slack, cost=slack_cost),
         )
+        return program.scaled(1.0 / self.unit, np.ones(len(program.cost)))
 
     def solve(self, bound: float, tol: float, deadline: Deadline) -> _Found | None:
         """The best choice that meets the rows, or None."""
         tops = np.full(self.n_members, -np.inf)
         np.maximum.at(tops, self.member, self.scores)
         program = self.program(tops[self.member] - self.scores, self.slack.cost, max(1.0, abs(bound)))
-        matrices = program.matrices()
-        whole = np.arange(len(matrices.cost)) < len(self.scores)
-        result = run_integer(matrices, whole, deadline.left, gap=0.1 * tol, nodes=_NODES)
+        result = run_integer(program, len(self.scores), deadline.left, gap=0.1 * tol, nodes=_NODES)
         if result.x is None:
             return None
         found = self.read(result.x)
@@ -235,9 +232,8 @@ class _Task:
     def tell(self, blocks: tuple[Block, ...], deadline: Deadline) -> str:
         """The rows that the choice nearest to meeting them misses."""
         exact = self.program(np.zeros(len(self.scores)), np.zeros(len(self.slack.cost)), 0.0)
-        elastic = exact.matrices(np.ones(len(self.bounds)))
-        whole = np.arange(len(elastic.cost)) < len(self.scores)
-        result = run_integer(elastic, whole, min(5.0, deadline.left), gap=0.01, nodes=_NODES)
+        elastic = exact.elastic(np.ones(len(self.bounds)))
+        result = run_integer(elastic, len(self.scores), min(5.0, deadline.left), gap=0.01, nodes=_NODES)
         missed = []
         if result.x is not None:
             found = self.read(result.x)

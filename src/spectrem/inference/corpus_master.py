@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from spectrem._arrays import Floats
 from spectrem.inference.highs import Deadline, run_linear
-from spectrem.inference.program import Program
+from spectrem.inference.program import write_program
 from spectrem.inference.slack import SlackTerms
 from spectrem.inference.slack_variables import compile_slack_variables
 
@@ -94,7 +94,7 @@ class Master:
         room = sp.csr_array((np.ones(len(free)), (free, np.arange(len(free)))), shape=(n_rows, len(free)))
         columns = sp.csr_array(((self.expectations - low[self.piece]) / self.size).T)
         price = centre * self.size
-        program = Program(
+        program = write_program(
             cost=np.concatenate([best[self.piece] - reduced, price[free]]) / unit,
             upper=np.concatenate([np.ones(n), 2.0 * largest[free] / self.size[free] + 1.0]),
             body=sp.csr_array(sp.hstack([columns, room], format="csr")),
@@ -108,10 +108,10 @@ class Master:
         )
         stay, start = box * self.lever * self.size / unit, n + len(free)
         stop = start + len(slack.cost)
+        beyond = sp.csr_array((0, start))
         for _ in range(_ROUNDS):
-            ties = sp.csr_array(sp.vstack([slack.ties, self._cuts], format="csr"))
-            some = replace(program, slack=replace(program.slack, ties=ties))
-            result = run_linear(some.matrices(stay), deadline.left)
+            cuts = sp.csr_array(sp.block_diag([beyond, self._cuts], format="csr"))
+            result = run_linear(program.with_rows(cuts).elastic(stay), deadline.left)
             if result.x is None:
                 return None
             cuts = slack.tangents(result.x[start:stop] * length, 1e-10 * self.size)
@@ -124,7 +124,7 @@ class Master:
         weights /= np.bincount(self.piece, weights, self.n_pieces)[self.piece]
         return MasterSolution(
             weights,
-            self.terms.project(centre + some.prices(result) * unit / self.size),
+            self.terms.project(centre + result.prices[:n_rows] * unit / self.size),
             float(centre @ self.bounds + best.sum() - result.cost * unit),
             bool(result.x[stop:].max(initial=0.0) > _USED),
             cuts.shape[0] > 0 and self._cuts.shape[0] < _MOST_CUTS,

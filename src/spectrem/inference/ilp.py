@@ -9,9 +9,8 @@ from spectrem.exceptions import InvalidInputError
 from spectrem.inference.feasibility import explain_infeasible
 from spectrem.inference.highs import INFEASIBLE, OPTIMAL, Deadline, run_integer
 from spectrem.inference.oracle import BatchDual
-from spectrem.inference.problem_programs import ProblemPrograms, read_structures
+from spectrem.inference.problem_programs import ProblemPrograms
 from spectrem.inference.result import Projection, Status, describe, warn_open
-from spectrem.inference.scaling import scale_program
 from spectrem.inference.segments import sum_by
 from spectrem.inference.slack_variables import SlackVariables
 from spectrem.inference.solvers.subgradient import Subgradient
@@ -47,9 +46,7 @@ def solve_integer(dual: BatchDual, weights: Floats | None, deadline: Deadline) -
         relaxed = dual.evaluate(solution.multipliers, ~certified).value + dual.terms.value(solution.multipliers)
     for k, p in enumerate(hard):
         problem = programs.write(int(p))
-        scaled = scale_program(problem.program, len(problem.instances), dual.spread[p])
-        matrices = scaled.program.matrices()
-        result = run_integer(matrices, np.arange(len(matrices.cost)) < len(scaled.program.cost), deadline.left)
+        result = run_integer(problem.program, len(problem.owner), deadline.left)
         if result.status == INFEASIBLE:
             status[p] = Status.INFEASIBLE
             continue
@@ -60,8 +57,8 @@ def solve_integer(dual: BatchDual, weights: Floats | None, deadline: Deadline) -
                 "the constraints slack, or use gamma = 0"
             )
         status[p] = Status.CERTIFIED if result.status == OPTIMAL else Status.MAX_ITERATIONS
-        bound[p] = min(-result.bound * scaled.unit, relaxed[p])
-        values[problem.instances] = read_structures(problem, np.rint(result.x), weights, parts)
+        bound[p] = min(-result.bound * problem.unit, relaxed[p])
+        values[problem.instances] = problem.read(np.rint(result.x), weights, parts)
     if (status == Status.INFEASIBLE).any():
         raise explain_infeasible(dual, status, whole=True)
     if (status == Status.MAX_ITERATIONS).any():

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from cut import Cut, batch, counts_of, inner_of
 from enumerated import best_integer, make_rows, random_structure, slack_cost
 
-from spectrem.constraints.rows import Block, Rows, Slack
+from spectrem.constraints.rows import Block, CorpusRows, Rows, Slack
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
 from spectrem.inference import Status, choose_structures, find_variants, project, shift_scores, solve_corpus_program
 from spectrem.structures import Chain, Parts
@@ -21,7 +21,7 @@ def choose(cut, **options):
     mixture = cut.solve()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = choose_structures(cut.variants, mixture, cut.rows.bounds, cut.rows.blocks, **options)
+        found = choose_structures(cut.variants, mixture, CorpusRows(cut.rows.bounds, cut.rows.blocks), **options)
     return found, [str(w.message) for w in caught if issubclass(w.category, ConvergenceWarning)]
 
 
@@ -150,12 +150,12 @@ def test_rows_inside_instances_are_met_by_every_variant(slack):
         found = project(structure, shift_scores(scores, transpose, multipliers), inside, -np.inf)
         return found.dual_value, corpus.matrix @ found.marginals.unary
 
-    mixture = solve_corpus_program(evaluate, corpus.bounds, corpus.blocks)
+    mixture = solve_corpus_program(evaluate, CorpusRows(corpus.bounds, corpus.blocks))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         ours = choose_structures(
             lambda points: [find_variants(structure, scores, corpus.matrix, points, inside=inside)],
-            mixture, corpus.bounds, corpus.blocks,
+            mixture, CorpusRows(corpus.bounds, corpus.blocks),
         )  # fmt: skip
     best = best_integer(structure, scores, both)
     assert ours.value <= best + 1e-7

@@ -153,8 +153,13 @@ class CorpusRows:
     bounds : ndarray of shape (n_rows,)
         ``sum over shards of ShardRows.matrix @ mu <= bounds`` or ``==``.
     blocks : tuple of Block
-        One for each constraint of corpus scope, and for each of group scope with groups that straddle shards.
+        One for each constraint of corpus scope, and for each of group scope with groups that straddle shards; together
+        they cover rows 0 ... n_rows - 1.
+    norms : ndarray of shape (n_rows,) or None
+        Euclidean norm of each row of U over the corpus, which levels rows of different size; None takes
+        ``sqrt(max(1, |b|))``.
     """
 
     bounds: NDArray[np.float64]
     blocks: tuple[Block, ...]
+    norms: NDArray[np.float64] | None = None

@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats
+from spectrem._validate import as_weights
 from spectrem.constraints.rows import Rows
 from spectrem.exceptions import InvalidInputError
+from spectrem.structures._ragged import check_scores
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Structure
 
@@ -32,8 +34,8 @@ def check_problem(
     start: ArrayLike | None,
     weights: ArrayLike | None,
     tol: float,
-) -> tuple[Rows | None, Floats, Floats | None]:
-    """Coerce and refuse what cannot be meant; returns rows, the starting multipliers and the weights."""
+) -> tuple[Parts, Rows | None, Floats, Floats | None]:
+    """Coerce and refuse what cannot be meant; returns scores, rows, the starting multipliers and the weights."""
     constrained = rows is not None and len(rows.bounds) > 0
     if isinstance(gamma, bool) or not isinstance(gamma, int | float | np.integer | np.floating):
         raise InvalidInputError(f"gamma must be a number, got {gamma!r}; try 1.0")
@@ -47,38 +49,10 @@ def check_problem(
         raise InvalidInputError(f"gamma must be -inf or a finite number >= 0; got {gamma}; {reason}")
     if not tol > 0:
         raise InvalidInputError(f"tol must be positive; got {tol}; the default is 1e-8")
-    shapes = ((structure.n_unary,), *structure.factor_shapes)
-    for name, array, shape in zip(
-        ["scores.unary", *(f"scores.factors[{k}]" for k in range(len(shapes) - 1))],
-        [scores.unary, *scores.factors],
-        shapes,
-        strict=False,
-    ):
-        if array.shape != shape:
-            raise InvalidInputError(f"{name} must have shape {shape}; got {array.shape}; build it with this structure")
-        bad = np.isnan(array) | np.isposinf(array)
-        if bad.any():
-            where = int(np.flatnonzero(bad)[0])
-            raise InvalidInputError(
-                f"{name} must be finite or -inf; got {array.ravel()[where]} at position {where}; "
-                "look for log of a negative number or 0 / 0 in the model's parameters"
-            )
-    if len(scores.factors) != len(structure.factor_shapes):
-        raise InvalidInputError(
-            f"scores.factors must hold {len(structure.factor_shapes)} arrays; got {len(scores.factors)}; "
-            "build the scores with this structure"
-        )
-    weight = None if weights is None else np.asarray(weights, np.float64)
-    if weight is not None and (
-        weight.shape != (structure.n_instances,) or not ((weight >= 0) & (weight < np.inf)).all()
-    ):
-        raise InvalidInputError(
-            f"weights must be {structure.n_instances} nonnegative numbers, one per instance; got shape {weight.shape}"
-            f" with minimum {weight.min(initial=np.inf):g} and maximum {weight.max(initial=-np.inf):g}; "
-            "leave None for equal weights"
-        )
+    scores = check_scores(structure, scores)
+    weight = None if weights is None else as_weights(weights, structure.n_instances)
     if not constrained:
-        return None, np.zeros(0), weight
+        return scores, None, np.zeros(0), weight
     assert rows is not None
     if rows.matrix.shape != (len(rows.bounds), structure.n_unary):
         raise InvalidInputError(
@@ -95,4 +69,4 @@ def check_problem(
             f"start must be {len(rows.bounds)} finite multipliers, one per row; got shape {first.shape}; "
             "pass the multipliers of an earlier projection of the same rows, or None"
         )
-    return rows, first, weight
+    return scores, rows, first, weight

@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats, Ints
-from spectrem.constraints.rows import Block
+from spectrem.constraints.rows import Block, CorpusRows
 from spectrem.exceptions import InfeasibleConstraintError, warn_unconverged
 from spectrem.inference.conflict_text import place_of
 from spectrem.inference.corpus_program import CorpusMixture
@@ -70,10 +69,8 @@ class CorpusChoice:
 def choose_structures(
     variants: Variants,
     mixture: CorpusMixture,
-    bounds: ArrayLike,
-    blocks: tuple[Block, ...],
+    rows: CorpusRows,
     *,
-    terms: SlackTerms | None = None,
     tol: float = 1e-6,
     time_limit: float | None = None,
 ) -> CorpusChoice:
@@ -91,10 +88,7 @@ def choose_structures(
         From points of shape (n_points, n_rows) to what `find_variants` gives for every shard, in order.
     mixture : CorpusMixture
         Of the same rows.
-    bounds : array-like of shape (n_rows,)
-    blocks : tuple of Block
-    terms : SlackTerms or None
-        Of the blocks, where they are known already.
+    rows : CorpusRows
     tol : float
         Relative gap.
     time_limit : float or None
@@ -116,9 +110,7 @@ def choose_structures(
     ConvergenceWarning
         If the gap is above ``tol``.
     """
-    limits = np.asarray(bounds, np.float64)
-    if terms is None:
-        terms = compile_slack(blocks, np.zeros(len(limits), np.int64), 1)
+    terms = compile_slack(rows.blocks, np.zeros(len(rows.bounds), np.int64), 1)
     deadline = Deadline(time_limit)
     points = np.concatenate([mixture.multipliers[None], mixture.points])
     away = np.abs(points - mixture.multipliers).max(axis=0)
@@ -126,7 +118,7 @@ def choose_structures(
     rng = np.random.default_rng(0)
     best: CorpusChoice | None = None
     for _ in range(_ROUNDS):
-        task = _Task(list(variants(points)), limits, terms)
+        task = _Task(list(variants(points)), rows.bounds, terms)
         found = task.solve(mixture.bound, tol, deadline)
         if found is not None:
             choice = task.choice(found, points, mixture.bound, tol)
@@ -135,11 +127,11 @@ def choose_structures(
                 return best
         if not deadline.left:
             break
-        around = mixture.multipliers + away * rng.normal(size=(_MORE, len(limits)))
+        around = mixture.multipliers + away * rng.normal(size=(_MORE, len(rows.bounds)))
         points = np.concatenate([points, [terms.project(point) for point in around]])
         away = 4.0 * away
     if best is None:
-        raise InfeasibleConstraintError(task.tell(blocks, deadline))
+        raise InfeasibleConstraintError(task.tell(rows.blocks, deadline))
     warn_unconverged(
         f"whole structures that meet the constraints over the corpus were found, but not proven to be the best: they "
         f"may miss {best.gap:.2g} of the objective; raise tol, or use gamma = 0",

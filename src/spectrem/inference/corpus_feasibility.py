@@ -6,11 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats
-from spectrem.constraints.rows import Block
+from spectrem.constraints.rows import CorpusRows
 from spectrem.inference.corpus import CorpusDual, Evaluate
 from spectrem.inference.corpus_master import Master
 from spectrem.inference.highs import Deadline
-from spectrem.inference.slack import SlackTerms
 
 _HOLDS, _CLASHES = 1e-9, -1e-9  # relative to the size of the rows
 
@@ -62,13 +61,10 @@ def can_hold(dual: CorpusDual, expectations: list[Floats], direction: Floats, lo
 
 def check_corpus_rows(
     support: Evaluate,
-    bounds: ArrayLike,
-    blocks: tuple[Block, ...],
+    rows: CorpusRows,
     direction: ArrayLike,
     *,
     expectation: ArrayLike | None = None,
-    norms: ArrayLike | None = None,
-    terms: SlackTerms | None = None,
     looks: int = 20,
 ) -> bool:
     """Whether rows over a corpus can hold: True if proven, False if it stays open; an error if they cannot.
@@ -84,15 +80,11 @@ def check_corpus_rows(
         From a direction d of shape (n_rows,) to ``max over structures of -d . U h`` and ``U h`` of the structures that
         attain it, each summed over instances; with a row per shard or over the whole corpus. It is what evaluates the
         dual at gamma = 0, with every possible part scoring 0.
-    bounds : array-like of shape (n_rows,)
-    blocks : tuple of Block
-        Covering rows 0 ... n_rows - 1.
+    rows : CorpusRows
     direction : array-like of shape (n_rows,)
         Multipliers so far; that of a conflict is looked for from there.
     expectation : array-like of shape (n_rows,) or None
         ``U mu`` at those multipliers.
-    norms, terms
-        As in `solve_corpus_dual`.
     looks : int
         Calls of ``support``.
 
@@ -109,16 +101,17 @@ def check_corpus_rows(
     --------
     Two coins cannot show heads three times:
 
+    >>> from spectrem.constraints.rows import Block
     >>> def support(direction):
     ...     return 2 * max(0.0, -direction[0]), np.array([2.0 * (direction[0] < 0)])
     >>> block = Block("heads", 0, 1, True, "corpus", None, np.zeros(1, int), {})
-    >>> check_corpus_rows(support, [1.5], (block,), [0.3])
+    >>> check_corpus_rows(support, CorpusRows(np.array([1.5]), (block,)), [0.3])
     True
-    >>> check_corpus_rows(support, [3.0], (block,), [-5.0])  # doctest: +ELLIPSIS
+    >>> check_corpus_rows(support, CorpusRows(np.array([3.0]), (block,)), [-5.0])  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
     spectrem.exceptions.InfeasibleConstraintError: 'heads': no feasible q over the corpus; the price of row 0 grows ...
     """
-    dual = CorpusDual(support, bounds, blocks, 1.0, norms, terms, support)
+    dual = CorpusDual(support, rows, support=support)
     known = [] if expectation is None else [np.asarray(expectation, np.float64)]
     return can_hold(dual, known, np.asarray(direction, np.float64), looks)

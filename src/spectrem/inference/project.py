@@ -121,7 +121,7 @@ def project(
     'solved to the tolerance asked for'
     """
     check_infeasible(infeasible)
-    rows, first, weight = check_problem(structure, scores, rows, gamma, start, weights, tol)
+    scores, rows, first, weight = check_problem(structure, scores, rows, gamma, start, weights, tol)
     if rows is None:
         return _unconstrained(structure, scores, gamma, weight)
     rows = per_copy(structure, rows, weight)

@@ -18,7 +18,6 @@ from spectrem.inference import Spectral, Status, solve_corpus_dual
 from spectrem.inference.corpus_choice import choose_structures
 from spectrem.inference.corpus_feasibility import check_corpus_rows
 from spectrem.inference.corpus_program import solve_corpus_program
-from spectrem.inference.slack import SlackTerms, compile_slack
 from spectrem.inference.variants import ShardVariants
 from spectrem.learning.across import (
     DualSum,
@@ -71,7 +70,7 @@ def pose(model: Any, corpus: Corpus, estep: EStep) -> PosedCorpus:
     if not len(rows.bounds):
         return PosedCorpus(shards)
     norms = np.sqrt(shards.sum(squared_norms, len(rows.bounds)))
-    return PosedCorpus(shards, rows, norms, compile_slack(rows.blocks, np.zeros(len(norms), np.int64), 1))
+    return PosedCorpus(shards, replace(rows, norms=norms))
 
 
 def posterior_alone(shard: Any, step: Step) -> Posterior:
@@ -102,10 +101,6 @@ class PosedCorpus:
         Of `Posed`; of the model's own shards where a kernel does the E-step.
     rows : CorpusRows or None
         Those that span the corpus, if there are any.
-    norms : ndarray of shape (n_rows,) or None
-        Euclidean norm of each of them.
-    terms : SlackTerms or None
-        Of ``rows``.
     multipliers : ndarray of shape (n_rows,) or None
         Of ``rows``, to start from.
     length : float
@@ -120,8 +115,6 @@ class PosedCorpus:
 
     shards: Corpus
     rows: CorpusRows | None = None
-    norms: Floats | None = None
-    terms: SlackTerms | None = None
     multipliers: Floats | None = None
     length: float = 1.0
     n_solved: int = 0
@@ -164,7 +157,6 @@ class PosedCorpus:
             return self._solve_program(scored, step)
         rows, steps = self.rows, step.estep.dual_steps
         assert rows is not None
-        assert self.terms is not None
         last: list[tuple[Step, float, Floats]] = []
 
         def evaluate(prices: Floats) -> tuple[float, Floats]:
@@ -179,8 +171,7 @@ class PosedCorpus:
             return found
 
         solution = solve_corpus_dual(
-            evaluate, rows.bounds, rows.blocks, step.gamma,
-            norms=self.norms, terms=self.terms, support=support,
+            evaluate, rows, step.gamma, support=support,
             solver=None if steps is None else Spectral(steps, self.length, step.estep.tol),
             start=self._start(), tol=step.estep.tol,
         )  # fmt: skip
@@ -189,7 +180,7 @@ class PosedCorpus:
         return _Solved(
             last[0][0],
             prices,
-            float(rows.bounds @ prices + self.terms.value(prices)[0]),
+            solution.added,
             self.length if solution.length is None else solution.length,
             steps is not None or solution.status != Status.MAX_ITERATIONS,
         )
@@ -209,8 +200,7 @@ class PosedCorpus:
             return _gathered(scored, many, support_of, linear._replace(prices=self._start()), direction)
 
         mixture = solve_corpus_program(
-            evaluate, rows.bounds, rows.blocks,
-            norms=self.norms, terms=self.terms, support=support, start=self._start(),
+            evaluate, rows, support=support, start=self._start(),
             tol=step.estep.tol, max_iter=_FEW_LOOKS if many else _LOOKS,
         )  # fmt: skip
         found, value = Mixture(mixture.points, shares=mixture.weights), mixture.value
@@ -219,7 +209,7 @@ class PosedCorpus:
             def variants(points: Floats) -> Iterator[ShardVariants]:
                 return scored.collect(variants_of, step, points)
 
-            choice = choose_structures(variants, mixture, rows.bounds, rows.blocks, terms=self.terms)
+            choice = choose_structures(variants, mixture, rows)
             found, value = Mixture(choice.points, choices=choice.choices), choice.value
         return _Solved(step._replace(mixture=found), mixture.multipliers, value, self.length, True)
 
@@ -249,10 +239,7 @@ class PosedCorpus:
             found: tuple[float, Floats] = scored.sum(support_of, step, direction).dense
             return found
 
-        return check_corpus_rows(
-            support, rows.bounds, rows.blocks, solved.multipliers,
-            expectation=reached, norms=self.norms, terms=self.terms,
-        )  # fmt: skip
+        return check_corpus_rows(support, rows, solved.multipliers, expectation=reached)
 
 
 class _Solved(NamedTuple):

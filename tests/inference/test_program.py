@@ -9,9 +9,8 @@ from scipy.optimize import linprog
 
 from spectrem.constraints.rows import Block, Slack
 from spectrem.inference.highs import run_linear
-from spectrem.inference.program import write_program
+from spectrem.inference.program import compile_slack_variables, largest_excess, write_program
 from spectrem.inference.slack import compile_slack
-from spectrem.inference.slack_variables import compile_slack_variables, largest_excess
 
 SIZES = (3, 2, 3)
 

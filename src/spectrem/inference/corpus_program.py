@@ -11,8 +11,7 @@ from spectrem._arrays import Floats
 from spectrem.constraints.rows import CorpusRows
 from spectrem.exceptions import InvalidInputError, warn_unconverged
 from spectrem.inference.corpus import CorpusDual, Evaluate, by_shard
-from spectrem.inference.corpus_feasibility import can_hold
-from spectrem.inference.corpus_master import Master, MasterSolution
+from spectrem.inference.corpus_master import Master, MasterSolution, can_hold
 from spectrem.inference.highs import Deadline
 from spectrem.inference.result import Status
 from spectrem.inference.solvers.newton import smooth_solver

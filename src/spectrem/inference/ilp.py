@@ -10,9 +10,9 @@ from spectrem.inference.feasibility import explain_infeasible
 from spectrem.inference.highs import INFEASIBLE, OPTIMAL, Deadline, run_integer
 from spectrem.inference.oracle import BatchDual
 from spectrem.inference.problem_programs import ProblemPrograms
+from spectrem.inference.program import SlackVariables
 from spectrem.inference.result import Projection, Status, describe, warn_open
 from spectrem.inference.segments import sum_by
-from spectrem.inference.slack_variables import SlackVariables
 from spectrem.inference.solvers.subgradient import Subgradient
 from spectrem.structures.parts import Parts
 

@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats, Ints
 from spectrem.inference.oracle import BatchDual
-from spectrem.inference.program import Program, write_program
+from spectrem.inference.program import Program, SlackVariables, compile_slack_variables, largest_excess, write_program
 from spectrem.inference.segments import members_of, row_maxima, sum_by
-from spectrem.inference.slack_variables import SlackVariables, compile_slack_variables, largest_excess
 from spectrem.structures._polytopes import join_polytopes
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope, has_one_label

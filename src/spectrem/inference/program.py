@@ -7,9 +7,150 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
-from spectrem.inference.slack_variables import SlackVariables
+from spectrem.inference.segments import sum_by
+from spectrem.inference.slack import SlackGroups, SlackTerms
+
+
+@dataclass(frozen=True)
+class SlackVariables:
+    """Nonnegative slack variables y of a minimisation: ``U mu + matrix @ y <= b``, ``ties @ y <= 0``.
+
+    Attributes
+    ----------
+    matrix : csr_array of shape (n_rows, n_variables)
+        Takes the upward violation from a row and, for equality rows, adds the downward one.
+    cost, upper : ndarray of shape (n_variables,)
+        One variable per group holds its norm; it costs the penalty, or is at most the bound. All upper ends are finite
+        and, but for that of a bound, beyond anything that is of use.
+    ties : csr_array of shape (n_ties, n_variables)
+    variable_problem, tie_problem : ndarray of int64
+    curved : tuple of (SlackGroups, first row variable, norm variable)
+        Groups under an l2 norm, of which ``ties`` holds only an outer approximation.
+    """
+
+    matrix: sp.csr_array
+    cost: Floats
+    upper: Floats
+    ties: sp.csr_array
+    variable_problem: Ints
+    tie_problem: Ints
+    curved: tuple[tuple[SlackGroups, int, int], ...]
+
+    def pick(self, rows: Ints, own: Ints, ties: Ints) -> SlackVariables:
+        """Some rows, variables and ties; without word of what is curved."""
+        return SlackVariables(
+            sp.csr_array(self.matrix[rows][:, own]),
+            self.cost[own],
+            self.upper[own],
+            sp.csr_array(self.ties[ties][:, own]),
+            self.variable_problem[own],
+            self.tie_problem[ties],
+            (),
+        )
+
+    def tangents(self, y: Floats, size: Floats) -> sp.csr_array:
+        """Ties, shape (n_new, n_variables), of the l2 groups whose norm in ``y`` is too small for its violations.
+
+        ``size``, shape (n_rows,), is what a violation of each row is measured in.
+        """
+        found = []
+        for group, first, norm in self.curved:
+            sides, n = 2 if group.equality else 1, len(group.rows)
+            violation = y[first : first + sides * n].reshape(sides, n).sum(axis=0)
+            length = group.norm(violation, "l2")
+            room = np.maximum.reduceat(size[group.rows], group.offsets[:-1])
+            for g in np.flatnonzero(length > y[norm : norm + len(length)] + room):
+                members = np.arange(group.offsets[g], group.offsets[g + 1])
+                cut = np.zeros(len(y))
+                for side in range(sides):
+                    cut[first + side * n + members] = violation[members] / length[g]
+                cut[norm + g] = -1.0
+                found.append(cut)
+        return sp.csr_array(np.array(found).reshape(len(found), len(y)))
+
+
+def largest_excess(matrix: sp.csr_array, bounds: Floats) -> Floats:
+    """A number that ``abs(matrix @ mu - bounds)`` never exceeds for parts in [0, 1], shape (n_rows,).
+
+    Examples
+    --------
+    >>> largest_excess(sp.csr_array([[1.0, -2.0]]), np.array([-0.5]))
+    array([3.5])
+    """
+    return np.asarray(abs(matrix).sum(axis=1), np.float64).ravel() + np.abs(bounds)
+
+
+def compile_slack_variables(terms: SlackTerms, largest: Floats) -> SlackVariables:
+    """Write the slack of all rows as a linear program (exact for l1, linf and single rows).
+
+    Parameters
+    ----------
+    terms : SlackTerms
+    largest : ndarray of shape (n_rows,)
+        A number that the violation of a row never exceeds, as `largest_excess`.
+    """
+    # So far away that no solution comes near, and no price falls to the ends of variables in place of the rows.
+    end = 2.0 * largest + 1.0
+    cells: list[tuple[NDArray, NDArray, NDArray]] = []
+    tie_cells: list[tuple[NDArray, NDArray, NDArray]] = []
+    cost, upper, variable_problem, tie_problem = (
+        [np.zeros(0)],
+        [np.zeros(0)],
+        [terms.row_problem[:0]],
+        [terms.row_problem[:0]],
+    )
+    curved = []
+    n_variables = n_ties = 0
+    for group in terms.groups:
+        n, n_groups = len(group.rows), len(group.problem)
+        sizes = np.diff(group.offsets)
+        group_of = np.repeat(np.arange(n_groups), sizes)
+        signs = (-1.0, 1.0) if group.equality else (-1.0,)
+        violations = n_variables + np.arange(len(signs) * n)
+        cells.append((np.tile(group.rows, len(signs)), violations, np.repeat(signs, n)))
+        norm = n_variables + len(violations) + np.arange(n_groups)
+        owner = np.tile(group_of, len(signs))
+        if group.slack.norm in ("l1", "l2"):
+            share = 1.0 if group.slack.norm == "l1" else 1.0 / np.sqrt(sizes[owner])
+            tie_cells.append((n_ties + owner, violations, np.broadcast_to(share, len(owner))))
+            tie_cells.append((n_ties + np.arange(n_groups), norm, np.full(n_groups, -1.0)))
+            tie_problem.append(group.problem)
+            n_ties += n_groups
+        if group.slack.norm in ("linf", "l2"):
+            own = n_ties + np.arange(len(violations))
+            tie_cells.append((own, violations, np.ones(len(own))))
+            tie_cells.append((own, norm[owner], np.full(len(own), -1.0)))
+            tie_problem.append(group.problem[owner])
+            n_ties += len(own)
+        if group.slack.norm == "l2" and n > n_groups:
+            curved.append((group, n_variables, int(norm[0])))
+        penalty = group.slack.kind == "penalty"
+        strength = group.slack.strength
+        cost += [np.zeros(len(violations)), strength * group.weight if penalty else np.zeros(n_groups)]
+        ends = end[group.rows]
+        upper.append(np.tile(ends, len(signs)))
+        upper.append(sum_by(group_of, ends, n_groups) if penalty else np.full(n_groups, strength))
+        variable_problem += [group.problem[owner], group.problem]
+        n_variables += len(violations) + n_groups
+    return SlackVariables(
+        _assemble(cells, (len(terms.row_problem), n_variables)),
+        np.concatenate(cost),
+        np.concatenate(upper),
+        _assemble(tie_cells, (n_ties, n_variables)),
+        np.concatenate(variable_problem),
+        np.concatenate(tie_problem),
+        tuple(curved),
+    )
+
+
+def _assemble(cells: list[tuple[NDArray, NDArray, NDArray]], shape: tuple[int, int]) -> sp.csr_array:
+    if not cells:
+        return sp.csr_array(shape)
+    row, column, value = (np.concatenate(side) for side in zip(*cells, strict=True))
+    return sp.csr_array((value, (row, column)), shape=shape)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from spectrem._arrays import Floats
 from spectrem.constraints.rows import CorpusRows
 from spectrem.exceptions import InvalidInputError
+from spectrem.inference.corpus_choice import ShardVariants, find_variants
 from spectrem.inference.slack import compile_slack
-from spectrem.inference.variants import ShardVariants, find_variants
 from spectrem.learning.estep import Latest, Posed, Step, expectation, less_cost, posterior, scores_of
 from spectrem.models.estep import RowSum
 from spectrem.structures import Parts

@@ -15,10 +15,9 @@ from spectrem.constraints.rows import CorpusRows
 from spectrem.corpus import Corpus, Local
 from spectrem.exceptions import InvalidInputError, warn_unconverged
 from spectrem.inference import Spectral, Status, solve_corpus_dual
-from spectrem.inference.corpus_choice import choose_structures
-from spectrem.inference.corpus_feasibility import check_corpus_rows
+from spectrem.inference.corpus_choice import ShardVariants, choose_structures
+from spectrem.inference.corpus_master import check_corpus_rows
 from spectrem.inference.corpus_program import solve_corpus_program
-from spectrem.inference.variants import ShardVariants
 from spectrem.learning.across import (
     DualSum,
     evaluate_shard,

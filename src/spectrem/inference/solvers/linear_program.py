@@ -13,9 +13,9 @@ from spectrem.exceptions import InvalidInputError
 from spectrem.inference.highs import INFEASIBLE, Deadline, Outcome, run_linear
 from spectrem.inference.oracle import BatchDual, DualFunction
 from spectrem.inference.problem_programs import ProblemProgram, ProblemPrograms
+from spectrem.inference.program import SlackVariables
 from spectrem.inference.result import Status
 from spectrem.inference.segments import sum_by
-from spectrem.inference.slack_variables import SlackVariables
 from spectrem.inference.solvers.columns import NEAR, follow_temperatures, solve_by_columns
 from spectrem.inference.solvers.solver import Solution
 from spectrem.inference.solvers.subgradient import Subgradient

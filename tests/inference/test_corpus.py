@@ -8,7 +8,7 @@ from scipy.special import expit
 
 from spectrem.constraints.rows import Block, CorpusRows, Rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
-from spectrem.inference import Status, project, shift_scores, solve_corpus_dual
+from spectrem.inference import Status, project_batch, shift_scores, solve_corpus_dual
 from spectrem.inference.corpus import pick_rows
 from spectrem.structures import Parts
 
@@ -59,13 +59,13 @@ def test_shards_give_what_one_batch_gives(slack, nested, gamma):
     def evaluate(multipliers):
         value, expected = 0.0, np.zeros(len(multipliers))
         for part, s, rows, matrix in shards:
-            result = project(part, shift_scores(s, sp.csr_array(matrix.T), multipliers), rows, gamma, tol=1e-10)
+            result = project_batch(part, shift_scores(s, sp.csr_array(matrix.T), multipliers), rows, gamma, tol=1e-10)
             value += result.dual_value
             expected += matrix @ result.marginals.unary
         return value, expected
 
     ours = solve_corpus_dual(evaluate, CorpusRows(corpus.bounds, corpus.blocks), gamma)
-    whole = project(structure, scores, join(inside, corpus) if nested else corpus, gamma)
+    whole = project_batch(structure, scores, join(inside, corpus) if nested else corpus, gamma)
     assert ours.status == Status.SOLVED
     assert ours.dual_value == pytest.approx(whole.dual_value, abs=1e-6)
     np.testing.assert_allclose(ours.multipliers, whole.multipliers[len(inside.bounds) :], atol=1e-4)

@@ -10,7 +10,14 @@ from enumerated import best_integer, make_rows, random_structure, slack_cost
 
 from spectrem.constraints.rows import Block, CorpusRows, Rows, Slack
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
-from spectrem.inference import Status, choose_structures, find_variants, project, shift_scores, solve_corpus_program
+from spectrem.inference import (
+    Status,
+    choose_structures,
+    find_variants,
+    project_batch,
+    shift_scores,
+    solve_corpus_program,
+)
 from spectrem.structures import Chain, Parts
 
 SOME = [None, *(Slack(kind, norm, 1.6) for kind in ("penalty", "bound") for norm in ("l1", "linf"))]
@@ -35,7 +42,7 @@ def test_the_choice_and_its_bound_enclose_the_integer_optimum(slack, kind, equal
         structure, rng, scope="corpus", slack=slack, equality=equality, n_rows=2, inner=inner_of(structure, rng, 0.0)
     )
     rows = Rows(rows.matrix, np.rint(rows.bounds), rows.row_instance, rows.blocks)
-    best = project(structure, scores, rows, -np.inf).primal_value
+    best = project_batch(structure, scores, rows, -np.inf).primal_value
     for n_shards in (1, 3, 8):
         cut = Cut(structure, scores, rows, n_shards)
         ours, warned = choose(cut)
@@ -147,7 +154,7 @@ def test_rows_inside_instances_are_met_by_every_variant(slack):
     transpose = sp.csr_array(corpus.matrix.T)
 
     def evaluate(multipliers):
-        found = project(structure, shift_scores(scores, transpose, multipliers), inside, -np.inf)
+        found = project_batch(structure, shift_scores(scores, transpose, multipliers), inside, -np.inf)
         return found.dual_value, corpus.matrix @ found.marginals.unary
 
     mixture = solve_corpus_program(evaluate, CorpusRows(corpus.bounds, corpus.blocks))

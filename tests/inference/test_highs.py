@@ -13,7 +13,7 @@ from spectrem import E, Lattice, part
 from spectrem import project as project_table
 from spectrem.constraints import compile_constraints
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
-from spectrem.inference import Status, highs, ilp, project
+from spectrem.inference import Status, highs, ilp, project_batch
 from spectrem.inference.highs import INFEASIBLE, OPTIMAL, OUT_OF_TIME, Deadline, run_integer, run_linear
 from spectrem.inference.program import Program
 from spectrem.structures import Categorical, Parts
@@ -80,10 +80,10 @@ def test_variables_have_finite_ends_that_are_never_met(programs, kind, norm, gam
     ]
     scores = Parts(rng.normal(size=18))
     rows = compile_constraints(rules, structure)
-    found = project(structure, scores, rows, gamma)
+    found = project_batch(structure, scores, rows, gamma)
     infeasible = [*rules, E[LABEL == 0] >= 5]
     with pytest.raises(InfeasibleConstraintError):
-        project(structure, scores, compile_constraints(infeasible, structure), gamma)
+        project_batch(structure, scores, compile_constraints(infeasible, structure), gamma)
     assert found.status in (Status.CERTIFIED, Status.SOLVED)
     assert len(programs) > 2
     assert all(np.isfinite(upper).all() for upper, _ in programs)
@@ -162,11 +162,11 @@ def test_the_programs_of_a_call_share_its_time(monkeypatch, programs):
         return real(*args, **given)
 
     monkeypatch.setattr(scipy.optimize, "milp", slow)
-    found = project(structure, scores, rows, -np.inf, time_limit=100.0)
+    found = project_batch(structure, scores, rows, -np.inf, time_limit=100.0)
     assert found.primal_value == pytest.approx(3.0)
     assert [options["time_limit"] for _, options in programs] == [100.0, 96.0, 92.0]
     programs.clear()
-    project(structure, scores, rows, -np.inf)
+    project_batch(structure, scores, rows, -np.inf)
     assert [options["time_limit"] for _, options in programs] == [300.0, 296.0, 292.0]
 
 
@@ -187,7 +187,7 @@ def test_linear_programs_out_of_time_leave_the_average(monkeypatch):
     structure, scores, rows = triangles(1)
     monkeypatch.setattr(scipy.optimize, "linprog", hurried)
     with pytest.warns(ConvergenceWarning, match="1 of 1 constrained problems"):
-        found = project(structure, scores, rows, 0.0, max_iter=3)
+        found = project_batch(structure, scores, rows, 0.0, max_iter=3)
     assert found.status == Status.MAX_ITERATIONS
     np.testing.assert_allclose(found.marginals.unary.reshape(-1, 2).sum(axis=1), 1.0)
     assert found.dual_value >= 1.5 - 1e-9
@@ -202,7 +202,7 @@ def test_integer_programs_out_of_time(monkeypatch):
 
     monkeypatch.setattr(ilp, "run_integer", best_so_far)
     with pytest.warns(ConvergenceWarning, match="raise time_limit, or give"):
-        found = project(structure, scores, rows, -np.inf)
+        found = project_batch(structure, scores, rows, -np.inf)
     assert found.status == Status.MAX_ITERATIONS
     assert found.primal_value == pytest.approx(2.0)
     assert 3.0 - 1e-6 <= found.dual_value < np.inf
@@ -212,4 +212,4 @@ def test_integer_programs_out_of_time(monkeypatch):
         match=r"no structures that meet the constraints were found within time_limit=9 seconds \(late; 2 of 2 problems "
         r"are left\); allow more time, give the constraints slack, or use gamma = 0",
     ):
-        project(structure, scores, rows, -np.inf, time_limit=9)
+        project_batch(structure, scores, rows, -np.inf, time_limit=9)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -106,6 +106,16 @@ class Rows:
         for block in self.blocks:
             found[block.start : block.stop] = test(block)
         return found
+
+    def times(self, chosen: NDArray[np.bool_], factor: NDArray[np.float64]) -> Rows:
+        """The same with entries of the chosen rows, shape (n_rows,), times the factor of their part, shape (n_unary,).
+
+        The pattern of the matrix is shared, its entries are not.
+        """
+        m = self.matrix
+        entries = np.repeat(chosen, np.diff(m.indptr))
+        data = m.data * np.where(entries, factor[m.indices], 1.0)
+        return replace(self, matrix=sp.csr_array((data, m.indices, m.indptr), shape=m.shape))
 
     @property
     def counted_by_weight(self) -> NDArray[np.bool_]:

@@ -29,7 +29,7 @@ from spectrem.estimators.mixture_state import missing, without_rows
 from spectrem.estimators.mixture_training import train
 from spectrem.estimators.not_fitted import not_fitted
 from spectrem.exceptions import InvalidInputError
-from spectrem.inference import project
+from spectrem.inference import project_batch
 from spectrem.kernels import responsibilities
 from spectrem.learning import EStep, FitStatus, Schedule
 from spectrem.learning.estep import multipliers_of
@@ -278,7 +278,7 @@ class GaussianMixture(ShowsReport, DensityMixin, BaseEstimator):
             self.report_ = report_fit(self, trained, len(x))
             return self
         gamma = self.history_[-1].gamma if self.history_ else self.gamma
-        projection = project(
+        projection = project_batch(
             table.structure, ChunkModel(model).scores(trained.params, table), table.rows, gamma,
             start=next(iter(trained.posed.shards.collect(multipliers_of))), weights=table.chunks.weights,
             tol=FINE, infeasible=self.infeasible,

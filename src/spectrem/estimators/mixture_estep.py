@@ -1,7 +1,7 @@
 """A mixture under constraints: all rows of data are one shard, so that those not tied together are solved apart.
 
 Rows of data are cheap to hold at once, unlike sentences, and constraints on pairs and groups of them tie few together:
-`project` then solves each such set with a step size of its own. Densities and moments still go block by block.
+`project_batch` then solves each such set with a step size of its own. Densities and moments still go block by block.
 """
 
 from __future__ import annotations

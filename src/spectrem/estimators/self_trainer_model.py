@@ -18,11 +18,11 @@ from spectrem.constraints import compile_constraints
 from spectrem.constraints.compile import Constraints
 from spectrem.constraints.rows import Rows
 from spectrem.exceptions import InvalidInputError
-from spectrem.inference import Infeasible, Projection, project
+from spectrem.inference import Infeasible, Projection, project_batch
 from spectrem.inference.corpus import pick_rows
 from spectrem.learning import EStep, Step
 from spectrem.learning.estep import expect
-from spectrem.learning.posing import pose_compiled
+from spectrem.learning.posed_corpus import pose_compiled
 from spectrem.models.estep import EStepResult
 from spectrem.reports import ConstraintReport, report_weighted
 from spectrem.structures import Categorical, Parts
@@ -260,7 +260,7 @@ class TableKernel:
         return posteriors
 
     def _project(self, scores: Parts, gamma: float, sample: Sample) -> Projection:
-        return project(
+        return project_batch(
             sample.structure, scores, self.rows, gamma,
             weights=sample.weights, tol=PROJECTION_TOLERANCE, infeasible=self.infeasible,
         )  # fmt: skip

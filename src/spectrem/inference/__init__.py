@@ -1,12 +1,12 @@
-"""Projections onto expectation constraints: ``project`` and the solvers behind it."""
+"""Projections onto expectation constraints: `project_batch` and the solvers behind it."""
 
+from spectrem.inference.batch import project_batch
 from spectrem.inference.checks import Infeasible, check_infeasible
 from spectrem.inference.corpus import CorpusSolution, solve_corpus_dual
 from spectrem.inference.corpus_choice import CorpusChoice, ShardVariants, choose_structures, find_variants
 from spectrem.inference.corpus_master import check_corpus_rows
 from spectrem.inference.corpus_program import CorpusMixture, solve_corpus_program
 from spectrem.inference.oracle import shift_scores
-from spectrem.inference.project import project
 from spectrem.inference.result import Projection, Status
 from spectrem.inference.solvers.accelerated import Accelerated
 from spectrem.inference.solvers.bracket import Bracket
@@ -22,5 +22,5 @@ __all__ = [
     "Accelerated", "Bracket", "CorpusChoice", "CorpusMixture", "CorpusSolution", "FixedStep", "Infeasible",
     "LinearProgram", "Newton", "Projection", "QuasiNewton", "ShardVariants", "Solution", "Solver", "Spectral",
     "Status", "Subgradient", "check_corpus_rows", "check_infeasible", "choose_structures", "find_variants",
-    "project", "shift_scores", "solve_corpus_dual", "solve_corpus_program",
+    "project_batch", "shift_scores", "solve_corpus_dual", "solve_corpus_program",
 ]  # fmt: skip

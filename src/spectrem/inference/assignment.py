@@ -11,11 +11,11 @@ import scipy.sparse as sp
 from spectrem._arrays import Floats, Ints
 from spectrem.constraints.rows import Rows
 from spectrem.exceptions import InvalidInputError, warn_unconverged
+from spectrem.inference.batch import project_batch
 from spectrem.inference.corpus import pick_rows
 from spectrem.inference.feasibility import explain_conflict
 from spectrem.inference.highs import INFEASIBLE, OPTIMAL, Deadline, run_integer, run_linear
 from spectrem.inference.program import Program, compile_slack_variables, largest_excess, write_program
-from spectrem.inference.project import project
 from spectrem.inference.result import Status
 from spectrem.inference.slack import SlackTerms, compile_slack
 from spectrem.inference.transportation import WHOLE, find_counts, no_assignment, tidy_rows, transport_labels
@@ -193,16 +193,13 @@ def _counted(structure: Labels, rows: Rows, weights: Floats, times: Floats) -> R
     """Rows over whole instances: of weight w, one counts w times across them; penalties are paid ``times``."""
     if (weights == 1.0).all():
         return tidy_rows(rows)
-    counted, paid = rows.counted_by_weight, rows.penalised_inside
-    matrix = rows.matrix.copy()
-    entry = np.diff(matrix.indptr)
-    instance = structure.instance[matrix.indices]
-    factor = np.where(np.repeat(counted, entry), weights[instance], 1.0)
-    data = matrix.data * np.where(np.repeat(paid, entry), times[instance], factor)
+    paid = rows.penalised_inside
+    counted = rows.times(rows.counted_by_weight, weights[structure.instance])
+    counted = counted.times(paid, times[structure.instance])
+    data = counted.matrix.data
     whole = np.rint(data)  # weights of chunks times shares of them
-    matrix.data = np.where(np.abs(data - whole) <= 1e-12 * np.abs(data), whole, data)
-    bounds = np.where(paid, times[rows.row_instance] * rows.bounds, rows.bounds)
-    return tidy_rows(Rows(matrix, bounds, rows.row_instance, rows.blocks))
+    data[:] = np.where(np.abs(data - whole) <= 1e-12 * np.abs(data), whole, data)
+    return tidy_rows(replace(counted, bounds=np.where(paid, times[rows.row_instance] * rows.bounds, rows.bounds)))
 
 
 @dataclass(frozen=True)
@@ -284,7 +281,7 @@ def _price(scores: Floats, sizes: Ints, rows: Rows, terms: SlackTerms) -> tuple[
     for sharper in (1.0, 0.1):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # any prices give a bound
-            found = project(structure, Parts(scores), rows, gamma * sharper, start=prices, tol=1e-4)
+            found = project_batch(structure, Parts(scores), rows, gamma * sharper, start=prices, tol=1e-4)
         prices = found.multipliers
     assert prices is not None
     reduced = scores - rows.matrix.T @ prices

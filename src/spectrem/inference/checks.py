@@ -1,4 +1,4 @@
-"""What `project` refuses."""
+"""What `project_batch` refuses."""
 
 from __future__ import annotations
 

@@ -151,11 +151,12 @@ def solve_corpus_dual(
 ) -> CorpusSolution:
     """Multipliers of rows of corpus scope; the shards are seen only through ``evaluate``.
 
-    Instance rows inside the shards are solved by a nested ``project`` with scores ``shift_scores(s, U_c^T, lambda)``:
-    its ``dual_value`` is the shard's value and ``U_c mu`` its expectation (the envelope theorem), so the corpus dual
-    keeps its form. Solve the nested problems more sharply than this one (a tenth of ``tol``).
+    Instance rows inside the shards are solved by a nested `project_batch` with scores
+    ``shift_scores(s, U_c^T, lambda)``: its ``dual_value`` is the shard's value and ``U_c mu`` its expectation (the
+    envelope theorem), so the corpus dual keeps its form. Solve the nested problems more sharply than this one (a tenth
+    of ``tol``).
 
-    Use when corpus rows span more than one shard; on a single batch ``project`` does the same by itself.
+    Use when corpus rows span more than one shard; on a single batch `project_batch` does the same by itself.
 
     Parameters
     ----------
@@ -169,7 +170,7 @@ def solve_corpus_dual(
         From a direction d to ``sum_i max over structures of -d . U h`` and ``U h`` of those structures, shaped as those
         of ``evaluate``; lets an infeasible constraint be proven.
     solver, start, tol, max_iter
-        As in ``project``.
+        As in `project_batch`.
 
     Returns
     -------

@@ -12,13 +12,13 @@ import scipy.sparse as sp
 from spectrem._arrays import Floats, Ints
 from spectrem.constraints.rows import Block, CorpusRows, Rows
 from spectrem.exceptions import InfeasibleConstraintError, warn_unconverged
+from spectrem.inference.batch import project_batch
 from spectrem.inference.conflict_text import place_of
 from spectrem.inference.corpus_program import CorpusMixture
 from spectrem.inference.highs import Deadline, run_integer
 from spectrem.inference.ilp import refuse_curved
 from spectrem.inference.oracle import shift_scores
 from spectrem.inference.program import Program, compile_slack_variables, write_program
-from spectrem.inference.project import project
 from spectrem.inference.result import Status
 from spectrem.inference.segments import row_maxima, sum_by
 from spectrem.inference.slack import SlackTerms, compile_slack
@@ -134,7 +134,7 @@ def _best(structure: Structure, scores: Parts, weights: Floats | None, inside: R
     if inside is None or not len(inside.bounds):
         values, marginals = structure.smoothed_max(scores, 0.0)
         return marginals.unary, values
-    found = project(structure, scores, inside, -np.inf, weights=weights)
+    found = project_batch(structure, scores, inside, -np.inf, weights=weights)
     terms = compile_slack(inside.blocks, inside.row_instance, structure.n_instances)
     return found.marginals.unary, found.values - terms.cost(inside.matrix @ found.marginals.unary - inside.bounds)
 
@@ -191,7 +191,7 @@ def choose_structures(
     have at these points and at some around them, by an integer program; what it finds is measured against the bound of
     the relaxation. While the gap is too wide, points from further around add structures to choose from.
 
-    Use when gamma = -inf and corpus rows span several shards; `project` is exact on a single batch.
+    Use when gamma = -inf and corpus rows span several shards; `project_batch` is exact on a single batch.
 
     Parameters
     ----------

@@ -14,7 +14,6 @@ from spectrem.inference.program import SlackVariables
 from spectrem.inference.result import Projection, Status, describe, warn_open
 from spectrem.inference.segments import sum_by
 from spectrem.inference.solvers.subgradient import Subgradient
-from spectrem.structures.parts import Parts
 
 
 def solve_integer(dual: BatchDual, weights: Floats | None, deadline: Deadline) -> Projection:
@@ -39,7 +38,7 @@ def solve_integer(dual: BatchDual, weights: Floats | None, deadline: Deadline) -
     values, marginals = dual.smoothed_max(solution.multipliers, easy, weights)
     price = (dual.transpose @ solution.multipliers) * marginals.unary
     values = values + sum_by(dual.structure.instance, price, dual.structure.n_instances)
-    parts = Parts(marginals.unary.copy(), tuple(f.copy() for f in marginals.factors))
+    parts = marginals.map(np.copy)
     bound = np.zeros(dual.n_problems)
     hard = np.flatnonzero(~certified)
     if len(hard):

@@ -7,7 +7,7 @@ fractions gain nothing, and the prices that its solution comes with are the mult
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -66,7 +66,7 @@ def tidy_rows(rows: Rows) -> Rows:
     matrix = rows.matrix.copy()
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
-    return Rows(matrix, rows.bounds, rows.row_instance, rows.blocks)
+    return replace(rows, matrix=matrix)
 
 
 def find_counts(structure: Labels, rows: Rows) -> Counts:

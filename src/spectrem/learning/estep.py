@@ -14,7 +14,7 @@ from spectrem._arrays import Floats, Ints
 from spectrem.constraints.compile import Constraints, flatten
 from spectrem.constraints.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
-from spectrem.inference import Infeasible, Solver, check_infeasible, project
+from spectrem.inference import Infeasible, Solver, check_infeasible, project_batch
 from spectrem.inference.oracle import refuse_impossible
 from spectrem.kernels.sparse import less_prices
 from spectrem.learning.model import Kernel, log_normaliser
@@ -26,7 +26,7 @@ from spectrem.structures import Parts, Structure
 class EStep:
     """How posteriors are found: a frozen value that pickles.
 
-    Posteriors are projected onto the constraints by `spectrem.project` ([Samdani2012] eq. 8, [Ganchev2010] eq. 17);
+    Posteriors are projected onto the constraints by `project_batch` ([Samdani2012] eq. 8, [Ganchev2010] eq. 17);
     without any they are the model's own.
 
     Parameters
@@ -196,7 +196,7 @@ def expect(posed: Posed, step: Step) -> tuple[EStepResult[Any], Posed]:
         free_value = float(posed.weights @ free)
         value = (1 - estep.alpha) * free_value + estep.alpha * value
         if estep.alpha < 1:
-            marginals = _mix(free_marginals, marginals, estep.alpha)
+            marginals = free_marginals.map(lambda p, q: (1 - estep.alpha) * p + estep.alpha * q, marginals)
     normaliser = log_normaliser(model, params, posed.shard)
     expected = EStepResult(
         model.gather(params, posed.shard, marginals),
@@ -241,7 +241,7 @@ def _posterior(posed: Posed, step: Step) -> Posterior:
         refuse_impossible(values)
         return Posterior(float(weights @ values), marginals)
     try:
-        found = project(
+        found = project_batch(
             posed.structure, scores, rows, step.gamma,
             solver=estep.solver if step.prices is None else None,
             start=posed.multipliers,
@@ -364,15 +364,4 @@ def skew(scores: Parts, reference: Parts, gamma: float) -> Parts:
                 "return log r on the structure of the model"
             )
     share = gamma - 1.0
-    return Parts(
-        scores.unary + share * reference.unary,
-        tuple(score + share * factor for score, factor in zip(scores.factors, factors, strict=True)),
-    )
-
-
-def _mix(free: Parts, constrained: Parts, alpha: float) -> Parts:
-    def both(p: Floats, q: Floats) -> Floats:
-        return (1 - alpha) * p + alpha * q
-
-    factors = (both(p, q) for p, q in zip(free.factors, constrained.factors, strict=True))
-    return Parts(both(free.unary, constrained.unary), tuple(factors))
+    return scores.map(lambda s, r: s + share * r, Parts(reference.unary, factors))

@@ -33,7 +33,7 @@ from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Structure
 
 
-def project(
+def project_batch(
     structure: Structure,
     scores: Parts,
     rows: Rows | None = None,
@@ -114,7 +114,7 @@ def project(
     >>> from spectrem.structures.categorical import Categorical
     >>> block = Block("first is rare", 0, 1, False, "instance", None, np.zeros(1, int), {})
     >>> rows = Rows(sp.csr_array([[1.0, 0.0, 0.0]]), np.array([0.2]), np.array([0]), (block,))
-    >>> result = project(Categorical([3]), Parts(np.log([0.6, 0.3, 0.1])), rows)
+    >>> result = project_batch(Categorical([3]), Parts(np.log([0.6, 0.3, 0.1])), rows)
     >>> result.marginals.unary.round(3)
     array([0.2, 0.6, 0.2])
     >>> result.status.message
@@ -264,8 +264,7 @@ def _finish(dual: BatchDual, solution: Solution, weights: Floats | None) -> Proj
     if solution.mixture is not None and solution.mixed is not None and solution.mixed.any():
         _, rest = dual.smoothed_max(multipliers, ~dual.instances_of(solution.mixed), weights)
         mixture, mixture_score = solution.mixture(weights)
-        factors = zip(rest.factors, mixture.factors, strict=True)
-        marginals = Parts(rest.unary + mixture.unary, tuple(a + b for a, b in factors))
+        marginals = rest.map(np.add, mixture)
         score = np.where(solution.mixed, mixture_score, score)
     excess = dual.matrix @ marginals.unary - dual.rows.bounds
     dual_value = dual.total(dual_total, values)

@@ -16,7 +16,7 @@ from spectrem.constraints.compile import compile_constraints
 from spectrem.constraints.rows import Block, Rows, Slack
 from spectrem.exceptions import InfeasibleConstraintError
 from spectrem.inference import project_batch
-from spectrem.inference.conflict import find_conflict
+from spectrem.inference.conflict.search import find_conflict
 from spectrem.inference.oracle import BatchDual
 from spectrem.structures import Categorical, Chain, Parts
 

@@ -9,7 +9,6 @@ from scipy.special import expit
 from spectrem.constraints.rows import Block, CorpusRows, Rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
 from spectrem.inference import Status, project_batch, shift_scores, solve_corpus_dual
-from spectrem.inference.corpus import pick_rows
 from spectrem.structures import Parts
 
 
@@ -102,7 +101,7 @@ def test_rows_are_picked_with_their_blocks():
     structure, _, inside, corpus = shard_case(0, None, nested=True)
     rows = join(corpus, inside)
     within = rows.where(lambda block: block.scope == "instance")
-    first, second = pick_rows(rows, within), pick_rows(rows, ~within)
+    first, second = rows.pick(within), rows.pick(~within)
     np.testing.assert_array_equal(first.matrix.toarray(), inside.matrix.toarray())
     np.testing.assert_array_equal(second.bounds, corpus.bounds)
     assert (first.blocks[0].start, first.blocks[0].stop) == (0, len(inside.bounds))

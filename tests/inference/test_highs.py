@@ -13,7 +13,7 @@ from spectrem import E, Lattice, part
 from spectrem import project as project_table
 from spectrem.constraints import compile_constraints
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
-from spectrem.inference import Status, highs, ilp, project_batch
+from spectrem.inference import Status, highs, integer, project_batch
 from spectrem.inference.highs import INFEASIBLE, OPTIMAL, OUT_OF_TIME, Deadline, run_integer, run_linear
 from spectrem.inference.program import Program
 from spectrem.structures import Categorical, Parts
@@ -195,18 +195,18 @@ def test_linear_programs_out_of_time_leave_the_average(monkeypatch):
 
 def test_integer_programs_out_of_time(monkeypatch):
     structure, scores, rows = triangles(2)
-    real = ilp.run_integer
+    real = integer.run_integer
 
     def best_so_far(*args):
         return replace(real(*args), status=OUT_OF_TIME, bound=-np.inf)
 
-    monkeypatch.setattr(ilp, "run_integer", best_so_far)
+    monkeypatch.setattr(integer, "run_integer", best_so_far)
     with pytest.warns(ConvergenceWarning, match="raise time_limit, or give"):
         found = project_batch(structure, scores, rows, -np.inf)
     assert found.status == Status.MAX_ITERATIONS
     assert found.primal_value == pytest.approx(2.0)
     assert 3.0 - 1e-6 <= found.dual_value < np.inf
-    monkeypatch.setattr(ilp, "run_integer", lambda *args: highs.Outcome(OUT_OF_TIME, message="late"))
+    monkeypatch.setattr(integer, "run_integer", lambda *args: highs.Outcome(OUT_OF_TIME, message="late"))
     with pytest.raises(
         InvalidInputError,
         match=r"no structures that meet the constraints were found within time_limit=9 seconds \(late; 2 of 2 problems "

@@ -11,7 +11,7 @@ from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError
 from spectrem.inference import Status, project_batch
 from spectrem.inference.highs import Deadline
 from spectrem.inference.oracle import BatchDual
-from spectrem.inference.problem_programs import ProblemPrograms
+from spectrem.inference.problems import ProblemPrograms
 from spectrem.inference.solvers import linear_program
 from spectrem.inference.solvers.columns import follow_temperatures, solve_by_columns
 from spectrem.inference.solvers.linear_program import LinearProgram

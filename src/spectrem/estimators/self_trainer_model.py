@@ -19,7 +19,6 @@ from spectrem.constraints.compile import Constraints
 from spectrem.constraints.rows import Rows
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference import Infeasible, Projection, project_batch
-from spectrem.inference.corpus import pick_rows
 from spectrem.learning import EStep, Step
 from spectrem.learning.estep import expect
 from spectrem.learning.posed_corpus import pose_compiled
@@ -198,7 +197,7 @@ def compile_rows(sample: Sample, constraints: Constraints) -> Rows:
     own = {"label": np.tile(sample.classes, len(sample.codes)), "labelled": sample.known}
     rows = compile_constraints(constraints, sample.structure, {**sample.columns, **own}, sample.weights)
     inside = rows.row_instance >= 0
-    return pick_rows(rows, ~inside | ~sample.known[np.where(inside, rows.row_instance, 0)])
+    return rows.pick(~inside | ~sample.known[np.where(inside, rows.row_instance, 0)])
 
 
 @dataclass(frozen=True, eq=False)

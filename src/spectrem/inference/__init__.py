@@ -1,11 +1,10 @@
 """Projections onto expectation constraints: `project_batch` and the solvers behind it."""
 
-from spectrem.inference.batch import project_batch
-from spectrem.inference.checks import Infeasible, check_infeasible
-from spectrem.inference.corpus import CorpusSolution, solve_corpus_dual
-from spectrem.inference.corpus_choice import CorpusChoice, ShardVariants, choose_structures, find_variants
-from spectrem.inference.corpus_master import check_corpus_rows
-from spectrem.inference.corpus_program import CorpusMixture, solve_corpus_program
+from spectrem.inference.batch import Infeasible, check_infeasible, project_batch
+from spectrem.inference.corpus.choice import CorpusChoice, ShardVariants, choose_structures, find_variants
+from spectrem.inference.corpus.dual import CorpusSolution, solve_corpus_dual
+from spectrem.inference.corpus.master import check_corpus_rows
+from spectrem.inference.corpus.mixture import CorpusMixture, solve_corpus_program
 from spectrem.inference.oracle import shift_scores
 from spectrem.inference.result import Projection, Status
 from spectrem.inference.solvers.accelerated import Accelerated

@@ -12,8 +12,7 @@ from spectrem._arrays import Floats, Ints
 from spectrem.constraints.rows import Rows
 from spectrem.exceptions import InvalidInputError, warn_unconverged
 from spectrem.inference.batch import project_batch
-from spectrem.inference.corpus import pick_rows
-from spectrem.inference.feasibility import explain_conflict
+from spectrem.inference.conflict.explain import explain_conflict
 from spectrem.inference.highs import INFEASIBLE, OPTIMAL, Deadline, run_integer, run_linear
 from spectrem.inference.program import Program, compile_slack_variables, largest_excess, write_program
 from spectrem.inference.result import Status
@@ -141,7 +140,7 @@ def _assign(structure: Labels, scores: Floats, alone: Floats, rows: Rows, deadli
         own = np.zeros(n, np.bool_)
         own[hard] = True
         cells = np.flatnonzero(np.repeat(own, np.diff(offsets)))
-        some = pick_rows(rows, wanted)
+        some = rows.pick(wanted)
         place = np.where(some.row_instance >= 0, np.cumsum(own)[some.row_instance] - 1, -1)
         some = Rows(sp.csr_array(some.matrix[:, cells]), some.bounds, place, some.blocks)
         sizes = np.diff(offsets)[hard]

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from spectrem._arrays import Floats
 from spectrem.constraints.rows import CorpusRows
 from spectrem.exceptions import InvalidInputError
-from spectrem.inference.corpus_choice import ShardVariants, find_variants
+from spectrem.inference.corpus.choice import ShardVariants, find_variants
 from spectrem.inference.oracle import possible_parts
 from spectrem.inference.slack import compile_slack
 from spectrem.learning.estep import Latest, Posed, Step, expectation, less_cost, posterior, scores_of

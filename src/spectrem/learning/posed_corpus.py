@@ -17,9 +17,9 @@ from spectrem.constraints.rows import CorpusRows, Rows
 from spectrem.corpus import Corpus, Local
 from spectrem.exceptions import InvalidInputError, warn_unconverged
 from spectrem.inference import Spectral, Status, solve_corpus_dual
-from spectrem.inference.corpus_choice import choose_structures
-from spectrem.inference.corpus_master import check_corpus_rows
-from spectrem.inference.corpus_program import solve_corpus_program
+from spectrem.inference.corpus.choice import choose_structures
+from spectrem.inference.corpus.master import check_corpus_rows
+from spectrem.inference.corpus.mixture import solve_corpus_program
 from spectrem.learning.across import (
     DualSum,
     evaluate_shard,

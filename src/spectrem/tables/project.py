@@ -14,9 +14,7 @@ from spectrem.constraints.clusters import resolve_links
 from spectrem.constraints.compile import Constraints, compile_constraints, flatten
 from spectrem.constraints.rows import Rows
 from spectrem.constraints.values import check_columns, check_values
-from spectrem.inference.batch import project_batch
-from spectrem.inference.checks import Infeasible
-from spectrem.inference.corpus import pick_rows
+from spectrem.inference.batch import Infeasible, project_batch
 from spectrem.inference.solvers.solver import Solver
 from spectrem.reports import report_constraints, report_weighted
 from spectrem.tables.reading import read_columns, read_table, read_weights
@@ -173,4 +171,4 @@ def _without(rows: Rows, skipped: NDArray[np.int64]) -> Rows:
         return rows
     kept = np.ones(len(rows.bounds), np.bool_)
     kept[skipped] = False
-    return pick_rows(rows, kept)
+    return rows.pick(kept)

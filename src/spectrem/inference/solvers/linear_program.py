@@ -12,7 +12,7 @@ from spectrem._arrays import Bools, Floats, Ints
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.highs import INFEASIBLE, Deadline, Outcome, run_linear
 from spectrem.inference.oracle import BatchDual, DualFunction
-from spectrem.inference.problem_programs import ProblemProgram, ProblemPrograms
+from spectrem.inference.problems import ProblemProgram, ProblemPrograms
 from spectrem.inference.program import SlackVariables
 from spectrem.inference.result import Status
 from spectrem.inference.segments import sum_by
@@ -76,6 +76,7 @@ class LinearProgram:
         prices, primal = multipliers.copy(), np.zeros(dual.n_problems)
         solved: list[tuple[ProblemProgram, Floats]] = []
         warm: tuple[Solution, float] | None = None
+        by_columns = has_one_label(dual.structure) and not programs.variables.curved
         waiting = _batches(dual, programs, hard)
         while waiting:
             some = waiting.pop()
@@ -83,12 +84,7 @@ class LinearProgram:
             problem = programs.write(some)
             rows = problem.rows
             unit = problem.row * problem.unit / np.where(dual.row_weight > 0, dual.row_weight, 1.0)[rows]
-            if (
-                len(some) == 1
-                and len(problem.program.cost) > _LARGE
-                and has_one_label(dual.structure)
-                and not programs.variables.curved
-            ):
+            if by_columns and len(some) == 1 and len(problem.program.cost) > _LARGE:
                 warm = follow_temperatures(dual) if warm is None else warm
                 begin, near = warm[0].multipliers[rows] / unit, NEAR * warm[1] / problem.unit
                 if warm[0].status[p] == Status.INFEASIBLE:

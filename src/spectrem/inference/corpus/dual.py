@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Bools, Floats
-from spectrem.constraints.groups import KeyColumns
-from spectrem.constraints.rows import CorpusRows, Rows
+from spectrem.constraints.rows import CorpusRows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
-from spectrem.inference.conflict_text import place_of
+from spectrem.inference.conflict.text import place_of
 from spectrem.inference.oracle import Evaluation
 from spectrem.inference.result import Status
 from spectrem.inference.slack import compile_slack
@@ -210,21 +208,3 @@ def solve_corpus_dual(
         solution.n_iter,
         None if solution.length is None else float(solution.length[0]),
     )
-
-
-def pick_rows(rows: Rows, wanted: Bools) -> Rows:
-    """Some of the rows, with their blocks renumbered; blocks without any are dropped."""
-    blocks, start = [], 0
-    for block in rows.blocks:
-        own = wanted[block.start : block.stop]
-        if size := int(own.sum()):
-            slack_group = np.unique(block.slack_group[own], return_inverse=True)[1].astype(np.int64)
-            keys = block.keys
-            keys = keys.pick(own) if isinstance(keys, KeyColumns) else {name: v[own] for name, v in keys.items()}
-            turned = None if block.turned is None else block.turned[own]
-            blocks.append(
-                replace(block, start=start, stop=start + size, slack_group=slack_group, keys=keys, turned=turned)
-            )
-            start += size
-    index = np.flatnonzero(wanted)
-    return Rows(sp.csr_array(rows.matrix[index]), rows.bounds[index], rows.row_instance[index], tuple(blocks))

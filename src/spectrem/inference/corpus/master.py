@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats
 from spectrem.constraints.rows import CorpusRows
-from spectrem.inference.corpus import CorpusDual, Evaluate
+from spectrem.inference.corpus.dual import CorpusDual, Evaluate
 from spectrem.inference.highs import Deadline, run_linear
 from spectrem.inference.program import compile_slack_variables, write_program
 from spectrem.inference.slack import SlackTerms

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from spectrem._arrays import Floats
 from spectrem.constraints.rows import CorpusRows
 from spectrem.exceptions import InvalidInputError, warn_unconverged
-from spectrem.inference.corpus import CorpusDual, Evaluate, by_shard
-from spectrem.inference.corpus_master import Master, MasterSolution, can_hold
+from spectrem.inference.corpus.dual import CorpusDual, Evaluate, by_shard
+from spectrem.inference.corpus.master import Master, MasterSolution, can_hold
 from spectrem.inference.highs import Deadline
 from spectrem.inference.result import Status
 from spectrem.inference.solvers.newton import smooth_solver

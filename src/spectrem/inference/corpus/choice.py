@@ -13,10 +13,10 @@ from spectrem._arrays import Floats, Ints
 from spectrem.constraints.rows import Block, CorpusRows, Rows
 from spectrem.exceptions import InfeasibleConstraintError, warn_unconverged
 from spectrem.inference.batch import project_batch
-from spectrem.inference.conflict_text import place_of
-from spectrem.inference.corpus_program import CorpusMixture
+from spectrem.inference.conflict.text import place_of
+from spectrem.inference.corpus.mixture import CorpusMixture
 from spectrem.inference.highs import Deadline, run_integer
-from spectrem.inference.ilp import refuse_curved
+from spectrem.inference.integer import refuse_curved
 from spectrem.inference.oracle import shift_scores
 from spectrem.inference.program import Program, compile_slack_variables, write_program
 from spectrem.inference.result import Status

@@ -6,10 +6,10 @@ import numpy as np
 
 from spectrem._arrays import Floats
 from spectrem.exceptions import InvalidInputError
-from spectrem.inference.feasibility import explain_infeasible
+from spectrem.inference.conflict.explain import explain_infeasible
 from spectrem.inference.highs import INFEASIBLE, OPTIMAL, Deadline, run_integer
 from spectrem.inference.oracle import BatchDual
-from spectrem.inference.problem_programs import ProblemPrograms
+from spectrem.inference.problems import ProblemPrograms
 from spectrem.inference.program import SlackVariables
 from spectrem.inference.result import Projection, Status, describe, warn_open
 from spectrem.inference.segments import sum_by

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.inference.highs import INFEASIBLE, OPTIMAL, run_integer, run_linear
 from spectrem.inference.oracle import BatchDual
-from spectrem.inference.problem_programs import join_instances
+from spectrem.inference.problems import join_instances
 from spectrem.inference.program import Program, SlackVariables, compile_slack_variables, largest_excess, write_program
 from spectrem.inference.segments import row_maxima
 from spectrem.structures.structure import has_one_label

@@ -9,7 +9,7 @@ from math import comb
 import numpy as np
 
 from spectrem._arrays import Floats, Ints
-from spectrem.inference.conflict_system import write_system
+from spectrem.inference.conflict.system import write_system
 from spectrem.inference.highs import Deadline
 from spectrem.inference.oracle import BatchDual
 from spectrem.inference.segments import sum_by

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.inference.segments import sum_by
@@ -94,63 +93,46 @@ def compile_slack_variables(terms: SlackTerms, largest: Floats) -> SlackVariable
     """
     # So far away that no solution comes near, and no price falls to the ends of variables in place of the rows.
     end = 2.0 * largest + 1.0
-    cells: list[tuple[NDArray, NDArray, NDArray]] = []
-    tie_cells: list[tuple[NDArray, NDArray, NDArray]] = []
-    cost, upper, variable_problem, tie_problem = (
-        [np.zeros(0)],
-        [np.zeros(0)],
-        [terms.row_problem[:0]],
-        [terms.row_problem[:0]],
-    )
+    n_rows, n_variables = len(terms.row_problem), 0
+    matrix, ties = [sp.csr_array((n_rows, 0))], [sp.csr_array((0, 0))]
+    cost, upper = [np.zeros(0)], [np.zeros(0)]
+    variable_problem, tie_problem = [terms.row_problem[:0]], [terms.row_problem[:0]]
     curved = []
-    n_variables = n_ties = 0
     for group in terms.groups:
-        n, n_groups = len(group.rows), len(group.problem)
-        sizes = np.diff(group.offsets)
-        group_of = np.repeat(np.arange(n_groups), sizes)
+        n, n_groups, sizes = len(group.rows), len(group.problem), np.diff(group.offsets)
         signs = (-1.0, 1.0) if group.equality else (-1.0,)
-        violations = n_variables + np.arange(len(signs) * n)
-        cells.append((np.tile(group.rows, len(signs)), violations, np.repeat(signs, n)))
-        norm = n_variables + len(violations) + np.arange(n_groups)
-        owner = np.tile(group_of, len(signs))
+        n_sides = len(signs)
+        group_of = np.repeat(np.arange(n_groups), sizes)
+        owner, each = np.tile(group_of, n_sides), np.arange(n_sides * n)
+        taken = np.repeat(signs, n), (np.tile(group.rows, n_sides), each)
+        matrix += [sp.csr_array(taken, shape=(n_rows, len(each))), sp.csr_array((n_rows, n_groups))]
+        tie: list[list[Any]] = []
         if group.slack.norm in ("l1", "l2"):
-            share = 1.0 if group.slack.norm == "l1" else 1.0 / np.sqrt(sizes[owner])
-            tie_cells.append((n_ties + owner, violations, np.broadcast_to(share, len(owner))))
-            tie_cells.append((n_ties + np.arange(n_groups), norm, np.full(n_groups, -1.0)))
+            share = np.ones(len(each)) if group.slack.norm == "l1" else 1.0 / np.sqrt(sizes[owner])
+            tie.append([sp.csr_array((share, (owner, each)), shape=(n_groups, len(each))), -sp.eye_array(n_groups)])
             tie_problem.append(group.problem)
-            n_ties += n_groups
         if group.slack.norm in ("linf", "l2"):
-            own = n_ties + np.arange(len(violations))
-            tie_cells.append((own, violations, np.ones(len(own))))
-            tie_cells.append((own, norm[owner], np.full(len(own), -1.0)))
+            of_norm = sp.csr_array((np.ones(len(each)), (each, owner)), shape=(len(each), n_groups))
+            tie.append([sp.eye_array(len(each)), -of_norm])
             tie_problem.append(group.problem[owner])
-            n_ties += len(own)
+        ties.append(sp.block_array(tie, format="csr"))
         if group.slack.norm == "l2" and n > n_groups:
-            curved.append((group, n_variables, int(norm[0])))
-        penalty = group.slack.kind == "penalty"
-        strength = group.slack.strength
-        cost += [np.zeros(len(violations)), strength * group.weight if penalty else np.zeros(n_groups)]
+            curved.append((group, n_variables, n_variables + len(each)))
+        penalty, strength = group.slack.kind == "penalty", group.slack.strength
         ends = end[group.rows]
-        upper.append(np.tile(ends, len(signs)))
-        upper.append(sum_by(group_of, ends, n_groups) if penalty else np.full(n_groups, strength))
+        cost += [np.zeros(len(each)), strength * group.weight if penalty else np.zeros(n_groups)]
+        upper += [np.tile(ends, n_sides), sum_by(group_of, ends, n_groups) if penalty else np.full(n_groups, strength)]
         variable_problem += [group.problem[owner], group.problem]
-        n_variables += len(violations) + n_groups
+        n_variables += len(each) + n_groups
     return SlackVariables(
-        _assemble(cells, (len(terms.row_problem), n_variables)),
+        sp.csr_array(sp.hstack(matrix, format="csr")),
         np.concatenate(cost),
         np.concatenate(upper),
-        _assemble(tie_cells, (n_ties, n_variables)),
+        sp.csr_array(sp.block_diag(ties, format="csr")),
         np.concatenate(variable_problem),
         np.concatenate(tie_problem),
         tuple(curved),
     )
-
-
-def _assemble(cells: list[tuple[NDArray, NDArray, NDArray]], shape: tuple[int, int]) -> sp.csr_array:
-    if not cells:
-        return sp.csr_array(shape)
-    row, column, value = (np.concatenate(side) for side in zip(*cells, strict=True))
-    return sp.csr_array((value, (row, column)), shape=shape)
 
 
 @dataclass(frozen=True)

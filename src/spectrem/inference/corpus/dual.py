@@ -184,7 +184,7 @@ def solve_corpus_dual(
     Two coins, together to show heads 0.5 times:
 
     >>> import numpy as np
-    >>> from spectrem.constraints.rows import Block
+    >>> from spectrem.constraints.rows import Block, CorpusRows
     >>> def evaluate(multipliers):
     ...     odds = np.exp([1.0, 0.0] - multipliers)
     ...     return float(np.log1p(odds).sum()), np.array([(odds / (1 + odds)).sum()])

@@ -224,7 +224,7 @@ def check_corpus_rows(
     --------
     Two coins cannot show heads three times:
 
-    >>> from spectrem.constraints.rows import Block
+    >>> from spectrem.constraints.rows import Block, CorpusRows
     >>> def support(direction):
     ...     return 2 * max(0.0, -direction[0]), np.array([2.0 * (direction[0] < 0)])
     >>> block = Block("heads", 0, 1, True, "corpus", None, np.zeros(1, int), {})

@@ -122,7 +122,7 @@ def solve_corpus_program(
     --------
     Two coins, one per shard, together to show heads 0.5 times:
 
-    >>> from spectrem.constraints.rows import CorpusRows
+    >>> from spectrem.constraints.rows import Block, CorpusRows
     >>> def evaluate(multipliers):
     ...     worth = np.array([1.0, 0.5]) - multipliers
     ...     return np.maximum(worth, 0.0), (worth > 0).astype(float)[:, None]

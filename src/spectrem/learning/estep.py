@@ -20,6 +20,7 @@ from spectrem.kernels.sparse import less_prices
 from spectrem.learning.model import Kernel, log_normaliser
 from spectrem.models.estep import EStepResult, RowSum
 from spectrem.structures import Parts, Structure
+from spectrem.structures._ragged import no_parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,7 +275,7 @@ def with_multipliers(shard: Any, multipliers: Floats | None) -> Any:
 def _mixed(posed: Posed, step: Step, mixture: Mixture) -> Posterior:
     """Best structures at several multipliers, in a mixture or one per instance; their worth is known to the caller."""
     structure, n = posed.structure, posed.structure.n_instances
-    unary, factors = np.zeros(structure.n_unary), [np.zeros(shape) for shape in structure.factor_shapes]
+    marginals = no_parts(structure)
     if mixture.shares is not None:
         own = mixture.shares[:, posed.number if mixture.shares.shape[1] > 1 else 0]
         taken = np.tile(own[:, None], n)
@@ -288,11 +289,9 @@ def _mixed(posed: Posed, step: Step, mixture: Mixture) -> Posterior:
         # Counts of shared factors are those of the instances that take this point, as often as they do.
         part = replace(posed, weights=posed.weights * taken[k], latest=None)
         found = posterior(part, step._replace(prices=mixture.points[k], mixture=None))
-        unary += taken[k][structure.instance] * found.marginals.unary
-        for factor, own_factor in zip(factors, found.marginals.factors, strict=True):
-            factor += own_factor
+        marginals.add(found.marginals, taken[k][structure.instance])
         violation, skipped = max(violation, found.violation), found.skipped or skipped
-    return Posterior(0.0, Parts(unary, tuple(factors)), violation, None, skipped)
+    return Posterior(0.0, marginals, violation, None, skipped)
 
 
 def less_cost(posed: Posed, scores: Floats, prices: Floats) -> Floats:

@@ -19,6 +19,7 @@ from spectrem.inference.segments import sum_by
 from spectrem.inference.solvers.columns import NEAR, follow_temperatures, solve_by_columns
 from spectrem.inference.solvers.solver import Solution
 from spectrem.inference.solvers.subgradient import Subgradient
+from spectrem.structures._ragged import no_parts
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import has_one_label
 
@@ -176,7 +177,7 @@ def _mixture(
     weights: Floats | None,
 ) -> tuple[Parts, Floats]:
     structure = dual.structure
-    parts = Parts(np.zeros(structure.n_unary), tuple(np.zeros(s) for s in structure.factor_shapes))
+    parts = no_parts(structure)
     score = np.zeros(dual.n_problems)
     for program, x in solved:
         problem = dual.instance_problem[program.instances]
@@ -186,8 +187,6 @@ def _mixture(
     if averaged.any() and first.mixture is not None:
         share = dual.instances_of(averaged).astype(float)
         rest, rest_score = first.mixture(share if weights is None else share * weights)
-        parts.unary[:] += share[structure.instance] * rest.unary
-        for factor, counts in zip(parts.factors, rest.factors, strict=True):
-            factor += counts
+        parts.add(rest, share[structure.instance])
         score += np.where(averaged, rest_score, 0.0)
     return parts, score

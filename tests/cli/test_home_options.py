@@ -21,7 +21,6 @@ OPTIONS = {
     ("tag", "train"): ALL,
     ("tag", "predict"): ALL[:1],
     ("cluster",): (ALL[0], ALL[2]),
-    ("reproduce", "pr-fig6"): ALL[:1],
 }
 
 

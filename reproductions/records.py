@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
+
 Record = TypeVar("Record", bound=NamedTuple)
 
 
@@ -34,3 +36,30 @@ def group(records: Iterable[Record], *fields: str) -> dict[Any, list[Record]]:
         values = tuple(getattr(record, field) for field in fields)
         groups.setdefault(values if len(fields) > 1 else values[0], []).append(record)
     return groups
+
+
+class Spread(NamedTuple):
+    """Of several trainings that differ in their start."""
+
+    mean: float
+    deviation: float
+
+
+def spread(records: Iterable[Record], field: str, *, ddof: int = 0) -> Spread:
+    """Mean and standard deviation of a field, the latter 0 for a single record.
+
+    Parameters
+    ----------
+    records : iterable of named tuples
+    field : str
+    ddof : int
+        What is taken from the number of records to divide by.
+
+    Examples
+    --------
+    >>> Run = NamedTuple("Run", [("seed", int), ("aer", float)])
+    >>> spread([Run(0, 0.25), Run(1, 0.75)], "aer")
+    Spread(mean=0.5, deviation=0.25)
+    """
+    values = np.array([getattr(record, field) for record in records])
+    return Spread(float(values.mean()), float(values.std(ddof=ddof)) if len(values) > 1 else 0.0)

@@ -9,20 +9,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reproductions.alignment.hansards import Hansards, read_hansards
+from reproductions.alignment.hansards import read_hansards
 from reproductions.alignment.thresholds import GRID, sweep
 from reproductions.alignment.training import (
     BACKWARD,
     FORWARD,
     MAXIMUM_LIKELIHOOD,
     NOTES,
-    Tuned,
     posteriors,
     train,
     tune_and_score,
 )
 from reproductions.figures import curves
-from reproductions.records import group, where
+from reproductions.records import group
 from reproductions.report import Report, Table, listing, percent, tell
 from spectrem.estimators import WordAligner
 from spectrem.plotting import Panel, draw_panels
@@ -56,18 +55,16 @@ class Place(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """One training, decoded in one way and direction."""
+    """One training, decoded in one way and direction: percent at the threshold tuned on dev, least AER of all."""
 
     direction: str
     training: str
     decoding: str
-    tuned: Tuned
-    curve: list[Place]
-
-    @property
-    def least_aer(self) -> float:
-        """Of all points of the curve, percent."""
-        return percent(min(point.aer for point in self.curve))
+    precision: float
+    recall: float
+    aer: float
+    threshold: float
+    least_aer: float
 
 
 def run(data: Path | None = None, size: int = 100_000, *, threads: int | None = None) -> Report:
@@ -83,27 +80,38 @@ def run(data: Path | None = None, size: int = 100_000, *, threads: int | None = 
     """
     corpus = read_hansards(data, size)
     found: list[Decoded] = []
+    places: list[Place] = []
     entropies: dict[str, tuple[float, float]] = {}
     for training, (constraints, iterations) in TRAININGS.items():
         aligner, _ = train(corpus, threads, constraints=constraints, iterations=iterations, **MAXIMUM_LIKELIHOOD)
         entropies[training] = translation_entropies(aligner)
-        for decoding in DECODINGS:
-            for one in _decode(aligner, corpus, training, decoding):
-                found.append(one)
-                tell(f"{training} training, {decoding} decoding, {one.direction}: AER {one.tuned.aer:.2f}")
-    points = [point for one in found for point in one.curve]
+        for decoding, constraints in DECODINGS.items():
+            aligner.set_params(constraints=constraints)
+            dev, test = posteriors(aligner, corpus.dev), posteriors(aligner, corpus.test)
+            for direction in DIRECTIONS:
+                tuned = tune_and_score(dev[direction], corpus.dev_gold, test[direction], corpus.test_gold)
+                curve = sweep(test[direction], corpus.test_gold, THRESHOLDS)
+                least = percent(min(point.aer for point in curve))
+                found.append(Decoded(direction, training, decoding, *tuned[:4], least))
+                places += [Place(direction, training, decoding, *point) for point in curve]
+                tell(f"{training} training, {decoding} decoding, {direction}: AER {tuned.aer:.2f}")
+    names = ("training", "decoding", "P", "R", "AER", "threshold", "least AER of the curve")
+    how = "threshold tuned on dev (NP no, BP bijective, SP symmetric projection)"
     return Report(
         title=f"[Ganchev2010] figure 6: the HMM, {size:,} pairs of the Hansards",
         tables=[
-            *(_table(where(found, direction=direction)) for direction in DIRECTIONS),
+            *(
+                Table(f"{direction}, {how}", names, [one[1:] for one in own])
+                for direction, own in group(found, "direction").items()
+            ),
             Table(
                 "mean entropy of p(word | word) (bits)",
                 ("training", "paper, depending on direction", *DIRECTIONS),
                 [(training, PUBLISHED_ENTROPY[training], *own) for training, own in entropies.items()],
             ),
         ],
-        numbers=listing(points),
-        figure=_figure(points),
+        numbers=listing(places),
+        figure=_figure(places),
         claims=_claims(found, entropies),
         notes=[
             "The paper's curves stand in its figure only, so none stand beside ours; what its text says stands above, "
@@ -130,28 +138,6 @@ def _row_entropies(probability: NDArray[np.float64], row: NDArray[np.integer]) -
     return float(entropies[np.bincount(row) > 0].mean())
 
 
-def _decode(aligner: WordAligner, corpus: Hansards, training: str, decoding: str) -> list[Decoded]:
-    aligner.set_params(constraints=DECODINGS[decoding])
-    dev, test = posteriors(aligner, corpus.dev), posteriors(aligner, corpus.test)
-    found = []
-    for direction in DIRECTIONS:
-        tuned = tune_and_score(dev[direction], corpus.dev_gold, test[direction], corpus.test_gold)
-        points = sweep(test[direction], corpus.test_gold, THRESHOLDS)
-        curve = [Place(direction, training, decoding, *point) for point in points]
-        found.append(Decoded(direction, training, decoding, tuned, curve))
-    return found
-
-
-def _table(found: Sequence[Decoded]) -> Table:
-    rows = []
-    for one in found:
-        tuned = one.tuned
-        scores = (tuned.precision, tuned.recall, tuned.aer, tuned.threshold)
-        rows.append((one.training, one.decoding, *scores, one.least_aer))
-    title = f"{found[0].direction}, threshold tuned on dev (NP no, BP bijective, SP symmetric projection)"
-    return Table(title, ("training", "decoding", "P", "R", "AER", "threshold", "least AER of the curve"), rows)
-
-
 def _claims(found: Sequence[Decoded], entropies: dict[str, tuple[float, float]]) -> dict[str, bool]:
     aer = {(one.direction, one.training, one.decoding): one.least_aer for one in found}
     pairs = zip(entropies["Regular"], entropies["Bijective"], strict=True)
@@ -174,13 +160,13 @@ def _claims(found: Sequence[Decoded], entropies: dict[str, tuple[float, float]])
     }
 
 
-def _figure(points: Sequence[Place]) -> Any:
+def _figure(places: Sequence[Place]) -> Any:
     panels = []
-    for direction, own in group(points, "direction").items():
+    for direction, own in group(places, "direction").items():
         lines = curves(
             own,
-            lambda point: 100 * point.recall,
-            lambda point: 100 * point.precision,
+            lambda place: 100 * place.recall,
+            lambda place: 100 * place.precision,
             label="{training}, {decoding}",
             colour="training",
             style="decoding",

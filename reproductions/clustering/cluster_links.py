@@ -11,7 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture as Reference
 
 from reproductions.clustering.linked_data import DATA_SETS, DataSet, draw_links, read_data_set
-from reproductions.records import group, where
+from reproductions.records import Spread, group, spread, where
 from reproductions.report import Report, Table, listing, tell
 from spectrem.constraints import cannot_link, must_link
 from spectrem.estimators import GaussianMixture
@@ -153,30 +153,17 @@ def _method(gamma: float) -> str:
     return {1.0: PR, 0.0: "CoDL (0)", float("-inf"): "CoDL (-inf)"}.get(gamma, f"{gamma:g}")
 
 
-class Cell(NamedTuple):
-    """ARI of one method on the rows without links: mean and standard deviation over draws."""
-
-    mean: float
-    deviation: float
-
-    def __str__(self) -> str:
-        return f"{self.mean:.3f} ±{self.deviation:.3f}"
-
-
-def cells(fits: Sequence[Fit]) -> dict[tuple[str, int, str], Cell]:
-    """By data set, number of links and method."""
-    found = {}
-    for key, own in group(fits, "data", "links", "method").items():
-        values = [fit.ari_unlinked for fit in own]
-        found[key] = Cell(float(np.mean(values)), float(np.std(values)))
-    return found
+def cells(fits: Sequence[Fit]) -> dict[tuple[str, int, str], Spread]:
+    """ARI of the rows without links, by data set, number of links and method, over draws."""
+    return {key: spread(own, "ari_unlinked") for key, own in group(fits, "data", "links", "method").items()}
 
 
 def _table(fits: Sequence[Fit]) -> Table:
     """Of one data set."""
-    found, methods, first = cells(fits), list(group(fits, "method")), fits[0]
+    methods, first = list(group(fits, "method")), fits[0]
+    found = {key: f"{own.mean:.3f} ±{own.deviation:.3f}" for key, own in cells(fits).items()}
     rows = [
-        (links, *(str(found.get((first.data, links, method), "")) for method in methods))
+        (links, *(found.get((first.data, links, method), "") for method in methods))
         for links in sorted(group(fits, "links"))
     ]
     return Table(f"{first.data}, {first.covariance}: ARI of the rows without links", ("links", *methods), rows)
@@ -208,7 +195,7 @@ def claims(fits: Sequence[Fit]) -> dict[str, bool]:
     average = {method: float(np.mean([mean[data, links, method] for data, links in grid])) for method in methods}
     spelled = ", ".join(f"{method} {value:.3f}" for method, value in average.items())
     first = max(average, key=average.__getitem__)
-    spread = max(average.values()) - min(average.values())
+    apart = max(average.values()) - min(average.values())
     noise = float(np.mean([found[data, links, first].deviation for data, links in grid]))
     own = {data: float(np.mean([mean[data, n, OWN_START] - mean[data, n, PR] for n in counts])) for data in names}
     return {
@@ -219,8 +206,8 @@ def claims(fits: Sequence[Fit]) -> dict[str, bool]:
             first not in (PR, "CoDL (0)", "CoDL (-inf)")
         ),
         f"PR (1) is best in most of the {len(grid)} places (best in: {wins})": 2 * best.count(PR) > len(grid),
-        f"Gammas differ by more (means from best to worst: {spread:.3f}) than draws do (deviation of {first}: "
-        f"{noise:.3f})": spread > noise,
+        f"Gammas differ by more (means from best to worst: {apart:.3f}) than draws do (deviation of {first}: "
+        f"{noise:.3f})": apart > noise,
         f"A start that knows the must-links is better, at gamma 1 ({_signed(own)})": min(own.values()) > 0,
     }
 

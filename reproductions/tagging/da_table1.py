@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
+from operator import attrgetter, gt
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -194,10 +194,7 @@ def _claims(runs: Mapping[str, Run], tests: Mapping[tuple[str, str, str], SignTe
     below = max(accuracies) - accuracies[-1]
     return {
         "DA tags better than EM: all and ambiguous words, training and held-out text": all(
-            ours > theirs
-            for ours, theirs in zip(
-                (*da.train.accuracy, *da.test.accuracy), (*em.train.accuracy, *em.test.accuracy), strict=True
-            )
+            map(gt, (*da.train.accuracy, *da.test.accuracy), (*em.train.accuracy, *em.test.accuracy))
         ),
         "... significantly in each case, by word and by sentence (p < 1e-6)": all(
             holds for (what, _, _), holds in significant.items() if what == "tags"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reproductions.figures import BarPanel, draw_bars
-from reproductions.records import group, where
+from reproductions.records import Spread, group, spread, where
 from reproductions.report import Report, Table, beside_paper, listing, percent, tell
 from reproductions.tagging.corpora import first_tokens, flat, read_bosque, read_penn, replace_rare
 from spectrem.constraints import sparsity
@@ -208,20 +208,9 @@ def _scores(tagger: HMMTagger, corpus: Corpus) -> tuple[float, float, float, flo
     )
 
 
-class Spread(NamedTuple):
-    """Mean and standard deviation over seeds, of which the latter is 0 for a single one."""
-
-    mean: float
-    deviation: float
-
-
 def _spreads(runs: Sequence[Run], measure: str) -> dict[str, Spread]:
-    """By method."""
-    found = {}
-    for method, own in group(runs, "method").items():
-        values = np.array([getattr(one, measure) for one in own])
-        found[method] = Spread(float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else 0.0)
-    return found
+    """By method, over seeds."""
+    return {method: spread(own, measure, ddof=1) for method, own in group(runs, "method").items()}
 
 
 def _table(runs: Sequence[Run], language: str) -> Table:

@@ -10,7 +10,7 @@ from reproductions.alignment.hansards import read_hansards
 from reproductions.alignment.thresholds import Point, best_point, links_above, score_at, sweep
 from reproductions.figures import BarPanel, curves, draw_bars
 from reproductions.places import find_folder
-from reproductions.records import group, where
+from reproductions.records import Spread, group, spread, where
 from reproductions.report import Report, Table, beside_paper, listing
 from spectrem.data import Links
 from spectrem.exceptions import InvalidInputError
@@ -102,6 +102,9 @@ def test_records_are_chosen_and_grouped():
     assert where(RUNS, size=20, gamma=1.0) == RUNS[1:2]
     assert group(RUNS, "size") == {20: RUNS[:2], 10: RUNS[2:]}
     assert group(RUNS, "size", "method") == {(20, "EM"): RUNS[:2], (10, "PR"): RUNS[2:3], (10, "EM"): RUNS[3:]}
+    assert spread(RUNS[:2], "aer") == pytest.approx(Spread(0.35, 0.05))
+    assert spread(RUNS[:2], "aer", ddof=1) == pytest.approx(Spread(0.35, 0.05 * 2**0.5))
+    assert spread(RUNS[:1], "aer", ddof=1) == Spread(0.4, 0.0)
     assert listing(RUNS).columns == ("size", "method", "gamma", "aer")
     assert list(listing(RUNS).tsv())[1] == "20\tEM\t0.0\t0.4"
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
+from reproductions.records import Record, group
 from spectrem.data import write_lines
 from spectrem.plotting import save_figure
 
@@ -55,6 +56,25 @@ class Table:
 def listing(records: Sequence[NamedTuple]) -> Table:
     """Every field of every record."""
     return Table("", records[0]._fields, records)
+
+
+def pivot(title: str, records: Sequence[Record], row: str, column: str, cell: Callable[[list[Record]], Any]) -> Table:
+    """A row for every value of one field, a column for every value of another, a cell of the records of both.
+
+    Examples
+    --------
+    >>> Run = NamedTuple("Run", [("size", int), ("method", str), ("aer", float)])
+    >>> runs = [Run(10, "EM", 0.5), Run(10, "PR", 0.25), Run(20, "EM", 0.125)]
+    >>> print("\\n".join(pivot("AER", runs, "size", "method", lambda own: own[0].aer).lines()))
+    AER
+    size     EM    PR
+      10    0.5  0.25
+      20  0.125
+    """
+    cells = {key: cell(own) for key, own in group(records, row, column).items()}
+    columns = list(group(records, column))
+    rows = [(value, *(cells.get((value, name)) for name in columns)) for value in group(records, row)]
+    return Table(title, (row, *columns), rows)
 
 
 def beside_paper(published: Mapping[Any, Sequence[Any]], ours: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

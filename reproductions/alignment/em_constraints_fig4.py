@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
@@ -13,7 +13,7 @@ from reproductions.alignment.hansards import Hansards, read_hansards
 from reproductions.alignment.training import FORWARD, MAXIMUM_LIKELIHOOD, NOTES, evaluate, train
 from reproductions.figures import curves
 from reproductions.records import group
-from reproductions.report import Report, Table, listing, tell
+from reproductions.report import Report, listing, pivot, tell
 from spectrem.plotting import Panel, draw_panels
 
 QUICK = {"size": 1_000, "iterations": (1, 3)}
@@ -63,11 +63,12 @@ def run(
         points += own
         for point in own:
             tell(f"{name}, iteration {point.iteration}: AER {point.aer:.2f}")
+    likelihood = "negative log-likelihood of both directions (million nats)"
     return Report(
         title=f"[Graca2007] figure 4: the HMM by EM iteration, {size:,} pairs of the Hansards, English as source",
         tables=[
-            _table(points, "negative log-likelihood of both directions (million nats)", attrgetter("million_nats")),
-            _table(points, "AER on test (%)", attrgetter("aer")),
+            pivot(likelihood, points, "iteration", "training", lambda own: own[0].million_nats),
+            pivot("AER on test (%)", points, "iteration", "training", lambda own: own[0].aer),
         ],
         numbers=listing(points),
         figure=_figure(points),
@@ -97,11 +98,6 @@ def _train(corpus: Hansards, name: str, iterations: Sequence[int], threads: int 
         Point(name, k, -records[k].free_objective, found.aer, found.precision, found.recall, found.threshold)
         for k, found in tuned.items()
     ]
-
-
-def _table(points: Sequence[Point], title: str, measure: Callable[[Point], float]) -> Table:
-    rows = [(iteration, *map(measure, own)) for iteration, own in group(points, "iteration").items()]
-    return Table(title, ("iteration", *CONSTRAINTS), rows)
 
 
 def _claims(points: Sequence[Point]) -> dict[str, bool]:

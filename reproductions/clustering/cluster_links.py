@@ -12,7 +12,7 @@ from sklearn.mixture import GaussianMixture as Reference
 
 from reproductions.clustering.linked_data import DATA_SETS, DataSet, draw_links, read_data_set
 from reproductions.records import Spread, group, spread, where
-from reproductions.report import Report, Table, listing, tell
+from reproductions.report import Report, Table, listing, pivot, tell
 from spectrem.constraints import cannot_link, must_link
 from spectrem.estimators import GaussianMixture
 from spectrem.exceptions import InvalidInputError
@@ -160,13 +160,13 @@ def cells(fits: Sequence[Fit]) -> dict[tuple[str, int, str], Spread]:
 
 def _table(fits: Sequence[Fit]) -> Table:
     """Of one data set."""
-    methods, first = list(group(fits, "method")), fits[0]
-    found = {key: f"{own.mean:.3f} ±{own.deviation:.3f}" for key, own in cells(fits).items()}
-    rows = [
-        (links, *(found.get((first.data, links, method), "") for method in methods))
-        for links in sorted(group(fits, "links"))
-    ]
-    return Table(f"{first.data}, {first.covariance}: ARI of the rows without links", ("links", *methods), rows)
+
+    def cell(own: Sequence[Fit]) -> str:
+        mean, deviation = spread(own, "ari_unlinked")
+        return f"{mean:.3f} ±{deviation:.3f}"
+
+    title = f"{fits[0].data}, {fits[0].covariance}: ARI of the rows without links"
+    return pivot(title, fits, "links", "method", cell)
 
 
 def _time(fits: Sequence[Fit]) -> Table:

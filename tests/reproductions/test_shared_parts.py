@@ -11,7 +11,7 @@ from reproductions.alignment.thresholds import Point, best_point, links_above, s
 from reproductions.figures import BarPanel, curves, draw_bars
 from reproductions.places import find_folder
 from reproductions.records import Spread, group, spread, where
-from reproductions.report import Report, Table, beside_paper, listing
+from reproductions.report import Report, Table, beside_paper, listing, pivot
 from spectrem.data import Links
 from spectrem.exceptions import InvalidInputError
 from spectrem.metrics import alignment_scores
@@ -114,6 +114,12 @@ def test_numbers_of_the_paper_stand_above_ours():
     assert beside_paper({20: [0.05], 10: [0.15], 99: [0.0]}, ours) == [
         (10, "paper", 0.15, None), ours[0], (20, "paper", 0.05, None), *ours[1:],
     ]  # fmt: skip
+
+
+def test_tables_of_two_fields():
+    table = pivot("AER", RUNS, "size", "method", lambda own: [run.aer for run in own])
+    assert table.columns == ("size", "EM", "PR")
+    assert table.rows == [(20, [0.4, 0.3], None), (10, [0.5], [0.2])]
 
 
 def test_report_is_written_whole(tmp_path):

@@ -100,7 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="name", metavar="NAME")
     for name, experiment in EXPERIMENTS.items():
-        own = commands.add_parser(name, description=_summary(experiment), formatter_class=as_written)
+        own = commands.add_parser(name, description=experiment.__doc__, formatter_class=as_written)
         own.add_argument("--quick", action="store_true", help="a small run, to see that everything works")
         own.add_argument(
             "--output",

@@ -151,6 +151,17 @@ def percent(share: float) -> float:
     return round(100 * share, 2)
 
 
+def bullets(text: str | None) -> list[str]:
+    """The items of the list with which a module's docstring ends, for the notes of a report.
+
+    Examples
+    --------
+    >>> bullets("Title.\\n\\n* One item\\n  of two lines.\\n* Another.")
+    ['One item of two lines.', 'Another.']
+    """
+    return [" ".join(item.split()) for item in (text or "").split("\n* ")[1:]]
+
+
 def tell(line: str) -> None:
     """Say on standard error how far an experiment has come."""
     print(line, file=sys.stderr, flush=True)

@@ -1,4 +1,10 @@
-"""[Graca2007] figure 4: likelihood and AER of the HMM by EM iteration."""
+"""[Graca2007] figure 4: likelihood and AER of the HMM by EM iteration.
+
+* The paper's numbers stand in its figure only (where AER runs from 11 to 19), so none stand beside ours.
+* The likelihood is that of the model without constraints, of both directions together; the paper does not say of
+  which direction its curve is.
+* Links: posterior above a threshold tuned on dev at every iteration, constrained at decoding too.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +19,7 @@ from reproductions.alignment.hansards import Hansards, read_hansards
 from reproductions.alignment.training import FORWARD, MAXIMUM_LIKELIHOOD, NOTES, evaluate, train
 from reproductions.figures import curves
 from reproductions.records import group
-from reproductions.report import Report, listing, pivot, tell
+from reproductions.report import Report, bullets, listing, pivot, tell
 from spectrem.plotting import Panel, draw_panels
 
 QUICK = {"size": 1_000, "iterations": (1, 3)}
@@ -74,11 +80,8 @@ def run(
         figure=_figure(points),
         claims=_claims(points),
         notes=[
-            "The paper's numbers stand in its figure only (where AER runs from 11 to 19), so none stand beside ours.",
+            *bullets(__doc__),
             *corpus.differences,
-            "The likelihood is that of the model without constraints, of both directions together; the paper does not "
-            "say of which direction its curve is.",
-            "Links: posterior above a threshold tuned on dev at every iteration, constrained at decoding too.",
             *NOTES,
         ],
     )

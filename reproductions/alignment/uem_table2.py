@@ -1,4 +1,12 @@
-"""[Samdani2012] table 2: AER of EM, PR, CoDL and UEM on the Hansards, both directions."""
+"""[Samdani2012] table 2: AER of EM, PR, CoDL and UEM on the Hansards, both directions.
+
+* EM decodes each direction's own posterior; the others the posterior projected as in training (R = 5 steps of size 1
+  on the multipliers; the paper gives R only). The threshold is tuned on dev for every cell.
+* 'as published': maximum likelihood, 5 iterations of Model 1 and 5 of the HMM ([Graca2007] §5, whose code the paper
+  used). 'defaults': spectrem's prior from stems and look-alikes, 3 iterations of the HMM.
+* CoDL's hard projections are far from agreement after R = 5 steps; the last column takes more.
+* The paper's Spanish half (EPPS links) is left out: that corpus is not at hand.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +19,7 @@ from reproductions.alignment.hansards import Hansards, read_hansards
 from reproductions.alignment.training import BACKWARD, BOTH, FORWARD, MAXIMUM_LIKELIHOOD, NOTES, Tuned, evaluate, train
 from reproductions.figures import curves
 from reproductions.records import group, where
-from reproductions.report import Report, Table, beside_paper, percent, tell
+from reproductions.report import Report, Table, beside_paper, bullets, percent, tell
 from spectrem.plotting import Panel, draw_panels
 
 METHODS = ("EM", "PR", "CoDL", "UEM")
@@ -101,14 +109,9 @@ def run(
         figure=_figure(constrained),
         claims={text: holds for setting in SETTINGS for text, holds in _claims(runs, setting).items()},
         notes=[
+            *bullets(__doc__),
             *corpus.differences,
-            "EM decodes each direction's own posterior; the others the posterior projected as in training (R = 5 steps "
-            "of size 1 on the multipliers; the paper gives R only). The threshold is tuned on dev for every cell.",
-            "'as published': maximum likelihood, 5 iterations of Model 1 and 5 of the HMM ([Graca2007] §5, whose "
-            "code the paper used). 'defaults': spectrem's prior from stems and look-alikes, 3 iterations of the HMM.",
             *NOTES,
-            "CoDL's hard projections are far from agreement after R = 5 steps; the last column takes more.",
-            "The paper's Spanish half (EPPS links) is left out: that corpus is not at hand.",
         ],
     )
 

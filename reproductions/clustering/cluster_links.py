@@ -1,4 +1,13 @@
-"""Mixtures under links between rows: agreement with the classes of real data by number of links and gamma."""
+"""Mixtures under links between rows: agreement with the classes of real data by number of links and gamma.
+
+* No paper prints these numbers; [Graca2007] names cannot-links, [Basu2004] and [Wagstaff2001] cluster so.
+* Links lie within a half of the rows, drawn anew each time. ARI is of the other half, whose rows no link names,
+  though all rows are clustered together; ARI of all rows is among the numbers written.
+* Covariances are of the type whose BIC is lowest without links, so classes have no part in the choice.
+* All methods of a draw start from the same run of k-means, knowing nothing of links, but for the last: its start is
+  that of GaussianMixture, the best of several runs of k-means on rows that links tie together.
+* Gamma 0 and -inf are hard EM under the linear relaxation and under the integer program.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +21,7 @@ from sklearn.mixture import GaussianMixture as Reference
 
 from reproductions.clustering.linked_data import DATA_SETS, DataSet, draw_links, read_data_set
 from reproductions.records import Spread, group, spread, where
-from reproductions.report import Report, Table, listing, pivot, tell
+from reproductions.report import Report, Table, bullets, listing, pivot, tell
 from spectrem.constraints import cannot_link, must_link
 from spectrem.estimators import GaussianMixture
 from spectrem.exceptions import InvalidInputError
@@ -83,18 +92,12 @@ def run(
         figure=_figure(fits),
         claims=claims(fits),
         notes=[
-            "No paper prints these numbers; [Graca2007] names cannot-links, [Basu2004] and [Wagstaff2001] cluster so.",
-            "Links lie within a half of the rows, drawn anew each time. ARI is of the other half, whose rows no link "
-            "names, though all rows are clustered together; ARI of all rows is among the numbers written.",
-            "Covariances are of the type whose BIC is lowest without links, so classes have no part in the choice.",
+            *bullets(__doc__),
             *(
                 f"{data.name}: {len(data.rows):,} rows, {data.n_classes} classes, {data.about}; "
                 f"{chosen[data.name]} covariances."
                 for data in sets
             ),
-            "All methods of a draw start from the same run of k-means, knowing nothing of links, but for the last: its "
-            "start is that of GaussianMixture, the best of several runs of k-means on rows that links tie together.",
-            "Gamma 0 and -inf are hard EM under the linear relaxation and under the integer program.",
         ],
         headings=("What one would expect", "How it was measured"),
     )

@@ -1,4 +1,10 @@
-"""[Graca2007] figure 1: nine points in three columns, by EM and by EM with every cluster in each column."""
+"""[Graca2007] figure 1: nine points in three columns, by EM and by EM with every cluster in each column.
+
+* The paper shows a picture and no numbers: neither the coordinates, nor the form of the covariances, nor the start
+  are told. The points here were placed by the picture's description; the columns lie 2 apart, the points of a column
+  1.
+* The constraint: in each column every cluster expects at least one of the three points, hence exactly one.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
 
 from reproductions.records import group, where
-from reproductions.report import Report, Table, listing, percent, tell
+from reproductions.report import Report, Table, bullets, listing, percent, tell
 from spectrem.constraints import at_least_one_per
 from spectrem.estimators import GaussianMixture
 from spectrem.plotting import plot_clusters
@@ -77,10 +83,7 @@ def run(starts: int = 200, *, covariances: Sequence[str] = COVARIANCES, seed: in
         figure=_figure(covariances[0], seed, pictured),
         claims=claims(fits),
         notes=[
-            "The paper shows a picture and no numbers: neither the coordinates, nor the form of the covariances, nor "
-            "the start are told. The points here were placed by the picture's description; the columns lie 2 apart, "
-            "the points of a column 1.",
-            "The constraint: in each column every cluster expects at least one of the three points, hence exactly one.",
+            *bullets(__doc__),
             f"Undecided: some point has no cluster of probability {SURE:g}. Posteriors of a third each meet the "
             "constraint too, and spherical clusters, which cannot be wide and flat, meet it so from every start.",
             "Starts: equal weights, means drawn evenly from the box around the points, the variances of all points. "

@@ -1,4 +1,9 @@
-"""[SmithEisner2004] table 1: EM against deterministic annealing, trigram tagger with a dictionary."""
+"""[SmithEisner2004] table 1: EM against deterministic annealing, trigram tagger with a dictionary.
+
+* No event ends a sentence. Start: uniform, every probability times 1 + U(0, 0.01), then normalised; the paper says
+  'slight perturbation'. Tags are those of the best sequence; the paper does not say.
+* Cross-entropies of texts and dictionaries that differ cannot be compared with the paper's.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +15,9 @@ from typing import Any, NamedTuple
 
 from reproductions.figures import curves
 from reproductions.records import group
-from reproductions.report import Report, Table, beside_paper, listing, tell
+from reproductions.report import Report, Table, beside_paper, bullets, listing, tell
 from reproductions.tagging.corpora import first_tokens, flat, read_penn, read_penn_dictionary, split_at_random
-from reproductions.tagging.da_mixed import Point, mixed_claims, mixed_condition, mixed_table
+from reproductions.tagging.da_mixed import MIXED_NOTES, Point, mixed_claims, mixed_condition, mixed_table
 from reproductions.tagging.training import Scores, Text, annealing_plan, as_text, plain_plan, run_stages, score
 from spectrem.learning import Anneal
 from spectrem.metrics import SignTest, compare_taggings, sign_test
@@ -110,6 +115,7 @@ def run(
         figure=_figure([*runs["EM"].points, *runs["DA"].points, *mixed]),
         claims={**_claims(runs, tests), **(mixed_claims(mixed) if mixed else {})},
         notes=[
+            *bullets(__doc__),
             f"Text: the public tenth of the Penn Treebank ({train.n_tokens + test.n_tokens:,} words here). The paper "
             "trained on 1,125,240 words and tested on 48,526. Its ten corpora of a tenth that size (§4.2), with "
             "smoothing scaled down, were inconclusive: DA won on test accuracy in three of ten, on training "
@@ -117,20 +123,9 @@ def run(
             "Dictionary: of the sample, CoNLL-2000 and EWT, as ambiguous as the paper's: "
             f"{100 * train.ambiguous.mean():.1f} % of the training words (its accuracies imply 53.8 %); held-out words "
             "are in it, as in the paper.",
-            "No event ends a sentence. Start: uniform, every probability times 1 + U(0, 0.01), then normalised; the "
-            "paper says 'slight perturbation'. Tags are those of the best sequence; the paper does not say.",
-            "Cross-entropies of texts and dictionaries that differ cannot be compared with the paper's.",
-            *(_MIXED_NOTES if mixed else []),
+            *(MIXED_NOTES if mixed else []),
         ],
     )
-
-
-_MIXED_NOTES = [
-    "Mixed condition (§4.3, §5): the first parameters are those of the labelled sentences, which then are left out; "
-    "the paper gives no numbers, and its tables 2 and 3 are of grammar induction. Annealing here takes beta from 0.01 "
-    "by factors of 1.5, as the paper's own costlier experiment (§6.2). Highest: over EM stretches that double, or over "
-    "betas."
-]
 
 
 def _train(method: str, settings: Mapping[str, Any], plan: Iterable[tuple[float, int]], train: Text, test: Text) -> Run:

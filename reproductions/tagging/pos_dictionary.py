@@ -1,4 +1,12 @@
-"""Tagging with a dictionary and no labels: which settings of one HMM tag best, and which of them can be told unseen."""
+"""Tagging with a dictionary and no labels: which settings of one HMM tag best, and which of them can be told unseen.
+
+* By turns: (a) few bigrams with the whole dictionary, (b) all bigrams with the tags that (a) used; then the bigrams
+  that (b) used, until they stay. Seconds and E-steps are of all rounds, the rest of the last, whose likelihood is
+  under the tags used. As published this is EM from a uniform start.
+* The settings were gathered with accuracies in sight; the criteria see none. Two more criteria, not shown, would
+  choose EM from the posterior-uniform start or annealing: likelihood of held-out sentences, and accuracy on
+  unambiguous words that are given the tags of ambiguous ones.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reproductions.report import Report, Table, tell
+from reproductions.report import Report, Table, bullets, tell
 from reproductions.tagging.corpora import first_tokens, flat, read_penn, read_penn_dictionary
 from reproductions.tagging.minimal_grammar import description_length, minimal_grammar, tag_bigrams
 from reproductions.tagging.training import Text, all_tags, as_text
@@ -227,20 +235,15 @@ def _claims(runs: Sequence[Run], chosen: Mapping[str, Run]) -> dict[str, bool]:
 def _notes(text: Text, runs: Sequence[Run], grammar: NDArray[np.bool_]) -> list[str]:
     start = next(run for run in runs if run.setting == "EM, unambiguous start")
     return [
+        *bullets(__doc__),
         f"Text: {text.n_tokens:,} words, {100 * text.ambiguous.mean():.1f} % of them ambiguous. The papers take as "
         "many words of another part of the treebank; their dictionary is of all of it.",
         f"Tags are those of the best sequence. EM stops at a relative gain of {_COMMON['tol']:g}; annealing takes "
         f"beta from {SCHEDULE.beta_min:g} by factors of {SCHEDULE.alpha:g} and stops at 1e-4, or 1e-6, for every beta.",
         f"Minimal grammar: {int(grammar.sum())} tag bigrams from text and dictionary alone, by greedy cover in place "
         "of the paper's integer program.",
-        "By turns: (a) few bigrams with the whole dictionary, (b) all bigrams with the tags that (a) used; then the "
-        "bigrams that (b) used, until they stay. Seconds and E-steps are of all rounds, the rest of the last, whose "
-        "likelihood is under the tags used. As published this is EM from a uniform start.",
         "Unambiguous start: transitions counted where both neighbours have one tag, plus one. No criterion here "
         f"chooses it alone; that it reaches {start.accuracy:.1f} % was seen with gold tags.",
-        "The settings were gathered with accuracies in sight; the criteria see none. Two more criteria, not shown, "
-        "would choose EM from the posterior-uniform start or annealing: likelihood of held-out sentences, and "
-        "accuracy on unambiguous words that are given the tags of ambiguous ones.",
     ]
 
 

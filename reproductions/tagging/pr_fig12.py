@@ -1,4 +1,16 @@
-"""[Ganchev2010] figure 12: inducing tags by EM, by variational Bayes (VEM) and under sparsity constraints (Sparse)."""
+"""[Ganchev2010] figure 12: inducing tags by EM, by variational Bayes (VEM) and under sparsity constraints (Sparse).
+
+* The paper's scores stand in its figure only, so none stand beside ours; what its text says does, and the numbers of
+  its table 9.
+* English: the public tenth of the Penn Treebank in the 17 classes of [SmithEisner2005]. Portuguese: UD Bosque, train,
+  dev and test, with the 17 universal tags; the paper had the CoNLL-X version with 22. BulTreeBank is left out.
+* A tenth of the text makes a given sigma weigh more: it is the price of one more state for a word, however often the
+  word occurs.
+* VEM: mean-field weights of a Dirichlet prior of 0.1 on initial and transition rows, and of the number given on
+  emission rows.
+* Starts: pseudo-counts 1 + X U(0, 1), X = 1 (EM, Sparse) or 0.0001 (VEM). Decoded by posteriors, without the
+  constraint; l1/linf is of the same posteriors.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +23,7 @@ import numpy as np
 
 from reproductions.figures import BarPanel, draw_bars
 from reproductions.records import Spread, group, spread, where
-from reproductions.report import Report, Table, beside_paper, listing, percent, tell
+from reproductions.report import Report, Table, beside_paper, bullets, listing, percent, tell
 from reproductions.tagging.corpora import first_tokens, flat, read_bosque, read_penn, replace_rare
 from spectrem.constraints import sparsity
 from spectrem.data import PENN_TO_17, TaggedCorpus, map_tags
@@ -122,21 +134,11 @@ def run(
             for text, holds in _claims(where(runs, language=language)).items()
         },
         notes=[
-            "The paper's scores stand in its figure only, so none stand beside ours; what its text says does, and the "
-            "numbers of its table 9.",
-            "English: the public tenth of the Penn Treebank in the 17 classes of [SmithEisner2005]. Portuguese: UD "
-            "Bosque, train, dev and test, with the 17 universal tags; the paper had the CoNLL-X version with 22. "
-            "BulTreeBank is left out.",
-            "A tenth of the text makes a given sigma weigh more: it is the price of one more state for a word, however "
-            "often the word occurs.",
+            *bullets(__doc__),
             f"Sparse: {_warm_up(iterations)} iterations of EM, then {iterations - _warm_up(iterations)} with the "
             f"constraint on words that occur more than 10 times; {dual_steps} steps on the multipliers per iteration, "
             "which go on from those of the iteration before. The paper solved by projected gradient, and does not say "
             "which words it constrained.",
-            "VEM: mean-field weights of a Dirichlet prior of 0.1 on initial and transition rows, and of the number "
-            "given on emission rows.",
-            "Starts: pseudo-counts 1 + X U(0, 1), X = 1 (EM, Sparse) or 0.0001 (VEM). Decoded by posteriors, without "
-            "the constraint; l1/linf is of the same posteriors.",
         ],
     )
 

@@ -1,4 +1,8 @@
-"""[Samdani2012] figure 1: the best gamma of unified EM by the quality of its start, tagging with a dictionary."""
+"""[Samdani2012] figure 1: the best gamma of unified EM by the quality of its start, tagging with a dictionary.
+
+* The curves stand in the paper's figure only, so none of their numbers stand beside ours.
+* Gamma 0 is hard EM: ties go to the lowest tag.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reproductions.records import group, where
-from reproductions.report import Report, Table, listing, tell
+from reproductions.report import Report, Table, bullets, listing, tell
 from reproductions.tagging.corpora import first_tokens, flat, read_penn, read_penn_dictionary, take
 from reproductions.tagging.training import all_tags, as_text
 from spectrem.data import TaggedCorpus
@@ -103,14 +107,13 @@ def run(
         figure=_figure(found),
         claims=claims(found),
         notes=[
-            "The curves stand in the paper's figure only, so none of their numbers stand beside ours.",
+            *bullets(__doc__),
             f"Text: {text.n_tokens:,} words of the public tenth of the treebank, as many as the paper's but not the "
             f"same; dictionary of the sample, CoNLL-2000 and EWT ({100 * text.ambiguous.mean():.1f} % of the words "
             "ambiguous); the paper's is of all of the treebank.",
             f"Labelled sentences: drawn from the {len(held_out.words):,} that follow the text. Add-{SMOOTHING:g} "
             "smoothing in the start alone; the paper does not say which, nor when it stops (here: relative gain 1e-6) "
             "nor how often it drew. Tags are those of the best sequence.",
-            "Gamma 0 is hard EM: ties go to the lowest tag.",
         ],
     )
 

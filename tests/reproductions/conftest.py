@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from reproductions.__main__ import main
+from reproductions.__main__ import EXPERIMENTS, main
+from reproductions.report import bullets
 from spectrem.data import Links, write_pharaoh, write_tag_dictionary, write_tagged
 from spectrem.datasets import make_bitext, make_tagged_corpus
 
@@ -23,6 +24,9 @@ def reproduce(tmp_path, capsys):
         figure, numbers, text = (tmp_path / "new" / "folder" / f"{name}.{ending}" for ending in ("png", "tsv", "txt"))
         assert figure.read_bytes().startswith(b"\x89PNG")
         assert text.read_text().strip() in printed
+        notes = bullets(EXPERIMENTS[name].__doc__)
+        assert notes
+        assert all(f"\n- {note}\n" in printed for note in notes)
         columns, *rows = (line.split("\t") for line in numbers.read_text().splitlines())
         return printed, [dict(zip(columns, row, strict=True)) for row in rows]
 

@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from threading import RLock
 from typing import Any
 
 from spectrem.corpus.blas import ONE_BLAS_THREAD
@@ -13,6 +14,8 @@ from spectrem.corpus.changes import arrays_of
 
 # Bytes of arrays that travel apart from the pickle.
 _LARGE = 1 << 16
+# Threads of a worker that import the same modules for two values at once may wait for each other for ever.
+_LOADING = RLock()
 
 
 class Box:
@@ -76,4 +79,5 @@ def pickled(value: Any, stays: Callable[[pickle.PickleBuffer], bool] | None = No
 
 
 def boxed(data: bytes, size: int | None = None, large: Sequence[Any] = ()) -> Box:
-    return Box(pickle.loads(data, buffers=large[1:]), size)
+    with _LOADING:
+        return Box(pickle.loads(data, buffers=large[1:]), size)

@@ -31,7 +31,7 @@ from spectrem.estimators.decode import (
     links_above,
     viterbi_links,
 )
-from spectrem.estimators.homes import make_corpus, stage_folder
+from spectrem.estimators.homes import beside, make_corpus, stage_folder
 from spectrem.estimators.long_pairs import LongPair, LongPairs, LongShard
 from spectrem.estimators.settings_checks import as_weights
 from spectrem.exceptions import NotFittedError
@@ -206,7 +206,7 @@ class WordAligner(Estimator):
         n_pairs = bitext.n_pairs
         bitext, weights, links = select_pairs(bitext, weights, known, self.max_length, too_long)
         self.n_skipped_ = n_pairs - bitext.n_pairs
-        self.table_ = table = tabulate_pairs(bitext)
+        table = tabulate_pairs(bitext)
         self.source_vocabulary_, self.target_vocabulary_ = bitext.source_vocabulary, bitext.target_vocabulary
         self.source_counts_ = np.bincount(bitext.source_tokens, minlength=table.n_source_words)
         self.target_counts_ = np.bincount(bitext.target_tokens, minlength=table.n_target_words)
@@ -220,6 +220,7 @@ class WordAligner(Estimator):
             cognate_strength=self.cognate_strength,
         )
         corpus = make_corpus(self, iter_shards(bitext, table, weights, links))
+        self.table_, priors = table, priors = beside(corpus, (table, priors))
         self.history_: list[Record] = []
         make = partial(AlignmentModel, table, self.max_jump, forward_prior=priors[0], backward_prior=priors[1])
         model = make(chain=False, learn_positions=False)

@@ -30,7 +30,7 @@ from spectrem.estimators.mixture_training import train
 from spectrem.estimators.not_fitted import not_fitted
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference import project_batch
-from spectrem.kernels import responsibilities
+from spectrem.kernels.mixtures import responsibilities
 from spectrem.learning import EStep, FitStatus, Schedule
 from spectrem.learning.estep import multipliers_of
 from spectrem.models.mixture import (

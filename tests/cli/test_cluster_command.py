@@ -148,7 +148,7 @@ def test_runs_that_do_not_converge_say_so(cluster):
 
 
 def test_features_are_all_numbers_that_nothing_names(cluster, data, write):
-    constraints = write("c.json", '[{"expect": {"label": 0}, "at_least": 1, "per": "kind", "name": "some 0"}]')
+    constraints = write("c.json", '{"some 0": "(E[label == 0] >= 1).per(\\"kind\\")"}')
     result = cluster("-c", constraints, "--weights", "w", "--id", "name", features=None)
     mixture = data.fitted(
         constraints=[(E[part("label") == 0] >= 1).per("kind").named("some 0")],
@@ -353,18 +353,18 @@ def test_links_by_names_that_do_not_exist(cluster, data, write):
 
 
 def test_constraints_that_are_refused(cluster, write):
-    wrong = write("c.yaml", "- {expect: {label: 3}, at_least: 1, name: x}\n")
+    wrong = write("c.yaml", "- x: E[label == 3] >= 1\n")
     fails(cluster("-c", wrong), "'x': there is no label 3; the labels are 0, 1, 2")
-    wrong.write_text("- {expect: {label: 0, kind: kind 9}, at_most: 1, name: x}\n")
+    wrong.write_text("- x: E[(label == 0) & (kind == 'kind 9')] <= 1\n")
     fails(
         cluster("-c", wrong),
         "'x': there is no kind 'kind 9'; did you mean 'kind 3'? the kinds are 'kind 0', 'kind 1', 'kind 2', 'kind 3'; "
-        "give the entry allow_empty: true if there may be none",
+        "write .allow_empty() behind the constraint if there may be none",
     )
-    wrong.write_text("- {expect: {label: 0, kind: kind 9}, at_most: 1, allow_empty: true}\n")
+    wrong.write_text("- (E[(label == 0) & (kind == 'kind 9')] <= 1).allow_empty()\n")
     assert cluster("-c", wrong).exit_code == 0
-    wrong.write_text("- {expect: {label: 0}, at_least: 1, per: kinds}\n")
-    fails(cluster("-c", wrong), "there is no column 'kinds'; did you mean 'kind'? the columns are row, label,")
+    wrong.write_text("- (E[label == 0] >= 1).per('kinds')\n")
+    fails(cluster("-c", wrong), "there is no column 'kinds'; did you mean 'kind'? the columns are 'row', 'label',")
 
 
 def test_plot(cluster, tmp_path):
@@ -408,7 +408,7 @@ def test_plots_that_are_refused(cluster, tmp_path, monkeypatch):
 def test_columns_whose_names_mean_something_in_constraints(cluster, tmp_path):
     rows = "".join(f"{n % 2},g{n % 2},{n * n % 7}.1,{n * 3 % 5}.2\n" for n in range(8))
     constraints = tmp_path / "c.yaml"
-    constraints.write_text("- {expect: {label: 0}, at_most: 2, per: instance}\n")
+    constraints.write_text("- (E[label == 0] <= 2).per('instance')\n")
     result = cluster("-c", constraints, k=2, table="-", features="x,y", stdin="instance,label,x,y\n" + rows)
     assert result.exit_code == 0
     note, *_, first, _sizes, _violation = result.stderr.splitlines()

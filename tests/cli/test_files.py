@@ -30,7 +30,7 @@ def inputs(files, tmp_path_factory):
     rows = [(k % 3 * 5 + k % 7, k % 3 * 4 + k % 5) for k in range(24)]
     write_lines(folder / "data.csv", ["x,y", *(f"{x}.5,{y}.5" for x, y in rows)])
     write_lines(folder / "scores.csv", ["ham,spam", *(f"{0.25 + k / 64},{0.75 - k / 64}" for k in range(24))])
-    write_lines(folder / "c.yaml", ["- {expect: {label: spam}, equals: 9}"])
+    write_lines(folder / "c.yaml", ["- E[label == 'spam'] == 9"])
     write_lines(folder / "pairs.csv", ["a,b", "0,1"])
     return folder
 

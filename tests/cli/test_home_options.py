@@ -50,7 +50,7 @@ COMMANDS = {
         "--dictionary",
         "tags.tsv",
         "--constraint",
-        "VERB >= 1",
+        "at_least(1, 'VERB')",
         "--iterations",
         "3",
         "--model",

@@ -107,8 +107,17 @@ def test_warmup_compiles_all_that_align_and_tag_need(start, files, tmp_path, mon
     write_tagged(text, corpus.words, corpus.tags)
     write_tag_dictionary(tags, corpus.dictionary)
     for options in (
-        ["--dictionary", tags, "--anneal", "0.5", "--constraint", "NOUN <= 60%", "--constraint", "sparsity 2"],
-        ["--dictionary", tags, "--order", "2", "--quench", "--iterations", "5", "--constraint", "VERB >= 1"],
+        [
+            "--dictionary",
+            tags,
+            "--anneal",
+            "0.5",
+            "--constraint",
+            "E[tag == 'NOUN'] <= '60%'",
+            "--constraint",
+            "sparsity(2, 1)",
+        ],
+        ["--dictionary", tags, "--order", "2", "--quench", "--iterations", "5", "--constraint", "at_least(1, 'VERB')"],
         ["--tags", "3", "--order", "2", "--iterations", "5"],
         ["--labelled", text, "--init", "supervised"],
     ):

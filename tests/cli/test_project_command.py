@@ -12,8 +12,8 @@ from spectrem import E, part
 
 SCORES = "id,document,ham,spam\n007,a,0.9,0.1\n8,a,0.4,0.6\n9,b,0.5,0.5\n"
 CONSTRAINTS = """
-- {expect: {label: spam}, equals: 2, name: two are spam}
-- {expect: {label: ham}, at_most: 1, per: document, name: ham once}
+- two are spam: E[label == 'spam'] == 2
+- ham once: (E[label == 'ham'] <= 1).per('document')
 """
 PROBA = np.array([[0.9, 0.1], [0.4, 0.6], [0.5, 0.5]])
 TWO = (E[part("label") == "spam"] == 2).named("two are spam")
@@ -90,7 +90,7 @@ def test_gamma(project, options, more):
 
 def test_weights(project):
     content = "ham,spam,w\n0.9,0.1,3\n0.4,0.6,1\n"
-    only = "- {expect: {label: spam}, equals: 2, name: two}\n"
+    only = "- two: E[label == 'spam'] == 2\n"
     result = project(content, "--weights", "w", constraints=only)
     assert result.exit_code == 0, result.stderr
     table = spectrem.project(PROBA[:2], TWO, labels=["ham", "spam"], sample_weight=[3, 1])
@@ -108,14 +108,14 @@ def test_columns_with_a_prefix(project):
 
 def test_labels_may_be_named_and_be_numbers(project):
     content = "age,0,1\n3,0.9,0.1\n4,0.4,0.6\n"
-    result = project(content, "--labels", "0,1", constraints="- {expect: {label: 1}, equals: 1.5, name: x}\n")
+    result = project(content, "--labels", "0,1", constraints="- x: E[label == 1] == 1.5\n")
     assert result.exit_code == 0, result.stderr
     assert numbers(result.stdout, "1").sum() == pytest.approx(1.5)
 
 
 def test_logits(project):
     content = "ham,spam,other\n3,1,-inf\n0.5,0.5,0\n"
-    only = "- {expect: {label: spam}, equals: 1, name: x}\n"
+    only = "- x: E[label == 'spam'] == 1\n"
     result = project(content, "--log", "--labels", "ham,spam,other", constraints=only)
     assert result.exit_code == 0, result.stderr
     found = numbers(result.stdout, "ham", "spam", "other")
@@ -135,9 +135,9 @@ m2,other,0.1,a
 m3,spam,0.5,b
 """
 LONG_CONSTRAINTS = """
-- {expect: {label: spam}, equals: 2, name: two}
-- {expect: {label: ham}, at_most: 0.6, per: who, name: few}
-- {expect: {label: [ham, spam]}, at_least: 0.95, per: msg, name: most}
+- two: E[label == 'spam'] == 2
+- few: (E[label == 'ham'] <= 0.6).per('who')
+- most: (E[label.isin(['ham', 'spam'])] >= 0.95).per('msg')
 """
 
 
@@ -169,7 +169,7 @@ def test_one_label_per_line(project):
 
 def test_weights_of_lines(project):
     content = LONG.replace("who\n", "who,w\n").replace(",a\n", ",a,2\n").replace(",b\n", ",b,1\n")
-    only = "- {expect: {label: spam}, equals: 2, name: two}\n"
+    only = "- two: E[label == 'spam'] == 2\n"
     result = project(content, "--long", "msg,label,p", "--weights", "w", constraints=only)
     assert result.exit_code == 0, result.stderr
     assert sum(float(row["p"]) * float(row["w"]) for row in rows(result.stdout) if row["label"] == "spam") == (
@@ -217,13 +217,13 @@ def test_summary_and_silence(project, folder):
     assert dearest == "  two are spam: 1.2 -> 2 == 2, price -1.46"
     assert decided.startswith("decided: 1 of 3 labels differ from the most probable before; score -1.30933 nats, gap")
     assert project("s.csv", "-o", out, "--quiet").stderr == ""
-    idle = "- {expect: {label: spam}, at_most: 3}\n"
+    idle = "- E[label == 'spam'] <= 3\n"
     assert "no constraint binds; the probabilities are what they were" in project(constraints=idle).stderr
 
 
 def test_names_that_mean_something_else_are_told(project):
     content = "row,label,ham,spam\nx,1,0.9,0.1\nx,0,0.4,0.6\n"
-    only = "- {expect: {label: spam}, at_most: 0.5, per: row, name: x}\n"
+    only = "- x: (E[label == 'spam'] <= 0.5).per('row')\n"
     result = project(content, "--labels", "ham,spam", constraints=only)
     assert result.exit_code == 0, result.stderr
     assert "note: 'row' in constraints means the number of the row, not the column 'row' of " in result.stderr
@@ -232,20 +232,20 @@ def test_names_that_mean_something_else_are_told(project):
 
 
 def test_values_that_no_row_has_are_refused_unless_allowed(project):
-    only = "- {expect: {label: spam, document: c}, at_most: 1, name: x}\n"
+    only = "- x: E[(label == 'spam') & (document == 'c')] <= 1\n"
     fails(
         project(constraints=only),
-        "'x': there is no document 'c'; the documents are 'a', 'b'; give the entry allow_empty: true if "
+        "'x': there is no document 'c'; the documents are 'a', 'b'; write .allow_empty() behind the constraint if "
         "there may be none",
     )
-    result = project("s.csv", "--quiet", constraints=only.replace("name", "allow_empty: true, name"))
+    result = project("s.csv", "--quiet", constraints=only.replace("E[", "(E[").replace("1\n", "1).allow_empty()\n"))
     assert (result.exit_code, result.stderr) == (0, "")
-    fails(project("s.csv", "--quiet", constraints=only.replace("c}", "3}")), "compares text with numbers")
+    fails(project("s.csv", "--quiet", constraints=only.replace("'c'", "3")), "compares text with numbers")
 
 
 def test_rows_without_a_key_are_free_and_told(project):
     scores = "household,ham,spam\na,0.5,0.5\n,0.5,0.5\na,0.5,0.5\nNA,0.5,0.5\nnan,0.5,0.5\n"
-    once = "- {expect: {label: spam}, at_most: 0.5, per: household, name: once}\n"
+    once = "- once: (E[label == 'spam'] <= 0.5).per('household')\n"
     result = project(scores, constraints=once)
     assert result.exit_code == 0, result.stderr
     assert result.stderr.startswith(
@@ -253,10 +253,10 @@ def test_rows_without_a_key_are_free_and_told(project):
     )
     np.testing.assert_allclose(numbers(result.stdout, "spam").ravel(), [0.25, 0.5, 0.25, 0.5, 0.5], atol=1e-6)
     assert rows(result.stdout)[3]["household"] == "NA"
-    result = project(scores, constraints="- {expect: {label: spam, household: a}, equals: 0.2}\n")
+    result = project(scores, constraints="- E[(label == 'spam') & (household == 'a')] == 0.2\n")
     np.testing.assert_allclose(numbers(result.stdout, "spam").ravel(), [0.1, 0.5, 0.1, 0.5, 0.5], atol=1e-6)
     message = "there is no household 'NA'; did you mean 'a'? the households are 'a'"
-    result = project(scores, "--quiet", constraints="- {expect: {label: spam, household: 'NA'}, at_most: 1}\n")
+    result = project(scores, "--quiet", constraints="- E[(label == 'spam') & (household == 'NA')] <= 1\n")
     fails(result, message)
 
 
@@ -280,7 +280,7 @@ def test_formats_agree(project, folder):
 
 
 def test_constraints_that_cannot_be_met_within_rows_may_be_skipped(project):
-    within = "- {expect: {label: spam}, at_least: 2, per: row, name: two each}\n"
+    within = "- two each: (E[label == 'spam'] >= 2).per('row')\n"
     fails(project(constraints=within), "'two each'", "--infeasible skip")
     result = project("s.csv", "--infeasible", "skip", constraints=within)
     assert result.exit_code == 0, result.stderr
@@ -391,7 +391,7 @@ def test_constraints_that_cannot_be_met_within_rows_may_be_skipped(project):
 )
 def test_scores_that_are_refused(project, folder, monkeypatch, scores, options, part_of_message):
     monkeypatch.chdir(folder)
-    constraints = "- {expect: {label: spam}, equals: 2, name: two}\n" if "document" not in scores else "c.yaml"
+    constraints = "- two: E[label == 'spam'] == 2\n" if "document" not in scores else "c.yaml"
     (folder / "given.csv").write_text(scores)
     result = project("given.csv", *options, "-o", folder / "out.csv", constraints=constraints)
     fails(result, part_of_message.replace("given.csv", str(folder / "given.csv")))
@@ -403,15 +403,15 @@ def test_constraints_that_are_refused(project, folder):
     fails(project(constraints="none.yaml"), "none.yaml: no such file; check the path")
     fails(project(constraints="s.csv"), "s.csv: the name must end in .yaml, .yml, .json")
     fails(
-        project(constraints="- {expect: {label: spam}, at_most: 1, per: documnt}\n"),
-        "given.yaml, line 1, [0].per: there is no column 'documnt'; did you mean 'document'? the columns are row",
+        project(constraints="- (E[label == 'spam'] <= 1).per('documnt')\n"),
+        "given.yaml, line 1, column 33: there is no column 'documnt'; did you mean 'document'? the columns are 'row'",
     )
-    fails(project(constraints="- {expect: {label: eggs}, at_most: 1, name: x}\n"), "'x': there is no label 'eggs'; the")
-    fails(project(constraints="- {expect: {label: spam}, equals: 5, name: five}\n"), "'five': no feasible q")
+    fails(project(constraints="- x: E[label == 'eggs'] <= 1\n"), "'x': there is no label 'eggs'; the")
+    fails(project(constraints="- five: E[label == 'spam'] == 5\n"), "'five': no feasible q")
     fails(
-        project("s.csv", "--decide", constraints="- {expect: {label: spam}, equals: 1.5, name: half}\n"),
+        project("s.csv", "--decide", constraints="- half: E[label == 'spam'] == 1.5\n"),
         "'half': no choice of one label per row meets the constraints, although probabilities may; make bounds whole "
-        "numbers, turn equals into between: [low, high], or give slack in the file, slack: {penalty: 10, norm: l1}",
+        "numbers, turn == into between(low, high), or give slack by .slack(penalty=..., norm='l1')",
     )
 
 
@@ -458,7 +458,7 @@ def test_rounded_probabilities_are_divided_by_their_sum(project):
     result = project(rounded, "--labels", "ham,spam", "--normalize")
     np.testing.assert_allclose(numbers(result.stdout, "ham", "spam"), exact, atol=1e-9)
     counts = "id,label,n\n0,ham,9\n0,spam,3\n1,ham,1\n1,spam,1\n"
-    ones = "- {expect: {label: spam}, equals: 1}\n"
+    ones = "- E[label == 'spam'] == 1\n"
     result = project(counts, "--long", "id,label,n", "--normalize", constraints=ones)
     assert numbers(result.stdout, "n")[[1, 3]].sum() == pytest.approx(1.0)
     assert numbers(result.stdout, "n")[:2].sum() == pytest.approx(1.0)

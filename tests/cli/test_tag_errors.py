@@ -56,13 +56,23 @@ def train(run, folder):
         (["--restarts", "3", "--init", "uniform"], ["--restarts 3: every start of --init uniform is the same"]),
         (["--infeasible", "skip"], ["--infeasible skip changes nothing without --constraint"]),
         (["--dual-steps", "3"], ["--dual-steps 3 changes nothing without a --constraint over the whole text"]),
-        (["--constraint", "NN <= 130%"], ["--constraint 'NN <= 130%': is a share of all words, 100% at most"]),
+        (["--constraint", "E[tag == 'NN'] <= '130%'"], ["character 1: a share is 100% at most, got '130%'; lower it"]),
         (["--start", "none"], ["none: no such model file; train one and save it first"]),
-        (["--constraint", "NN"], ["--constraint 'NN' is not understood; write 'VERB >= 1'"]),
-        (["--constraint", "VERB >= 1"], ["there is no tag 'VERB'; the tags are DT, JJ, NN, VB"]),
         (
-            ["--constraint", "VB >= 1"],
-            ["VB >= 1", "no feasible q in sentence", "leave the constraint out there with --infeasible skip"],
+            ["--constraint", "NN"],
+            ["--constraint 'NN', character 1: there is no shortcut 'NN'; they are agreement, at_"],
+        ),
+        (
+            ["--constraint", "at_least(1, 'VERB')"],
+            ["there is no label 'VERB'; did you mean 'VB'? the labels are 'DT', 'JJ'"],
+        ),
+        (
+            ["--constraint", "at_least(1, 'VB')"],
+            [
+                "at least 1 VB per sentence",
+                "no feasible q in sentence",
+                "leave the constraint out there with --infeasible skip",
+            ],
         ),
         (["--tags", "5"], ["--tags 5: --dictionary and --labelled name 4 tags; leave --tags out"]),
     ],
@@ -76,9 +86,9 @@ def test_options_that_cannot_be_met(train, folder, options, parts):
 def test_sentences_that_cannot_meet_a_constraint_may_be_skipped(train):
     with warnings.catch_warnings():
         warnings.simplefilter("default")
-        result = train("--constraint", "VB >= 1", "--infeasible", "skip")
+        result = train("--constraint", "at_least(1, 'VB')", "--infeasible", "skip")
     assert result.exit_code == 0, result.stderr
-    assert "left out: 'VB >= 1' in 1 of the instances" in result.stderr
+    assert "left out: 'at least 1 VB per sentence' in 1 of the instances" in result.stderr
 
 
 def test_nothing_says_which_tags(run, folder):

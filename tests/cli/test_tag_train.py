@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from spectrem import HMMTagger
-from spectrem.cli.tag_constraints import read_constraint
+from spectrem.constraints import parse_constraint
 from spectrem.data import read_tagged, write_lines, write_tag_dictionary, write_tagged
 from spectrem.datasets import make_tagged_corpus
 from spectrem.exceptions import ConvergenceWarning
@@ -66,16 +66,16 @@ CASES = [
     (["--anneal", "0.5", "--anneal-rate", "1.5"], {"schedule": Anneal(0.5, 1.0, 1.5)}),
     (["--quench", "--iterations", "4"], {"schedule": Quench(Constant(1.0)), "max_iter": 4}),
     (
-        ["--constraint", "VERB >= 1", "--iterations", "3"],
-        {"constraints": [read_constraint("VERB >= 1")], "max_iter": 3},
+        ["--constraint", "at_least(1, 'VERB')", "--iterations", "3"],
+        {"constraints": [parse_constraint("at_least(1, 'VERB')")], "max_iter": 3},
     ),
     (
-        ["--constraint", "NOUN <= 10%", "--iterations", "2", "--dual-steps", "1"],
-        {"constraints": [read_constraint("NOUN <= 10%")], "max_iter": 2, "dual_steps": 1},
+        ["--constraint", "E[tag == 'NOUN'] <= '10%'", "--iterations", "2", "--dual-steps", "1"],
+        {"constraints": [parse_constraint("E[tag == 'NOUN'] <= '10%'")], "max_iter": 2, "dual_steps": 1},
     ),
     (
-        ["--constraint", "sparsity 1 5", "--iterations", "2"],
-        {"constraints": [read_constraint("sparsity 1 5")], "max_iter": 2},
+        ["--constraint", "sparsity(1, 5)", "--iterations", "2"],
+        {"constraints": [parse_constraint("sparsity(1, 5)")], "max_iter": 2},
     ),
     (["--init", "posterior-uniform"], {"init": "posterior-uniform"}),
     (["--init", "random", "--seed", "3"], {"init": "random", "random_state": 3}),

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from spectrem.constraints import compile_constraints
-from spectrem.constraints.clusters import at_least_one_per, cannot_link, cluster_size, must_link
+from spectrem.constraints import at_least_one_per, cannot_link, cluster_size, compile_constraints, must_link
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures import Categorical
 
@@ -36,11 +35,17 @@ def test_sizes():
     assert repr(cluster_size(max=3)) == '(E[...] <= 3).per("label").named("cluster size")'
     assert repr(cluster_size(min=3)) == '(E[...] >= 3).per("label").named("cluster size")'
     assert repr(cluster_size(1, 3)) == 'E[...].between(1, 3).per("label").named("cluster size")'
-    assert error_of(cluster_size) == ("cluster_size bounds nothing with max=None and min=0; give max or a min above 0")
+    assert error_of(cluster_size) == "cluster_size bounds nothing, got min=0 and max=None; give max or a min above 0"
     assert error_of(lambda: cluster_size("3")) == (
-        "cluster_size needs shares 0% <= min <= max <= 100% that bound something, got min='3' and max=None; write both "
-        "as '20%', or both in rows"
+        "cluster_size: expected a number, a share as '20%' or an expectation, got the text \"3\""
     )
+    assert error_of(lambda: cluster_size("20%", 3)) == (
+        "cluster_size takes shares such as '20%', or numbers, got min='20%' and max=3; write both in one way"
+    )
+    assert error_of(lambda: cluster_size(None)) == (
+        "cluster_size needs 0 <= min <= max, got min=None and max=None; change either"
+    )
+    assert repr(cluster_size("20%", "100%")) == '(E[...] >= 0.2 * E.count(...)).per("label").named("cluster size")'
     assert error_of(lambda: cluster_size(3, 2)) == (
         "cluster_size needs 0 <= min <= max, got min=3 and max=2; change either"
     )

@@ -40,6 +40,14 @@ SHARDS = ((3, 2), (0, 3, 2), (4,))
         max_over("token", E[VERB].per("sentence", "tag")).penalty(1),
         E[VERB] <= 0.2 * E.count(..., each="occurrence"),
         (E[VERB] >= 0.2 * E.count(VERB | (part("tag") == "ADJ"), each="occurrence") - 1).per("word"),
+        E[VERB] / E.count(...) <= 0.2,
+        (E[VERB] / E.count(part("word") == "a") >= 0.2).per("sentence"),
+        (E[VERB] / E.count(part("word") == "run")).per("word", "tag").between(0.1, 0.5),
+        ((E[VERB] - 2 * E.count(part("weight"))) / E.count(..., each="word") - E[...] == 1).per("sentence", "token"),
+        E[VERB] / (4 * E.count(part("weight") > 0)) + E[part("weight")] / E.count(..., each="word")
+        <= "20%" * E.count(...),
+        (E[VERB & (part("word") == "a")] / E.count(part("word") == "a") == E[VERB] / E.count(...)).slack(penalty=3),
+        max_over("occurrence", (E[...] / E.count(...)).per("word", "tag")).penalty(32),
         (E[~part("tag").allowed_by(part("word"), {"a": ["ADJ"], "walk": ["VERB", "NOUN"]})] <= 0).per("word"),
     ],
     ids=repr,
@@ -373,7 +381,11 @@ def test_own_rows_over_shards_need_the_same_bounds(make_tagging):
         ((E[VERB] <= 1).per("document"), "no column 'document'; the columns are 'sentence', 'token'"),
         (max_over("time", E[VERB]).penalty(1), "no column 'time'"),
         (E[part("short")] <= 1, "'short' has 2 values, and the batch has 17 parts, 4 instances, 6 occurrences; give"),
-        (E[part("flat")] <= 1, r"extra column 'flat' must have one dimension, got shape \(2, 2\)"),
+        (E[part("flat")] <= 1, r"extra column 'flat' is a matrix of shape \(2, 2\), and the batch has"),
+        (
+            E[part("cube")] <= 1,
+            r"extra column 'cube' must have one dimension, or be a matrix of numbers with .* \(2, 2, 2\)",
+        ),
         (
             (E[...] <= 1).per("mixed"),
             "'mixed' must hold numbers, truth values or text, got text beside other values",
@@ -391,7 +403,13 @@ def test_own_rows_over_shards_need_the_same_bounds(make_tagging):
     ],
 )
 def test_errors(sentences, constraint, message):
-    extra = {"short": [1, 2], "flat": np.eye(2), "mixed": ["a", 1, "b", "c"], "nan": [1, np.nan, 1, 1]}
+    extra = {
+        "short": [1, 2],
+        "flat": np.eye(2),
+        "cube": np.ones((2, 2, 2)),
+        "mixed": ["a", 1, "b", "c"],
+        "nan": [1, np.nan, 1, 1],
+    }
     with pytest.raises(InvalidInputError, match=message):
         compile_constraints([constraint], sentences, extra)
 

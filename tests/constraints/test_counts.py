@@ -119,9 +119,9 @@ def test_a_share_of_a_group_of_rows(tmp_path):
     assert table.proba[:5, 0].sum() == pytest.approx(1.0)
     table = project(p, E[part("label") == 0] <= 0.2 * E.count(...))
     assert table.proba[:, 0].sum() == pytest.approx(2.0)
-    for of in ("{count: {group: a}}", "{group: a}"):
+    for of in ("E.count(group == 'a')", "E[group == 'a']"):
         path = tmp_path / "c.yaml"
-        path.write_text(f"- {{expect: {{label: 0, group: a}}, equals: 20%, of: {of}}}\n")
+        path.write_text(f"- E[(label == 0) & (group == 'a')] == '20%' * {of}\n")
         table = project(p, read_constraints(path), columns=columns)
         assert table.proba[:5, 0].sum() == pytest.approx(1.0)
         assert table.proba[5:, 0].sum() == pytest.approx(5 / 3)

@@ -122,6 +122,10 @@ def constraints(draw):
     bound = draw(st.sampled_from([0, 1, 2.5]))
     if draw(st.booleans()):
         bound = bound + 0.5 * E.count(draw(tests), each=draw(st.sampled_from([None, *COLUMNS])))
+    if draw(st.booleans()):
+        expected = expected / E.count(draw(tests), each=draw(st.sampled_from([None, *COLUMNS])))
+    if draw(st.booleans()):
+        expected = expected - 2 * (E[draw(tests)] + E.count(draw(tests))) / E.count(draw(tests))
     kind = draw(st.sampled_from(["<=", ">=", "==", "between"]))
     made = {
         "<=": lambda: expected <= bound,

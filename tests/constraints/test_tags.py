@@ -13,9 +13,9 @@ from spectrem.constraints import (
     check_values,
     compile_constraints,
     dictionary_in_expectation,
+    label_proportions,
     part,
     sparsity,
-    tag_proportions,
 )
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference import project_batch
@@ -106,9 +106,9 @@ def test_per_another_column():
 
 @pytest.mark.parametrize(("share", "low", "high"), [((0.1, 0.2), 0.1, 0.2), (0.65, 0.65, 0.65), ((0, 0.3), 0, 0.3),
                                                     ((0.7, 1), 0.7, 1.0)])  # fmt: skip
-def test_tag_proportions(share, low, high):
+def test_label_proportions(share, low, high):
     oracle = closest(lambda mu, _: [verbs(mu).sum() - 5 * low, 5 * high - verbs(mu).sum()])
-    marginals = ours(tag_proportions({"V": share}))
+    marginals = ours(label_proportions({"V": share}))
     np.testing.assert_allclose(marginals, oracle, atol=2e-5)
     assert 5 * low - 1e-6 <= verbs(marginals).sum() <= 5 * high + 1e-6
 
@@ -147,15 +147,15 @@ def test_sparsity(min_count, words):
     ("make", "message"),
     [
         (lambda: at_least(0, "V"), r"at_least: n must be positive, got 0; at_least\(0, ...\) holds anyway"),
-        (lambda: at_least(1, []), "at_least: tags is empty; name one tag or more"),
-        (lambda: at_most(-1, "V"), "at_most: n must be at least 0, got -1; expected numbers of words are never below"),
+        (lambda: at_least(1, []), "at_least: labels is empty; name one label or more"),
+        (lambda: at_most(-1, "V"), "at_most: n must be at least 0, got -1; expected numbers are never below"),
         (
-            lambda: tag_proportions({"V": 1.2}),
+            lambda: label_proportions({"V": 1.2}),
             r"the share of 'V' must be in \[0, 1\], or a pair low <= high in it",
         ),
-        (lambda: tag_proportions({"V": (0.3, 0.2)}), r"the share of 'V' must be .*; got \(0.3, 0.2\)"),
+        (lambda: label_proportions({"V": (0.3, 0.2)}), r"the share of 'V' must be .*; got \(0.3, 0.2\)"),
         (
-            lambda: tag_proportions({"V": 0.7, "N": (0.4, 1)}),
+            lambda: label_proportions({"V": 0.7, "N": (0.4, 1)}),
             "the lowest shares add up to 1.1, more than 1; lower",
         ),
         (lambda: dictionary_in_expectation({}, 1), "the dictionary is empty; leave the constraint out"),
@@ -177,15 +177,15 @@ def test_input_that_cannot_be_meant(make, message):
     [
         at_least(1, "VRB"),
         [at_most(1, "V"), (at_most(2, ["V", "VRB"]),)],
-        tag_proportions({"VRB": 0.1}),
+        label_proportions({"VRB": 0.1}),
         dictionary_in_expectation({"b": ["N", "VRB"]}, 1),
-        (E[~((part("word") == "a") & (part("tag") != "VRB"))] <= 1).per("sentence"),
+        (E[~((part("word") == "a") & (part("label") != "VRB"))] <= 1).per("sentence"),
     ],
 )
 def test_unknown_tags_are_refused(constraint):
-    with pytest.raises(InvalidInputError, match="there is no tag 'VRB'; the tags are 'N', 'V'"):
-        check_values(constraint, "tag", ["V", "N"])
-    check_values(constraint, "tag", ["V", "N", "VRB"])
+    with pytest.raises(InvalidInputError, match="there is no label 'VRB'; the labels are 'N', 'V'"):
+        check_values(constraint, "label", ["V", "N"])
+    check_values(constraint, "label", ["V", "N", "VRB"])
     check_values(constraint, "sentence", [])
 
 
@@ -193,5 +193,5 @@ def test_states_may_be_numbers():
     named = at_least(1.1, "V")
     numbered = compile_constraints(at_least(1.1, 1), CHAIN)
     assert (numbered.matrix != compile_constraints(named, CHAIN, COLUMNS).matrix).nnz == 0
-    with pytest.raises(InvalidInputError, match="there is no tag 2; the tags are 0, 1"):
-        check_values(at_least(1, 2), "tag", range(2))
+    with pytest.raises(InvalidInputError, match="there is no label 2; the labels are 0, 1"):
+        check_values(at_least(1, 2), "label", range(2))

@@ -126,10 +126,10 @@ def test_shortcuts_and_matrices():
 def test_files(tmp_path):
     pytest.importorskip("yaml")
     path = tmp_path / "c.yaml"
-    path.write_text("- {expect: {label: 0, kind: x}, at_most: 1, allow_empty: true, name: rule}\n")
+    path.write_text("- rule: (E[(label == 0) & (kind == 'x')] <= 1).allow_empty()\n")
     [rule] = read_constraints(path)
     assert rule == (E[SPAM & (part("kind") == "x")] <= 1).allow_empty().named("rule")
     assert repr(rule).endswith('<= 1).allow_empty().named("rule")')
-    path.write_text("- {expect: {label: 0, kind: x}, at_most: 1, allow_empty: maybe}\n")
-    with pytest.raises(InvalidInputError, match=r'\[0\].allow_empty: expected true or false, found the text "maybe"'):
+    path.write_text("- (E[label == 0] <= 1).allow_empty('maybe')\n")
+    with pytest.raises(InvalidInputError, match=r"c\.yaml, line 1, column 3: allow_empty\(\): too many positional arg"):
         read_constraints(path)

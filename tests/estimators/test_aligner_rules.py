@@ -8,6 +8,7 @@ from aligner_helpers import make
 from sklearn.base import clone
 
 from spectrem import WordAligner
+from spectrem.constraints import shortcuts
 from spectrem.data import Bitext, encode_bitext
 from spectrem.datasets import make_bitext
 from spectrem.exceptions import InvalidInputError, NotFittedError
@@ -52,10 +53,11 @@ def test_not_fitted():
     ("options", "message"),
     [
         ({"model": "ibm4"}, "model must be one of ibm1, ibm2, hmm, got 'ibm4'"),
-        ({"constraints": "agreement"}, "constraints must be a sequence, got the string 'agreement'; put it in a list"),
+        ({"constraints": 3}, "constraints must be a sequence of constraints, got 3; put it in a list"),
         (
-            {"constraints": ["agree"]},
-            "constraints must be agreement or fertility, or constraints made with E, got 'agree'",
+            {"constraints": ["agrement"]},
+            "constraint 'agrement', character 1: there is no shortcut 'agrement'; did you mean 'agreement'? they are "
+            f"{', '.join(shortcuts.__all__)}; or write a bound on an expectation, such as E[label == 'spam'] <= 3",
         ),
         ({"gamma": -0.5}, "gamma must be -inf or at least 0 and finite, got -0.5" + GAMMA_RULE),
         ({"gamma": math.nan}, "gamma must be -inf or at least 0 and finite, got nan" + GAMMA_RULE),

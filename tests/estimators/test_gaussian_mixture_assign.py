@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spectrem import E, GaussianMixture, part
-from spectrem.constraints.clusters import at_least_one_per, cannot_link, cluster_size, must_link
+from spectrem.constraints import at_least_one_per, cannot_link, cluster_size, must_link
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
 from spectrem.models.mixture import log_joint
 

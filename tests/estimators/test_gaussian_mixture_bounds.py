@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 
 from spectrem import GaussianMixture
-from spectrem.constraints.clusters import cluster_size
+from spectrem.constraints import cluster_size
 from spectrem.exceptions import InvalidInputError
 
 KINDS = ("full", "tied", "diag", "spherical")

@@ -6,8 +6,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 
 from spectrem import E, GaussianMixture, part
-from spectrem.constraints import compile_constraints
-from spectrem.constraints.clusters import cannot_link, cluster_size, must_link
+from spectrem.constraints import cannot_link, cluster_size, compile_constraints, must_link
 from spectrem.estimators.mixture_chunks import compile_chunks, make_chunks
 from spectrem.estimators.mixture_estep import FINE, ChunkModel, make_table, rows_of
 from spectrem.estimators.mixture_start import start_posteriors

@@ -36,7 +36,7 @@ def error_of(call, kind=InvalidInputError):
         ({"tol": -1}, "tol must be finite and at least 0, got -1.0"),
         ({"reg_covar": "1"}, "reg_covar must be a number, got '1'"),
         ({"infeasible": "drop"}, 'infeasible must be "raise" or "skip", got \'drop\'; "raise" names the constraint'),
-        ({"constraints": "sizes"}, "constraints must be a sequence of constraints, got 'sizes'; put it in a list"),
+        ({"constraints": 3}, "constraints must be a sequence of constraints, got 3; put it in a list"),
         (
             {"constraints": cluster_size(2)},
             'constraints must be a sequence of constraints, got (E[...] >= 2).per("label").named("cluster size"); '

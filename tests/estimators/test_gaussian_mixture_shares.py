@@ -113,15 +113,21 @@ def test_shares_that_cannot_hold():
     [
         (
             lambda: cluster_size(min="20"),
-            "cluster_size needs shares 0% <= min <= max <= 100% that bound something, got",
+            "cluster_size: expected a number, a share as '20%' or an expectation, got the text \"20\"",
         ),
-        (lambda: cluster_size(min="x%"), "got min='x%' and max=None; write both as '20%', or both in rows"),
-        (lambda: cluster_size(min="120%"), "got min='120%' and max=None"),
-        (lambda: cluster_size(min="-1%"), "got min='-1%' and max=None"),
-        (lambda: cluster_size(min="nan%"), "got min='nan%' and max=None"),
+        (
+            lambda: cluster_size(min="x%"),
+            "cluster_size: expected a number, a share as '20%'",
+        ),
+        (lambda: cluster_size(min="120%"), "cluster_size: a share is 100% at most, got '120%'; lower it"),
+        (lambda: cluster_size(min="-1%"), 'got the text "-1%"'),
+        (lambda: cluster_size(min="nan%"), 'got the text "nan%"'),
         (lambda: cluster_size(min="40%", max="20%"), "got min='40%' and max='20%'"),
-        (lambda: cluster_size(min=5, max="20%"), "got min=5 and max='20%'; write both as '20%', or both in rows"),
-        (lambda: cluster_size(min="0%"), "that bound something, got min='0%'"),
+        (
+            lambda: cluster_size(min=5, max="20%"),
+            "got min=5 and max='20%'; write both in one way",
+        ),
+        (lambda: cluster_size(min="0%"), "cluster_size bounds nothing, got min='0%'"),
         (
             lambda: must_link(),
             "must_link takes pairs of rows or a column, got neither; write must_link([[0, 1], [2, 3]])",

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from tagger_helpers import DICTIONARY, SENTENCES, WORDS, make, posteriors, same_params, sequences, start_of, tables_of
 
 from spectrem import E, HMMTagger, part
-from spectrem.constraints import at_least, at_most, dictionary_in_expectation, sparsity, tag_proportions
+from spectrem.constraints import at_least, at_most, dictionary_in_expectation, label_proportions, sparsity
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
 from spectrem.learning import Anneal, Constant, Quench
 from spectrem.models.tagging import shards
@@ -162,10 +162,8 @@ def test_labelled_sentences_are_left_alone():
 def test_a_tag_that_does_not_exist():
     with pytest.raises(InvalidInputError) as error:
         make(dictionary=DICTIONARY, constraints=[at_least(1, "VERB")]).fit(SENTENCES)
-    assert (
-        str(error.value)
-        == "'at least 1 VERB per sentence': there is no tag 'VERB'; did you mean 'VB'? the tags are 'DT', 'NN', 'VB'"
-    )
+    told = "there is no label 'VERB'; did you mean 'VB'? the labels are 'DT', 'NN', 'VB'"
+    assert str(error.value) == f"'at least 1 VERB per sentence': {told}"
 
 
 def test_constraints_name_tags_that_are_numbers():
@@ -180,7 +178,7 @@ def test_proportions_over_the_corpus(n_threads, monkeypatch):
     monkeypatch.setattr(shards, "_LEAST_PARTS", 20)
     options = {"dictionary": DICTIONARY, "smoothing": 0.1, "max_iter": 6, "n_threads": n_threads}
     n_tokens = sum(map(len, WORDS))
-    tagger = make(**options, constraints=[tag_proportions({"VB": 0.3})], project_at_predict=True).fit(SENTENCES)
+    tagger = make(**options, constraints=[label_proportions({"VB": 0.3})], project_at_predict=True).fit(SENTENCES)
     assert sum(expected_verbs(tagger, SENTENCES)) == pytest.approx(0.3 * n_tokens, abs=1e-5)
     few = SENTENCES[1:3]
     assert sum(expected_verbs(tagger, few)) == pytest.approx(0.3 * 10, abs=1e-5)
@@ -196,7 +194,7 @@ def test_proportions_over_the_corpus(n_threads, monkeypatch):
 
 def test_threads_do_not_change_constrained_training(monkeypatch):
     monkeypatch.setattr(shards, "_LEAST_PARTS", 30)
-    for constraints in ([VERB], [tag_proportions({"VB": 0.3}), at_most(2, "NN")], [sparsity(1.0, min_count=2)]):
+    for constraints in ([VERB], [label_proportions({"VB": 0.3}), at_most(2, "NN")], [sparsity(1.0, min_count=2)]):
         taggers = [
             make(dictionary=DICTIONARY, smoothing=0.1, max_iter=3, constraints=constraints, n_threads=n).fit(SENTENCES)
             for n in (1, 2)

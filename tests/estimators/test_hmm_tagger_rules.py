@@ -93,10 +93,10 @@ def test_not_fitted():
             "prior and smoothing must not be given for one table, got both for emission; smoothing is the prior "
             "DirichletPrior(smoothing)",
         ),
-        ({"constraints": "verb"}, "constraints must be a sequence of constraints, got 'verb'; put it in a list"),
+        ({"constraints": 3}, "constraints must be a sequence of constraints, got 3; put it in a list"),
         (
-            {"constraints": ["verb"]},
-            "constraints must be made with E or shortcuts, got 'verb'; see spectrem.constraints",
+            {"constraints": [3]},
+            "constraints must be made with E or shortcuts, got 3; see spectrem.constraints",
         ),
         (
             {"dictionary": ["the"]},

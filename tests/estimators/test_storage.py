@@ -109,7 +109,7 @@ def test_constraints_made_with_e_cannot_be_saved(tmp_path):
     aligner = WordAligner(constraints=[agreement()], iterations=1, n_threads=1).fit(["a b"], ["x y"])
     with pytest.raises(InvalidInputError) as error:
         aligner.save(tmp_path / "model")
-    assert str(error.value) == ("constraints must be names to be saved; fit with names, or keep the aligner in memory")
+    assert str(error.value) == ("constraints must be texts to be saved; fit with texts, or keep the aligner in memory")
     assert list(tmp_path.iterdir()) == []
 
 

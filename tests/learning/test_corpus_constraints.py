@@ -8,7 +8,7 @@ import pytest
 from estep_helpers import of_corpus, of_shards
 from toy_models import Tagger, TaggerParams, join, random_params, random_shards
 
-from spectrem.constraints import E, at_least, compile_constraints, part, sparsity, tag_proportions
+from spectrem.constraints import E, at_least, compile_constraints, label_proportions, part, sparsity
 from spectrem.corpus import Local
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
 from spectrem.inference import Accelerated, Spectral, project_batch
@@ -16,7 +16,7 @@ from spectrem.learning import Anneal, Constant, EStep, Quench, Step, Stopping, p
 from spectrem.structures import Parts
 
 SPARSE = sparsity(0.8, min_count=5)
-SHARES = tag_proportions({"one": (0.1, 0.2), "two": 0.3})
+SHARES = label_proportions({"one": (0.1, 0.2), "two": 0.3})
 
 
 class Named(Tagger):

@@ -5,7 +5,7 @@ import pytest
 from matplotlib.colors import to_hex, to_rgba
 
 from spectrem import GaussianMixture
-from spectrem.constraints.clusters import cannot_link, cluster_size, must_link
+from spectrem.constraints import cannot_link, cluster_size, must_link
 from spectrem.exceptions import InvalidInputError
 from spectrem.plotting import plot_clusters
 from spectrem.plotting.curves import COLOURS, make_figure

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 
 from spectrem import E, GaussianMixture, SelfTrainer, part, project
-from spectrem.constraints.clusters import cannot_link, cluster_size, must_link
+from spectrem.constraints import cannot_link, cluster_size, must_link
 from spectrem.constraints.rows import Block, Rows
 from spectrem.estimators.mixture_estep import ChunkModel, make_table
 from spectrem.inference import project_batch

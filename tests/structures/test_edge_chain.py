@@ -3,8 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from spectrem.constraints import E, compile_constraints, max_over, part
-from spectrem.constraints.tags import at_least
+from spectrem.constraints import E, at_least, compile_constraints, max_over, part
 from spectrem.inference import project_batch
 from spectrem.structures import Chain, EdgeChain, Parts
 from spectrem.testing import check_projection

@@ -6,7 +6,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from spectrem import E, GaussianMixture, HMMTagger, Lattice, SelfTrainer, part, project
 from spectrem._validate import check_same_index
-from spectrem.constraints import label_proportions, tag_proportions
+from spectrem.constraints import label_proportions
 from spectrem.exceptions import InvalidInputError
 from spectrem.metrics import sign_test, v_measure
 
@@ -131,4 +131,4 @@ def test_shares_go_by_name(pandas):
     assert (
         label_proportions(shares) == label_proportions(shares.iloc[::-1])[::-1] == label_proportions(shares.to_dict())
     )
-    assert tag_proportions(shares) == tag_proportions({"spam": 0.25, "ham": 0.75})
+    assert label_proportions(shares) == label_proportions({"spam": 0.25, "ham": 0.75})

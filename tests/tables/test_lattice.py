@@ -146,3 +146,50 @@ def test_lattices_that_allow_nothing():
         project(random_lattice(0), [], columns={"token": [1, 2, 3]})
     with pytest.raises(InfeasibleConstraintError, match="no feasible q"):
         project(random_lattice(0), (E[part("label") == 0] >= 5).per("row"))
+
+
+BIO = (E[(part("label") == "I") & ~part("previous").isin(["B", "I"])] <= 0).per("row")
+
+
+def test_rules_on_neighbouring_labels_are_transitions_that_are_impossible():
+    """I only after B or I: as a constraint, and as scores of minus infinity."""
+    lattice, names = random_lattice(5), ["O", "B", "I"]
+    valid = lattice.transitions.copy()
+    valid[0, 2] = -np.inf
+    scores = [row.copy() for row in lattice.scores]
+    for row in scores:
+        row[0, 2] = -np.inf
+    expected = project(Lattice(scores, valid), [], labels=names)
+    table = project(lattice, BIO, labels=names)
+    for found, wanted in zip(table.proba, expected.proba, strict=True):
+        np.testing.assert_allclose(found, wanted, atol=1e-6)
+    chosen = table.decide()
+    assert chosen.labels.tolist() == expected.decide().labels.tolist()
+    assert chosen.score == pytest.approx(expected.decide().score)
+    assert chosen.positions.tolist() == [names.index(label) for label in chosen.labels]
+    hard = project(lattice, BIO, -np.inf, labels=names)
+    assert np.concatenate(hard.proba).argmax(axis=1).tolist() == chosen.positions.tolist()
+
+
+def test_naming_the_label_before_changes_nothing_else():
+    lattice, names, words = random_lattice(6), ["x", "y", "z"], list("abacbabca")
+    cost = np.arange(27.0).reshape(9, 3)
+    rules = [
+        (E[part("label") == "x"] <= 0.5).per("row"),
+        (E[part("label") == "z"] >= "20%").per("word"),
+        E[part("cost")] <= 125,
+    ]
+    idle = E[part("previous") == "x"] <= 100
+    columns = {"word": words, "cost": cost}
+    plain = project(lattice, rules, labels=names, columns=columns)
+    pairs = project(lattice, [*rules, idle], labels=names, columns=columns)
+    for one, other in zip(plain.proba, pairs.proba, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+    np.testing.assert_allclose(plain.multipliers, pairs.multipliers[:-1], atol=1e-5)
+    numbered = project(lattice, ["E[previous == 0] <= 1", "E[label == 2] <= 3"])
+    assert numbered.constraints[0].after == pytest.approx([1])
+    for name in ("label", "previous"):
+        with pytest.raises(InvalidInputError, match=f"there is no {name} 'w'; the .* are 'x', 'y', 'z'"):
+            project(lattice, [idle, f"E[{name} == 'w'] <= 1"], labels=names)
+    with pytest.raises(InvalidInputError, match="there is no previous 3; the previous are 0, 1, 2"):
+        project(lattice, "E[previous == 3] <= 1")

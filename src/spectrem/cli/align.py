@@ -10,7 +10,6 @@ from spectrem.cli.files import command_files
 from spectrem.cli.homes import CheckpointFolder, Dask, Home, Spill, Threads
 from spectrem.cli.options import (
     LEAST_PROBABILITY,
-    ConstraintName,
     DecodeName,
     ModelName,
     Output,
@@ -62,13 +61,13 @@ def align(
         ),
     ] = None,
     constraint: Annotated[
-        list[ConstraintName] | None,
+        list[str] | None,
         typer.Option(
             "--constraint",
-            metavar="NAME",
+            metavar="TEXT",
             help="What link probabilities must meet; repeat for several. agreement: both directions give every link "
             "the same probability. fertility: a word is linked at most --max-fertility times, in expectation. "
-            "none: plain EM.",
+            "none: plain EM. Others as docs/constraints.md says.",
             show_default="agreement",
             rich_help_panel=_TRAINING,
         ),
@@ -285,7 +284,7 @@ def align(
         refused = [_SETTLED[name] for name in training] + list(home.for_training)
         _refuse_training(load, refused, save, tune_gamma, auto=threshold == "auto")
     check_annealing(anneal, 1.0 if gamma is None else gamma)
-    if max_fertility is not None and ConstraintName.FERTILITY not in (constraint or ()):
+    if max_fertility is not None and "fertility" not in (constraint or ()):
         refuse_unused(f"--max-fertility {max_fertility:g}", "--constraint fertility")
     if max_fertility is not None and not 0 < max_fertility < float("inf"):
         raise InvalidInputError(f"--max-fertility {max_fertility:g}: must be above 0 and finite; give for example 1")
@@ -321,14 +320,14 @@ def _given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _constraints(names: list[ConstraintName] | None) -> tuple[str, ...] | None:
-    if not names:
+def _constraints(texts: list[str] | None) -> tuple[str, ...] | None:
+    if not texts:
         return None
-    if ConstraintName.NONE in names:
-        if len(set(names)) > 1:
+    if "none" in texts:
+        if len(set(texts)) > 1:
             raise InvalidInputError("--constraint none stands alone; drop it or the other constraints")
         return ()
-    return tuple(dict.fromkeys(name.value for name in names))
+    return tuple(dict.fromkeys(texts))
 
 
 def _refuse_training(load: str, refused: list[str], save: str | None, tune_gamma: bool, *, auto: bool) -> None:

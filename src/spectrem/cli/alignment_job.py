@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import typer
 
+from spectrem.cli.constraint_option import parse_options
 from spectrem.cli.links import probability_lines
 from spectrem.cli.progress import Advance, progress_bar
 from spectrem.data import Bitext, Links, Vocabulary, open_output, pharaoh_lines, read_bitext, read_links
@@ -20,6 +21,7 @@ from spectrem.estimators import WordAligner
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Anneal, Record
 
+_COLUMNS = ("sentence", "direction", "source", "target", "state")
 _GAMMAS = (1.0, 0.75, 0.5, 0.25, 0.1)  # of equally good ones the first is taken
 # Rough times of one pass over the bitext, for the bar.
 _MODEL1_COST, _LAST_COST = 1.0, 2.5
@@ -52,6 +54,7 @@ class AlignmentJob:
 
     def run(self) -> None:
         """Read, train or load, tune, save, align, write."""
+        parse_options(self.training.get("constraints") or (), _COLUMNS)  # before anything is read
         with ExitStack() as stack:
             # opened first: who reads a pipe sees its end if the work fails
             links_out = stack.enter_context(open_output(self.output))

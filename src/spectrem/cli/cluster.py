@@ -10,7 +10,7 @@ import typer
 from spectrem.cli.files import command_files
 from spectrem.cli.homes import Dask, Home, Threads
 from spectrem.cli.options import Seed, check_annealing, refuse_unused
-from spectrem.cli.table_options import Quiet, Report, TableOutput
+from spectrem.cli.table_options import ConstraintFile, ConstraintTexts, Quiet, Report, TableOutput
 from spectrem.exceptions import InvalidInputError
 
 _COLUMNS, _MODEL, _CONSTRAINTS, _TRAINING, _MORE = "Columns", "Model", "Constraints", "Training", "More results"
@@ -152,18 +152,8 @@ def cluster(
             rich_help_panel=_CONSTRAINTS,
         ),
     ] = None,
-    constraints: Annotated[
-        str | None,
-        typer.Option(
-            "--constraints",
-            "-c",
-            metavar="FILE",
-            help="YAML or JSON, as docs/constraints.md says; label is the cluster, from 0, row the number of the row, "
-            "and other names are columns of DATA.",
-            show_default=False,
-            rich_help_panel=_CONSTRAINTS,
-        ),
-    ] = None,
+    constraints: ConstraintFile = None,
+    constraint: ConstraintTexts = None,
     infeasible: Annotated[
         Infeasible,
         typer.Option(
@@ -253,7 +243,7 @@ def cluster(
         "assign": assign.value,
     }
     check_annealing(anneal, gamma)
-    unconstrained = size is must_link is cannot_link is constraints is None
+    unconstrained = size is must_link is cannot_link is constraints is None and not constraint
     if infeasible is Infeasible.SKIP and unconstrained:
         refuse_unused("--infeasible skip", "--constraints")
     inputs = {"DATA": data, "--must-link": must_link, "--cannot-link": cannot_link, "--constraints": constraints}
@@ -280,6 +270,7 @@ def cluster(
             must_link=must_link,
             cannot_link=cannot_link,
             constraints=constraints,
+            constraint=tuple(constraint or ()),
             probabilities=probabilities,
             plot=plot,
             report=report,

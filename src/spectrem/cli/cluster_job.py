@@ -57,6 +57,7 @@ class ClusterJob:
     must_link: str | None
     cannot_link: str | None
     constraints: str | None
+    constraint: tuple[str, ...]
     probabilities: bool
     plot: str | None
     report: str | None
@@ -87,7 +88,7 @@ class ClusterJob:
             for option, column in named.items():
                 if column is not None:
                     frame.check([column], option)
-            file = TableConstraints(self.constraints, frame, OWN)
+            file = TableConstraints(self.constraints, self.constraint, frame, OWN)
             check_values(file.constraints, "label", range(self.settings["n_components"]))
             columns = file.columns()
             if not self.quiet:

@@ -17,12 +17,6 @@ class ModelName(StrEnum):
     HMM = "hmm"
 
 
-class ConstraintName(StrEnum):
-    NONE = "none"
-    AGREEMENT = "agreement"
-    FERTILITY = "fertility"
-
-
 class DecodeName(StrEnum):
     POSTERIOR = "posterior"
     VITERBI = "viterbi"

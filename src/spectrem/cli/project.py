@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from spectrem.cli.files import command_files
-from spectrem.cli.table_options import Quiet, Report, TableOutput
+from spectrem.cli.table_options import ConstraintFile, ConstraintTexts, Quiet, Report, TableOutput
 from spectrem.exceptions import InvalidInputError
 
 _SCORES, _PROJECTION, _MORE = "Scores", "Projection", "More results"
@@ -28,15 +28,8 @@ def project(
             "input, CSV.",
         ),
     ],
-    constraints: Annotated[
-        str,
-        typer.Option(
-            "--constraints",
-            "-c",
-            metavar="FILE",
-            help="YAML or JSON, in the way shown above; docs/constraints.md tells all.",
-        ),
-    ],
+    constraints: ConstraintFile = None,
+    constraint: ConstraintTexts = None,
     output: TableOutput = "-",
     labels: Annotated[
         str | None,
@@ -152,7 +145,7 @@ def project(
 ) -> None:
     """Change the probabilities of any model as little as possible such that constraints hold.
 
-    Example: **spectrem project scores.csv --constraints c.yaml -o out.csv**
+    Example: **spectrem project scores.csv --constraint "E[label == 'spam'] <= '30%'" -o out.csv**
 
     Every row of SCORES is one instance; some columns hold the probabilities of its
     labels, which must sum to 1. Those are replaced. The other columns (document,
@@ -160,12 +153,14 @@ def project(
     *row* (the number of the row, from 0). Where it is not clear which columns hold
     the scores, that is an error, never a guess.
 
-    A file c.yaml that wants 20 to 30 % spam, and one title per document at most:
+    A file for --constraints that wants 20 to 30 % spam, and one title per document at most:
 
-    **- {expect: {label: spam}, between: [20%, 30%], of: row}**
+    **- some spam: E[label == 'spam'].between('20%', '30%')**
 
-    **- {expect: {label: title}, at_most: 1, per: document}**
+    **- (E[label == 'title'] <= 1).per('document')**
     """
+    if constraints is None and not constraint:
+        raise InvalidInputError("there is nothing to project onto; give --constraint TEXT or --constraints FILE")
     ways = [name for name, value in (("--labels", labels), ("--prefix", prefix), ("--long", long)) if value is not None]
     if len(ways) > 1:
         raise InvalidInputError(f"{' and '.join(ways)} all say where the scores are; give one of them")
@@ -187,6 +182,7 @@ def project(
         ProjectJob(
             scores=scores,
             constraints=constraints,
+            constraint=tuple(constraint or ()),
             output=output,
             labels=labels,
             prefix=prefix,

@@ -31,7 +31,8 @@ class ProjectJob:
     """One run from reading to the written table; see the options of `spectrem project`."""
 
     scores: str
-    constraints: str
+    constraints: str | None
+    constraint: tuple[str, ...]
     output: str
     labels: str | None
     prefix: str | None
@@ -58,7 +59,7 @@ class ProjectJob:
             frame = read_frame(self.scores)
             if self.decide and DECIDED in frame.columns:
                 raise InvalidInputError(f"{frame.name} has a column {DECIDED!r}, which --decide adds; rename it")
-            file = TableConstraints(self.constraints, frame, OWN)
+            file = TableConstraints(self.constraints, self.constraint, frame, OWN)
             scores: Scores
             if self.long is not None:
                 scores = long_scores(frame, self.long, self.log, self.normalize)

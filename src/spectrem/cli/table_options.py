@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from spectrem.cli.constraint_option import parse_options
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, SpectremError
 
 if TYPE_CHECKING:
@@ -123,8 +124,31 @@ def list_names(names: Sequence[object]) -> str:
     return ", ".join(shown) + (f" and {len(names) - 8} more" if len(names) > 10 else "")
 
 
+ConstraintFile: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--constraints",
+        "-c",
+        metavar="FILE",
+        help="A list of constraints in YAML or JSON, each a text as after --constraint, or name: text.",
+        show_default=False,
+    ),
+]
+ConstraintTexts: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--constraint",
+        metavar="TEXT",
+        help="A constraint as shown above; repeat for several. label is the label to be chosen (of clusters the "
+        "number), row the number of the row, both from 0; other names are columns of the table. docs/constraints.md "
+        "tells all.",
+        show_default=False,
+    ),
+]
+
+
 class TableConstraints:
-    """Constraints of a file and the columns that they name.
+    """Constraints of a file and of options, and the columns that they name.
 
     Attributes
     ----------
@@ -133,19 +157,17 @@ class TableConstraints:
         Columns of the frame that they name.
     """
 
-    def __init__(self, path: str | None, frame: Frame, own: Collection[str]) -> None:
+    def __init__(self, path: str | None, texts: Sequence[str], frame: Frame, own: Collection[str]) -> None:
         """Read a file in YAML or JSON; ``own`` are names that mean something else than a column of the frame."""
         self._frame = frame
-        self.constraints: list[Any] = []
-        self.used: list[str] = []
-        if path is None:
-            return
-        if not path.endswith(_SUFFIXES):
-            raise InvalidInputError(f"--constraints {path}: the name must end in {', '.join(_SUFFIXES)}")
-        from spectrem.constraints import read_constraints
-
         asked = _Asked([*own, *(name for name in frame.names if name not in own)])
-        self.constraints = list(read_constraints(path, columns=asked))
+        self.constraints: list[Any] = parse_options(texts, asked)
+        if path is not None:
+            if not path.endswith(_SUFFIXES):
+                raise InvalidInputError(f"--constraints {path}: the name must end in {', '.join(_SUFFIXES)}")
+            from spectrem.constraints import read_constraints
+
+            self.constraints = [*read_constraints(path, columns=asked), *self.constraints]
         self.used = [name for name in frame.names if name in asked.found and name not in own]
 
     def columns(self) -> dict[str, NDArray]:
@@ -191,16 +213,7 @@ def in_options(error: SpectremError, frame: Frame | None) -> SpectremError:
     for python, option in (
         ('infeasible="skip"', "--infeasible skip"),
         ('scores="log"', "--log"),
-        (
-            "write .allow_empty() behind the constraint if there may be none",
-            "give the entry allow_empty: true if there may be none",
-        ),
         ("time_limit", "--time-limit"),
-        (
-            "give slack by .slack(penalty=..., norm='l1')",
-            "give slack in the file, slack: {penalty: 10, norm: l1}",
-        ),
-        ("turn == into between(low, high)", "turn equals into between: [low, high]"),
         ("n_components", "--clusters"),
         (
             "raise reg_covar, scale the data or ask for fewer components",

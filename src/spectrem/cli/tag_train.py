@@ -150,8 +150,9 @@ def train(
         typer.Option(
             "--constraint",
             metavar="TEXT",
-            help="What tags must meet in expectation; repeat for several. 'VERB AUX >= 1': every sentence has one of "
-            "these tags. 'NOUN <= 30%': of all words. 'sparsity 32': every word has few tags.",
+            help="What tags must meet in expectation; repeat for several. \"at_least(1, ['VERB', 'AUX'])\": every "
+            "sentence has one of these tags. \"E[tag == 'NOUN'] <= '30%'\": of all words. \"sparsity(32)\": every word "
+            "has few tags. docs/constraints.md tells all.",
             show_default=False,
             rich_help_panel=_TRAINING,
         ),
@@ -270,7 +271,7 @@ def train(
     check_annealing(anneal, 1.0 if gamma is None else gamma, anneal_rate, instead="raise it, and add --quench for 0")
     if infeasible is not None and not constraint:
         refuse_unused(f"--infeasible {infeasible.value}", "--constraint")
-    if dual_steps is not None and not any("%" in text or "sparsity" in text for text in constraint or ()):
+    if dual_steps is not None and not constraint:
         refuse_unused(f"--dual-steps {dual_steps}", "a --constraint over the whole text (a share or sparsity)")
     if restarts is not None and restarts > 1 and (start is not None or init not in (None, Start.RANDOM)):
         fixed = f"--start {start}" if init is None else f"--init {init.value}"

@@ -11,13 +11,17 @@ from typing import Any
 
 import typer
 
+from spectrem.cli.constraint_option import parse_options
+from spectrem.cli.options import refuse_unused
 from spectrem.cli.progress import Advance, progress_bar
-from spectrem.cli.tag_constraints import check_tags, read_constraint
+from spectrem.constraints import check_values
 from spectrem.data import FileSentences, TaggedCorpus, display_name, read_sentences, read_tag_dictionary, read_tagged
 from spectrem.estimators import HMMTagger
 from spectrem.estimators.tagger_settings import check_size
 from spectrem.exceptions import InvalidInputError, SpectremError, Unconverged, shorten
 from spectrem.learning import Anneal, Constant, FitStatus, Quench, Record, Schedule
+
+_COLUMNS = ("sentence", "token", "occurrence", "word", "label", "tag")
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,12 @@ class TrainingJob:
 
     def run(self) -> None:
         """Read, train, save."""
-        constraints = [read_constraint(text) for text in self.constraints]
+        constraints = parse_options(self.constraints, _COLUMNS)
+        if "dual_steps" in self.settings and all("sentence" in one.groups for one in constraints):
+            refuse_unused(
+                f"--dual-steps {self.settings['dual_steps']}",
+                "a --constraint over the whole text (a share or sparsity)",
+            )
         n_states = self.settings.get("n_states")
         check_size(n_states or 1, self.settings.get("order", 1), ("--tags", "--order"))
         schedule = self._schedule()
@@ -68,7 +77,9 @@ class TrainingJob:
             raise InvalidInputError(
                 f"--tags {n_states}: --dictionary and --labelled name {len(names)} tags; leave --tags out"
             )
-        check_tags(self.constraints, names or {str(k) for k in range(n_states or 0)})
+        known = sorted(names) or [*range(n_states or 0)]
+        for column in ("tag", "label"):
+            check_values(constraints, column, known)
         settings = {name: value for name, value in self.settings.items() if schedule is None or name != "gamma"}
         if self.start is not None:
             settings["init"] = settings["reference"] = HMMTagger.load(self.start)

@@ -28,10 +28,10 @@ _TAG_RUNS: tuple[dict[str, Any], ...] = (
     {"settings": {"order": 2, "n_states": 4}, "dictionary": None},
     {"settings": {"order": 1, "gamma": 0.0}},
     {"settings": {"order": 2, "gamma": 0.0}},
-    {"settings": {"order": 1}, "constraints": ("VERB >= 1",)},
-    {"settings": {"order": 2}, "constraints": ("VERB >= 1",)},
-    {"settings": {"order": 1, "dual_steps": 0}, "constraints": ("VERB >= 1", "NOUN <= 60%")},
-    {"settings": {"order": 2, "dual_steps": 2}, "constraints": ("NOUN <= 60%", "sparsity 1")},
+    {"settings": {"order": 1}, "constraints": ("at_least(1, 'VERB')",)},
+    {"settings": {"order": 2}, "constraints": ("at_least(1, 'VERB')",)},
+    {"settings": {"order": 1, "dual_steps": 0}, "constraints": ("at_least(1, 'VERB')", "E[tag == 'NOUN'] <= '60%'")},
+    {"settings": {"order": 2, "dual_steps": 2}, "constraints": ("E[tag == 'NOUN'] <= '60%'", "sparsity(1, 1)")},
 )
 
 # The same of `spectrem cluster` and `spectrem project`, as options.
@@ -164,8 +164,7 @@ def _warm_tables(folder: str) -> None:
     halves = [line for k, _, _, p in rows for line in (f"{k},ham,{1 - p!r},2", f"{k},spam,{p!r},2")]
     write_lines(lines, ["r,label,p,w", *halves])
     write_lines(f"{folder}/pairs.csv", ["a,b", "0,1", "0,2", "3,4"])
-    entries = ["{expect: {label: spam}, equals: 9}", "{expect: {label: ham}, at_most: 0.9, per: row}"]
-    write_lines(constraints, [f"- {entry}" for entry in entries])
+    write_lines(constraints, ["- E[label == 'spam'] == 9", "- (E[label == 'ham'] <= 0.9).per('row')"])
     for run in _CLUSTER_RUNS:
         settings = {"n_components": 3, "random_state": 0, "max_iter": 2, "gamma": 1.0, "n_threads": 1, **run}
         apart = settings.pop("cannot_link", None)
@@ -182,6 +181,7 @@ def _warm_tables(folder: str) -> None:
             must_link=None,
             cannot_link=apart and f"{folder}/{apart}",
             constraints=None,
+            constraint=(),
             probabilities=True,
             plot=None,
             report=None,
@@ -193,6 +193,7 @@ def _warm_tables(folder: str) -> None:
         ProjectJob(
             scores=data if long is None else lines,
             constraints=constraints,
+            constraint=(),
             output=out,
             labels="ham,spam" if long is None else None,
             prefix=None,

@@ -22,20 +22,20 @@ def as_column(name: str, values: ArrayLike) -> NDArray:
     ----------
     name : str
         For errors.
-    values : array-like of shape (n,)
+    values : array-like of shape (n,), or of numbers of shape (n, n_labels)
         An array, a list, or a column of pandas, polars or Arrow. None, NaN, ``pandas.NA``, ``NaT``, null and masked
-        entries are missing.
+        entries are missing. A matrix has a number for every label, such as its cost.
 
     Returns
     -------
-    ndarray of shape (n,)
+    ndarray of shape (n,), or (n, n_labels)
         Missing values are NaN, beside which whole numbers and truth values are floats (and whole numbers that floats
         would round are text).
 
     Raises
     ------
     InvalidInputError
-        If it has more than one dimension or holds other values, such as dates, or text beside numbers.
+        If it has other dimensions or holds other values, such as dates, or text beside numbers.
 
     Examples
     --------
@@ -45,8 +45,13 @@ def as_column(name: str, values: ArrayLike) -> NDArray:
     array([31., nan,  4.])
     """
     array = _as_array(values)
-    if array.ndim != 1:
-        raise InvalidInputError(f"extra column {name!r} must have one dimension, got shape {array.shape}")
+    if array.ndim == 2 and array.dtype.kind == "O":
+        array = np.array(array.tolist())
+    if array.ndim != 1 and not (array.ndim == 2 and array.dtype.kind in "biuf"):
+        raise InvalidInputError(
+            f"extra column {name!r} must have one dimension, or be a matrix of numbers with a column for every label, "
+            f"got {array.dtype} of shape {array.shape}"
+        )
     if array.dtype.kind in "OT":
         array = _typed(name, array.tolist())
     if array.dtype.kind not in "biufUT":

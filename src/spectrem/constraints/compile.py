@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Union, cast
+from typing import Any, Union
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem.constraints.clusters import Links, resolve_links
+from spectrem.constraints.all_of import AllOf
 from spectrem.constraints.constraint import AnyConstraint, Constraint, LinearConstraint, MaxOver
-from spectrem.constraints.draft import Draft, Head, draft_rows, head_of, read_columns, used_columns
-from spectrem.constraints.facts import ConstraintFacts, CorpusFacts, Placed, RowFacts, find_rows, row_facts
-from spectrem.constraints.groups import Key, KeyColumns, number_groups, numbers_of
+from spectrem.constraints.draft import Draft, draft_rows, head_of, read_columns, used_columns
+from spectrem.constraints.facts import ConstraintFacts, CorpusFacts, Head, Placed, RowFacts, find_rows
+from spectrem.constraints.groups import KeyColumns, number_groups, numbers_of
+from spectrem.constraints.links import RowLinks, resolve_links
 from spectrem.constraints.rows import Block, CorpusRows, Rows, Scope, ShardRows
 from spectrem.constraints.table import PartTable
+from spectrem.constraints.text import parse_constraint
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures.structure import Structure
 
 ExtraColumns = Mapping[str, ArrayLike]
-Constraints = Union[AnyConstraint, Iterable["Constraints"]]  # noqa: UP007
+Constraints = Union[AnyConstraint, str, Mapping[str, "Constraints"], Iterable["Constraints"]]  # noqa: UP007
 
 
 def compile_constraints(
@@ -34,7 +36,7 @@ def compile_constraints(
 
     Parameters
     ----------
-    constraints : constraint or iterable of constraints, nested as you like
+    constraints : constraint, text of one, mapping from names to these, or iterable of all of these
         Made with ``E``, by shortcuts, by :func:`linear`, or a user's own object with a method ``rows``.
     structure : Structure
     extra_columns : mapping of name -> array, optional
@@ -78,7 +80,7 @@ def compile_constraints(
         if draft is None or placed is None:
             blocks.append(_inside(draft_rows(form.constraint, table)))
         else:
-            blocks.append(_picked(draft, placed, np.arange(len(draft.side)), placed.kept))
+            blocks.append(_picked(draft, placed, np.arange(len(placed.kept)), placed.kept))
     return _stack(blocks, structure.n_unary)
 
 
@@ -140,16 +142,16 @@ def corpus_rows(facts: CorpusFacts) -> CorpusRows:
     -------
     CorpusRows
     """
-    blocks = []
+    blocks: list[Block] = []
+    bounds: list[NDArray[np.float64]] = []
     for own, rows, placed in zip(facts.constraints, facts.rows, facts.placed, strict=True):
         if rows is None or placed is None:
             continue
-        across = placed.across
-        if placed.scope == "corpus" or across.any():
-            keys = {name: key[across] for name, key in rows.keys.items()}
-            groups = [numbers_of(keys[name]) for name in placed.columns]
-            blocks.append(_block(own.head, "corpus", groups, placed.bounds[across], keys, rows.side[across]))
-    return CorpusRows(_chained([block.bounds for block in blocks], np.float64), _blocks(blocks))
+        across = np.flatnonzero(placed.across)
+        if placed.scope == "corpus" or len(across):
+            blocks.append(_block(own.head, "corpus", rows, across, placed.columns))
+            bounds.append(placed.bounds[across])
+    return CorpusRows(_chained(bounds, np.float64), _one_after_another(blocks))
 
 
 def compile_shard(
@@ -197,7 +199,7 @@ def compile_shard(
             "before=facts, number=number)"
         )
     table = _table(structure, columns, weights, facts, number)
-    inside: list[_BlockRows] = []
+    inside: list[Rows] = []
     matrices: list[sp.csr_array] = []
     present: list[NDArray[np.int64]] = []
     start = 0
@@ -206,11 +208,11 @@ def compile_shard(
         if placed is None or rows is None:
             inside.append(_inside(draft))
             continue
-        index = find_rows(draft, rows, number)
+        index = find_rows(draft.rows, rows, number)
         if placed.scope == "group":
             inside.append(_picked(draft, placed, index, placed.kept[index] & (placed.home[index] == number)))
-        there = np.flatnonzero(placed.across[index] & draft.filled)
-        matrices.append(_pick(draft.matrix, there))
+        there = np.flatnonzero(placed.across[index] & draft.rows.filled)
+        matrices.append(_pick(draft.matrix([factor[index] for factor in placed.factors]), there))
         present.append(start + placed.number[index[there]])
         start += int(placed.across.sum())
     return ShardRows(
@@ -218,11 +220,41 @@ def compile_shard(
     )
 
 
-def flatten(constraints: Constraints) -> list[AnyConstraint]:
-    """One list of constraints, of one constraint or of lists and tuples of them inside each other."""
-    if isinstance(constraints, str) or not isinstance(constraints, Iterable):
-        return [cast(AnyConstraint, constraints)]
-    return [single for listed in constraints for single in flatten(listed)]
+def flatten(constraints: Constraints, columns: Collection[str] | None = None) -> list[Any]:
+    """One list of constraints.
+
+    Parameters
+    ----------
+    constraints : constraint, text of one, mapping from names to these, or iterable of all of these
+        Nested as you like; a mapping gives its names to what it holds.
+    columns : collection of str, optional
+        As in `parse_constraint`.
+
+    Raises
+    ------
+    InvalidInputError
+        If a text is no constraint, or a mapping holds what cannot be named.
+
+    Examples
+    --------
+    >>> flatten(["E[a] <= 1", {"few": "E[b] <= 2"}])
+    [E[part("a")] <= 1, (E[part("b")] <= 2).named("few")]
+    """
+    if isinstance(constraints, str):
+        return flatten(parse_constraint(constraints, columns))
+    if isinstance(constraints, Mapping):
+        named = ((name, flatten(held, columns)) for name, held in constraints.items())
+        return [one for name, held in named for one in _named(str(name), held)]
+    if not isinstance(constraints, Iterable):
+        return [constraints]
+    return [single for listed in constraints for single in flatten(listed, columns)]
+
+
+def _named(name: str, held: list[Any]) -> list[Any]:
+    for one in held:
+        if not hasattr(one, "named"):
+            raise InvalidInputError(f"constraints: {one!r} takes no name, got {name!r}; put it in a list")
+    return [held[0].named(name)] if len(held) == 1 else list(AllOf(tuple(held)).named(name))
 
 
 @dataclass(frozen=True)
@@ -231,16 +263,6 @@ class _Form:
 
     constraint: Constraint | LinearConstraint
     once: bool
-
-
-@dataclass(frozen=True)
-class _BlockRows:
-    """The rows of one constraint; those over the corpus have their matrix elsewhere."""
-
-    block: Block
-    bounds: NDArray[np.float64]
-    matrix: sp.csr_array | None
-    row_instance: NDArray[np.int64]
 
 
 def _table(
@@ -267,7 +289,7 @@ def _resolved(constraints: Constraints, table: PartTable) -> list[_Form]:
         if not isinstance(made, (Constraint, LinearConstraint)):
             hint = "finish it with .penalty(strength)" if isinstance(made, MaxOver) else "compare E[...] with a bound"
             raise InvalidInputError(f"constraints: expected constraints, got {made!r}; {hint}")
-        forms.append(_Form(made, isinstance(given, (LinearConstraint, Links))))
+        forms.append(_Form(made, isinstance(given, (LinearConstraint, RowLinks))))
     return forms
 
 
@@ -296,8 +318,8 @@ def _describe(forms: Sequence[_Form], table: PartTable, settled: bool) -> tuple[
             for name in names:
                 if name not in steady:
                     steady[name] = table.is_steady(name)
-            pieces = (row_facts(draft, frozenset(name for name in names if steady[name])),)
-        apart = draft is not None and not head.listed and bool(numbered.keys() & draft.keys.keys())
+            pieces = (replace(draft.rows, steady=frozenset(name for name in names if steady[name])),)
+        apart = draft is not None and not head.listed and bool(numbered.keys() & draft.rows.keys.keys())
         found.append(ConstraintFacts(head, pieces, apart, form.once))
         drafts.append(draft)
     n = table.structure.n_instances
@@ -305,56 +327,52 @@ def _describe(forms: Sequence[_Form], table: PartTable, settled: bool) -> tuple[
     return facts, drafts
 
 
-def _inside(draft: Draft) -> _BlockRows:
+def _inside(draft: Draft) -> Rows:
     """The rows of a constraint of instance scope, but for those that always hold."""
-    bounds = draft.constant + draft.counts
-    kept = np.flatnonzero(draft.head.listed | draft.filled | ((bounds != 0) if draft.head.equality else (bounds < 0)))
-    keys = {name: key[kept] for name, key in draft.keys.items()}
+    bounds, needed, factors = draft.rows.bounds(draft.head)
+    kept = np.flatnonzero(needed)
     assert draft.row_instance is not None
     instance = draft.row_instance[kept]
-    groups = [numbers_of(keys[name]) for name in draft.head.slack_columns] or [instance]
-    return _block(
-        draft.head, "instance", groups, bounds[kept], keys, draft.side[kept], _pick(draft.matrix, kept), instance
-    )
+    block = _block(draft.head, "instance", draft.rows, kept, draft.head.slack_columns, instance)
+    return Rows(_pick(draft.matrix(factors), kept), bounds[kept], instance, (block,))
 
 
-def _picked(draft: Draft, placed: Placed, index: NDArray[np.int64], wanted: NDArray[np.bool_]) -> _BlockRows:
+def _picked(draft: Draft, placed: Placed, index: NDArray[np.int64], wanted: NDArray[np.bool_]) -> Rows:
     """Some of the rows of a constraint over several instances; ``index`` tells which rows of the corpus they are."""
-    rows = np.flatnonzero(wanted)
-    keys = {name: key[rows] for name, key in draft.keys.items()}
-    groups = [numbers_of(keys[name]) for name in placed.columns]
-    matrix = _pick(draft.matrix, rows)
-    return _block(draft.head, placed.scope, groups, placed.bounds[index[rows]], keys, draft.side[rows], matrix)
+    kept = np.flatnonzero(wanted)
+    block = _block(draft.head, placed.scope, draft.rows, kept, placed.columns)
+    matrix = _pick(draft.matrix([factor[index] for factor in placed.factors]), kept)
+    return Rows(matrix, placed.bounds[index[kept]], np.full(len(kept), -1), (block,))
 
 
 def _block(
     head: Head,
     scope: Scope,
-    groups: Sequence[NDArray],
-    bounds: NDArray[np.float64],
-    keys: dict[str, Key],
-    side: NDArray[np.int8],
-    matrix: sp.csr_array | None = None,
+    rows: RowFacts,
+    kept: NDArray[np.int64],
+    columns: Sequence[str],
     instance: NDArray[np.int64] | None = None,
-) -> _BlockRows:
-    """Rows whose slack groups are the distinct values of ``groups``."""
-    block = Block(
-        head.name, 0, len(bounds), head.equality, scope, head.slack, number_groups(groups, len(bounds))[0],
-        KeyColumns(keys), head.weighted, side == 1,
+) -> Block:
+    """Some rows, whose slack groups are the distinct values of some columns, or instances where there are none."""
+    keys = {name: key[kept] for name, key in rows.keys.items()}
+    groups = [numbers_of(keys[name]) for name in columns] or ([] if instance is None else [instance])
+    return Block(
+        head.name, 0, len(kept), head.equality, scope, head.slack, number_groups(groups, len(kept))[0],
+        KeyColumns(keys), head.weighted, rows.side[kept] == 1,
     )  # fmt: skip
-    return _BlockRows(block, bounds, matrix, np.full(len(bounds), -1) if instance is None else instance)
 
 
 def _pick(matrix: sp.csr_array, rows: NDArray[np.int64]) -> sp.csr_array:
     return matrix if len(rows) == matrix.shape[0] else sp.csr_array(matrix[rows])
 
 
-def _stack(blocks: Sequence[_BlockRows], n_unary: int) -> Rows:
+def _stack(rows: Sequence[Rows], n_unary: int) -> Rows:
+    """The rows of several constraints, one after the other."""
     return Rows(
-        _stacked([own.matrix for own in blocks if own.matrix is not None], n_unary),
-        _chained([own.bounds for own in blocks], np.float64),
-        _chained([own.row_instance for own in blocks], np.int64),
-        _blocks(blocks),
+        _stacked([own.matrix for own in rows], n_unary),
+        _chained([own.bounds for own in rows], np.float64),
+        _chained([own.row_instance for own in rows], np.int64),
+        _one_after_another([block for own in rows for block in own.blocks]),
     )
 
 
@@ -368,9 +386,6 @@ def _chained(arrays: Sequence[NDArray], dtype: type) -> NDArray:
     return np.concatenate([np.zeros(0, dtype), *arrays])
 
 
-def _blocks(blocks: Sequence[_BlockRows]) -> tuple[Block, ...]:
-    """The blocks one after the other."""
-    stops = np.cumsum([own.block.stop for own in blocks]).tolist()
-    return tuple(
-        replace(own.block, start=stop - own.block.stop, stop=stop) for own, stop in zip(blocks, stops, strict=True)
-    )
+def _one_after_another(blocks: Sequence[Block]) -> tuple[Block, ...]:
+    stops = np.cumsum([block.stop for block in blocks]).tolist()
+    return tuple(replace(block, start=stop - block.stop, stop=stop) for block, stop in zip(blocks, stops, strict=True))

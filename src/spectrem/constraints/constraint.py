@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
@@ -11,8 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem.constraints.all_of import AllOf, join
 from spectrem.constraints.columns import quote
-from spectrem.constraints.expectation import Expectation, check_groups, groups_text, merge_groups
+from spectrem.constraints.expectation import Expectation, Term, check_groups, groups_text, merge_groups
 from spectrem.constraints.rows import Norm, Slack
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures.structure import Structure
@@ -80,8 +81,30 @@ class Constraint:
         """Whether both bounds are the same expression."""
         return self.lower is not None and self.upper is not None and repr(self.lower) == repr(self.upper)
 
-    def per(self, *columns: str) -> Constraint:
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """Those of the expression and of its bounds."""
+        sides = (self.expression, self.lower, self.upper)
+        return tuple(term for side in sides if side is not None for term in side.terms)
+
+    @property
+    def sides(self) -> list[Expectation]:
+        """What must be at most 0, or equal to it: against the upper bound, then against the lower one."""
+        upper = [] if self.upper is None else [self.expression - self.upper]
+        return upper if self.lower is None or self.equality else [*upper, self.lower - self.expression]
+
+    def per(self, *columns: str | Sequence[str]) -> Constraint:
         """Demand it once per group: per distinct value of ``columns`` among the parts.
+
+        Parameters
+        ----------
+        *columns : str, or one sequence of str
+            Names of columns; of several, every combination of values that some part has is a group.
+
+        Raises
+        ------
+        InvalidInputError
+            If no column is named, a name is no text, or it is grouped already by other columns.
 
         Examples
         --------
@@ -125,7 +148,7 @@ class Constraint:
         >>> (E[part("tag") == "VERB"] <= 9).named("few verbs").name
         'few verbs'
         """
-        return replace(self, label=_check_name(name))
+        return replace(self, label=check_name(name))
 
     def allow_empty(self) -> Constraint:
         """Let it name values that the data do not have, in which case it may bind nothing.
@@ -140,6 +163,10 @@ class Constraint:
         (E[part("kind") == "invoice"] <= 3).allow_empty()
         """
         return replace(self, may_be_empty=True)
+
+    def __and__(self, other: object) -> AllOf:
+        """Both constraints, as one."""
+        return join(self, other)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Constraint) and repr(self) == repr(other)
@@ -168,6 +195,12 @@ class Constraint:
         sign, bound = ("==" if self.equality else "<=", self.upper) if self.upper is not None else (">=", self.lower)
         text = f"{self.expression!r} {sign} {bound!r}"
         return f"({text}){rest}" if rest else text
+
+    @property
+    def is_comparison(self) -> bool:
+        """Whether its text is a bare comparison, which stands in parentheses beside operators."""
+        one_bound = self.over is None and (self.equality or self.lower is None or self.upper is None)
+        return one_bound and not (self.groups or self.allowance or self.may_be_empty or self.label is not None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,7 +288,11 @@ class LinearConstraint:
 
     def named(self, name: str) -> LinearConstraint:
         """As :meth:`Constraint.named`."""
-        return replace(self, label=_check_name(name))
+        return replace(self, label=check_name(name))
+
+    def __and__(self, other: object) -> AllOf:
+        """Both constraints, as one."""
+        return join(self, other)
 
     def __repr__(self) -> str:
         rows, parts = self.matrix.shape
@@ -328,7 +365,7 @@ def linear(
         raise InvalidInputError("linear: U and b must be finite, got NaN or infinity; leave rows without a bound out")
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
-    return LinearConstraint(matrix, np.broadcast_to(bounds, matrix.shape[0]).copy(), sense, _check_name(name), scope)
+    return LinearConstraint(matrix, np.broadcast_to(bounds, matrix.shape[0]).copy(), sense, check_name(name), scope)
 
 
 def make_slack(penalty: float | None, bound: float | None, norm: Norm) -> Slack:
@@ -349,7 +386,8 @@ def make_slack(penalty: float | None, bound: float | None, norm: Norm) -> Slack:
     return Slack("penalty" if penalty is not None else "bound", norm, int(value) if value.is_integer() else value)
 
 
-def _check_name(name: str) -> str:
+def check_name(name: str) -> str:
+    """A name for errors and reports: a text that is not empty."""
     if not isinstance(name, str) or not name:
         raise InvalidInputError(f"a constraint's name must be a text that is not empty, got {name!r}")
     return name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import EllipsisType
 
@@ -12,97 +12,41 @@ from numpy.typing import NDArray
 
 from spectrem.constraints.columns import Column, column_names, evaluate
 from spectrem.constraints.constraint import Constraint, LinearConstraint
-from spectrem.constraints.expectation import Expectation, Term
-from spectrem.constraints.groups import NO_GROUP, Key, as_key, join_keys, number_groups
-from spectrem.constraints.rows import Slack
+from spectrem.constraints.expectation import Count, Term
+from spectrem.constraints.facts import Counted, Head, RowFacts, Tally
+from spectrem.constraints.groups import NO_GROUP, as_key, join_keys, number_groups
 from spectrem.constraints.table import PartTable
 from spectrem.exceptions import InvalidInputError
 
 
 @dataclass(frozen=True)
-class Head:
-    """What is true of all rows of a constraint, in every shard alike.
-
-    Attributes
-    ----------
-    name, text : str
-        How errors call it, and what it demands.
-    inside : bool
-        Whether every row stays in one instance.
-    slack_columns : tuple of str
-        Columns whose values make the slack groups, of ``max_over``.
-    listed : bool
-        Whether rows were listed by number, as in a matrix: none is ever left out.
-    """
-
-    name: str
-    text: str
-    inside: bool
-    equality: bool
-    slack: Slack | None
-    slack_columns: tuple[str, ...] = ()
-    listed: bool = False
-    weighted: bool = True
-
-    @property
-    def ties(self) -> bool:
-        """Whether the norm of the slack ties all rows over the corpus together."""
-        free = None if self.slack is None else ("l1" if self.slack.kind == "penalty" else "linf")
-        return self.slack is not None and not self.slack_columns and self.slack.norm != free
-
-
-@dataclass(frozen=True)
-class Counted:
-    """What ``E.count(..., each=column)`` counts: values of a column, each of them once in a row of the corpus.
-
-    Attributes
-    ----------
-    row : ndarray of shape (n_values,), int64
-    value : Key
-    largest : ndarray of shape (n_values,)
-        Of the weights of the parts with the value.
-    factor : ndarray of shape (n_values,)
-        What that adds to the bound.
-    """
-
-    row: NDArray[np.int64]
-    value: Key
-    largest: NDArray[np.float64]
-    factor: NDArray[np.float64]
-
-    def total(self, n_rows: int) -> NDArray[np.float64]:
-        """What it adds to the bound of every row."""
-        return np.bincount(self.row, self.factor * self.largest, n_rows).astype(np.float64)
-
-
-@dataclass(frozen=True)
 class Draft:
-    """Rows of one constraint in one shard, sorted by ``side`` and then by ``keys`` unless they are listed.
+    """Rows of one constraint in one shard.
 
-    A row is known across shards by its side (0 upper or equal, 1 lower) and keys. The bound is the sum of ``constant``,
-    ``counts``, which add over shards, and ``counted``, in which a value may occur in several shards.
+    Attributes
+    ----------
+    head : Head
+    rows : RowFacts
+        A row is known across shards by its side and keys.
+    entries : sparse array of shape (n_rows, n_unary)
+    shares : tuple of sparse arrays of shape (n_rows, n_unary)
+        Entries that are divided by a count once the corpus is known, as ``rows.shares`` says.
+    row_instance : ndarray of shape (n_rows,), or None
+        Of rows inside instances.
     """
 
     head: Head
+    rows: RowFacts
     entries: sp.coo_array | sp.csr_array
-    constant: NDArray[np.float64]
-    counts: NDArray[np.float64]
+    shares: tuple[sp.coo_array, ...]
     row_instance: NDArray[np.int64] | None
-    side: NDArray[np.int8]
-    keys: dict[str, Key]
-    counted: tuple[Counted, ...] = ()
 
-    @property
-    def filled(self) -> NDArray[np.bool_]:
-        """Rows that have entries, shape (n_rows,)."""
-        out = np.zeros(len(self.side), np.bool_)
-        out[self.entries.tocoo().coords[0]] = True
-        return out
-
-    @property
-    def matrix(self) -> sp.csr_array:
-        """The entries row by row, shape (n_rows, n_unary)."""
-        return sp.csr_array(self.entries.tocsr())
+    def matrix(self, factors: Sequence[NDArray[np.float64]]) -> sp.csr_array:
+        """The entries row by row, shape (n_rows, n_unary), those of each share times a factor of its own per row."""
+        matrix = self.entries.tocsr()
+        for share, factor in zip(self.shares, factors, strict=True):
+            matrix = matrix + sp.diags_array(factor) @ share.tocsr()
+        return sp.csr_array(matrix)
 
 
 def head_of(constraint: Constraint | LinearConstraint, table: PartTable) -> Head:
@@ -149,9 +93,12 @@ def read_columns(constraint: Constraint | LinearConstraint) -> set[str]:
     return set().union(*(column_names(term.weight) for term in _terms(constraint) if isinstance(term.weight, Column)))
 
 
-def _terms(constraint: Constraint) -> Iterator[Term]:
-    for side in (constraint.expression, constraint.lower, constraint.upper):
-        yield from () if side is None else side.terms
+def _terms(constraint: Constraint) -> Iterator[Term | Count]:
+    """Terms, and what they are divided by."""
+    for term in constraint.terms:
+        yield term
+        if term.over is not None:
+            yield term.over
 
 
 def _draft(constraint: Constraint, head: Head, table: PartTable) -> Draft:
@@ -166,28 +113,36 @@ def _draft(constraint: Constraint, head: Head, table: PartTable) -> Draft:
     no_group = np.logical_or.reduce(missing) if missing else None
     group, first = number_groups([columns[name] for name in names], structure.n_unary, no_group)
 
-    sides = [] if constraint.upper is None else [constraint.expression - constraint.upper]
-    if constraint.lower is not None and not constraint.equality:
-        sides.append(constraint.lower - constraint.expression)
-    compiled = [_side(side, constraint, head, table, group, len(first)) for side in sides]
-    n_groups = len(first)
-    n, lowest, n_rows = len(sides), 1 if constraint.upper is None else 0, len(sides) * n_groups
-    index = np.int32 if max(n_rows, structure.n_unary) < np.iinfo(np.int32).max else np.int64
-    row = _joined([(group[part] + k * n_groups).astype(index) for k, (_, part, *_) in enumerate(compiled)])
-    part = _joined([part.astype(index) for _, part, *_ in compiled])
-    values = _joined([values for values, *_ in compiled])
-    return Draft(
-        head,
-        sp.coo_array((values, (row, part)), (n_rows, structure.n_unary)),
-        constant=np.repeat([-side.constant for side in sides], n_groups).astype(np.float64),
-        counts=_joined([counts for *_, counts, _ in compiled]),
-        row_instance=_joined([structure.instance[first]] * n) if head.inside else None,
+    sides, n_groups = constraint.sides, len(first)
+    n, lowest = len(sides), 1 if constraint.upper is None else 0
+    overs = list(dict.fromkeys(term.over for side in sides for term in side.terms if term.over is not None))
+
+    def add_up(terms: Sequence[Sequence[Term]]) -> tuple[sp.coo_array, Tally]:
+        """Of every side."""
+        compiled = [_side(own, constraint, head, table, group, n_groups) for own in terms]
+        n_rows = n * n_groups
+        index = np.int32 if max(n_rows, structure.n_unary) < np.iinfo(np.int32).max else np.int64
+        row = _joined([(group[part] + k * n_groups).astype(index) for k, (_, part, *_) in enumerate(compiled)])
+        part = _joined([part.astype(index) for _, part, *_ in compiled])
+        values = _joined([values for values, *_ in compiled])
+        counts = _joined([counts for *_, counts, _ in compiled])
+        counted = (replace(own, row=own.row + k * n_groups) for k, (*_, found) in enumerate(compiled) for own in found)
+        return sp.coo_array((values, (row, part)), (n_rows, structure.n_unary)), Tally(counts, tuple(counted))
+
+    (entries, tally), *shares = (
+        add_up([[term for term in side.terms if term.over == whole] for side in sides]) for whole in (None, *overs)
+    )
+    wholes = [add_up([[Term(-1, "count", whole.weight, whole.each)]] * n)[1] for whole in overs]
+    rows = RowFacts.of_shard(
         side=np.repeat(np.arange(lowest, lowest + n, dtype=np.int8), n_groups),
         keys={name: join_keys([as_key(columns[name][first])] * n) for name in (*constraint.groups, *over)},
-        counted=tuple(
-            replace(own, row=own.row + k * n_groups) for k, (*_, found) in enumerate(compiled) for own in found
-        ),
+        constant=np.repeat([-side.constant for side in sides], n_groups).astype(np.float64),
+        tally=tally,
+        shares=tuple((own, whole) for (_, own), whole in zip(shares, wholes, strict=True)),
+        entries=[entries, *(own for own, _ in shares)],
     )
+    row_instance = _joined([structure.instance[first]] * n) if head.inside else None
+    return Draft(head, rows, entries, tuple(own for own, _ in shares), row_instance)
 
 
 def _listed(constraint: LinearConstraint, head: Head, table: PartTable) -> Draft:
@@ -199,26 +154,26 @@ def _listed(constraint: LinearConstraint, head: Head, table: PartTable) -> Draft
             f"{constraint.name!r}: U has {n_parts} columns, and the batch has {structure.n_unary} unary parts; "
             "give one column per part"
         )
-    sign = -1.0 if constraint.sense == ">=" else 1.0
-    return Draft(
-        head,
-        matrix * sign,
-        constant=constraint.bounds * sign,
-        counts=np.zeros(n_rows),
-        row_instance=_row_instances(constraint, table) if head.inside else None,
+    entries = matrix * (-1.0 if constraint.sense == ">=" else 1.0)
+    rows = RowFacts.of_shard(
         side=np.full(n_rows, int(constraint.sense == ">="), np.int8),
         keys={name: as_key(values) for name, values in (constraint.keys or {"row": np.arange(n_rows)}).items()},
+        constant=constraint.bounds * (-1.0 if constraint.sense == ">=" else 1.0),
+        tally=Tally(np.zeros(n_rows)),
+        shares=(),
+        entries=[entries],
     )
+    return Draft(head, rows, entries, (), _row_instances(constraint, table) if head.inside else None)
 
 
 def _side(
-    side: Expectation, constraint: Constraint, head: Head, table: PartTable, group: NDArray[np.int64], n_groups: int
+    terms: Sequence[Term], constraint: Constraint, head: Head, table: PartTable, group: NDArray[np.int64], n_groups: int
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64], list[Counted]]:
-    """``side <= 0`` as the weights of parts and those parts, and what counts add to the bound of every group."""
+    """``terms <= 0`` as the weights of parts and those parts, and what counts add to the bound of every group."""
     in_group = group != NO_GROUP
     weights, counts = np.zeros(table.structure.n_unary), np.zeros(n_groups)
     once: list[Counted] = []
-    for term in side.terms:
+    for term in terms:
         values = _weights(term.weight, constraint, table)
         if term.kind == "expectation":
             weights += np.multiply(values, term.coefficient, dtype=np.float64)

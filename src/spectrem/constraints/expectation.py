@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import EllipsisType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 
@@ -15,9 +17,37 @@ if TYPE_CHECKING:
     from spectrem.constraints.constraint import Constraint
 
 
-@dataclass(frozen=True, eq=False)
+_SHARE = re.compile(r"\s*([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)\s*%\s*")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Count:
+    """``E.count(weight, each=each)``, a number that does not depend on q.
+
+    Attributes
+    ----------
+    weight : Column or Ellipsis
+    each : str or None
+        Parts with the same value of this column count once together.
+    """
+
+    weight: Column | EllipsisType
+    each: str | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Count) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def __repr__(self) -> str:
+        each = "" if self.each is None else f", each={quote(self.each)}"
+        return f"E.count({_weight_text(self.weight)}{each})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Term:
-    """One summand ``coefficient * E[weight]`` or ``coefficient * E.count(weight)``.
+    """One summand ``coefficient * E[weight]`` or ``coefficient * E.count(weight)``, perhaps divided by a count.
 
     Attributes
     ----------
@@ -27,12 +57,20 @@ class Term:
         A condition, or a number per part; ``...`` is 1 on every part.
     each : str or None
         Of a count: parts with the same value of this column count once together.
+    over : Count or None
+        What it is divided by.
     """
 
     coefficient: float
     kind: Literal["expectation", "count"]
     weight: Column | EllipsisType
     each: str | None = None
+    over: Count | None = None
+
+    def __repr__(self) -> str:
+        expected = f"E[{_weight_text(self.weight)}]"
+        text = expected if self.kind == "expectation" else repr(Count(self.weight, self.each))
+        return text if self.over is None else f"{text} / {self.over!r}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -65,12 +103,19 @@ class Expectation:
     @property
     def is_single(self) -> bool:
         """Whether it is one bare ``E[...]`` or ``E.count(...)``."""
-        return len(self.terms) == 1 and self.terms[0].coefficient == 1 and not self.constant
+        if len(self.terms) != 1 or self.constant:
+            return False
+        return self.terms[0].coefficient == 1 and self.terms[0].over is None
 
-    def per(self, *columns: str) -> Expectation:
+    def per(self, *columns: str | Sequence[str]) -> Expectation:
         """Take the expectation once per group: per distinct value of ``columns`` among the parts.
 
         All expectations of one constraint share one grouping; those without ``per`` take the others'.
+
+        Parameters
+        ----------
+        *columns : str, or one sequence of str
+            Names of columns; of several, every combination of values that some part has is a group.
 
         Raises
         ------
@@ -85,33 +130,44 @@ class Expectation:
         """
         return replace(self, groups=merge_groups(self.groups, check_groups(columns)))
 
-    def between(self, low: Expectation | float, high: Expectation | float) -> Constraint:
+    def between(self, low: Expectation | float | str, high: Expectation | float | str) -> Constraint:
         """``low <= self <= high``, one constraint with both bounds.
+
+        Parameters
+        ----------
+        low, high : number, share as ``"20%"``, or Expectation
+            A share is one of ``E.count(...)``, the rows of a table or the tokens of text, within each group of
+            ``.per(...)``; of an expression that is divided by a count it is the number 0.2.
 
         Raises
         ------
         InvalidInputError
-            If a bound is no number and no expectation, or ``low > high``.
+            If a bound is no number, share or expectation, or ``low > high``.
 
         Examples
         --------
         >>> from spectrem.constraints import E, part
         >>> E[part("relation") == "born_in"].between(3, 10)
         E[part("relation") == "born_in"].between(3, 10)
+        >>> E[part("label") == "spam"].between("15%", "25%")
+        E[part("label") == "spam"].between(0.15 * E.count(...), 0.25 * E.count(...))
         """
-        lower, upper = as_expectation(low, "between"), as_expectation(high, "between")
-        if not lower.terms and not upper.terms and lower.constant > upper.constant:
+        lower, upper = self._bound(low, "between"), self._bound(high, "between")
+        numbers = not lower.terms and not upper.terms
+        if (numbers and lower.constant > upper.constant) or (
+            isinstance(low, str) and isinstance(high, str) and as_share(low) > as_share(high)
+        ):
             raise InvalidInputError(f"between needs low <= high, got low={low!r} and high={high!r}; swap them")
         return _constraint(self, lower, upper)
 
-    def __le__(self, other: Expectation | float) -> Constraint:
-        return _constraint(self, None, as_expectation(other, "<="))
+    def __le__(self, other: Expectation | float | str) -> Constraint:
+        return _constraint(self, None, self._bound(other, "<="))
 
-    def __ge__(self, other: Expectation | float) -> Constraint:
-        return _constraint(self, as_expectation(other, ">="), None)
+    def __ge__(self, other: Expectation | float | str) -> Constraint:
+        return _constraint(self, self._bound(other, ">="), None)
 
     def __eq__(self, other: object) -> Constraint:  # type: ignore[override]
-        value = as_expectation(other, "==")
+        value = self._bound(other, "==")
         return _constraint(self, value, value)
 
     def __ne__(self, other: object) -> Constraint:  # type: ignore[override]
@@ -131,16 +187,18 @@ class Expectation:
     def __sub__(self, other: Expectation | float) -> Expectation:
         return self + -1 * as_expectation(other, "-")
 
-    def __mul__(self, factor: float) -> Expectation:
+    def __mul__(self, factor: float | str) -> Expectation:
         if isinstance(factor, Expectation):
             raise InvalidInputError(f"{self!r} * {factor!r}: a product of expectations is not linear; use a number")
-        number = _number(factor, "*")
+        number = as_share(factor) if isinstance(factor, str) else _number(factor, "*")
         terms = tuple(replace(term, coefficient=_short(number * term.coefficient)) for term in self.terms)
         return replace(self, terms=terms, constant=_short(number * self.constant))
 
-    def __truediv__(self, divisor: float) -> Expectation:
-        if isinstance(divisor, Expectation) or _number(divisor, "/") == 0:
-            raise InvalidInputError(f"{self!r} / {divisor!r}: an expectation is divided by numbers but 0 only")
+    def __truediv__(self, divisor: Expectation | float) -> Expectation:
+        if isinstance(divisor, Expectation):
+            return self._share_of(divisor)
+        if _number(divisor, "/") == 0:
+            raise InvalidInputError(f"{self!r} / {divisor!r}: an expectation is divided by a count or a number but 0")
         return self * (1 / _number(divisor, "/"))
 
     def __neg__(self) -> Expectation:
@@ -152,19 +210,53 @@ class Expectation:
     def __rsub__(self, other: Expectation | float) -> Expectation:
         return -1 * self + other
 
-    def __rmul__(self, factor: float) -> Expectation:
+    def __rmul__(self, factor: float | str) -> Expectation:
         return self * factor
+
+    def __and__(self, other: object) -> Expectation:
+        raise InvalidInputError(
+            f"{self!r} & {other!r}: & joins constraints or conditions; put each comparison in parentheses, as in "
+            "(E[...] <= 1) & (E[...] >= 0)"
+        )
+
+    __rand__ = __and__
 
     def __hash__(self) -> int:
         return hash(repr(self))
 
+    def _bound(self, value: object, sign: str) -> Expectation:
+        """What it is compared with; a share ``"20%"`` is one of all choices, or of what it is divided by already."""
+        if not isinstance(value, str):
+            return as_expectation(value, sign)
+        share, divided = as_share(value), [term.over is not None for term in self.terms]
+        if all(divided) and divided:
+            return Expectation((), _short(share))
+        if any(divided) or self.constant:
+            raise InvalidInputError(
+                f"{self!r} {sign} {value!r}: of what? write the share as a number, or {share!r} * E.count(...)"
+            )
+        return _short(share) * E.count(...)
+
+    def _share_of(self, divisor: Expectation) -> Expectation:
+        """Each term divided by one count."""
+        whole = divisor.terms[0] if len(divisor.terms) == 1 and not divisor.constant else None
+        if whole is None or whole.kind != "count" or whole.over is not None or whole.coefficient == 0:
+            raise InvalidInputError(
+                f"{self!r} / {divisor!r}: an expectation is divided by one E.count(...) or by a number, since the "
+                "rest is not linear; for a ratio of expectations write E[a] <= 0.2 * E[b]"
+            )
+        if self.constant or any(term.over is not None for term in self.terms):
+            raise InvalidInputError(
+                f"{self!r} / {divisor!r}: expectations and counts are divided by a count, once; write numbers outside"
+            )
+        scaled = self if whole.coefficient == 1 else self / whole.coefficient
+        over, groups = Count(whole.weight, whole.each), merge_groups(self.groups, divisor.groups)
+        return Expectation(tuple(replace(term, over=over) for term in scaled.terms), 0, groups)
+
     def __repr__(self) -> str:
         text = ""
         for term in self.terms:
-            weight = "..." if term.weight is ... else repr(term.weight)
-            each = "" if term.each is None else f", each={quote(term.each)}"
-            name = f"E.count({weight}{each})" if term.kind == "count" else f"E[{weight}]"
-            text += _signed(term.coefficient, bool(text), name)
+            text += _signed(term.coefficient, bool(text), repr(term))
         if self.constant or not text:
             text += _signed(self.constant, bool(text), "")
         if not self.groups:
@@ -177,7 +269,8 @@ class ExpectationOperator:
 
     ``E[...]`` (three literal dots) counts every part; ``E[weights]`` with a numeric expression sums the
     weights of the parts; ``E.count(condition)`` is the number of rows or tokens in the data for which the condition can
-    hold, which does not depend on q.
+    hold, which does not depend on q. ``E[a] / E.count(b)`` is a share; a group in which the count is 0 has none, and is
+    left out.
 
     Examples
     --------
@@ -239,13 +332,39 @@ def as_expectation(value: object, sign: str) -> Expectation:
     return value if isinstance(value, Expectation) else Expectation((), _number(value, sign))
 
 
-def check_groups(columns: tuple[str, ...]) -> tuple[str, ...]:
-    """Names of group columns: at least one, text, each once."""
+def as_share(text: str, name: str = "") -> float:
+    """The number of a share such as ``"20%"``; ``name`` begins errors.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is none, or above 100 %.
+
+    Examples
+    --------
+    >>> as_share("20%")
+    0.2
+    """
+    match, told = _SHARE.fullmatch(text), f"{name}: " if name else ""
+    if match is None:
+        raise InvalidInputError(
+            f"{told}expected a number, a share as '20%' or an expectation, got the text {quote(text)}"
+        )
+    share = float(match[1]) / 100
+    if share > 1:
+        raise InvalidInputError(f"{told}a share is 100% at most, got {text!r}; lower it")
+    return share
+
+
+def check_groups(columns: tuple[str | Sequence[str], ...]) -> tuple[str, ...]:
+    """Names of group columns, given one by one or as one list: at least one, text, each once."""
+    if len(columns) == 1 and not isinstance(columns[0], str) and isinstance(columns[0], Sequence):
+        columns = tuple(columns[0])
     if not columns or len(set(columns)) != len(columns) or not all(isinstance(name, str) for name in columns):
         raise InvalidInputError(
             f'per takes one or more different names of columns, got {columns!r}; write .per("sentence")'
         )
-    return columns
+    return cast("tuple[str, ...]", columns)
 
 
 def merge_groups(left: tuple[str, ...] | None, right: tuple[str, ...] | None) -> tuple[str, ...] | None:
@@ -302,3 +421,7 @@ def _signed(number: float, follows: bool, name: str) -> str:
     size = abs(number) if follows else number
     text = repr(size) if not name else name if size == 1 else f"-{name}" if size == -1 else f"{size!r} * {name}"
     return (" - " if number < 0 else " + ") + text if follows else text
+
+
+def _weight_text(weight: Column | EllipsisType) -> str:
+    return "..." if isinstance(weight, EllipsisType) else repr(weight)

@@ -9,13 +9,90 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from spectrem.constraints.draft import Counted, Draft, Head
 from spectrem.constraints.groups import Key, join_keys, number_groups, numbers_of, same_keys
+from spectrem.constraints.rows import Slack
 from spectrem.exceptions import InvalidInputError
 
 Unit = Literal["instance", "occurrence"]
+
+
+@dataclass(frozen=True)
+class Head:
+    """What is true of all rows of a constraint, in every shard alike.
+
+    Attributes
+    ----------
+    name, text : str
+        How errors call it, and what it demands.
+    inside : bool
+        Whether every row stays in one instance.
+    slack_columns : tuple of str
+        Columns whose values make the slack groups, of ``max_over``.
+    listed : bool
+        Whether rows were listed by number, as in a matrix: none is ever left out.
+    """
+
+    name: str
+    text: str
+    inside: bool
+    equality: bool
+    slack: Slack | None
+    slack_columns: tuple[str, ...] = ()
+    listed: bool = False
+    weighted: bool = True
+
+    @property
+    def ties(self) -> bool:
+        """Whether the norm of the slack ties all rows over the corpus together."""
+        free = None if self.slack is None else ("l1" if self.slack.kind == "penalty" else "linf")
+        return self.slack is not None and not self.slack_columns and self.slack.norm != free
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What ``E.count(..., each=column)`` counts: values of a column, each of them once in a row of the corpus.
+
+    Attributes
+    ----------
+    row : ndarray of shape (n_values,), int64
+    value : Key
+    largest : ndarray of shape (n_values,)
+        Of the weights of the parts with the value.
+    factor : ndarray of shape (n_values,)
+        What that adds to the bound.
+    """
+
+    row: NDArray[np.int64]
+    value: Key
+    largest: NDArray[np.float64]
+    factor: NDArray[np.float64]
+
+    def total(self, n_rows: int) -> NDArray[np.float64]:
+        """What it adds to the bound of every row."""
+        return np.bincount(self.row, self.factor * self.largest, n_rows).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What counts add to every row.
+
+    Attributes
+    ----------
+    counts : ndarray of shape (n_rows,)
+        Which add over shards.
+    counted : tuple of Counted
+        In which a value may occur in several shards.
+    """
+
+    counts: NDArray[np.float64]
+    counted: tuple[Counted, ...] = ()
+
+    def total(self, start: NDArray[np.float64] | float = 0.0) -> NDArray[np.float64]:
+        """Added to ``start``, shape (n_rows,)."""
+        return sum((own.total(len(self.counts)) for own in self.counted), start + self.counts)
 
 
 @dataclass(frozen=True)
@@ -28,9 +105,10 @@ class RowFacts:
         0 for upper rows and equalities, 1 for lower rows.
     keys : mapping of name -> Key
         The grouping columns, one value per row.
-    constant, counts : ndarray of shape (n_rows,)
-    counted : tuple of Counted
-        The sum of these three is the bound.
+    constant : ndarray of shape (n_rows,)
+    tally : Tally
+    shares : tuple of pairs of Tally
+        A count, and by what it is divided. The bound is the sum of constant, tally and these.
     filled : ndarray of shape (n_rows,), bool
         Rows that have entries somewhere.
     first, last : ndarray of shape (n_rows,), int32
@@ -42,18 +120,49 @@ class RowFacts:
     side: NDArray[np.int8]
     keys: dict[str, Key]
     constant: NDArray[np.float64]
-    counts: NDArray[np.float64]
-    counted: tuple[Counted, ...]
+    tally: Tally
+    shares: tuple[tuple[Tally, Tally], ...]
     filled: NDArray[np.bool_]
     first: NDArray[np.int32]
     last: NDArray[np.int32]
     steady: frozenset[str]
+
+    @classmethod
+    def of_shard(
+        cls,
+        side: NDArray[np.int8],
+        keys: dict[str, Key],
+        constant: NDArray[np.float64],
+        tally: Tally,
+        shares: tuple[tuple[Tally, Tally], ...],
+        entries: Sequence[sp.coo_array | sp.csr_array],
+    ) -> RowFacts:
+        """The rows of one shard, which is number 0."""
+        filled, zeros = np.zeros(len(side), np.bool_), np.zeros(len(side), np.int32)
+        for own in entries:
+            filled[own.tocoo().coords[0]] = True
+        return cls(side, keys, constant, tally, shares, filled, zeros, zeros, frozenset())
 
     def shift(self, shards: int, keys: Mapping[str, int]) -> RowFacts:
         """The same rows further on in a corpus: so many shards, and so much on in each of some keys."""
         moved = {name: numbers_of(key) + keys[name] if name in keys else key for name, key in self.keys.items()}
         first, last = self.first + np.int32(shards), self.last + np.int32(shards)
         return replace(self, keys=moved, first=first, last=last)
+
+    def bounds(self, head: Head) -> tuple[NDArray[np.float64], NDArray[np.bool_], tuple[NDArray[np.float64], ...]]:
+        """The bound of every row, which rows do not hold whatever q is, and one over what each share is divided by.
+
+        A share of nothing is none: rows that name it are left out.
+        """
+        bounds, whole = self.tally.total(self.constant), np.ones(len(self.side), np.bool_)
+        factors = []
+        for tally, over in self.shares:
+            total = over.total()
+            whole &= total != 0
+            factors.append(np.divide(1.0, total, out=np.zeros(len(total)), where=total != 0))
+            bounds = bounds + tally.total() * factors[-1]
+        broken = (bounds != 0) if head.equality else (bounds < 0)
+        return bounds, head.listed | ((self.filled | broken) & whole), tuple(factors)
 
 
 @dataclass(frozen=True)
@@ -94,6 +203,8 @@ class Placed:
         The shard in which the row is solved, -1 for one over the corpus.
     number : ndarray of shape (n_rows,), int64
         Of kept rows over the corpus, counted from 0.
+    factors : tuple of ndarray of shape (n_rows,)
+        One over the count by which each share is divided.
     """
 
     scope: Literal["group", "corpus"]
@@ -102,6 +213,7 @@ class Placed:
     kept: NDArray[np.bool_]
     home: NDArray[np.int32]
     number: NDArray[np.int64]
+    factors: tuple[NDArray[np.float64], ...] = ()
 
     @property
     def across(self) -> NDArray[np.bool_]:
@@ -167,24 +279,14 @@ class CorpusFacts:
         return tuple(None if rows is None else _place(own.head, rows) for own, rows in found)
 
 
-def row_facts(draft: Draft, steady: frozenset[str]) -> RowFacts:
-    """Of the rows of one shard."""
-    zeros = np.zeros(len(draft.side), np.int32)
-    return RowFacts(
-        draft.side, draft.keys, draft.constant, draft.counts, draft.counted, draft.filled, zeros, zeros, steady
-    )
-
-
-def find_rows(draft: Draft, rows: RowFacts, number: int) -> NDArray[np.int64]:
-    """Which of the corpus's rows the rows of shard ``number`` are, shape (n_draft_rows,)."""
+def find_rows(own: RowFacts, rows: RowFacts, number: int) -> NDArray[np.int64]:
+    """Which of the corpus's rows the rows of shard ``number`` are, shape (n_own_rows,)."""
     likely = np.flatnonzero((rows.first <= number) & (number <= rows.last))
     n = len(likely)
-    if n == len(draft.side):
+    if n == len(own.side):
         return likely
-    keys = [join_keys([key[likely], draft.keys[name]]) for name, key in rows.keys.items()]
-    row, _ = number_groups(
-        [np.concatenate([rows.side[likely], draft.side]), *map(numbers_of, keys)], n + len(draft.side)
-    )
+    keys = [join_keys([key[likely], own.keys[name]]) for name, key in rows.keys.items()]
+    row, _ = number_groups([np.concatenate([rows.side[likely], own.side]), *map(numbers_of, keys)], n + len(own.side))
     place = np.empty(n, np.int64)
     place[row[:n]] = likely
     return place[row[n:]]
@@ -230,18 +332,28 @@ def _join_rows(head: Head, pieces: Sequence[RowFacts]) -> RowFacts:
     filled = np.zeros(len(first), np.bool_)
     filled[row[np.concatenate([own.filled for own in pieces])]] = True
     rows = np.split(row, np.cumsum([len(own.side) for own in pieces])[:-1])
-    counted = [_join_counted(found, rows) for found in zip(*(own.counted for own in pieces), strict=True)]
+    shares = []
+    for found in zip(*(own.shares for own in pieces), strict=True):
+        tallies, overs = zip(*found, strict=True)
+        shares.append((_join_tally(tallies, rows, len(first)), _join_tally(overs, rows, len(first))))
     return RowFacts(
         side[first],
         {name: key[first] for name, key in keys.items()},
         np.concatenate([own.constant for own in pieces])[first],
-        np.bincount(row, np.concatenate([own.counts for own in pieces]), len(first)).astype(np.float64),
-        tuple(counted),
+        _join_tally([own.tally for own in pieces], rows, len(first)),
+        tuple(shares),
         filled,
         np.concatenate([own.first for own in pieces])[first],
         np.concatenate([own.last for own in pieces])[last],
         frozenset.intersection(*(own.steady for own in pieces)),
     )
+
+
+def _join_tally(pieces: Sequence[Tally], rows: Sequence[NDArray[np.int64]], n_rows: int) -> Tally:
+    """Of shards that follow each other; ``rows`` tells what the rows of each have become."""
+    counts = np.bincount(np.concatenate(rows), np.concatenate([own.counts for own in pieces]), n_rows)
+    counted = zip(*(own.counted for own in pieces), strict=True)
+    return Tally(counts.astype(np.float64), tuple(_join_counted(found, rows) for found in counted))
 
 
 def _join_counted(pieces: Sequence[Counted], rows: Sequence[NDArray[np.int64]]) -> Counted:
@@ -255,10 +367,7 @@ def _join_counted(pieces: Sequence[Counted], rows: Sequence[NDArray[np.int64]]) 
 
 
 def _place(head: Head, rows: RowFacts) -> Placed:
-    bounds = sum((own.total(len(rows.side)) for own in rows.counted), rows.constant + rows.counts)
-    kept = np.ones(len(bounds), np.bool_)
-    if not head.listed:
-        kept = rows.filled | ((bounds != 0) if head.equality else (bounds < 0))
+    bounds, kept, factors = rows.bounds(head)
     columns = tuple(name for name in rows.keys if name in rows.steady)
     home = np.full(len(bounds), -1, np.int32)
     if columns:
@@ -268,4 +377,4 @@ def _place(head: Head, rows: RowFacts) -> Placed:
         np.maximum.at(latest, group, rows.last)
         home = np.where(earliest == latest, earliest, -1).astype(np.int32)[group]
     number = np.cumsum(kept & (home < 0)) - 1
-    return Placed("group" if columns else "corpus", head.slack_columns or columns, bounds, kept, home, number)
+    return Placed("group" if columns else "corpus", head.slack_columns or columns, bounds, kept, home, number, factors)

@@ -1,68 +1,40 @@
-"""Known shares of tags and labels, in expectation ([MannMcCallum2007], label regularisation)."""
+"""Known shares of labels, in expectation ([MannMcCallum2007], label regularisation), and equal ones of groups."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spectrem.constraints.columns import Scalar, part
+from spectrem.constraints.all_of import AllOf, join
+from spectrem.constraints.columns import Column, Scalar, part
 from spectrem.constraints.constraint import Constraint
-from spectrem.constraints.expectation import E, Expectation
+from spectrem.constraints.expectation import E, Expectation, as_share
 from spectrem.exceptions import InvalidInputError
 
-Share = float | tuple[float, float]
+Share = float | str | tuple[float | str, float | str]
 _ROUNDING = 1e-9
 
 
-def tag_proportions(proportions: Mapping[Scalar, Share]) -> tuple[Constraint, ...]:
-    """Shares of the tokens of the corpus that have each tag, in expectation ([MannMcCallum2007], label regularisation).
+def label_proportions(
+    proportions: Mapping[Scalar, Share] | Sequence[Share], per: str | Sequence[str] | None = None
+) -> AllOf:
+    """Shares of the rows or tokens that have each label, tag or cluster, in expectation ([MannMcCallum2007]).
 
-    Sentences count by their weight. Use when rough frequencies of tags are known from a grammar or another corpus.
-
-    Parameters
-    ----------
-    proportions : mapping of tag -> share, or (lowest share, highest share)
-        In [0, 1]; a single number is met exactly. Tags that are not named are free.
-
-    Returns
-    -------
-    tuple of Constraint
-        One per tag; give slack to each with :meth:`Constraint.slack`.
-
-    Raises
-    ------
-    InvalidInputError
-        If a share lies outside [0, 1], low exceeds high, or the lowest shares add up to more than 1.
-
-    Examples
-    --------
-    >>> for constraint in tag_proportions({"VERB": (0.1, 0.2), "DET": 0.1}):
-    ...     print(constraint)  # doctest: +NORMALIZE_WHITESPACE
-    E[part("tag") == "VERB"].between(0.1 * E.count(..., each="occurrence"),
-    0.2 * E.count(..., each="occurrence")).named("proportion of VERB")
-    (E[part("tag") == "DET"] == 0.1 * E.count(..., each="occurrence")).named("proportion of DET")
-    """
-    return _shares(_by_name(proportions), "tag", "occurrence", "tag_proportions")
-
-
-def label_proportions(proportions: Mapping[Scalar, Share] | Sequence[Share], of: str = "row") -> tuple[Constraint, ...]:
-    """Shares of the rows that have each label, or belong to each cluster, in expectation ([MannMcCallum2007]).
-
-    Rows count by their weight. Use when it is known, as from a survey or an audit, how frequent labels are, but not
-    which rows have them; for `spectrem.project`, `SelfTrainer` and `GaussianMixture`.
+    Rows and sentences count by their weight. Use when it is known, as from a survey, an audit or a grammar, how
+    frequent labels are, but not which rows have them.
 
     Parameters
     ----------
     proportions : mapping of label -> share, or (lowest share, highest share); or sequence of shares
-        In [0, 1]; a single number is met exactly. Labels that a mapping, or the index of a pandas series, does not name
-        are free. A sequence has a share for every label, which are then numbers from 0.
-    of : str
-        Column whose values are counted: ``"occurrence"`` for shares of the tokens of a `Lattice`.
+        In [0, 1] or as ``"20%"``; a single share is met exactly. Labels that a mapping, or the index of a pandas
+        series, does not name are free. A sequence has a share for every label, which are then numbers from 0.
+    per : str or sequence of str, optional
+        Columns whose every value has these shares on its own, such as a domain.
 
     Returns
     -------
-    tuple of Constraint
-        One per label; give slack to each with :meth:`Constraint.slack`.
+    AllOf
+        One constraint per label; ``.slack(...)`` gives slack to each.
 
     Raises
     ------
@@ -72,26 +44,25 @@ def label_proportions(proportions: Mapping[Scalar, Share] | Sequence[Share], of:
 
     Examples
     --------
-    >>> for constraint in label_proportions({"spam": (0.1, 0.2), "ham": 0.7}):
+    >>> for constraint in label_proportions({"spam": (0.1, 0.2), "ham": "70%"}):
     ...     print(constraint)  # doctest: +NORMALIZE_WHITESPACE
-    E[part("label") == "spam"].between(0.1 * E.count(..., each="row"),
-    0.2 * E.count(..., each="row")).named("proportion of spam")
-    (E[part("label") == "ham"] == 0.7 * E.count(..., each="row")).named("proportion of ham")
+    E[part("label") == "spam"].between(0.1 * E.count(...), 0.2 * E.count(...)).named("proportion of spam")
+    (E[part("label") == "ham"] == 0.7 * E.count(...)).named("proportion of ham")
 
     Rough shares, at a price of 5 nats per row beyond them:
 
-    >>> rough = [share.slack(penalty=5, norm="l1") for share in label_proportions([0.2, 0.3, 0.5])]
+    >>> rough = label_proportions([0.2, 0.3, 0.5]).slack(penalty=5, norm="l1")
     >>> [share.name for share in rough]
     ['proportion of 0', 'proportion of 1', 'proportion of 2']
     """
     proportions = _by_name(proportions)
     if isinstance(proportions, Mapping):
-        return _shares(proportions, "label", of, "label_proportions")
+        return _shares(proportions, per)
     if isinstance(proportions, str) or not hasattr(proportions, "__len__"):
         raise InvalidInputError(
             f"label_proportions takes a mapping or a sequence of shares, got {proportions!r}; write {{'spam': 0.1}}"
         )
-    made = _shares(dict(enumerate(proportions)), "label", of, "label_proportions")
+    made = _shares(dict(enumerate(proportions)), per)
     most = sum(_ends(share)[1] for share in proportions)
     if most < 1 - _ROUNDING:
         raise InvalidInputError(
@@ -106,35 +77,102 @@ def _by_name(proportions: Any) -> Any:
     return proportions.to_dict() if hasattr(proportions, "to_dict") else proportions
 
 
-def _shares(proportions: Mapping[Scalar, Share], column: str, each: str, function: str) -> tuple[Constraint, ...]:
+def parity(
+    label: Scalar,
+    column: str,
+    values: Sequence[Scalar],
+    within: float | str = 0.0,
+    per: str | Sequence[str] | None = None,
+) -> AllOf:
+    """Groups of rows or tokens have the same expected share of a label: demographic parity.
+
+    For every value after the first, ``E[label, value] / E.count(value)`` equals that of the first.
+
+    Parameters
+    ----------
+    label : str or int
+    column : str
+        Whose values are the groups.
+    values : sequence of str or int
+        Two groups or more.
+    within : float or str
+        How far a share may be from that of the first group, in [0, 1) or as ``"5%"``; 0 for equal shares.
+    per : str or sequence of str, optional
+        Columns whose every value is looked at on its own; where one lacks a group, nothing is demanded.
+
+    Returns
+    -------
+    AllOf
+
+    Raises
+    ------
+    InvalidInputError
+        If there are fewer than two groups, or ``within`` is out of range.
+
+    Examples
+    --------
+    >>> from spectrem import project
+    >>> table = project([[0.9, 0.1], [0.4, 0.6]], parity(1, "group", ["a", "b"]), columns={"group": ["a", "b"]})
+    >>> table.proba.round(2).tolist()
+    [[0.71, 0.29], [0.71, 0.29]]
+    """
+    listed = list(values)
+    margin, same = _ends(within)
+    if len(listed) < 2 or isinstance(values, str) or not 0 <= margin == same < 1:
+        raise InvalidInputError(
+            f"parity needs two groups or more and within in [0, 1), got {values!r} and {within!r}; write "
+            'parity("hired", "group", ["a", "b"], within="5%")'
+        )
+    first, *others = (_share_of(part("label") == label, part(column) == value) for value in listed)
+    made = []
+    for value, share in zip(listed[1:], others, strict=True):
+        difference = share - first
+        bounded = difference.between(-margin, margin) if margin else share == first
+        named = bounded.named(f"parity of {label} between {column} {listed[0]} and {value}")
+        made.append(named if per is None else named.per(per))
+    return join(*made)
+
+
+def _share_of(chosen: Column, group: Column) -> Expectation:
+    return E[chosen & group] / E.count(group)
+
+
+def _shares(proportions: Mapping[Scalar, Share], per: str | Sequence[str] | None) -> AllOf:
     if not proportions:
-        raise InvalidInputError(f"{function}: there are no shares; leave the constraint out")
-    total = E.count(..., each=each)
-    made, least = [], 0.0
+        raise InvalidInputError("label_proportions: there are no shares; leave the constraint out")
+    total = E.count(...)
+    made: list[Constraint] = []
+    least = 0.0
     for value, share in proportions.items():
         low, high = _ends(share)
         if not 0 <= low <= high <= 1:
             raise InvalidInputError(
-                f"{function}: the share of {value!r} must be in [0, 1], or a pair low <= high in it; got {share!r}"
+                f"label_proportions: the share of {value!r} must be in [0, 1], or a pair low <= high in it; got "
+                f"{share!r}"
             )
         least += low
-        one: Expectation = E[part(column) == value]
+        one = E[part("label") == value]
         if low == high:
             constraint = one == low * total
         elif low == 0:
             constraint = one <= high * total
         else:
             constraint = one.between(low * total, high * total) if high < 1 else one >= low * total
+        constraint = constraint if per is None else constraint.per(per)
         made.append(constraint.named(f"proportion of {value}"))
     if least > 1 + _ROUNDING:
-        raise InvalidInputError(f"{function}: the lowest shares add up to {least:g}, more than 1; lower some")
-    return tuple(made)
+        raise InvalidInputError(f"label_proportions: the lowest shares add up to {least:g}, more than 1; lower some")
+    return join(*made)
 
 
 def _ends(share: Share) -> tuple[float, float]:
     """Lowest and highest share; a pair that is none, as NaN, which fails every comparison."""
     try:
         low, high = share if isinstance(share, (tuple, list)) else (share, share)
-        return float(low), float(high)
+        return _number(low), _number(high)
     except (TypeError, ValueError):
         return float("nan"), float("nan")
+
+
+def _number(share: float | str) -> float:
+    return as_share(share) if isinstance(share, str) else float(share)

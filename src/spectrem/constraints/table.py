@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cached_property
 from typing import Literal
 
@@ -18,6 +19,7 @@ from spectrem.structures.structure import Structure
 
 _FREQUENCY = "_frequency"
 _PIECE = 1 << 16
+_LISTED = 50
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,8 @@ class PartTable:
 
     Notes
     -----
+    ``"label"`` is the column ``"tag"`` where a structure has tags and no column is called so.
+
     A name like ``"word_frequency"`` that no column has is derived from the column ``"word"``: the number of
     occurrences in the corpus with the same value.
 
@@ -116,8 +120,9 @@ class PartTable:
             counts = self.count(counted) if self.frequencies is None else self.frequencies[counted]
             found, code = distinct(self.column(counted))
             return np.array([counts[value] for value in found.tolist()], np.int64)[code]
-        known = ", ".join(repr(n) for n in dict.fromkeys([*self.own, *self.extra_columns]))
-        raise InvalidInputError(f"there is no column {name!r}; the columns are {known}")
+        if name == "label" and "tag" in self.own:
+            return self.column("tag")
+        raise InvalidInputError(no_column(name, [*self.own, *self.extra_columns]))
 
     def count(self, name: str) -> Counter[object]:
         """How many occurrences of the batch have each value of a column.
@@ -155,6 +160,8 @@ class PartTable:
 
     def _spread(self, name: str, values: NDArray) -> NDArray:
         structure = self.structure
+        if values.ndim == 2:
+            return self._flat(name, values)
         lengths = {"parts": structure.n_unary, "instances": structure.n_instances}
         found = []
         if len(values) == structure.n_unary:
@@ -179,6 +186,36 @@ class PartTable:
                 f"spread it over the parts yourself, as in values[structure.instance]"
             )
         return found[0]
+
+    def _flat(self, name: str, values: NDArray) -> NDArray:
+        """A matrix with a row for every choice (a row of a table, a token) and a column for every label, by parts."""
+        choice, state_part = self.structure.choice, getattr(self.structure, "state_part", None)
+        if state_part is not None:  # of an edge chain, whose parts are pairs of labels
+            choice = choice[np.unique(state_part, return_index=True)[1]]
+        _, sizes = np.unique(choice, return_counts=True)
+        ordered = bool((np.diff(choice) >= 0).all())
+        if not ordered or values.size != len(choice) or not (sizes == values.shape[1]).all():
+            labels = f"{sizes.min()} to {sizes.max()}" if len(set(sizes.tolist())) > 1 else str(sizes.max(initial=0))
+            raise InvalidInputError(
+                f"extra column {name!r} is a matrix of shape {values.shape}, and the batch has {len(sizes)} rows or "
+                f"tokens with {labels} labels; give a value for each label of each"
+            )
+        return values.ravel() if state_part is None else values.ravel()[state_part]
+
+
+def no_column(name: str, columns: Iterable[str]) -> str:
+    """What to say of a column that there is not.
+
+    Examples
+    --------
+    >>> no_column("lable", ["row", "label"])
+    "there is no column 'lable'; did you mean 'label'? the columns are 'row', 'label'"
+    """
+    known = list(dict.fromkeys(map(str, columns)))
+    close = get_close_matches(name, known, 1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    listed = ", ".join(map(repr, known[:_LISTED])) + (", ..." if len(known) > _LISTED else "")
+    return f"there is no column {name!r}; {hint}the columns are {listed or 'none'}"
 
 
 def _spread_known(values: NDArray, occurrence: NDArray, lacking: NDArray[np.bool_]) -> NDArray:

@@ -106,15 +106,15 @@ def _absent(column: str, value: Scalar, known: Collection[Scalar]) -> str:
     close = get_close_matches(str(value).lower(), spelled, 1)
     hint = f"did you mean {spelled[close[0]]!r}? " if close else ""
     listed = ", ".join(map(repr, known[:_LISTED])) + (", ..." if len(known) > _LISTED else "")
-    return f"{told}; {hint}the {column}s are {listed}"
+    return f"{told}; {hint}the {column}{'' if column.endswith('s') else 's'} are {listed}"
 
 
 def _tests(constraints: Constraints) -> Iterator[tuple[Constraint, str, str, tuple[Scalar, ...]]]:
     """Comparisons of a column with values: the constraint, the column, the operation and the values."""
     for constraint in flatten(constraints):
         if isinstance(constraint, Constraint) and not constraint.may_be_empty:
-            sides = [side for side in (constraint.expression, constraint.lower, constraint.upper) if side is not None]
-            for weight in (term.weight for side in sides for term in side.terms):
+            overs = [term.over.weight for term in constraint.terms if term.over is not None]
+            for weight in (*(term.weight for term in constraint.terms), *overs):
                 if isinstance(weight, Column):
                     yield from ((constraint, *test) for test in _compared(weight))
 

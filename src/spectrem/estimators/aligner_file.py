@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -27,10 +28,11 @@ _MEMBERS = {
 
 def save(aligner: Any, path: str | os.PathLike[str]) -> None:
     """Write settings, words and parameters."""
-    if any(not isinstance(constraint, str) for constraint in aligner.constraints):
-        raise InvalidInputError("constraints must be names to be saved; fit with names, or keep the aligner in memory")
+    texts = [aligner.constraints] if isinstance(aligner.constraints, str) else aligner.constraints
+    if isinstance(texts, Mapping) or any(not isinstance(constraint, str) for constraint in texts):
+        raise InvalidInputError("constraints must be texts to be saved; fit with texts, or keep the aligner in memory")
     settings = {name: value for name, value in aligner.get_params().items() if name not in NOT_SAVED}
-    settings["constraints"] = list(aligner.constraints)
+    settings["constraints"] = list(texts)
     words = {
         "source_words": pack_words(aligner.source_vocabulary_.words),
         "target_words": pack_words(aligner.target_vocabulary_.words),

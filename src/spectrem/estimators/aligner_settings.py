@@ -2,33 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
+import numpy as np
+
+from spectrem.constraints import Constraint, agreement, fertility
+from spectrem.constraints.compile import flatten
 from spectrem.estimators.decode import DECODES
-from spectrem.estimators.settings_checks import check_choice, check_count, check_number
+from spectrem.estimators.settings_checks import check_choice, check_constraints, check_count, check_number
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning.schedule import check_gamma
 
 _MODELS = ("ibm1", "ibm2", "hmm")
-_CONSTRAINTS = ("agreement", "fertility")
 _AT_LEAST = {"iterations": 1, "model1_iterations": 0, "max_jump": 1, "dual_steps": 0}
 _OR_NONE = ("max_length", "n_threads")
 _NUMBERS = ("gamma", "null_probability", "stem_strength", "cognate_strength", "step_size", "max_fertility", "alpha")
 
 
+def rules_of(aligner: Any) -> list[Any]:
+    """The constraints of a WordAligner; ``"fertility"`` alone has the aligner's own bound."""
+    bounded = fertility(aligner.max_fertility)
+    return flatten([bounded if isinstance(one, str) and one == "fertility" else one for one in _listed(aligner)])
+
+
+def fused_rules(aligner: Any) -> tuple[bool, float] | None:
+    """Whether both directions agree, and the largest fertility; None if not all constraints are texts that say so."""
+    agree, most = False, np.inf
+    for one in rules_of(aligner) if all(isinstance(given, str) for given in _listed(aligner)) else [None]:
+        own = replace(one, label=None) if isinstance(one, Constraint) else None
+        if own == replace(agreement(), label=None):
+            agree = True
+        elif own is not None and own.upper is not None and own == replace(fertility(own.upper.constant), label=None):
+            most = min(most, own.upper.constant)
+        else:
+            return None
+    return agree, most
+
+
+def _listed(aligner: Any) -> Sequence[Any]:
+    return [aligner.constraints] if isinstance(aligner.constraints, str | Mapping) else aligner.constraints
+
+
 def check_settings(aligner: Any) -> None:
     """Raise `InvalidInputError` for the first parameter of a WordAligner that breaks its rule."""
     check_choice("model", aligner.model, _MODELS)
-    if isinstance(aligner.constraints, str):
-        raise InvalidInputError(
-            f"constraints must be a sequence, got the string {aligner.constraints!r}; put it in a list"
-        )
-    for constraint in aligner.constraints:
-        if isinstance(constraint, str) and constraint not in _CONSTRAINTS:
-            raise InvalidInputError(
-                f"constraints must be {' or '.join(_CONSTRAINTS)}, or constraints made with E, got {constraint!r}"
-            )
+    check_constraints(aligner.constraints)
     for name, least in _AT_LEAST.items():
         check_count(name, getattr(aligner, name), least)
     for name in _OR_NONE:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
 from spectrem.data import Bitext, Links
+from spectrem.estimators.aligner_settings import rules_of
 from spectrem.estimators.decode import merged_links
 from spectrem.models.alignment import BitextShard, PairTable, diagonal_posteriors, iter_shards
 
@@ -111,7 +112,7 @@ def _cut_apart(bitext: Bitext, table: PairTable, long: list[int]) -> Iterator[Bi
 
 def long_blocks(aligner: Any, shard: LongShard, gamma: float) -> Iterator[tuple[Floats, Floats]]:
     """Forward and backward posteriors of a long pair, some source words at a time."""
-    agree = aligner.project and "agreement" in aligner.constraints
+    agree = aligner.project and any(one.name == "agreement" for one in rules_of(aligner))
     steps = (aligner.dual_steps or 5) if agree else 0
     return diagonal_posteriors(aligner.params_, shard, max(gamma, _LEAST_GAMMA), steps, aligner.step_size)
 

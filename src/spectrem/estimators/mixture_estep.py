@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
 from spectrem.constraints import check_values
-from spectrem.constraints.clusters import Links, resolve_links
 from spectrem.constraints.compile import flatten
 from spectrem.constraints.constraint import AnyConstraint
+from spectrem.constraints.links import RowLinks, resolve_links
 from spectrem.constraints.rows import Rows
 from spectrem.corpus import Corpus, Local
 from spectrem.estimators.mixture_chunks import Chunks, compile_chunks, make_chunks
@@ -43,7 +43,7 @@ class ChunkTable:
     blocks : Corpus
         Of `MixtureShard`.
     constraints : tuple of constraints
-        Links with names resolved.
+        RowLinks with names resolved.
     chunks : Chunks
     structure : Categorical
         An instance per chunk, a label per component.
@@ -62,9 +62,9 @@ class ChunkTable:
     weights: Floats
 
     @cached_property
-    def must_links(self) -> tuple[Links, ...]:
+    def must_links(self) -> tuple[RowLinks, ...]:
         """Constraints that chunks meet."""
-        return tuple(c for c in self.constraints if isinstance(c, Links) and c.together)
+        return tuple(c for c in self.constraints if isinstance(c, RowLinks) and c.together)
 
 
 def make_table(
@@ -85,7 +85,7 @@ def make_table(
     own = [model.columns(shard) for shard in shards]
     columns = {name: np.concatenate([block[name] for block in own]) for name in own[0]}
     resolved = tuple(resolve_links(listed, columns, len(weights)))
-    chunks = make_chunks([constraint for constraint in resolved if isinstance(constraint, Links)], weights)
+    chunks = make_chunks([constraint for constraint in resolved if isinstance(constraint, RowLinks)], weights)
     structure, rows = compile_chunks(resolved, chunks, k, columns, weights)
     check_sizes(rows, chunks.weights, k)
     return ChunkTable(Local(shards, n_threads), resolved, chunks, structure, rows, columns, weights)

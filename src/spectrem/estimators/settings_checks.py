@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -79,8 +79,8 @@ def check_gammas(gamma: Any, schedule: Any) -> None:
 
 
 def check_constraints(constraints: Any) -> None:
-    """A sequence, which can be gone through more than once, of constraints or tuples of them."""
-    if isinstance(constraints, str) or not isinstance(constraints, Sequence):
+    """A text, a mapping of names, or a sequence, which can be gone through more than once, of constraints."""
+    if not isinstance(constraints, Sequence | Mapping):
         raise InvalidInputError(f"constraints must be a sequence of constraints, got {constraints!r}; put it in a list")
     for constraint in flatten(constraints):
         if not hasattr(constraint, "rows") and not isinstance(constraint, Constraint | LinearConstraint | MaxOver):

@@ -68,7 +68,8 @@ def marginals_of(tagger: Any, model: HMMModel, corpus: Corpus, *, exact: bool = 
     """Posteriors of every shard or, if ``exact``, indicators of the best sequences that meet the constraints."""
     if not _projects(tagger):
         return corpus.collect(posteriors, model, tagger.params_)
-    check_values(tagger.constraints, "tag", tagger.coding_.tag_values)
+    for name in ("tag", "label"):
+        check_values(tagger.constraints, name, tagger.coding_.tag_values)
     estep = EStep(tagger.constraints, infeasible=tagger.infeasible, dual_steps=_DUAL_STEPS)
     posed = pose(model, corpus, estep)
     if exact and posed.rows is not None:

@@ -56,7 +56,8 @@ def train(
         )
     coding = learn_coding(tagger, text)
     check_size(len(coding.tags), tagger.order)
-    check_values(tagger.constraints, "tag", coding.tag_values)
+    for name in ("tag", "label"):
+        check_values(tagger.constraints, name, coding.tag_values)
     if coding.names.words is not None:
         check_values(tagger.constraints, "word", [*coding.names.words, coding.names.unknown], every=False)
     lexicon, entries = coding.encode(text)

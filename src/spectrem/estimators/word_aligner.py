@@ -6,19 +6,18 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats
-from spectrem.constraints import agreement, fertility
 from spectrem.constraints.constraint import AnyConstraint
 from spectrem.corpus import Corpus, Local, stream
 from spectrem.data import Bitext, Links
 from spectrem.estimators import aligner_file, long_pairs
 from spectrem.estimators.aligner_input import Known, Lines, as_bitext, check_words, select_pairs
-from spectrem.estimators.aligner_settings import check_settings
+from spectrem.estimators.aligner_settings import check_settings, fused_rules, rules_of
 from spectrem.estimators.aligner_text import read_text, unknown_shares
 from spectrem.estimators.aligner_threshold import expected_threshold, least_error_threshold, sample_pairs
 from spectrem.estimators.conventions import Estimator
@@ -68,9 +67,9 @@ class WordAligner(Estimator):
     ----------
     model : {"hmm", "ibm2", "ibm1"}
         The last stage; all start with IBM Model 1.
-    constraints : sequence of {"agreement", "fertility"} or of constraints
-        Names, or constraints in the language of `spectrem.E` over the columns sentence, direction, source, target,
-        state (the position chosen; NULL is -1).
+    constraints : sequence of constraints or their texts, mapping of names to them, or one text
+        ``"agreement"``, ``"fertility"`` (with ``max_fertility``), or others in the language of `spectrem.E` over the
+        columns sentence, direction, source, target, state (the position chosen; NULL is -1).
     gamma : float
         0 or greater, or -inf, of the last stage: 1 is posterior regularisation, 0 constraint-driven learning
         (by linear program), between them unified EM. Model 1, when it is not the last stage, uses 1.
@@ -324,7 +323,7 @@ class WordAligner(Estimator):
         Raises
         ------
         InvalidInputError
-            If ``constraints`` holds constraints that are not names.
+            If ``constraints`` holds constraints that are not texts.
         """
         self._check_fitted()
         aligner_file.save(self, path)
@@ -376,23 +375,22 @@ class WordAligner(Estimator):
 
     def _estep(self, model: AlignmentModel, gamma: float) -> EStep:
         if self._is_coupled(gamma):
-            return EStep(kernel=self._coupled(model, self.constraints))
+            return EStep(kernel=self._coupled(model))
         solver = FixedStep(self.dual_steps, self.step_size) if self.dual_steps > 0 and gamma >= 0 else None
-        made = {"agreement": agreement(), "fertility": fertility(self.max_fertility)}
-        constraints = [made[c] if isinstance(c, str) else c for c in self.constraints]
-        return EStep(constraints, solver=solver, alpha=self.alpha)
+        return EStep(rules_of(self), solver=solver, alpha=self.alpha)
 
     def _is_coupled(self, gamma: float) -> bool:
-        named = all(isinstance(constraint, str) for constraint in self.constraints)
-        return named and gamma > 0 and self.alpha == 1 and (self.dual_steps > 0 or not self.constraints)
+        return (
+            fused_rules(self) is not None
+            and gamma > 0
+            and self.alpha == 1
+            and (self.dual_steps > 0 or not self.constraints)
+        )
 
-    def _coupled(self, model: AlignmentModel, names: Sequence[Any]) -> CoupledKernel:
+    def _coupled(self, model: AlignmentModel, project: bool = True) -> CoupledKernel:
+        agree, most = (fused_rules(self) if project else None) or (False, np.inf)
         return CoupledKernel(
-            model,
-            agreement="agreement" in names,
-            max_fertility=self.max_fertility if "fertility" in names else np.inf,
-            steps=self.dual_steps,
-            step_size=self.step_size,
+            model, agreement=agree, max_fertility=most, steps=self.dual_steps, step_size=self.step_size
         )
 
     def _map(
@@ -420,8 +418,7 @@ class WordAligner(Estimator):
         if isinstance(shard, LongShard):
             return long_pairs.long_posteriors(self, shard, gamma)
         if gamma > 0 and (not self.project or self._is_coupled(gamma)):
-            names = self.constraints if self.project else ()
-            return self._coupled(self.model_, names).posteriors(self.params_, shard, gamma)
+            return self._coupled(self.model_, self.project).posteriors(self.params_, shard, gamma)
         estep = self._estep(self.model_, gamma) if self.project else EStep()
         found = posterior_alone(shard, Step(self.model_, self.params_, gamma, estep))
         return self.model_.cell_masses(shard, found.marginals)

@@ -16,8 +16,9 @@ class Lattice:
     """Scores of the labels of tokens and of neighbouring labels, in nats: what a CRF, an HMM or a tagger's logits give.
 
     Pass it to `spectrem.project` in place of a table; its rows are the sequences, and constraints may name the columns
-    ``"row"``, ``"token"`` (position in the row), ``"occurrence"`` (token of the lattice) and ``"label"``. Weights of
-    rows (`sample_weight`) are weights of whole sequences.
+    ``"row"``, ``"token"`` (position in the row), ``"occurrence"`` (token of the lattice), ``"label"`` and
+    ``"previous"``, the label of the token before (missing at the first), which makes the pairs of neighbouring labels
+    its parts and takes that many times longer. Weights of rows (`sample_weight`) are weights of whole sequences.
 
     Parameters
     ----------

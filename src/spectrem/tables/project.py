@@ -10,13 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._validate import check_same_index
-from spectrem.constraints.clusters import resolve_links
 from spectrem.constraints.compile import Constraints, compile_constraints, flatten
+from spectrem.constraints.constraint import Constraint
+from spectrem.constraints.draft import used_columns
+from spectrem.constraints.links import resolve_links
 from spectrem.constraints.rows import Rows
 from spectrem.constraints.values import check_columns, check_values
 from spectrem.inference.batch import Infeasible, project_batch
 from spectrem.inference.solvers.solver import Solver
 from spectrem.reports import report_constraints, report_weighted
+from spectrem.tables.lattice import Lattice
 from spectrem.tables.reading import read_columns, read_table, read_weights
 from spectrem.tables.result import ProjectedTable
 
@@ -52,7 +55,7 @@ def project(
         Probabilities, each row summing to 1 within 1e-4 (and then divided by its sum). Rows of different length
         make a ragged table. The columns of a data frame are its labels. A `Lattice` holds scores of tokens and of
         transitions, whatever `scores` says.
-    constraints : constraint or iterable of constraints
+    constraints : constraint, text of one, mapping from names to these, or iterable of all of these
         Over the columns ``"row"``, ``"label"`` and those of ``columns``. Constraints ``.per("row", ...)`` hold inside
         each row, all others over the rows of the table.
     gamma : float
@@ -118,7 +121,7 @@ def project(
 
     Each label at most once per document:
 
-    >>> once = (E[...] <= 1).per("document", "label").named("once")
+    >>> once = {"once": '(E[...] <= 1).per("document", "label")'}
     >>> table = project([[0.7, 0.3], [0.6, 0.4], [0.2, 0.8]], once, columns={"document": ["a", "a", "b"]})
     >>> table.proba.sum(axis=0).round(2), table.decide().labels
     (array([1.2, 1.8]), array([0, 1, 1]))
@@ -130,12 +133,14 @@ def project(
     [[0.74, 0.26], [0.18, 0.82]]
     """
     check_same_index(proba=proba, columns=columns, sample_weight=sample_weight)
-    cells = read_table(proba, labels, scores)
-    listed = flatten(constraints)
-    check_values(listed, "label", cells.known_labels)
+    cells = read_table(proba, labels, scores, pairs=isinstance(proba, Lattice) and _names_pairs(constraints))
     weights = read_weights(sample_weight, cells.table)
     given = read_columns(columns, cells)
-    own = {name: values for name, values in cells.table.columns.items() if name != "label"}
+    listed = flatten(constraints, list(dict.fromkeys([*cells.table.columns, *given])))
+    chosen = ("label", "previous")
+    for name in chosen if cells.table.state_part is not None else chosen[:1]:
+        check_values(listed, name, cells.known_labels)
+    own = {name: values for name, values in cells.table.columns.items() if name not in chosen}
     check_columns(listed, ChainMap(cast(Any, own), cast(Any, given)))
     listed = list(resolve_links(listed, ChainMap(cast(Any, own), cast(Any, given)), cells.table.n_instances))
     rows = compile_constraints(listed, cells.table, given, weights)
@@ -163,6 +168,12 @@ def project(
         _cells=replace(cells, weights=weights),
         _rows=_without(rows, solution.skipped),
     )
+
+
+def _names_pairs(constraints: Constraints) -> bool:
+    """Whether some constraint names the label before."""
+    listed = (one for one in flatten(constraints) if isinstance(one, Constraint))
+    return any("previous" in used_columns(one) for one in listed)
 
 
 def _without(rows: Rows, skipped: NDArray[np.int64]) -> Rows:

@@ -11,11 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._validate import as_sample_weight
+from spectrem.constraints.cells import TEXT, with_missing
 from spectrem.constraints.groups import distinct
 from spectrem.constraints.user_columns import read_user_columns
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures.categorical import Categorical
 from spectrem.structures.chains.chain import Chain
+from spectrem.structures.chains.edge_chain import EdgeChain
 from spectrem.structures.parts import Parts
 from spectrem.tables.lattice import Lattice
 from spectrem.tables.structure import Table
@@ -52,6 +54,9 @@ class Cells:
     @property
     def known_labels(self) -> list[Any]:
         """What ``part("label")`` can be."""
+        if self.table.state_part is not None:
+            known = distinct(np.asarray(self.table.columns["label"] if self.labels is None else self.labels))[0]
+            return known.tolist()
         sizes = np.diff(self.table.offsets)
         if self.labels is None:
             return list(range(int(sizes.max(initial=0))))
@@ -60,8 +65,8 @@ class Cells:
         return distinct(one_row)[0].tolist()
 
 
-def read_table(proba: Any, labels: Any, scores: str) -> Cells:
-    """Check a user's table.
+def read_table(proba: Any, labels: Any, scores: str, *, pairs: bool = False) -> Cells:
+    """Check a user's table; of a lattice, ``pairs`` of neighbouring labels are its parts.
 
     Raises
     ------
@@ -73,7 +78,7 @@ def read_table(proba: Any, labels: Any, scores: str) -> Cells:
             f'scores must be "probabilities" or "log", got {scores!r}; "log" takes log-probabilities and logits'
         )
     if isinstance(proba, Lattice):
-        return _read_lattice(proba, labels)
+        return _read_lattice(proba, labels, pairs)
     if labels is None and hasattr(proba, "columns") and hasattr(proba, "to_numpy"):
         labels = [str(name) if not isinstance(name, (int, float)) else name for name in proba.columns]
     labels = _by_position(labels, proba)
@@ -148,25 +153,34 @@ def read_columns(columns: Any, cells: Cells) -> Mapping[str, NDArray]:
     if cells.labels is None:
         return found
     labels: dict[str, NDArray] = {"label": cells.labels}
+    if "previous" in table.columns:
+        missing = np.isnan(table.columns["previous"])
+        before = table.columns["previous"][~missing].astype(np.int64)
+        names = cells.labels[: table.offsets[1]][before]
+        labels["previous"] = with_missing(names, missing, TEXT if names.dtype.kind == "U" else np.float64)
     return ChainMap(labels, cast(Any, found))  # nobody writes to it
 
 
-def _read_lattice(lattice: Lattice, labels: Any) -> Cells:
+def _read_lattice(lattice: Lattice, labels: Any, pairs: bool) -> Cells:
     lengths = np.array([len(row) for row in lattice.scores], np.int64)
     if (lengths == 0).any():
         raise InvalidInputError(
             f"Lattice: row {int(np.argmin(lengths))} has no tokens; a row needs one or more; drop the row"
         )
-    table = Table(Chain(lengths, len(lattice.transitions)), ragged=True)
-    scores = Parts(np.concatenate(lattice.scores).ravel(), (lattice.transitions,))
+    width = len(lattice.transitions)
+    chain = EdgeChain(lengths, width) if pairs else Chain(lengths, width)
+    table, of_states = Table(chain, ragged=True), np.concatenate(lattice.scores).ravel()
+    scores = Parts(of_states if table.state_part is None else of_states[table.state_part], (lattice.transitions,))
     values, marginals = table.smoothed_max(scores, 1.0)
     if np.isneginf(values).any():
         raise InvalidInputError(
             f"Lattice: row {int(np.argmin(values))} has no possible labels, every sequence scores -inf; drop the row, "
             "or allow more"
         )
-    width = len(lattice.transitions)
-    return Cells(table, scores, marginals.unary, None if labels is None else _tiled(labels, width, table.n_unary))
+    names = None if labels is None else _tiled(labels, width, table.n_unary if not pairs else width)
+    if pairs and names is not None:
+        names = names[table.columns["label"]]
+    return Cells(table, scores, marginals.unary, names)
 
 
 def _values(proba: Any, labels: Any) -> tuple[NDArray[np.float64], NDArray[np.int64], bool]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from spectrem.structures.categorical import Categorical
 from spectrem.structures.chains.chain import Chain
+from spectrem.structures.chains.edge_chain import EdgeChain
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope, has_one_label
 
@@ -20,11 +21,11 @@ _NAMES = {"instance": "row", "sentence": "row", "tag": "label"}
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A `Categorical` or `Chain` whose columns are called ``row`` and ``label`` (and ``token``, ``occurrence``).
+    """A `Categorical` or chain whose columns are called ``row`` and ``label`` (and ``token``, ``occurrence``).
 
     Parameters
     ----------
-    inner : Categorical or Chain
+    inner : Categorical, Chain or EdgeChain
         One instance per row of the table.
     ragged : bool
         Whether rows have their own length, and the user is handed back a list of them.
@@ -36,7 +37,7 @@ class Table:
     {'row': array([0, 0, 1, 1]), 'label': array([0, 1, 0, 1])}
     """
 
-    inner: Categorical | Chain
+    inner: Categorical | Chain | EdgeChain
     ragged: bool = False
 
     @property
@@ -76,12 +77,17 @@ class Table:
 
     @property
     def offsets(self) -> NDArray[np.int64]:
-        """Boundaries of the labels to choose among: of the rows, or of the tokens of a lattice."""
+        """Boundaries of the parts to choose among: of the rows, or of the tokens of a lattice."""
         return self.inner.offsets
+
+    @property
+    def state_part(self) -> NDArray[np.int64] | None:
+        """Of a lattice whose parts are pairs of labels, the token and label of every part; None elsewhere."""
+        return self.inner.state_part if isinstance(self.inner, EdgeChain) else None
 
     @cached_property
     def columns(self) -> Mapping[str, NDArray]:
-        """``row``, of a lattice ``token`` and ``occurrence``, and ``label``, each of shape (n_unary,)."""
+        """``row``, of a lattice ``token``, ``occurrence`` and perhaps ``previous``, and ``label``; shape (n_unary,)."""
         return {_NAMES.get(name, name): values for name, values in self.inner.columns.items()}
 
     def smoothed_max(
@@ -105,6 +111,8 @@ class Table:
 
     def positions(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
         """Which of the labels to choose among one cell of each is."""
+        if isinstance(self.inner, EdgeChain):
+            return self.inner.state_part[cells] % self.inner.n_states
         return cells - self.offsets[:-1]
 
     def cut(self, values: NDArray) -> NDArray | list[NDArray]:
@@ -113,9 +121,11 @@ class Table:
         An array of shape (n_rows, n_labels); of a ragged table a list of rows, of a lattice one of arrays of shape
         (n_tokens, n_labels).
         """
-        if self.is_lattice:
-            rows = np.split(values, np.flatnonzero(np.diff(self.instance)) + 1)
-            return [row.reshape(-1, int(self.offsets[1])) for row in rows]
+        if not isinstance(self.inner, Categorical):
+            if isinstance(self.inner, EdgeChain):
+                values = np.bincount(self.inner.state_part, values, self.inner.n_tokens * self.inner.n_states)
+            tokens = values.reshape(-1, self.inner.n_states)
+            return np.split(tokens, self.inner.token_offsets[1:-1])
         if self.ragged:
             return [values[start:stop] for start, stop in pairwise(self.offsets)]
         return values.reshape(self.n_instances, -1)

@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from spectrem.constraints.columns import Column, column_names
 from spectrem.constraints.compile import compile_constraints
 from spectrem.constraints.constraint import AnyConstraint, Constraint, LinearConstraint
-from spectrem.constraints.rows import Rows
+from spectrem.constraints.expectation import Count
+from spectrem.constraints.rows import Rows, row_text
 from spectrem.constraints.table import PartTable
-from spectrem.constraints.text import row_text
 from spectrem.structures.structure import Structure
 
 Key = tuple[Any, ...]
@@ -140,11 +140,9 @@ def _literal_rows(constraint: Constraint, table: PartTable) -> dict[Key, list[Li
     names = (*constraint.groups, *over)
     columns = {name: table.column(name) for name in _names(constraint) | set(names)}
     missing = {name: table.missing(name, column) for name, column in columns.items()}
-    sides = [] if constraint.upper is None else [constraint.expression - constraint.upper]
-    if constraint.lower is not None and not constraint.equality:
-        sides.append(constraint.lower - constraint.expression)
     result: dict[Key, list[LiteralRow]] = defaultdict(list)
-    for side in sides:
+    for side in constraint.sides:
+        wholes = {over: _literal_counts(over, names, table, columns, missing) for over in {t.over for t in side.terms}}
         weights: dict[Key, dict[int, float]] = {} if names else {(): {}}
         largest: dict[Key, float] = {}
         for part in range(table.structure.n_unary):
@@ -156,6 +154,7 @@ def _literal_rows(constraint: Constraint, table: PartTable) -> dict[Key, list[Li
             group = weights.setdefault(key, {})
             for term in side.terms:
                 weight = 1 if term.weight is ... else _value(term.weight, values)
+                weight = weight / (wholes[term.over].get(key, 0) or math.nan)
                 if term.kind == "count":
                     one = int(table.structure.choice[part]) if term.each is None else values[term.each]
                     if term.each not in absent:
@@ -167,11 +166,36 @@ def _literal_rows(constraint: Constraint, table: PartTable) -> dict[Key, list[Li
         for (key, _, coefficient, _), weight in largest.items():
             counts[key] += coefficient * weight
         for key, group in weights.items():
+            if not all(whole.get(key, 0) for whole in wholes.values()):
+                continue
             entries = {part: weight for part, weight in group.items() if weight != 0}
             bound = -side.constant - counts[key]
             if entries or (bound != 0 if constraint.equality else bound < 0):
                 result[key].append((entries, bound))
     return result
+
+
+def _literal_counts(
+    over: Count | None,
+    names: tuple[str, ...],
+    table: PartTable,
+    columns: Mapping[str, Any],
+    missing: Mapping[str, NDArray | None],
+) -> dict[Key, float]:
+    """What a term is divided by in every group: 1 where by nothing."""
+    largest: dict[Key, dict[Any, float]] = defaultdict(dict)
+    for part in range(table.structure.n_unary):
+        values = {name: column[part : part + 1].tolist()[0] for name, column in columns.items()}
+        absent = {name for name, mask in missing.items() if mask is not None and mask[part]}
+        if over is not None and absent.isdisjoint(names) and over.each not in absent:
+            one = int(table.structure.choice[part]) if over.each is None else values[over.each]
+            weight = float(1 if over.weight is ... else _value(over.weight, values))
+            group = largest[tuple(values[name] for name in names)]
+            group[one] = max(weight, group.get(one, -math.inf))
+        elif over is None and absent.isdisjoint(names):
+            largest[tuple(values[name] for name in names)][0] = 1.0
+    totals = {key: sum(group.values()) for key, group in largest.items()}
+    return totals if names or over is not None else {(): 1.0}
 
 
 def _value(expression: object, values: Mapping[str, Any]) -> Any:
@@ -187,7 +211,6 @@ def _value(expression: object, values: Mapping[str, Any]) -> Any:
 
 
 def _names(constraint: Constraint) -> set[str]:
-    sides = [side for side in (constraint.expression, constraint.lower, constraint.upper) if side is not None]
-    terms = [term for side in sides for term in side.terms]
+    terms: list[Any] = [*constraint.terms, *(term.over for term in constraint.terms if term.over is not None)]
     weights = [term.weight for term in terms if isinstance(term.weight, Column)]
     return {term.each for term in terms if term.each is not None}.union(*map(column_names, weights))

@@ -1,26 +1,25 @@
-"""Constraints on clusters that have a name: links between rows, sizes, groups, [Graca2007] §3, [Samdani2012]."""
+"""Links between rows: pairs that belong together or apart, [Graca2007] §3."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any, overload
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem.constraints.all_of import AllOf, join
 from spectrem.constraints.cells import as_column, missing_of
-from spectrem.constraints.columns import Scalar, part
-from spectrem.constraints.constraint import Constraint, LinearConstraint, linear
-from spectrem.constraints.expectation import E
+from spectrem.constraints.columns import quote
+from spectrem.constraints.constraint import LinearConstraint, check_name, linear
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures.structure import Structure
 
 
-@dataclass(frozen=True, eq=False)
-class Links:
+@dataclass(frozen=True, eq=False, repr=False)
+class RowLinks:
     """Pairs of rows that belong together or apart, in expectation; made by `must_link` and `cannot_link`.
 
     Attributes
@@ -29,16 +28,38 @@ class Links:
     together : bool
     column : str, optional
         Whose values made the pairs.
+    label : str or None
+        Name given with `named`.
     """
 
     pairs: NDArray[np.int64]
     together: bool
     column: str | None = None
+    label: str | None = None
 
     @property
     def name(self) -> str:
         """How errors and reports call it."""
-        return _link_name(self.together, self.column)
+        return self.label or _link_name(self.together, self.column)
+
+    def named(self, name: str) -> RowLinks:
+        """Give the name that errors and reports use."""
+        return replace(self, label=check_name(name))
+
+    def __and__(self, other: object) -> AllOf:
+        """Both constraints, as one."""
+        return join(self, other)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RowLinks) or (self.together, self.label) != (other.together, other.label):
+            return False
+        return np.array_equal(self.pairs, other.pairs)
+
+    def __hash__(self) -> int:
+        return hash((self.together, self.label, self.pairs.tobytes()))
+
+    def __repr__(self) -> str:
+        return _link_text(self.together, str(self.pairs.tolist()), self.label)
 
     def rows(self, structure: Structure) -> LinearConstraint:
         """A row per pair and label: ``E[z_ij] - E[z_i'j] = 0`` or ``E[z_ij] + E[z_i'j] <= 1``.
@@ -75,7 +96,7 @@ class Links:
             )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, repr=False)
 class ColumnLinks:
     """Links between all rows with the same value of a column; made by `must_link` and `cannot_link`.
 
@@ -85,17 +106,31 @@ class ColumnLinks:
     ----------
     column : str
     together : bool
+    label : str or None
+        Name given with `named`.
     """
 
     column: str
     together: bool
+    label: str | None = None
 
     @property
     def name(self) -> str:
         """How errors and reports call it."""
-        return _link_name(self.together, self.column)
+        return self.label or _link_name(self.together, self.column)
 
-    def links(self, columns: Mapping[str, ArrayLike], n_rows: int) -> Links:
+    def named(self, name: str) -> ColumnLinks:
+        """Give the name that errors and reports use."""
+        return replace(self, label=check_name(name))
+
+    def __and__(self, other: object) -> AllOf:
+        """Both constraints, as one."""
+        return join(self, other)
+
+    def __repr__(self) -> str:
+        return _link_text(self.together, f"column={quote(self.column)}", self.label)
+
+    def links(self, columns: Mapping[str, ArrayLike], n_rows: int) -> RowLinks:
         """The pairs of rows; missing values link nothing.
 
         Parameters
@@ -132,19 +167,19 @@ class ColumnLinks:
         rows, sizes = rows[order], np.bincount(group)
         if self.together:
             follows = np.diff(group[order]) == 0
-            return Links(np.column_stack([rows[:-1][follows], rows[1:][follows]]), True, self.column)
+            return RowLinks(np.column_stack([rows[:-1][follows], rows[1:][follows]]), True, self.column, self.label)
         starts = np.cumsum(sizes) - sizes
         pairs = [
             rows[start + np.column_stack(np.triu_indices(size, 1))] for start, size in zip(starts, sizes, strict=True)
         ]
-        return Links(np.concatenate([np.zeros((0, 2), np.int64), *pairs]), False, self.column)
+        return RowLinks(np.concatenate([np.zeros((0, 2), np.int64), *pairs]), False, self.column, self.label)
 
     def rows(self, structure: Structure) -> LinearConstraint:
-        """As `Links.rows`, by a column of the structure itself; columns given with the data go to `links`."""
+        """As `RowLinks.rows`, by a column of the structure itself; columns given with the data go to `links`."""
         return self.links(structure.columns, structure.n_instances).rows(structure)
 
 
-AnyLinks = Links | ColumnLinks
+AnyLinks = RowLinks | ColumnLinks
 
 
 def resolve_links(constraints: Iterable[Any], columns: Mapping[str, ArrayLike], n_rows: int) -> tuple[Any, ...]:
@@ -153,10 +188,10 @@ def resolve_links(constraints: Iterable[Any], columns: Mapping[str, ArrayLike], 
 
 
 @overload
-def must_link(pairs: ArrayLike) -> Links: ...
+def must_link(pairs: ArrayLike) -> RowLinks: ...
 @overload
 def must_link(*, column: str) -> ColumnLinks: ...
-def must_link(pairs: ArrayLike | None = None, *, column: str | None = None) -> Links | ColumnLinks:
+def must_link(pairs: ArrayLike | None = None, *, column: str | None = None) -> RowLinks | ColumnLinks:
     """Rows of each pair expect every cluster alike, ``E[z_ij] = E[z_i'j]``.
 
     Use when it is known of some rows that they belong together.
@@ -186,10 +221,10 @@ def must_link(pairs: ArrayLike | None = None, *, column: str | None = None) -> L
 
 
 @overload
-def cannot_link(pairs: ArrayLike) -> Links: ...
+def cannot_link(pairs: ArrayLike) -> RowLinks: ...
 @overload
 def cannot_link(*, column: str) -> ColumnLinks: ...
-def cannot_link(pairs: ArrayLike | None = None, *, column: str | None = None) -> Links | ColumnLinks:
+def cannot_link(pairs: ArrayLike | None = None, *, column: str | None = None) -> RowLinks | ColumnLinks:
     """Rows of each pair expect no cluster together more than once, ``E[z_ij + z_i'j] <= 1`` ([Graca2007] §3).
 
     That holds in expectation, and is weaker than rows that are apart: posteriors of a half for the same two clusters
@@ -219,107 +254,24 @@ def cannot_link(pairs: ArrayLike | None = None, *, column: str | None = None) ->
     return _make_links("cannot_link", pairs, column, False)
 
 
-def cluster_size(min: float | str = 0, max: float | str | None = None) -> Constraint:
-    """Bounds on the expected number of rows of every cluster.
-
-    Use when clusters should be of similar size, or none may be empty.
-
-    Parameters
-    ----------
-    min : float or str
-        In rows, 0 for no bound; or a share of the rows, ``"20%"``, which refers to whatever rows are fitted, as the
-        folds of a cross-validation.
-    max : float or str, optional
-        None for no bound.
-
-    Raises
-    ------
-    InvalidInputError
-        If no bound is given, not ``0 <= min <= max``, a share is not in 0 % to 100 %, or one bound is a share and the
-        other is not.
-
-    Examples
-    --------
-    >>> cluster_size(min=10, max=20)
-    E[...].between(10, 20).per("label").named("cluster size")
-    >>> cluster_size(min="20%")
-    (E[...] >= 0.2 * E.count(..., each="row")).per("label").named("cluster size")
-    """
-    if isinstance(min, str) or isinstance(max, str):
-        return _cluster_share(min, max)
-    numbers = (min,) if max is None else (min, max)
-    if not all(isinstance(end, Real) for end in numbers) or min < 0 or numbers[-1] < min:
-        raise InvalidInputError(f"cluster_size needs 0 <= min <= max, got min={min!r} and max={max!r}; change either")
-    if max is None:
-        if min == 0:
-            raise InvalidInputError("cluster_size bounds nothing with max=None and min=0; give max or a min above 0")
-        bounded = E[...] >= min
-    else:
-        bounded = E[...] <= max if min == 0 else E[...].between(min, max)
-    return bounded.per("label").named("cluster size")
-
-
-def at_least_one_per(group: str, label: Scalar | None = None) -> Constraint:
-    """In every group, at least one row is expected to belong to the cluster, or to each ([Graca2007] §3).
-
-    Use when groups (documents, images, bags of instances) are known to hold such rows.
-
-    Parameters
-    ----------
-    group : str
-        A column given with the data.
-    label : int, or a label of a table, optional
-        Clusters count from 0. Without it, all clusters.
-
-    Examples
-    --------
-    >>> at_least_one_per("bag", 0)
-    (E[part("label") == 0] >= 1).per("bag").named("at least one 0 per bag")
-    >>> at_least_one_per("image")
-    (E[...] >= 1).per("image", "label").named("at least one of each per image")
-    """
-    if label is None:
-        return (E[...] >= 1).per(group, "label").named(f"at least one of each per {group}")
-    return (E[part("label") == label] >= 1).per(group).named(f"at least one {label} per {group}")
-
-
-def _cluster_share(low: float | str, high: float | str | None) -> Constraint:
-    """`cluster_size` in shares of the rows."""
-    ends = [0.0 if low == 0 else _as_share(low), 1.0 if high is None else _as_share(high)]
-    if any(np.isnan(ends)) or not 0 <= ends[0] <= ends[1] <= 1 or ends == [0, 1]:
-        raise InvalidInputError(
-            f"cluster_size needs shares 0% <= min <= max <= 100% that bound something, got min={low!r} and "
-            f"max={high!r}; write both as '20%', or both in rows"
-        )
-    total = E.count(..., each="row")
-    if ends[1] == 1:
-        bounded = E[...] >= ends[0] * total
-    else:
-        bounded = E[...] <= ends[1] * total if ends[0] == 0 else E[...].between(ends[0] * total, ends[1] * total)
-    return bounded.per("label").named("cluster size")
-
-
-def _as_share(text: object) -> float:
-    """Of a percentage; NaN for anything else."""
-    try:
-        return float(text[:-1]) / 100 if isinstance(text, str) and text.endswith("%") else float("nan")
-    except ValueError:
-        return float("nan")
-
-
 def _link_name(together: bool, column: str | None) -> str:
     kind = "must link" if together else "cannot link"
     return kind if column is None else f"{kind} by {column}"
 
 
-def _make_links(name: str, pairs: ArrayLike | None, column: str | None, together: bool) -> Links | ColumnLinks:
+def _link_text(together: bool, arguments: str, label: str | None) -> str:
+    named = "" if label is None else f".named({quote(label)})"
+    return f"{'must' if together else 'cannot'}_link({arguments}){named}"
+
+
+def _make_links(name: str, pairs: ArrayLike | None, column: str | None, together: bool) -> RowLinks | ColumnLinks:
     if (pairs is None) == (column is None):
         raise InvalidInputError(
             f"{name} takes pairs of rows or a column, got {'neither' if pairs is None else 'both'}; write "
             f"{name}([[0, 1], [2, 3]]) or {name}(column='household')"
         )
     if pairs is not None:
-        return Links(_as_pairs(pairs, name), together)
+        return RowLinks(_as_pairs(pairs, name), together)
     if not isinstance(column, str):
         raise InvalidInputError(f"{name}: column must be the name of a column, got {column!r}")
     return ColumnLinks(column, together)

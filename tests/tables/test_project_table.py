@@ -1,5 +1,6 @@
 """Tables of probabilities against slow, dense, obvious optimisers."""
 
+import datetime
 import itertools
 import warnings
 
@@ -226,25 +227,37 @@ def test_numeric_labels_may_be_weights():
     assert signs.constraints[0].keys["label"].tolist() == [-1, 1]
 
 
-class Frame:
-    """What pandas and polars have in common."""
-
-    def __init__(self, data):
-        self.data, self.columns = data, list(data)
-
-    def __getitem__(self, name):
-        return np.asarray(self.data[name])
-
-    def to_numpy(self):
-        return np.column_stack([self.data[name] for name in self.columns])
+@pytest.fixture(params=["pandas", "polars", "pyarrow"])
+def frame_of(request):
+    """A maker of data frames of a library."""
+    library = pytest.importorskip(request.param)
+    return library.table if request.param == "pyarrow" else library.DataFrame
 
 
-def test_data_frames():
-    p = Frame({"ham": [0.9, 0.4, 0.5], "spam": [0.1, 0.6, 0.5]})
-    columns = Frame({"sender": np.array(["a", "b", "a"], object), "when": np.array([None, 1, "x"], object)})
+def test_data_frames(frame_of):
+    p = frame_of({"ham": [0.9, 0.4, 0.5], "spam": [0.1, 0.6, 0.5]})
+    columns = frame_of({"sender": ["a", "b", "a"], "when": [datetime.date(2020, 1, 1)] * 3})
     table = project(p, (E[part("label") == "spam"] >= 1).per("sender").named("rule"), columns=columns)
     np.testing.assert_allclose(table.proba[[0, 2], 1].sum(), 1.0, atol=1e-7)
     assert table.constraints[0].keys["sender"].tolist() == ["a", "b"]
+    again = table.to_frame()
+    assert type(again) is type(p)
+    for k, name in enumerate(("ham", "spam")):
+        assert np.asarray(again[name]).tolist() == table.proba[:, k].tolist()
+    with pytest.raises(InvalidInputError, match="to_frame needs proba to have been a data frame; take the array"):
+        project(table.proba, []).to_frame()
+
+
+def test_frames_of_pandas_keep_their_index_and_names_that_are_numbers():
+    pandas = pytest.importorskip("pandas")
+    p = pandas.DataFrame([[0.9, 0.1], [0.4, 0.6]], index=["y", "x"], columns=[0, 1])
+    again = project(p, E[part("label") == 1] == 1).to_frame()
+    assert again.index.tolist() == ["y", "x"]
+    assert again.columns.tolist() == [0, 1]
+    assert again[1].sum() == pytest.approx(1)
+    twice = pandas.DataFrame([[0.9, 0.1], [0.4, 0.6]], columns=["a", "a"])
+    with pytest.raises(InvalidInputError, match=r"proba must name every column differently: .*'a' 2 times; rename"):
+        project(twice, [])
 
 
 def test_missing_groups_belong_to_none():

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem.data.frames import as_series
 from spectrem.exceptions import InvalidInputError
 
 TEXT = np.dtypes.StringDType(na_object=np.nan)
@@ -85,16 +86,14 @@ def _as_array(values: Any) -> NDArray:
         return np.asarray(values.tolist(), object)
     if isinstance(values, np.ndarray):
         return values
-    if hasattr(values, "to_pylist"):  # of Arrow
+    series = as_series(values)
+    if series is not None:
+        values = series.to_list() if series.null_count() or not series.dtype.is_numeric() else series.to_numpy()
+    elif hasattr(values, "to_pylist"):  # an array of Arrow, which is no column of a table
         values = values.to_pylist()
-    elif hasattr(values, "null_count") and values.null_count():  # of polars
-        values = values.to_list()
     if isinstance(values, list | tuple):
         return np.asarray(values, object)  # NumPy would turn NaN beside text into the text "nan"
-    array = np.asarray(values)
-    if array.dtype.kind == "f" and not isinstance(getattr(values, "dtype", None), np.dtype):
-        return np.asarray(values, object)  # whole numbers of pandas beside NA, which NumPy rounds
-    return array
+    return np.asarray(values)
 
 
 def _typed(name: str, cells: list[Any]) -> NDArray:

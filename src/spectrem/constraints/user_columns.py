@@ -9,6 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from spectrem.constraints.cells import as_column
+from spectrem.data.frames import as_frame
 from spectrem.exceptions import InvalidInputError
 
 
@@ -18,8 +19,7 @@ class UserColumns(Mapping[str, NDArray]):
 
     Parameters
     ----------
-    source : mapping of name -> array-like, or data frame
-        Anything with ``columns`` (of Arrow, ``column_names``) and ``[name]`` is a frame.
+    source : mapping of name -> array-like, or data frame of narwhals
     names : mapping of str -> name in the source
     lengths : mapping of unit -> int
         How many values a column may have: one per unit ("rows") of each of these.
@@ -33,7 +33,7 @@ class UserColumns(Mapping[str, NDArray]):
 
     Examples
     --------
-    >>> columns = read_user_columns({"document": ["a", "a", "b"]}, {"rows": 3})
+    >>> columns = read_columns({"document": ["a", "a", "b"]}, {"rows": 3})
     >>> columns["document"]
     array(['a', 'a', 'b'], dtype='<U1')
     """
@@ -62,7 +62,7 @@ class UserColumns(Mapping[str, NDArray]):
         return len(self.names)
 
 
-def read_user_columns(
+def read_columns(
     columns: Any, lengths: Mapping[str, int], *, taken: Collection[str] = (), hint: str = "give one for each"
 ) -> UserColumns:
     """A user's columns under their names; None has none.
@@ -72,14 +72,14 @@ def read_user_columns(
     InvalidInputError
         If it is neither a mapping nor a frame, or has a column whose name is ``taken``.
     """
-    source = {} if columns is None else columns
-    names = getattr(source, "column_names", getattr(source, "columns", source))
-    if not hasattr(source, "columns") and not isinstance(source, Mapping):
+    source: Any = {} if columns is None else as_frame(columns, "columns")
+    if source is None and not isinstance(columns, Mapping):
         raise InvalidInputError(
             f"columns must be a data frame or a mapping from names to arrays, got {type(columns).__name__}; "
             'write columns={"document": [...]}'
         )
-    listed = {str(name): name for name in names}
+    source = columns if source is None else source
+    listed = {str(name): name for name in getattr(source, "columns", source)}
     for name in taken:
         if name in listed:
             raise InvalidInputError(f"columns: the name {name!r} belongs to the table; rename the column")

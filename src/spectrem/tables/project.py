@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem._validate import check_same_index
+from spectrem._validate import as_sample_weight, check_same_index
 from spectrem.constraints.clusters import resolve_links
 from spectrem.constraints.compile import Constraints, compile_constraints, flatten
 from spectrem.constraints.rows import Rows
@@ -17,7 +17,7 @@ from spectrem.constraints.values import check_columns, check_values
 from spectrem.inference.batch import Infeasible, project_batch
 from spectrem.inference.solvers.solver import Solver
 from spectrem.reports import report_constraints, report_weighted
-from spectrem.tables.reading import read_columns, read_table, read_weights
+from spectrem.tables.reading import columns_and_labels, read_cells
 from spectrem.tables.result import ProjectedTable
 
 
@@ -130,11 +130,12 @@ def project(
     [[0.74, 0.26], [0.18, 0.82]]
     """
     check_same_index(proba=proba, columns=columns, sample_weight=sample_weight)
-    cells = read_table(proba, labels, scores)
+    cells = read_cells(proba, labels, scores)
     listed = flatten(constraints)
     check_values(listed, "label", cells.known_labels)
-    weights = read_weights(sample_weight, cells.table)
-    given = read_columns(columns, cells)
+    unit = "sequence of the lattice" if cells.table.is_lattice else "row of proba"
+    weights = as_sample_weight(sample_weight, cells.table.n_instances, unit)
+    given = columns_and_labels(columns, cells)
     own = {name: values for name, values in cells.table.columns.items() if name != "label"}
     check_columns(listed, ChainMap(cast(Any, own), cast(Any, given)))
     listed = list(resolve_links(listed, ChainMap(cast(Any, own), cast(Any, given)), cells.table.n_instances))

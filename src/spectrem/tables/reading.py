@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem._validate import as_sample_weight
 from spectrem.constraints.groups import distinct
-from spectrem.constraints.user_columns import read_user_columns
+from spectrem.constraints.user_columns import read_columns
+from spectrem.data.frames import as_frame
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures.categorical import Categorical
 from spectrem.structures.chains.chain import Chain
 from spectrem.structures.parts import Parts
 from spectrem.tables.lattice import Lattice
-from spectrem.tables.structure import Table
+from spectrem.tables.structure import TableStructure
 
-Scores = Literal["probabilities", "log"]
+if TYPE_CHECKING:
+    import narwhals
 
 SUM_TOLERANCE = 1e-4
 """How far the sum of a row of probabilities may be from 1; single precision and many labels need about this much."""
@@ -32,7 +33,7 @@ class Cells:
 
     Attributes
     ----------
-    table : Table
+    table : TableStructure
     scores : Parts
         Nats per cell, ``-inf`` where the probability is 0.
     proba : ndarray of shape (n_cells,)
@@ -41,13 +42,16 @@ class Cells:
         The label of every cell, where the user named them.
     weights : ndarray of shape (n_rows,) or None
         How often every row counts, where the user said so.
+    frame : narwhals.DataFrame or None
+        The table itself, where it was a data frame.
     """
 
-    table: Table
+    table: TableStructure
     scores: Parts
     proba: NDArray[np.float64]
     labels: NDArray | None
     weights: NDArray[np.float64] | None = None
+    frame: narwhals.DataFrame[Any] | None = None
 
     @property
     def known_labels(self) -> list[Any]:
@@ -60,7 +64,30 @@ class Cells:
         return distinct(one_row)[0].tolist()
 
 
-def read_table(proba: Any, labels: Any, scores: str) -> Cells:
+class ScoreError(InvalidInputError):
+    """A cell of a table that is no score, or a row whose scores are none together.
+
+    Attributes
+    ----------
+    rule : {"nan", "infinite log", "impossible", "no probability", "zero", "sum"}
+        What it breaks.
+    row : int
+    position : int or None
+        Of the cell in its row; None for whole rows.
+    value : float
+        Of the cell, or the sum of the row.
+    n_rows : int
+        How many rows are like it.
+    """
+
+    def __init__(
+        self, message: str, rule: str, row: int, position: int | None = None, value: float = np.nan, n_rows: int = 1
+    ) -> None:
+        super().__init__(message)
+        self.rule, self.row, self.position, self.value, self.n_rows = rule, row, position, value, n_rows
+
+
+def read_cells(proba: Any, labels: Any, scores: str) -> Cells:
     """Check a user's table.
 
     Raises
@@ -74,77 +101,86 @@ def read_table(proba: Any, labels: Any, scores: str) -> Cells:
         )
     if isinstance(proba, Lattice):
         return _read_lattice(proba, labels)
-    if labels is None and hasattr(proba, "columns") and hasattr(proba, "to_numpy"):
-        labels = [str(name) if not isinstance(name, (int, float)) else name for name in proba.columns]
-    labels = _by_position(labels, proba)
-    values, sizes, ragged = _values(proba, labels)
+    frame = as_frame(proba, "proba")
+    names = None if frame is None else frame.columns
+    labels = _by_position(labels, names)
+    if labels is None and names is not None:
+        labels = [name if isinstance(name, (int, float)) else str(name) for name in names]
+    values, sizes, ragged = _values(proba if frame is None else frame.to_numpy(), labels)
     if not len(sizes):
         raise InvalidInputError(f"proba must have a row or more, got shape {np.shape(proba)}; skip tables without rows")
-    table = Table(Categorical(sizes), ragged)
+    table = TableStructure(Categorical(sizes), ragged)
     if (sizes == 0).any():
         raise InvalidInputError(
             f"proba must have a label or more in every row; row {int(np.argmin(sizes))} is empty; drop the row"
         )
-    starts = table.offsets[:-1]
-    if np.isnan(values).any():
-        raise InvalidInputError(
-            f"proba must not be NaN; got NaN {_where(table, np.isnan(values))}; "
-            "look for 0/0 in the model, or drop the row"
-        )
     if scores == "log":
-        if (values == np.inf).any():
-            raise InvalidInputError(
-                f"log-scores must be finite or -inf; got inf {_where(table, values == np.inf)}; clip them"
-            )
-        top = np.maximum.reduceat(values, starts)
-        if np.isneginf(top).any():
-            raise InvalidInputError(
-                f"log-scores must leave a label possible in every row; row {int(np.argmin(top))} is -inf throughout; "
-                "drop the row"
-            )
+        _check_logs(values, table.offsets)
         parts = Parts(values)
-        return Cells(table, parts, table.smoothed_max(parts, 1.0)[1].unary, _labels(labels, table))
-    if (values < 0).any():
-        raise InvalidInputError(
-            f"proba must not be negative; got {values.min():g} {_where(table, values < 0)}; "
-            'pass scores="log" if these are log-probabilities or logits'
-        )
-    totals = np.add.reduceat(values, starts)
-    off = ~(np.abs(totals - 1.0) <= SUM_TOLERANCE)
-    if off.any():
-        row = int(np.flatnonzero(off)[0])
-        what = "is zero throughout" if totals[row] == 0 else f"sums to {totals[row]:g}"
-        more = f" ({int(off.sum())} such rows)" if off.sum() > 1 else ""
-        hint = "drop the row" if totals[row] == 0 else 'divide every row by its sum, or pass scores="log" for logits'
-        raise InvalidInputError(f"every row of proba must sum to 1; row {row} {what}{more}; {hint}")
-    values = values / np.repeat(totals, sizes)
+        return Cells(table, parts, table.smoothed_max(parts, 1.0)[1].unary, _labels(labels, table), frame=frame)
+    values = values / np.repeat(_check_probabilities(values, table.offsets), sizes)
     with np.errstate(divide="ignore"):
         logs = np.log(values)
-    return Cells(table, Parts(logs), values, _labels(labels, table))
+    return Cells(table, Parts(logs), values, _labels(labels, table), frame=frame)
 
 
-def read_weights(sample_weight: ArrayLike | None, table: Table) -> NDArray[np.float64] | None:
-    """A user's weights of the rows.
+def _check_logs(values: NDArray[np.float64], offsets: NDArray[np.int64]) -> None:
+    """Refuse what are no scores in nats."""
+    _check_cells(np.isnan(values), "nan", values, offsets)
+    _check_cells(values == np.inf, "infinite log", values, offsets)
+    impossible = np.isneginf(np.maximum.reduceat(values, offsets[:-1]))
+    if impossible.any():
+        row = int(impossible.argmax())
+        raise ScoreError(
+            f"log-scores must leave a label possible in every row; row {row} is -inf throughout; drop the row",
+            "impossible",
+            row,
+        )
 
-    Raises
-    ------
-    InvalidInputError
-        If there is not one for every row, or one is negative or not finite, or all are 0.
-    """
-    unit = "sequence of the lattice" if table.is_lattice else "row of proba"
-    weights = as_sample_weight(sample_weight, table.n_instances, unit)
-    if weights is not None and len(weights) and not weights.any():
-        raise InvalidInputError("sample_weight must be above 0 for some row, got zeros only; leave it out for ones")
-    return weights
+
+def _check_probabilities(values: NDArray[np.float64], offsets: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Refuse what are no probabilities; the sum of each row, shape (n_rows,)."""
+    _check_cells(np.isnan(values), "nan", values, offsets)
+    _check_cells((values < 0) | (values == np.inf), "no probability", values, offsets)
+    totals = np.add.reduceat(values, offsets[:-1])
+    off = ~(np.abs(totals - 1.0) <= SUM_TOLERANCE)
+    if off.any():
+        row = int(off.argmax())
+        if totals[row] == 0:
+            rule, n_rows, what, hint = "zero", int((totals == 0).sum()), "is zero throughout", "drop the row"
+        else:
+            rule, n_rows, what = "sum", int(off.sum()), f"sums to {totals[row]:g}"
+            hint = 'divide every row by its sum, or pass scores="log" for logits'
+        more = f" ({n_rows} such rows)" if n_rows > 1 else ""
+        message = f"every row of proba must sum to 1; row {row} {what}{more}; {hint}"
+        raise ScoreError(message, rule, row, None, float(totals[row]), n_rows)
+    return totals
 
 
-def read_columns(columns: Any, cells: Cells) -> Mapping[str, NDArray]:
+def _check_cells(bad: NDArray[np.bool_], rule: str, values: NDArray[np.float64], offsets: NDArray[np.int64]) -> None:
+    """Refuse the first bad cell."""
+    if not bad.any():
+        return
+    cell = int(bad.argmax())
+    row = int(np.searchsorted(offsets, cell, side="right")) - 1
+    position, value = cell - int(offsets[row]), float(values[cell])
+    where = f"in row {row}, column {position}"
+    message = {
+        "nan": f"proba must not be NaN; got NaN {where}; look for 0/0 in the model, or drop the row",
+        "infinite log": f"log-scores must be finite or -inf; got inf {where}; clip them",
+        "no probability": f"proba must not be {'negative' if value < 0 else 'infinite'}; got {value:g} {where}; "
+        'pass scores="log" if these are log-probabilities or logits',
+    }[rule]
+    raise ScoreError(message, rule, row, position, value)
+
+
+def columns_and_labels(columns: Any, cells: Cells) -> Mapping[str, NDArray]:
     """A user's columns under their names, with values per row, per token of a lattice or per cell, and the labels."""
     table = cells.table
     tokens = {"tokens": len(table.offsets) - 1} if table.is_lattice else {}
     lengths = {"rows": table.n_instances} | tokens | {"cells": table.n_unary}
     hint = "give one value for each of one of these, best for each row"
-    found = read_user_columns(columns, lengths, taken=table.columns, hint=hint)
+    found = read_columns(columns, lengths, taken=table.column_names, hint=hint)
     if cells.labels is None:
         return found
     labels: dict[str, NDArray] = {"label": cells.labels}
@@ -157,7 +193,7 @@ def _read_lattice(lattice: Lattice, labels: Any) -> Cells:
         raise InvalidInputError(
             f"Lattice: row {int(np.argmin(lengths))} has no tokens; a row needs one or more; drop the row"
         )
-    table = Table(Chain(lengths, len(lattice.transitions)), ragged=True)
+    table = TableStructure(Chain(lengths, len(lattice.transitions)), ragged=True)
     scores = Parts(np.concatenate(lattice.scores).ravel(), (lattice.transitions,))
     values, marginals = table.smoothed_max(scores, 1.0)
     if np.isneginf(values).any():
@@ -171,8 +207,6 @@ def _read_lattice(lattice: Lattice, labels: Any) -> Cells:
 
 def _values(proba: Any, labels: Any) -> tuple[NDArray[np.float64], NDArray[np.int64], bool]:
     """Flat cells, sizes of the rows, and whether the table is ragged."""
-    if hasattr(proba, "to_numpy"):
-        proba = proba.to_numpy()
     is_list = isinstance(proba, (list, tuple)) or (isinstance(proba, np.ndarray) and proba.dtype == object)
     if is_list and len(proba) and all(np.ndim(row) == 1 for row in proba):
         lengths = np.array([len(row) for row in proba], np.int64)
@@ -197,13 +231,13 @@ def _numbers(values: ArrayLike) -> NDArray[np.float64]:
         ) from None
 
 
-def _by_position(labels: Any, proba: Any) -> Any:
-    """Labels without the index that pandas gives them."""
+def _by_position(labels: Any, names: list[Any] | None) -> Any:
+    """Labels without the index that pandas gives them; ``names`` are the columns of proba."""
     index: Any = getattr(labels, "index", None)
     if not hasattr(index, "equals"):
         return labels
     listed = list(index)
-    names = list(getattr(proba, "columns", listed))
+    names = listed if names is None else names
     if listed not in (names, list(range(len(listed)))):
         raise InvalidInputError(
             f"labels must have the columns of proba as their index, got {listed[:5]!r} for {names[:5]!r}; give "
@@ -216,7 +250,7 @@ def _nested(labels: Any) -> bool:
     return labels is not None and len(labels) > 0 and not isinstance(labels[0], str) and np.ndim(labels[0]) == 1
 
 
-def _labels(labels: Any, table: Table) -> NDArray | None:
+def _labels(labels: Any, table: TableStructure) -> NDArray | None:
     """The label of every cell."""
     if labels is None:
         return None
@@ -251,9 +285,3 @@ def _names(labels: Sequence[object]) -> NDArray:
             f"labels must be all text or all numbers, got {listed[:5]!r}; turn them into text by str(...)"
         )
     return array
-
-
-def _where(table: Table, bad: NDArray[np.bool_]) -> str:
-    cell = int(np.flatnonzero(bad)[0])
-    row = int(table.instance[cell])
-    return f"in row {row}, column {cell - int(table.offsets[row])}"

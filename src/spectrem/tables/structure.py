@@ -19,7 +19,7 @@ _NAMES = {"instance": "row", "sentence": "row", "tag": "label"}
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class TableStructure:
     """A `Categorical` or `Chain` whose columns are called ``row`` and ``label`` (and ``token``, ``occurrence``).
 
     Parameters
@@ -32,7 +32,7 @@ class Table:
     Examples
     --------
     >>> from spectrem.structures import Categorical
-    >>> Table(Categorical([2, 2])).columns
+    >>> TableStructure(Categorical([2, 2])).columns
     {'row': array([0, 0, 1, 1]), 'label': array([0, 1, 0, 1])}
     """
 
@@ -78,6 +78,12 @@ class Table:
     def offsets(self) -> NDArray[np.int64]:
         """Boundaries of the labels to choose among: of the rows, or of the tokens of a lattice."""
         return self.inner.offsets
+
+    @property
+    def column_names(self) -> list[str]:
+        """Of its columns, which take longer to make."""
+        own = ("row", "token", "occurrence", "label") if self.is_lattice else ("row", "label")
+        return list(own)
 
     @cached_property
     def columns(self) -> Mapping[str, NDArray]:

@@ -8,10 +8,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
 import typer
 
-from spectrem.cli.project_scores import DECIDED, LongScores, Scores, long_scores, prefix_hint, wide_scores
+from spectrem.cli.project_scores import DECIDED, Scores, long_scores, prefix_hint, wide_scores
 from spectrem.cli.table_options import SPELLINGS, TableConstraints, as_page, in_line, own_names, tell_notes
 from spectrem.data import TableFile, open_output, open_table, read_table
 from spectrem.exceptions import InvalidInputError, SpectremError, spelled
@@ -69,13 +68,17 @@ class ProjectJob:
             if not self.quiet:
                 meant = {name: told for name, told in OWN.items() if name not in (self.long or "").split(",")}
                 tell_notes([*own_names(file, meant), *constraints.missing(columns)])
-            write(scores.filled(table, decision))
             if write_prices is not None:
                 write_prices(price_table(table.constraints))
             if page is not None:
                 page.write(as_page("spectrem project", table._repr_html_()))
+            (done, *found), filled = self._summary(scores, table, decision), scores.filled(table, decision)
+            del scores, table, columns  # rows are written piece by piece, which needs none of it
+            write(filled)
         if not self.quiet:
-            self._report(scores, table, decision)
+            typer.echo(
+                "\n".join([f"{done} in {time.perf_counter() - self.started:.1f} s: {found[0]}", *found[1:]]), err=True
+            )
 
     def _solve(
         self, scores: Scores, constraints: TableConstraints, columns: dict[str, Any]
@@ -102,13 +105,13 @@ class ProjectJob:
                 told = InvalidInputError(f"{told}{prefix_hint([str(label) for label in scores.labels])}")
             raise told from error
 
-    def _report(self, scores: Scores, table: ProjectedTable, decision: Decision | None) -> None:
-        seconds = time.perf_counter() - self.started
-        rows = "1 row" if len(scores.proba) == 1 else f"{len(scores.proba)} rows"
+    def _summary(self, scores: Scores, table: ProjectedTable, decision: Decision | None) -> list[str]:
+        """What was done, and lines about what came of it."""
+        rows = "1 row" if len(table.proba) == 1 else f"{len(table.proba)} rows"
         said = [
-            f"projected {rows}, labels {scores.told}, onto {_counted(table.constraints)} in "
-            f"{seconds:.1f} s: worst violation {table.violation_before:.3g} before, {table.violation_after:.2g} after"
-            + ("" if table.kl is None else f", cost {table.kl:.4g} nats")
+            f"projected {rows}, labels {scores.told}, onto {_counted(table.constraints)}",
+            f"worst violation {table.violation_before:.3g} before, {table.violation_after:.2g} after"
+            + ("" if table.kl is None else f", cost {table.kl:.4g} nats"),
         ]
         lines = _dearest(table.constraints)
         if lines:
@@ -117,10 +120,10 @@ class ProjectJob:
             said.append("no constraint binds; the probabilities are what they were")
         if decision is not None:
             said.append(
-                f"decided: {_changed(scores, decision)} of {len(scores.proba)} labels differ from the most probable "
-                f"before; score {decision.score:.6g} nats, gap to the relaxation {decision.gap:.2g}"
+                f"decided: {decision.n_changed} of {len(table.proba)} labels differ from the most probable before; "
+                f"score {decision.score:.6g} nats, gap to the relaxation {decision.gap:.2g}"
             )
-        typer.echo("\n".join(said), err=True)
+        return said
 
 
 def price_table(reports: Sequence[ConstraintReport]) -> TableFile:
@@ -167,10 +170,3 @@ def _dearest(reports: Sequence[ConstraintReport]) -> list[str]:
             f"{report.sense[k]} {report.bound[k]:.4g}, price {report.price[k]:.3g}"
         )
     return out
-
-
-def _changed(scores: Scores, decision: Decision) -> int:
-    """Rows whose label is another than the best before."""
-    if isinstance(scores, LongScores):
-        return sum(int(np.argmax(row)) != k for row, k in zip(scores.proba, decision.positions.tolist(), strict=True))
-    return int((np.argmax(scores.proba, axis=1) != decision.positions).sum())

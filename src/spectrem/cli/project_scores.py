@@ -59,6 +59,10 @@ class WideScores:
 
     Attributes
     ----------
+    hint : str
+        What to do about a cell without a score.
+    normalize : bool
+        Whether rows are divided by their sums.
     by_rule : bool
         Whether no option named the columns.
     taken : list of str
@@ -68,9 +72,19 @@ class WideScores:
     file: TableFile
     names: list[str]
     labels: list[Any]
-    proba: NDArray[np.float64]
+    hint: str
+    normalize: bool
     by_rule: bool
     taken: list[str]
+
+    @property
+    def proba(self) -> NDArray[np.float64]:
+        """The scores, shape (n_rows, n_labels), read anew."""
+        proba = self.file.numbers(self.names, lambda name: self.hint)
+        if self.normalize:
+            sums = proba.sum(axis=1, keepdims=True)
+            proba /= np.where((proba >= 0).all(axis=1, keepdims=True) & (sums > 0) & (sums < np.inf), sums, 1.0)
+        return proba
 
     @property
     def told(self) -> str:
@@ -191,7 +205,7 @@ def wide_scores(
     Raises
     ------
     InvalidInputError
-        If there are fewer than two, or a cell is no number.
+        If there are fewer than two.
     """
     taken = [*constraints.used, *([] if weights is None else [weights])]
     if labels is not None:
@@ -217,12 +231,8 @@ def wide_scores(
             f"{list_names(file.others(names)) or 'none'}; name them by --labels a,b or --prefix p_, add a column of "
             "1 - p if there is one probability per row, or see --long"
         )
-    hint = "give every label a score" + (", -inf if it is impossible" if log else ", 0 if it is impossible")
-    proba = file.numbers(names, lambda name: hint)
-    if normalize:
-        sums = proba.sum(axis=1, keepdims=True)
-        proba /= np.where((proba >= 0).all(axis=1, keepdims=True) & (sums > 0) & (sums < np.inf), sums, 1.0)
-    return WideScores(file, names, as_label_names(shown), proba, labels is None and prefix is None, taken)
+    hint = f"give every label a score, {'-inf' if log else '0'} if it is impossible"
+    return WideScores(file, names, as_label_names(shown), hint, normalize, labels is None and prefix is None, taken)
 
 
 def long_scores(file: TableFile, columns: str, normalize: bool) -> LongScores:

@@ -6,15 +6,14 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from numpy.typing import NDArray
-
 from spectrem.constraints.cells import as_column
+from spectrem.constraints.groups import Key
 from spectrem.data.frames import as_frame
 from spectrem.exceptions import InvalidInputError
 
 
 @dataclass(frozen=True)
-class UserColumns(Mapping[str, NDArray]):
+class UserColumns(Mapping[str, Key]):
     """Columns of a mapping or a data frame, turned into arrays when a constraint asks for them.
 
     Parameters
@@ -34,8 +33,8 @@ class UserColumns(Mapping[str, NDArray]):
     Examples
     --------
     >>> columns = read_columns({"document": ["a", "a", "b"]}, {"rows": 3})
-    >>> columns["document"]
-    array(['a', 'a', 'b'], dtype='<U1')
+    >>> columns["document"].tolist()
+    ['a', 'a', 'b']
     """
 
     source: Any
@@ -43,7 +42,7 @@ class UserColumns(Mapping[str, NDArray]):
     lengths: Mapping[str, int]
     hint: str
 
-    def __getitem__(self, name: str) -> NDArray:
+    def __getitem__(self, name: str) -> Key:
         column = as_column(name, self.source[self.names[name]])
         if len(column) not in self.lengths.values():
             sizes = ", ".join(f"{size} {unit}" for unit, size in self.lengths.items())

@@ -280,7 +280,8 @@ class SelfTrainer(ShowsReport, ClassifierMixin, MetaEstimatorMixin, BaseEstimato
             "give one value for each; where rows are chosen by cross-validation, put the columns into X and name them "
             "in SelfTrainer(columns=...)"
         )
-        return dict(read_columns(columns, {"rows": n_rows}, taken=("row", "label", "labelled"), hint=hint))
+        found = read_columns(columns, {"rows": n_rows}, taken=("row", "label", "labelled"), hint=hint)
+        return {name: np.asarray(found[name]) for name in found}
 
     def _take_features(self, X: Any, n_inside: int) -> None:
         for name in ("n_features_in_", "feature_names_in_"):

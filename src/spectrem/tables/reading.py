@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem.constraints.groups import distinct
+from spectrem.constraints.groups import Coded, Key, as_key, distinct
 from spectrem.constraints.user_columns import read_columns
 from spectrem.data.frames import as_frame
 from spectrem.exceptions import InvalidInputError
@@ -36,10 +36,8 @@ class Cells:
     table : TableStructure
     scores : Parts
         Nats per cell, ``-inf`` where the probability is 0.
-    proba : ndarray of shape (n_cells,)
-        Probabilities before the projection; every row sums to 1.
-    labels : ndarray or None
-        The label of every cell, where the user named them.
+    labels : ndarray, Coded, or None
+        The label of every cell, where the user named them; text is coded.
     weights : ndarray of shape (n_rows,) or None
         How often every row counts, where the user said so.
     frame : narwhals.DataFrame or None
@@ -48,8 +46,7 @@ class Cells:
 
     table: TableStructure
     scores: Parts
-    proba: NDArray[np.float64]
-    labels: NDArray | None
+    labels: Key | None
     weights: NDArray[np.float64] | None = None
     frame: narwhals.DataFrame[Any] | None = None
 
@@ -87,8 +84,8 @@ class ScoreError(InvalidInputError):
         self.rule, self.row, self.position, self.value, self.n_rows = rule, row, position, value, n_rows
 
 
-def read_cells(proba: Any, labels: Any, scores: str) -> Cells:
-    """Check a user's table.
+def read_cells(proba: Any, labels: Any, scores: str) -> tuple[Cells, NDArray[np.float64]]:
+    """Check a user's table, and tell the probabilities of its cells before the projection, shape (n_cells,).
 
     Raises
     ------
@@ -117,11 +114,12 @@ def read_cells(proba: Any, labels: Any, scores: str) -> Cells:
     if scores == "log":
         _check_logs(values, table.offsets)
         parts = Parts(values)
-        return Cells(table, parts, table.smoothed_max(parts, 1.0)[1].unary, _labels(labels, table), frame=frame)
-    values = values / np.repeat(_check_probabilities(values, table.offsets), sizes)
+        return Cells(table, parts, _labels(labels, table), frame=frame), table.smoothed_max(parts, 1.0)[1].unary
+    totals = _check_probabilities(values, table.offsets)
+    values = values / np.repeat(totals, sizes) if ragged else (values.reshape(len(sizes), -1) / totals[:, None]).ravel()
     with np.errstate(divide="ignore"):
         logs = np.log(values)
-    return Cells(table, Parts(logs), values, _labels(labels, table), frame=frame)
+    return Cells(table, Parts(logs), _labels(labels, table), frame=frame), values
 
 
 def _check_logs(values: NDArray[np.float64], offsets: NDArray[np.int64]) -> None:
@@ -174,20 +172,20 @@ def _check_cells(bad: NDArray[np.bool_], rule: str, values: NDArray[np.float64],
     raise ScoreError(message, rule, row, position, value)
 
 
-def columns_and_labels(columns: Any, cells: Cells) -> Mapping[str, NDArray]:
+def columns_and_labels(columns: Any, cells: Cells) -> Mapping[str, Key]:
     """A user's columns under their names, with values per row, per token of a lattice or per cell, and the labels."""
     table = cells.table
     tokens = {"tokens": len(table.offsets) - 1} if table.is_lattice else {}
     lengths = {"rows": table.n_instances} | tokens | {"cells": table.n_unary}
     hint = "give one value for each of one of these, best for each row"
-    found = read_columns(columns, lengths, taken=table.column_names, hint=hint)
+    found = read_columns(columns, lengths, taken=table.columns, hint=hint)
     if cells.labels is None:
         return found
-    labels: dict[str, NDArray] = {"label": cells.labels}
+    labels: dict[str, Key] = {"label": cells.labels}
     return ChainMap(labels, cast(Any, found))  # nobody writes to it
 
 
-def _read_lattice(lattice: Lattice, labels: Any) -> Cells:
+def _read_lattice(lattice: Lattice, labels: Any) -> tuple[Cells, NDArray[np.float64]]:
     lengths = np.array([len(row) for row in lattice.scores], np.int64)
     if (lengths == 0).any():
         raise InvalidInputError(
@@ -202,7 +200,7 @@ def _read_lattice(lattice: Lattice, labels: Any) -> Cells:
             "or allow more"
         )
     width = len(lattice.transitions)
-    return Cells(table, scores, marginals.unary, None if labels is None else _tiled(labels, width, table.n_unary))
+    return Cells(table, scores, None if labels is None else _tiled(labels, width, table.n_unary)), marginals.unary
 
 
 def _values(proba: Any, labels: Any) -> tuple[NDArray[np.float64], NDArray[np.int64], bool]:
@@ -250,7 +248,7 @@ def _nested(labels: Any) -> bool:
     return labels is not None and len(labels) > 0 and not isinstance(labels[0], str) and np.ndim(labels[0]) == 1
 
 
-def _labels(labels: Any, table: TableStructure) -> NDArray | None:
+def _labels(labels: Any, table: TableStructure) -> Key | None:
     """The label of every cell."""
     if labels is None:
         return None
@@ -261,10 +259,10 @@ def _labels(labels: Any, table: TableStructure) -> NDArray | None:
         raise InvalidInputError(
             "labels of a ragged table must be a list of rows as long as those of proba; give one label per cell"
         )
-    return np.concatenate([_names(row) for row in labels])
+    return as_key(np.concatenate([_names(row) for row in labels]))
 
 
-def _tiled(labels: Any, width: int, n_cells: int) -> NDArray:
+def _tiled(labels: Any, width: int, n_cells: int) -> Key:
     """The same labels over and over."""
     names = _names(labels)
     if names.shape != (width,) and n_cells:
@@ -273,7 +271,8 @@ def _tiled(labels: Any, width: int, n_cells: int) -> NDArray:
         )
     if len(set(names.tolist())) < len(names):
         raise InvalidInputError(f"labels must differ, got {names.tolist()}; give every column a label of its own")
-    return np.tile(names, n_cells // max(width, 1))
+    key, times = as_key(names), n_cells // max(width, 1)
+    return Coded(key.values, np.tile(key.codes, times)) if isinstance(key, Coded) else np.tile(key, times)
 
 
 def _names(labels: Sequence[object]) -> NDArray:

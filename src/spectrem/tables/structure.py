@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -32,7 +32,7 @@ class TableStructure:
     Examples
     --------
     >>> from spectrem.structures import Categorical
-    >>> TableStructure(Categorical([2, 2])).columns
+    >>> dict(TableStructure(Categorical([2, 2])).columns)
     {'row': array([0, 0, 1, 1]), 'label': array([0, 1, 0, 1])}
     """
 
@@ -79,15 +79,11 @@ class TableStructure:
         """Boundaries of the labels to choose among: of the rows, or of the tokens of a lattice."""
         return self.inner.offsets
 
-    @property
-    def column_names(self) -> list[str]:
-        """Of its columns, which take longer to make."""
-        own = ("row", "token", "occurrence", "label") if self.is_lattice else ("row", "label")
-        return list(own)
-
     @cached_property
     def columns(self) -> Mapping[str, NDArray]:
         """``row``, of a lattice ``token`` and ``occurrence``, and ``label``, each of shape (n_unary,)."""
+        if isinstance(self.inner, Categorical):
+            return _RowAndLabel(self.inner)
         return {_NAMES.get(name, name): values for name, values in self.inner.columns.items()}
 
     def smoothed_max(
@@ -125,3 +121,22 @@ class TableStructure:
         if self.ragged:
             return [values[start:stop] for start, stop in pairwise(self.offsets)]
         return values.reshape(self.n_instances, -1)
+
+
+@dataclass(frozen=True)
+class _RowAndLabel(Mapping[str, NDArray]):
+    """The columns of a table without tokens; those that nobody asks for take no memory."""
+
+    inner: Categorical
+
+    def __getitem__(self, name: str) -> NDArray:
+        return {"row": lambda: self.inner.instance, "label": lambda: self.inner.columns["label"]}[name]()
+
+    def __iter__(self) -> Iterator[str]:
+        yield from ("row", "label")
+
+    def __len__(self) -> int:
+        return 2
+
+    def __contains__(self, name: object) -> bool:
+        return name in ("row", "label")

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 MISSING_KEYS = ("", "NA", "<NA>", "NaN", "nan", "NaT", "null", "NULL", "None")
 """Cells of text that give a row no key; other programs write them in place of a missing value."""
 _WHOLE = r"^-?(?:0|[1-9][0-9]*)$"
-_CODE = r"^[+-]?0[0-9]"
+_CODE = r"^[+-]?0[0-9]+$"
+_NUMBER = r"^[+-]?(?:(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:nan|inf|infinity))$"
 _WRITTEN = r"^[+-]?(?:[0-9]{1,3}(?:[,' ][0-9]{3})+(?:\.[0-9]+)?|[0-9]+,[0-9]+|[0-9]+(?:\.[0-9]+)? ?%)$"
-_ROW = "\0row"
+_ROUNDED = r"^-?[0-9]{16,}$"
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,12 +110,8 @@ class TableFile:
         """
         found = self._collect(*map(self._number, names))
         numbers = np.empty((len(found), len(names)))
-        for k, column in enumerate(found.iter_columns()):
-            odd = column.is_null() | column.is_nan()
-            if odd.any():
-                row = odd.arg_max()
-                assert row is not None
-                raise self.refusal(row, names[k], f"{_told(self._cell(row, names[k]))}; {hint(names[k])}")
+        for k, (name, column) in enumerate(zip(names, found.iter_columns(), strict=True)):
+            self._refuse(column.is_null() | column.is_nan(), name, hint(name))
             numbers[:, k] = column.to_numpy()
         return numbers
 
@@ -129,10 +126,7 @@ class TableFile:
             Naming the row of the first missing cell.
         """
         column = self._column(name, ("",))
-        if column.null_count():
-            row = column.is_null().arg_max()
-            assert row is not None
-            raise self.refusal(row, name, "the cell is empty; fill it in")
+        self._refuse(column.is_null(), name, "fill it in")
         return column.to_numpy() if column.dtype.is_numeric() else np.array(column.to_list())
 
     def keys(self, name: str) -> polars.Series:
@@ -157,19 +151,12 @@ class TableFile:
         InvalidInputError
             Naming the option that chose the column and the row of the first cell that is something else.
         """
-        import polars
-
-        text = self._collect(self._text(name)).to_series()
-        whole = text.str.strip_suffix(".0")
-        unknown = whole.str.to_lowercase().is_in(["", "nan", "-1"])
-        numbers = whole.cast(polars.Int64, strict=False)
-        odd = ~unknown & ~(whole.str.contains(_WHOLE) & numbers.is_not_null() & (numbers >= 0).fill_null(False))
-        if odd.any():
-            row = odd.arg_max()
-            assert row is not None
-            rule = f"{option} needs whole numbers from 0, or empty cells where unknown"
-            raise self.refusal(row, name, f"{rule}, found {quoted(text[row])}; correct it")
-        return numbers.fill_null(-1).to_numpy().astype(np.int64)
+        text, numbers = self._collect(self._text(name), self._number(name).alias("\0")).iter_columns()
+        known = ~text.str.to_lowercase().is_in(["", "nan", "-1"])
+        whole = (numbers == numbers.floor()) & (numbers >= 0) & (numbers < 2**53)
+        rule = f"{option} needs whole numbers from 0, or empty cells where unknown"
+        self._refuse(known & ~whole.fill_null(False), name, "correct it", rule)
+        return np.where(known, numbers.fill_null(-1).to_numpy(), -1).astype(np.int64)
 
     def numeric(self, without: Collection[str] = (), option: str = "") -> list[str]:
         """Names of the columns of numbers, but for those ``without``; numbers with zeros in front (``007``) are text.
@@ -180,15 +167,15 @@ class TableFile:
             If a column is of numbers but for some cells, since that may be a mistake in them; ``option`` is where
             columns can be named.
         """
-        if not self.is_text:
-            return [name for name, kind in self.schema.items() if kind.is_numeric() and name not in without]
-        for name, (is_slip, _) in self._no_numbers.items():
-            if is_slip and name not in without:
+        found = []
+        for name, (is_number, is_slip, _) in self._kinds.items():
+            if is_number and name not in without:
+                found.append(name)
+            elif is_slip and name not in without:
                 row, told = self._first_odd(name)
-                raise self.refusal(
-                    row, name, f"{told}, in a column of numbers; correct it, or name the columns to use by {option}"
-                )
-        return [name for name in self.names if name not in without and name not in self._no_numbers]
+                hint = f"correct it, or name the columns to use by {option}"
+                raise self.refusal(row, name, f"{told}, in a column of numbers; {hint}")
+        return found
 
     def others(self, names: Collection[str]) -> list[str]:
         """Columns not among ``names``, in words: of text where some cells are numbers, also the first that is not.
@@ -201,10 +188,9 @@ class TableFile:
         ["'b' (line 2: 'x' is no number)"]
         """
         told = []
-        for name in self.names:
+        for name, (is_number, _, has_numbers) in self._kinds.items():
             if name not in names:
-                _, has_numbers = self._no_numbers.get(name, (False, False)) if self.is_text else (False, False)
-                row, odd = self._first_odd(name) if has_numbers else (0, "")
+                row, odd = self._first_odd(name) if has_numbers and not is_number else (0, "")
                 told.append(quoted(name) + (f" ({self.place(row)}: {odd})" if odd else ""))
         return told
 
@@ -212,40 +198,41 @@ class TableFile:
         """An error about one cell."""
         return InvalidInputError(f"{self.name}, {self.place(row)}, column {name!r}: {told}")
 
+    def _refuse(self, odd: polars.Series, name: str, hint: str, rule: str = "") -> None:
+        """Refuse the first cell that is odd, if one is."""
+        row = odd.arg_max()
+        if row is not None and odd[row]:
+            cell = self._cell(row, name)
+            raise self.refusal(row, name, (f"{rule}, found {quoted(cell)}" if rule else _told(cell)) + f"; {hint}")
+
     @cached_property
-    def _no_numbers(self) -> Mapping[str, tuple[bool, bool]]:
-        """Columns of text that are none of numbers: whether that seems a slip, and whether some cells are numbers."""
-        names = self.names
-        given = self._count(names, lambda name: self._text(name) != "")
-        numbers = self._count(names, lambda name: self._number(name).is_not_null())
-        mixed = [name for name in names if numbers[name] < given[name]]
-        written = self._count(mixed, lambda name: self._text(name).str.contains(_WRITTEN))
-        found = {name: (2 * (numbers[name] + written[name]) >= given[name], numbers[name] > 0) for name in mixed}
-        plain = [name for name in names if name not in found]
-        codes = self._count(plain, self._is_code)
-        coded = [name for name in plain if codes[name]]
-        fractions = self._count(coded, lambda name: self._number(name) != self._number(name).floor())
-        # names of rows may be 007 and 8, but not 0.5
-        found |= {name: (fractions[name] > 0 and 2 * codes[name] < given[name], True) for name in coded}
-        return found | {name: (False, False) for name in names if not given[name]}
+    def _kinds(self) -> Mapping[str, tuple[bool, bool, bool]]:
+        """Of every column, whether it is one of numbers; if not, whether that seems a slip; whether some cells are."""
+        if not self.is_text:
+            return {name: (kind.is_numeric(), False, False) for name, kind in self.schema.items()}
+        given, numbers = self._count(self.names, ".", _NUMBER)
+        mixed = [name for name in self.names if numbers[name] < given[name]]
+        whole, codes, written = self._count(mixed, _WHOLE, _CODE, _WRITTEN)
+        kinds = {name: (given[name] > 0, False, False) for name in self.names}
+        for name in mixed:
+            # names of rows may be 007 and 8, but not 0.5
+            are_names = numbers[name] + codes[name] == given[name] and numbers[name] == whole[name]
+            slip = 2 * (numbers[name] + written[name]) >= given[name] and not are_names
+            kinds[name] = (False, slip, numbers[name] + codes[name] > 0)
+        return kinds
+
+    def _count(self, names: Sequence[str], *patterns: str) -> list[dict[str, int]]:
+        """In how many rows columns of text match each of some patterns."""
+        pairs = [(pattern, name) for pattern in patterns for name in names]
+        sums = [self._text(name).str.contains(pattern).sum().alias(str(k)) for k, (pattern, name) in enumerate(pairs)]
+        counts = dict(zip(pairs, self._collect(*sums).row(0) if pairs else (), strict=True))
+        return [{name: counts[pattern, name] for name in names} for pattern in patterns]
 
     def _first_odd(self, name: str) -> tuple[int, str]:
-        """The first cell for which a column of text is none of numbers: its row, and what is said of it."""
-        odd = self._number(name).is_null() & (self._text(name) != "")
-        if not self._count([name], lambda _: odd)[name]:
-            odd = self._is_code(name)
-        row = self._collect(odd.arg_max()).item()
+        """The first cell of a column of text that is no number: its row, and what is said of it."""
+        text = self._text(name)
+        row = self._collect((~text.str.contains(_NUMBER) & (text != "")).arg_max()).item()
         return row, _told(self._cell(row, name))
-
-    def _is_code(self, name: str) -> polars.Expr:
-        """Where a whole number has zeros in front."""
-        number = self._number(name)
-        return (number == number.floor()) & self._text(name).str.contains(_CODE)
-
-    def _count(self, names: Sequence[str], condition: Callable[[str], polars.Expr]) -> dict[str, int]:
-        """In how many rows a condition on each column holds."""
-        counts = self._collect(*(condition(name).sum().alias(name) for name in names))
-        return {name: int(counts[name].item()) for name in names}
 
     def _column(self, name: str, missing: Collection[str]) -> polars.Series:
         """A column typed, null where it is missing."""
@@ -299,20 +286,17 @@ def as_typed(text: polars.Series) -> polars.Series:
     import polars
 
     known = text.drop_nulls()
+    kind: Any = polars.String
     if known.is_empty():
         return text
-    whole = known.str.contains(_WHOLE)
-    if whole.all():
-        typed = text.cast(polars.Int64, strict=False)
-        return typed if typed.null_count() == text.null_count() else text
-    if known[:1000].str.to_lowercase().is_in(["true", "false"]).all():
-        lowered = text.str.to_lowercase()
-        return lowered == "true" if lowered.drop_nulls().is_in(["true", "false"]).all() else text
-    numbers = text.cast(polars.Float64, strict=False)
-    rounded = whole & (known.str.len_bytes() > 15)
-    lost = numbers.null_count() > text.null_count() or numbers.drop_nulls().is_nan().all()
-    codes = known.str.contains(_CODE) & (numbers.drop_nulls() == numbers.drop_nulls().floor()) if not lost else rounded
-    return text if lost or codes.any() or rounded.any() else numbers
+    if known.str.contains(_WHOLE).all():
+        kind = polars.Int64
+    elif known.str.contains(_NUMBER).all() and not known.str.contains(_ROUNDED).any():
+        kind = polars.Float64
+    elif known.str.contains("^(?i:true|false)$").all():
+        return text.str.to_lowercase() == "true"
+    typed = text.cast(kind, strict=False)
+    return typed if typed.null_count() == text.null_count() else text
 
 
 def as_label_names(names: Sequence[str]) -> list[Any]:
@@ -333,7 +317,7 @@ def _told(text: str) -> str:
         number = "_" not in text and float(text) == float(text)
     except ValueError:
         number = False
-    if number and re.match(_CODE, text):
+    if number and re.match("[+-]?0[0-9]", text):
         return f"{quoted(text)} has a zero in front"
     if text.lower() not in ("", "nan"):
         return f"{quoted(text)} is no number"

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from spectrem.constraints.cells import as_column
 from spectrem.data import TableFile, open_table, read_table
 from spectrem.data.table_file import as_label_names, as_typed
 from spectrem.exceptions import InvalidInputError
@@ -101,7 +102,9 @@ def test_formats_agree(table, tmp_path):
 def test_decimals_in_parquet_are_numbers(tmp_path):
     cells = polars.Series("x", ["0.25", "1.50"]).cast(polars.Decimal(10, 2))
     polars.DataFrame([cells]).write_parquet(tmp_path / "a.parquet")
-    assert read_table(tmp_path / "a.parquet").numbers(["x"])[:, 0].tolist() == [0.25, 1.5]
+    frame = read_table(tmp_path / "a.parquet")
+    assert frame.numbers(["x"])[:, 0].tolist() == [0.25, 1.5]
+    assert as_column("x", frame.keys("x")).tolist() == [0.25, 1.5]
 
 
 def test_parquet_of_parquet_keeps_types_and_missing_cells(tmp_path):

@@ -105,6 +105,11 @@ def _read_series(series: narwhals.Series[Any]) -> Key:
     """A column of a data frame; its text is never made into objects of Python."""
     import narwhals
 
+    if series.dtype.is_numeric():
+        exact = not series.dtype.is_integer() or max(-int(series.min()), int(series.max())) <= _EXACT
+        if series.null_count() == 0 and series.dtype != narwhals.Decimal:
+            return series.to_numpy()
+        return series.cast(narwhals.Float64).to_numpy() if exact else np.asarray(series.to_list(), object)
     if series.dtype not in (narwhals.String, narwhals.Categorical, narwhals.Enum):
         return np.asarray(series.to_list(), object) if series.null_count() else series.to_numpy()
     if series.dtype != narwhals.String:

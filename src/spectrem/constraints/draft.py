@@ -139,10 +139,10 @@ def used_columns(constraint: Constraint | LinearConstraint) -> set[str]:
         return set()
     over = () if constraint.over is None else (constraint.over,)
     each = (term.each for term in _terms(constraint) if term.each is not None)
-    return {*constraint.groups, *over, *each, *read_columns(constraint)}
+    return {*constraint.groups, *over, *each, *weight_columns(constraint)}
 
 
-def read_columns(constraint: Constraint | LinearConstraint) -> set[str]:
+def weight_columns(constraint: Constraint | LinearConstraint) -> set[str]:
     """Columns whose values the weights of a constraint are made of."""
     if isinstance(constraint, LinearConstraint):
         return set()

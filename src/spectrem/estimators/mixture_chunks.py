@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import connected_components
 
 from spectrem._arrays import Floats, Ints
 from spectrem.constraints import compile_constraints
-from spectrem.constraints.clusters import Links
+from spectrem.constraints.clusters import RowLinks
 from spectrem.constraints.constraint import AnyConstraint
 from spectrem.constraints.rows import Rows
 from spectrem.exceptions import InvalidInputError
@@ -42,7 +42,7 @@ class Chunks:
     mean: sp.csr_array
 
 
-def make_chunks(links: Sequence[Links], weights: Floats) -> Chunks:
+def make_chunks(links: Sequence[RowLinks], weights: Floats) -> Chunks:
     """Connected components of must-links.
 
     Raises
@@ -75,7 +75,7 @@ def make_chunks(links: Sequence[Links], weights: Floats) -> Chunks:
 
 def without_must_links(constraints: Sequence[AnyConstraint]) -> list[AnyConstraint]:
     """What is left to be met once chunks are one row."""
-    return [c for c in constraints if not (isinstance(c, Links) and c.together)]
+    return [c for c in constraints if not (isinstance(c, RowLinks) and c.together)]
 
 
 def compile_chunks(

@@ -9,7 +9,7 @@ import numpy as np
 
 from spectrem._arrays import Floats
 from spectrem.constraints import compile_constraints
-from spectrem.constraints.clusters import Links
+from spectrem.constraints.clusters import RowLinks
 from spectrem.estimators.mixture_chunks import without_must_links
 from spectrem.estimators.mixture_estep import ChunkTable, rows_of
 from spectrem.inference import Projection
@@ -26,7 +26,7 @@ def report_fit(
     trained: FitResult[MixtureParameters],
     n_rows: int,
     constraints: tuple[ConstraintReport, ...] = (),
-    must_links: Sequence[Links] = (),
+    must_links: Sequence[RowLinks] = (),
 ) -> FitReport:
     """The report of a mixture, a GaussianMixture with its settings."""
     settings = {

@@ -122,6 +122,7 @@ def test_a_column_that_is_missing_throughout():
         import polars
 
         columns.append(TableFile("t", polars.LazyFrame({"k": ["", ""]}), is_text=True).keys("k"))
+        columns += [polars.Series([None, None], dtype=kind) for kind in (polars.Int64, polars.String, polars.Null)]
     for found in columns:
         labels = Categorical([2, 2])
         assert len(compile_constraints((E[...] <= 0.1).per("k"), labels, {"k": found}).bounds) == 0

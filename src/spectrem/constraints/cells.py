@@ -106,10 +106,12 @@ def _read_series(series: narwhals.Series[Any]) -> Key:
     import narwhals
 
     if series.dtype.is_numeric():
-        exact = not series.dtype.is_integer() or max(-int(series.min()), int(series.max())) <= _EXACT
         if series.null_count() == 0 and series.dtype != narwhals.Decimal:
             return series.to_numpy()
-        return series.cast(narwhals.Float64).to_numpy() if exact else np.asarray(series.to_list(), object)
+        is_whole = series.dtype.is_integer() and series.null_count() < len(series)
+        if is_whole and max(-int(series.min()), int(series.max())) > _EXACT:
+            return np.asarray(series.to_list(), object)
+        return series.cast(narwhals.Float64).to_numpy()
     if series.dtype not in (narwhals.String, narwhals.Categorical, narwhals.Enum):
         return np.asarray(series.to_list(), object) if series.null_count() else series.to_numpy()
     if series.dtype != narwhals.String:

@@ -6,8 +6,12 @@ import io
 import os
 import re
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from spectrem.constraints.cells import as_column
 from spectrem.data import TableFile, open_table, read_table
@@ -77,6 +81,48 @@ def test_cells_that_nobody_asked_for_stay_as_they_are(table, tmp_path):
     assert (tmp_path / "out.csv").read_text() == ('id,text,x,new\n007," a ""b"" ",0.1,true\n,"two\nlines",2.0,false\n')
     refuses("line 2, column 'text'", frame.numbers, ["text"])
     refuses("line 3, column 'id': the cell is empty; fill it in", frame.values, "id")
+
+
+@given(
+    st.integers(1, 3).flatmap(
+        lambda width: st.lists(
+            st.lists(st.text('a1", \n\ré', max_size=4), min_size=width, max_size=width), min_size=1, max_size=5
+        )
+    ),
+    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+    st.integers(0, 2),
+)
+def test_cells_are_those_of_the_csv_module(rows, end, quoting, n_blank):
+    written = io.StringIO()
+    header = ["x", "y", "z"][: len(rows[0])]
+    csv.writer(written, lineterminator=end, quoting=quoting).writerows([header, *rows])
+    text = written.getvalue() + n_blank * end
+    expected = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row][1:]
+    assume(expected and all(len(row) == len(header) for row in expected))  # a bare carriage return ends a line
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "t.csv")
+        path.write_bytes(text.encode())
+        frame = read_table(path)
+        assert frame.data.collect().fill_null("").rows() == [tuple(row) for row in expected]
+        with open_table(Path(folder, "again.csv")) as write:
+            write(frame)
+        again = read_table(Path(folder, "again.csv"))
+        assert again.data.collect().fill_null("").rows() == [tuple(row) for row in expected]
+
+
+@pytest.mark.parametrize(
+    ("content", "cells"),
+    [
+        ('a,b\n1,3" nail\n2,x\n', [("1", '3" nail'), ("2", "x")]),
+        ("a,b\n\n1,2\n\n\n3,\n", [("1", "2"), ("3", "")]),
+        ("a\n1\n\n3\n\n", [("1",), ("3",)]),
+        ("a,b\r1,2\r3,4\r", [("1", "2"), ("3", "4")]),
+        ("\ufeffa,b\n1,2\n", [("1", "2")]),
+    ],
+)
+def test_text_that_polars_alone_would_misread(table, content, cells):
+    assert read_table(table(content)).data.collect().fill_null("").rows() == cells
 
 
 def test_formats_agree(table, tmp_path):

@@ -6,7 +6,7 @@ import csv
 import io
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -137,14 +137,14 @@ class _Text:
         _check_header(header, self.name, first, self.separator)
         settings: Any = {"infer_schema": False, "with_column_names": lambda _: header, "glob": False}
         scan: Any = partial(polars.scan_csv, separator=self.separator, **settings)
-        data = scan(self.source)
-        try:
-            counts = data.select(polars.len().alias("\0"), polars.all().null_count()).collect(engine="streaming")
-            n_rows = int(counts.item(0, 0))
-            short = int(counts.item(0, -1)) > 0  # polars fills up rows that are too short
-        except polars.exceptions.PolarsError:
-            n_rows, short = 0, True
-        if (short or not n_rows) and self._count(len(header), first) != n_rows:
+        n_rows, doubtful = -1, True  # polars takes a carriage return alone for text
+        if not self._has_returns():
+            with suppress(polars.exceptions.PolarsError):
+                data = scan(self.source)
+                counts = data.select(polars.len().alias("\0"), polars.all().null_count()).collect(engine="streaming")
+                n_rows = int(counts.item(0, 0))
+                doubtful = not n_rows or int(counts.item(0, -1)) > 0  # rows that are too short are filled up
+        if doubtful and self._count(len(header), first) != n_rows:
             data = scan(self._rewritten())
         return TableFile(self.name, data, is_text=True, line_of=self.line_of)
 
@@ -169,6 +169,14 @@ class _Text:
             finally:
                 csv.field_size_limit(limit)
 
+    def _has_returns(self) -> bool:
+        """Whether a carriage return stands without a line feed behind it."""
+        with _open(self.source) as stream:
+            while piece := stream.read(1 << 22) + stream.readline():
+                if piece.count(b"\r") != piece.count(b"\r\n"):
+                    return True
+        return False
+
     def line_of(self, row: int) -> int:
         """The line where a row starts, from 1."""
         return next(line for line, _ in islice(self.rows(), row + 1, None))
@@ -188,7 +196,8 @@ class _Text:
     def _rewritten(self) -> bytes:
         """The table without blank lines, and with every \" where polars expects it."""
         text = io.StringIO()
-        csv.writer(text, delimiter=self.separator, lineterminator="\n").writerows(row for _, row in self.rows())
+        writer = csv.writer(text, delimiter=self.separator, lineterminator="\n", quoting=csv.QUOTE_ALL)
+        writer.writerows(row for _, row in self.rows())
         return text.getvalue().encode()
 
 
@@ -242,6 +251,8 @@ def _parquet(source: Path | bytes, name: str) -> TableFile:
 
 
 def _write_text(table: TableFile, stream: TextIO, separator: str) -> None:
+    import polars
+
     for name, kind in table.schema.items():
         if kind.is_nested():
             raise InvalidInputError(
@@ -249,7 +260,10 @@ def _write_text(table: TableFile, stream: TextIO, separator: str) -> None:
             )
     header = True
     for rows in table.data.collect_batches(chunk_size=_ROWS_AT_ONCE, maintain_order=True):
-        stream.write(rows.write_csv(separator=separator, include_header=header))
+        # polars leaves a carriage return without quotes, which others take for the end of a line
+        returns = any(column.str.contains("\r", literal=True).any() for column in rows if column.dtype == polars.String)
+        quotes: Any = "non_numeric" if returns else "necessary"
+        stream.write(rows.write_csv(separator=separator, include_header=header, quote_style=quotes))
         header = False
 
 

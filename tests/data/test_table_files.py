@@ -43,10 +43,10 @@ def test_cells_become_what_is_asked_for(table):
     assert (len(frame), frame.names) == (3, ["id", "kind", "size", "seen"])
     assert frame.numbers(["size"])[:, 0].tolist() == [1.5, -2.0, 1000.0]
     assert frame.numbers(["id"])[:, 0].tolist() == [7.0, 8.0, 9.0]
-    assert frame.values("id").tolist() == ["007", "8", "9"]
-    assert frame.values("kind").tolist() == ["cat", "big, dog", "cat"]
-    assert frame.values("seen").tolist() == [True, False, True]
-    assert frame.values("seen").dtype == bool
+    assert frame.values("id").to_list() == ["007", "8", "9"]
+    assert frame.values("kind").to_list() == ["cat", "big, dog", "cat"]
+    assert frame.values("seen").to_list() == [True, False, True]
+    assert frame.values("seen").dtype == polars.Boolean
     assert frame.numeric() == ["size"]
 
 
@@ -134,7 +134,7 @@ def test_formats_agree(table, tmp_path):
         again = read_table(tmp_path / name)
         assert again.names == frame.names
         for column in frame.names:
-            assert again.values(column).tolist() == frame.values(column).tolist(), (name, column)
+            assert again.values(column).to_list() == frame.values(column).to_list(), (name, column)
         assert again.numeric() == ["size"], name
         with open_table(tmp_path / "back.csv") as write:
             write(again)
@@ -179,7 +179,7 @@ def test_parquet_is_told_by_its_bytes(tmp_path, monkeypatch):
     polars.DataFrame({"x": [1, 2]}).write_parquet(tmp_path / "a.parquet")
     data = (tmp_path / "a.parquet").read_bytes()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-    assert read_table("-").values("x").tolist() == [1, 2]
+    assert read_table("-").values("x").to_list() == [1, 2]
     (tmp_path / "cut.parquet").write_bytes(data[:40])
     refuses(f"{tmp_path / 'cut.parquet'}: damaged Parquet: ", read_table, tmp_path / "cut.parquet")
 
@@ -305,7 +305,7 @@ def test_columns_that_do_not_exist(table):
 def test_a_table_of_typed_columns():
     frame = TableFile("t", polars.LazyFrame({"n": [1, 2], "b": [True, False], "s": ["1", ""]}))
     assert frame.numeric() == ["n"]
-    assert frame.values("s").tolist() == ["1", ""]
+    assert frame.values("s").to_list() == ["1", ""]
     refuses("row 0 (from 0), column 'b': 'true' is no number", frame.numbers, ["b"])
 
 
@@ -335,7 +335,7 @@ def test_cells_of_any_length(table):
     """The csv module stops at 131,072 characters by itself."""
     limit, long = csv.field_size_limit(), "x" * 200_000
     frame = read_table(table(f'a,{long}\n1,"{long}\n"\n'))
-    assert frame.values("a").tolist() == [1]
+    assert frame.values("a").to_list() == [1]
     assert frame.data.collect()[long].to_list() == [long + "\n"]
     refuses("line 2: has 3 cells", read_table, table(f"a,b\n{long},{long},{long}\n"))
     assert csv.field_size_limit() == limit
@@ -345,7 +345,7 @@ def test_whole_numbers_of_any_length(table):
     """Python reads no text of more than 4,300 digits as a number, and 64 bits hold 19 of them."""
     digits = "9" * 5000
     frame = read_table(table(f"a,b,c\n1,{digits},{2**63}\n2,3,4\n"))
-    assert frame.values("b").tolist() == [digits, "3"]
+    assert frame.values("b").to_list() == [digits, "3"]
     for name in "bc":
         refuses(f"line 2, column '{name}': --known needs whole numbers from 0", frame.labels, name, "--known")
     refuses("9999... (5002 characters); correct it", frame.labels, "b", "--known")

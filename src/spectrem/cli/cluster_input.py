@@ -136,7 +136,7 @@ def linked_rows(path: str, option: str, file: TableFile, ids: dict[Any, int] | N
         )
     pairs = np.empty((len(table), 2), np.int64)
     for side, name in enumerate(table.names):
-        for row, value in enumerate(table.values(name).tolist()):
+        for row, value in enumerate(table.values(name).to_list()):
             found = ids.get(str(value), -1) if ids is not None else value if isinstance(value, int) else -1
             if not 0 <= found < len(file):
                 known = f"rows are numbered from 0 to {len(file) - 1}" if ids is None else "no row has it in --id"
@@ -164,7 +164,7 @@ def row_names(file: TableFile, id: str) -> dict[Any, int]:
     """
     file.check([id], "--id")
     found: dict[Any, int] = {}
-    for row, value in enumerate(file.values(id).tolist()):
+    for row, value in enumerate(file.values(id).to_list()):
         if str(value) in found:
             raise InvalidInputError(
                 f"{file.name}, {file.place(row)}, column {id!r}: {value!r} also names the row of "

@@ -4,53 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spectrem.cli.table_options import TableConstraints, list_names, split_names, weight_column
+from spectrem.constraints.cells import as_column
+from spectrem.constraints.groups import numbers_of
 from spectrem.data import TableFile
 from spectrem.data.table_file import as_label_names
 from spectrem.exceptions import InvalidInputError
 from spectrem.tables import Decision, ProjectedTable, ScoreError
 
+if TYPE_CHECKING:
+    import polars
+
 DECIDED = "decided"
 _ROUNDED = 0.02
-
-
-class Scores(Protocol):
-    """A table's scores, and how results go back into the table.
-
-    Attributes
-    ----------
-    file : TableFile
-    proba, labels :
-        As `spectrem.project` takes them.
-    told : str
-        The labels in words.
-    """
-
-    @property
-    def file(self) -> TableFile: ...
-    @property
-    def proba(self) -> Any: ...
-    @property
-    def labels(self) -> list[Any]: ...
-    @property
-    def told(self) -> str: ...
-
-    def columns(self, columns: dict[str, Any]) -> dict[str, Any]:
-        """Columns of the file in the order of the cells or rows."""
-
-    def weights(self, name: str) -> NDArray[np.float64]:
-        """A column of weights, one per row."""
-
-    def filled(self, table: ProjectedTable, decision: Decision | None) -> TableFile:
-        """The file with projected probabilities."""
-
-    def refusal(self, error: ScoreError) -> str:
-        """What is wrong with the scores, by lines and columns of the file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +114,7 @@ class LongScores:
 
     file: TableFile
     score: str
-    rows: NDArray
+    rows: polars.Series
     labels: list[Any]
     proba: list[NDArray[np.float64]]
     order: NDArray[np.int64]
@@ -189,6 +160,10 @@ class LongScores:
             f"{place}: the scores of row {row} sum to {error.value:.6g}, not 1{_more(error)}; add --normalize to "
             "divide those of every row by their sum, or --log for log-probabilities and logits"
         )
+
+
+Scores = WideScores | LongScores
+"""A table's scores as `spectrem.project` takes them, and how results and errors go back into the table."""
 
 
 def wide_scores(
@@ -250,19 +225,20 @@ def long_scores(file: TableFile, columns: str, normalize: bool) -> LongScores:
     row, label, score = names
     rows, labels = file.values(row), file.values(label)
     values = file.numbers([score], lambda name: "give a score")[:, 0]
-    _, first, code = np.unique(rows, return_index=True, return_inverse=True)
+    _, first, code = np.unique(numbers_of(as_column(row, rows)), return_index=True, return_inverse=True)
     rank = np.empty(len(first), np.int64)
     rank[np.argsort(first)] = np.arange(len(first))  # rows in the order in which they come
     order = np.argsort(rank[code], kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(rank[code]))])
     cut = [values[order[a:b]] for a, b in pairwise(offsets)]
-    named = [labels[order[a:b]].tolist() for a, b in pairwise(offsets)]
-    for n, listed in enumerate(named):
-        if len(set(listed)) < len(listed):
-            again = next(k for k, value in enumerate(listed) if value in listed[:k])
+    listed = labels[order].to_list()
+    named = [listed[a:b] for a, b in pairwise(offsets)]
+    for n, own in enumerate(named):
+        if len(set(own)) < len(own):
+            again = next(k for k, value in enumerate(own) if value in own[:k])
             line = int(order[offsets[n] + again])
             raise InvalidInputError(
-                f"{file.name}, {file.place(line)}: the label {listed[again]!r} stands twice in row {rows[line]}; "
+                f"{file.name}, {file.place(line)}: the label {own[again]!r} stands twice in row {rows[line]}; "
                 "drop one, or tell rows apart in the column that --long names first"
             )
     if normalize:

@@ -44,7 +44,7 @@ class TableFile:
     --------
     >>> import polars
     >>> pets = TableFile("pets.csv", polars.LazyFrame({"kind": ["cat", "dog"], "age": ["3", "4.5"]}), is_text=True)
-    >>> pets.numbers(["age"]).tolist(), pets.numeric(), pets.values("kind").tolist()
+    >>> pets.numbers(["age"]).tolist(), pets.numeric(), pets.values("kind").to_list()
     ([[3.0], [4.5]], ['age'], ['cat', 'dog'])
     """
 
@@ -115,7 +115,7 @@ class TableFile:
             numbers[:, k] = column.to_numpy()
         return numbers
 
-    def values(self, name: str) -> NDArray:
+    def values(self, name: str) -> polars.Series:
         """A column as whole numbers, numbers, truth values or text, whichever all of its cells are.
 
         Text with zeros in front (``007``) and whole numbers beyond 64 bits stay text.
@@ -127,7 +127,7 @@ class TableFile:
         """
         column = self._column(name, ("",))
         self._refuse(column.is_null(), name, "fill it in")
-        return column.to_numpy() if column.dtype.is_numeric() else np.array(column.to_list())
+        return column
 
     def keys(self, name: str) -> polars.Series:
         """A column that constraints look at: as `values`, but null where cells are missing.

@@ -49,7 +49,7 @@ def read_table(path: str | os.PathLike[str]) -> TableFile:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_lines(f"{folder}/pets.csv", ["kind,age", "cat,3", '"dog, big",4.5'])
     ...     pets = read_table(f"{folder}/pets.csv")
-    ...     pets.numbers(["age"]).tolist(), pets.values("kind").tolist()
+    ...     pets.numbers(["age"]).tolist(), pets.values("kind").to_list()
     ([[3.0], [4.5]], ['cat', 'dog, big'])
     """
     name = display_name(path)

@@ -18,6 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from spectrem import E, SelfTrainer, part
+from spectrem.estimators.self_trainer_input import split_columns
 from spectrem.exceptions import InvalidInputError, NotFittedError
 from spectrem.learning import Constant
 
@@ -110,6 +111,15 @@ def test_columns_of_a_frame(library, names):
     assert (inside.predict_proba(frame) == beside.predict_proba(X)).all()
     assert inside.n_features_in_ == 3
     assert inside.feature_names_in_.tolist() == ["a", "triple", "b"]
+
+
+def test_columns_of_pandas_may_be_numbers():
+    pandas = pytest.importorskip("pandas")
+    X = pandas.DataFrame(np.arange(6.0).reshape(2, 3), index=["y", "x"])
+    features, inside = split_columns(X, {"document": 1})
+    assert features.columns.tolist() == [0, 2]
+    assert features.index.tolist() == ["y", "x"]
+    assert inside["document"].to_list() == [1.0, 4.0]
 
 
 def test_metadata_routing():

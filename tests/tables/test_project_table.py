@@ -255,6 +255,9 @@ def test_frames_of_pandas_keep_their_index_and_names_that_are_numbers():
     assert again.index.tolist() == ["y", "x"]
     assert again.columns.tolist() == [0, 1]
     assert again[1].sum() == pytest.approx(1)
+    columns = pandas.DataFrame({0: [1, 2], 1: ["a", "b"]}, index=["y", "x"])
+    table = project(p, (E[part("label") == 1] <= 0.2).per("1"), columns=columns)
+    assert table.constraints[0].keys["1"].tolist() == ["a", "b"]
     twice = pandas.DataFrame([[0.9, 0.1], [0.4, 0.6]], columns=["a", "a"])
     with pytest.raises(InvalidInputError, match=r"proba must name every column differently: .*'a' 2 times; rename"):
         project(twice, [])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from spectrem.constraints.cells import as_column
@@ -18,8 +18,7 @@ class UserColumns(Mapping[str, Key]):
 
     Parameters
     ----------
-    source : mapping of name -> array-like, or data frame of narwhals
-    names : mapping of str -> name in the source
+    source : mapping of str -> array-like
     lengths : mapping of unit -> int
         How many values a column may have: one per unit ("rows") of each of these.
     hint : str
@@ -37,28 +36,30 @@ class UserColumns(Mapping[str, Key]):
     ['a', 'a', 'b']
     """
 
-    source: Any
-    names: Mapping[str, Any]
+    source: Mapping[str, Any]
     lengths: Mapping[str, int]
     hint: str
+    _known: dict[str, Key] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Key:
-        column = as_column(name, self.source[self.names[name]])
-        if len(column) not in self.lengths.values():
-            sizes = ", ".join(f"{size} {unit}" for unit, size in self.lengths.items())
-            raise InvalidInputError(
-                f"columns: {name!r} has shape {column.shape}, and the table has {sizes}; {self.hint}"
-            )
-        return column
+        if name not in self._known:
+            column = as_column(name, self.source[name])
+            if len(column) not in self.lengths.values():
+                sizes = ", ".join(f"{size} {unit}" for unit, size in self.lengths.items())
+                raise InvalidInputError(
+                    f"columns: {name!r} has shape {column.shape}, and the table has {sizes}; {self.hint}"
+                )
+            self._known[name] = column
+        return self._known[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self.names
+        return name in self.source
 
     def __iter__(self) -> Iterator[str]:
-        yield from self.names
+        yield from self.source
 
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self.source)
 
 
 def read_columns(
@@ -71,15 +72,16 @@ def read_columns(
     InvalidInputError
         If it is neither a mapping nor a frame, or has a column whose name is ``taken``.
     """
-    source: Any = {} if columns is None else as_frame(columns, "columns")
-    if source is None and not isinstance(columns, Mapping):
+    frame = as_frame(columns, "columns")
+    if frame is not None:
+        columns = dict(zip(frame.columns, frame.iter_columns(), strict=True))
+    elif columns is not None and not isinstance(columns, Mapping):
         raise InvalidInputError(
             f"columns must be a data frame or a mapping from names to arrays, got {type(columns).__name__}; "
             'write columns={"document": [...]}'
         )
-    source = columns if source is None else source
-    listed = {str(name): name for name in getattr(source, "columns", source)}
+    source = {str(name): column for name, column in (columns or {}).items()}
     for name in taken:
-        if name in listed:
+        if name in source:
             raise InvalidInputError(f"columns: the name {name!r} belongs to the table; rename the column")
-    return UserColumns(source, listed, lengths, hint)
+    return UserColumns(source, lengths, hint)

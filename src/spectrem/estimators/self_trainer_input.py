@@ -155,9 +155,11 @@ def split_columns(X: Any, columns: Any) -> tuple[Any, dict[str, Any]]:
                 f"columns must be in X, got {place!r} for {name!r}, and X has {listed}; for an array map names to "
                 'positions, as in {"document": 0}'
             )
-    rest: list[Any] = [place for place in known if place not in set(places.values())]
+    rest = [place for place in known if place not in set(places.values())]
     if frame is not None:
-        return frame.select(rest).to_native(), {name: frame[place] for name, place in places.items()}
+        series = dict(zip(known, frame.iter_columns(), strict=True))
+        others = frame[:, [known.index(place) for place in rest]]
+        return others.to_native(), {name: series[place] for name, place in places.items()}
     if sp.issparse(X):
         columnwise: Any = table.tocsc()
         chosen = {name: columnwise[:, [place]].toarray().ravel() for name, place in places.items()}

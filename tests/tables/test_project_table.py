@@ -2,6 +2,7 @@
 
 import datetime
 import itertools
+import sys
 import warnings
 
 import numpy as np
@@ -15,6 +16,7 @@ import spectrem
 from spectrem import E, linear, part, project
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
 from spectrem.inference import Status
+from spectrem.tables import ScoreError
 
 
 def random_table(seed, n=5, k=3):
@@ -299,6 +301,7 @@ def test_decisions_match_enumeration(seed, most, least):
     assert decision.score == pytest.approx(score, abs=1e-9)
     assert feasible(decision.positions)
     assert decision.status == Status.CERTIFIED
+    assert decision.n_changed == (p.argmax(axis=1) != decision.positions).sum()
     assert decision.relaxation >= decision.score - 1e-9
     assert decision.gap == pytest.approx(decision.relaxation - decision.score)
 
@@ -385,6 +388,34 @@ def test_bad_arguments(arguments, message):
     rule = (E[...] <= 1).per("group")
     with pytest.raises(InvalidInputError, match=message):
         project([[0.5, 0.5], [0.5, 0.5]], rule, **({"columns": {"group": [1, 1]}} | arguments))
+
+
+@pytest.mark.parametrize(
+    ("rows", "scores", "rule", "row", "position", "n_rows"),
+    [
+        ([[0.5, 0.5], [np.nan, 1.0]], "probabilities", "nan", 1, 0, 1),
+        ([[0.5, 0.5], [0.2, -0.5]], "probabilities", "no probability", 1, 1, 1),
+        ([[0.5, np.inf]], "probabilities", "no probability", 0, 1, 1),
+        ([[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]], "probabilities", "zero", 1, None, 2),
+        ([[1.0], [0.5, 0.6], [0.5, 0.4, 0.3]], "probabilities", "sum", 1, None, 2),
+        ([[0.0], [0.0, np.inf]], "log", "infinite log", 1, 1, 1),
+        ([[0.0], [-np.inf, -np.inf]], "log", "impossible", 1, None, 1),
+    ],
+)
+def test_errors_about_scores_say_where_and_which_rule(rows, scores, rule, row, position, n_rows):
+    with pytest.raises(ScoreError) as caught:
+        project(rows, [], scores=scores)
+    error = caught.value
+    assert (error.rule, error.row, error.position, error.n_rows) == (rule, row, position, n_rows)
+
+
+def test_tables_need_no_library_of_frames(monkeypatch):
+    for library in ("polars", "pandas", "pyarrow", "narwhals"):
+        monkeypatch.setitem(sys.modules, library, None)
+    columns = {"sender": ["a", "b", None], "year": np.array([1, 2, 2])}
+    once = (E[part("label") == "spam"] <= 0.3).per("sender")
+    table = project([[0.9, 0.1], [0.4, 0.6], [0.5, 0.5]], once, columns=columns, labels=["ham", "spam"])
+    np.testing.assert_allclose(table.proba[:, 1], [0.1, 0.3, 0.5], atol=1e-6)
 
 
 def test_labels_that_do_not_exist():

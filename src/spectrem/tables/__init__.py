@@ -4,8 +4,8 @@ from spectrem.reports import ConstraintReport
 from spectrem.tables.decision import Decision
 from spectrem.tables.lattice import Lattice
 from spectrem.tables.project import project
-from spectrem.tables.reading import ScoreError
 from spectrem.tables.result import ProjectedTable
+from spectrem.tables.scores import ScoreError
 from spectrem.tables.structure import TableStructure
 
 __all__ = ["ConstraintReport", "Decision", "Lattice", "ProjectedTable", "ScoreError", "TableStructure", "project"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,8 @@ from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+    import polars
 
     from spectrem.constraints import Constraint
 
@@ -116,14 +118,16 @@ def read_size(text: str) -> Constraint:
     return cluster_size(low, high)
 
 
-def linked_rows(path: str, option: str, file: TableFile, ids: dict[Any, int] | None) -> NDArray[np.int64]:
-    """Pairs of rows of a table with two columns, shape (n_pairs, 2).
+def linked_rows(path: str, option: str, file: TableFile, ids: polars.Series | None) -> NDArray[np.int64]:
+    """Pairs of rows of a table with two columns, shape (n_pairs, 2); rows are numbered, or named by ``ids``.
 
     Raises
     ------
     InvalidInputError
         If the table has not two columns with names, or names a row that does not exist, or a row twice in one pair.
     """
+    import polars
+
     table = read_table(path)
     if len(table.names) != 2:
         raise InvalidInputError(
@@ -136,16 +140,23 @@ def linked_rows(path: str, option: str, file: TableFile, ids: dict[Any, int] | N
         )
     pairs = np.empty((len(table), 2), np.int64)
     for side, name in enumerate(table.names):
-        for row, value in enumerate(table.values(name).to_list()):
-            found = ids.get(str(value), -1) if ids is not None else value if isinstance(value, int) else -1
-            if not 0 <= found < len(file):
-                known = f"rows are numbered from 0 to {len(file) - 1}" if ids is None else "no row has it in --id"
-                hint = "; give --id COLUMN if rows have names" if ids is None else "; correct it"
-                raise InvalidInputError(
-                    f"{option} {table.name}, {table.place(row)}: there is no row {quoted(value)} in {file.name}: "
-                    f"{known}{hint}"
-                )
-            pairs[row, side] = found
+        given = table.values(name)
+        if ids is not None:
+            found = given.cast(polars.String).replace_strict(
+                ids, range(len(ids)), default=-1, return_dtype=polars.Int64
+            )
+        else:
+            found = given if given.dtype.is_integer() else polars.repeat(-1, len(given), dtype=polars.Int64, eager=True)
+        wrong = ~found.is_between(0, len(file) - 1)
+        if wrong.any():
+            row = int(wrong.to_numpy().argmax())
+            known = f"rows are numbered from 0 to {len(file) - 1}" if ids is None else "no row has it in --id"
+            hint = "; give --id COLUMN if rows have names" if ids is None else "; correct it"
+            raise InvalidInputError(
+                f"{option} {table.name}, {table.place(row)}: there is no row {quoted(given[row])} in {file.name}: "
+                f"{known}{hint}"
+            )
+        pairs[:, side] = found.to_numpy()
     same = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
     if len(same):
         raise InvalidInputError(
@@ -154,21 +165,22 @@ def linked_rows(path: str, option: str, file: TableFile, ids: dict[Any, int] | N
     return pairs
 
 
-def row_names(file: TableFile, id: str) -> dict[Any, int]:
-    """Rows by their names, as text.
+def row_names(file: TableFile, id: str) -> polars.Series:
+    """The names of the rows, as text.
 
     Raises
     ------
     InvalidInputError
         If two rows have the same.
     """
+    import polars
+
     file.check([id], "--id")
-    found: dict[Any, int] = {}
-    for row, value in enumerate(file.values(id).to_list()):
-        if str(value) in found:
-            raise InvalidInputError(
-                f"{file.name}, {file.place(row)}, column {id!r}: {value!r} also names the row of "
-                f"{file.place(found[str(value)])}; --id needs a column that names every row differently"
-            )
-        found[str(value)] = row
-    return found
+    given = file.values(id)
+    again = given.is_first_distinct()
+    if not again.all():
+        row = int((~again).to_numpy().argmax())
+        first = int((given == given[row]).to_numpy().argmax())
+        told = f"{given[row]!r} also names the row of {file.place(first)}"
+        raise file.refusal(row, id, f"{told}; --id needs a column that names every row differently")
+    return given.cast(polars.String)

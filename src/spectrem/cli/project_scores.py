@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise, takewhile
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spectrem.cli.table_options import TableConstraints, list_names, split_names, weight_column
-from spectrem.constraints.cells import as_column
-from spectrem.constraints.groups import numbers_of
 from spectrem.data import TableFile
 from spectrem.data.table_file import as_label_names
 from spectrem.exceptions import InvalidInputError
@@ -218,6 +216,8 @@ def long_scores(file: TableFile, columns: str, normalize: bool) -> LongScores:
     InvalidInputError
         If a label stands twice in a row, or a cell is no number.
     """
+    import polars
+
     names = split_names(columns, "--long")
     if len(names) != 3:
         raise InvalidInputError(f"--long {columns!r}: must name three columns: row, label, score")
@@ -225,25 +225,22 @@ def long_scores(file: TableFile, columns: str, normalize: bool) -> LongScores:
     row, label, score = names
     rows, labels = file.values(row), file.values(label)
     values = file.numbers([score], lambda name: "give a score")[:, 0]
-    _, first, code = np.unique(numbers_of(as_column(row, rows)), return_index=True, return_inverse=True)
-    rank = np.empty(len(first), np.int64)
-    rank[np.argsort(first)] = np.arange(len(first))  # rows in the order in which they come
-    order = np.argsort(rank[code], kind="stable")
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(rank[code]))])
-    cut = [values[order[a:b]] for a, b in pairwise(offsets)]
-    listed = labels[order].to_list()
-    named = [listed[a:b] for a, b in pairwise(offsets)]
-    for n, own in enumerate(named):
-        if len(set(own)) < len(own):
-            again = next(k for k, value in enumerate(own) if value in own[:k])
-            line = int(order[offsets[n] + again])
-            raise InvalidInputError(
-                f"{file.name}, {file.place(line)}: the label {own[again]!r} stands twice in row {rows[line]}; "
-                "drop one, or tell rows apart in the column that --long names first"
-            )
+    lines = polars.DataFrame({"row": rows, "label": labels, "score": values}).with_row_index("line")
+    grouped = lines.group_by("row", maintain_order=True).agg("line", "label", "score")
+    twice = grouped["label"].list.n_unique() < grouped["label"].list.len()
+    if twice.any():
+        _, places, listed, _ = grouped.row(int(twice.to_numpy().argmax()))
+        again = next(k for k, value in enumerate(listed) if value in listed[:k])
+        raise InvalidInputError(
+            f"{file.name}, {file.place(places[again])}: the label {listed[again]!r} stands twice in row "
+            f"{rows[places[again]]}; drop one, or tell rows apart in the column that --long names first"
+        )
+    cut = [np.array(one) for one in grouped["score"].to_list()]
     if normalize:
         cut = [one / one.sum() if (one >= 0).all() and 0 < one.sum() < np.inf else one for one in cut]
-    return LongScores(file, score, rows, named, cut, order, offsets)
+    offsets = np.concatenate([[0], grouped["line"].list.len().cum_sum().to_numpy()]).astype(np.int64)
+    order = grouped["line"].explode().to_numpy().astype(np.int64)
+    return LongScores(file, score, rows, grouped["label"].to_list(), cut, order, offsets)
 
 
 def prefix_hint(names: list[str]) -> str:

@@ -31,8 +31,8 @@ def as_column(name: str, values: ArrayLike | Coded) -> Key:
     Returns
     -------
     ndarray of shape (n,), or Coded
-        Text is coded. Missing numbers are NaN, beside which whole numbers and truth values are floats (and whole
-        numbers that floats would round are text).
+        Text is coded, unless it is an array of it. Missing numbers are NaN, beside which whole numbers and truth values
+        are floats (and whole numbers that floats would round are text).
 
     Raises
     ------
@@ -54,10 +54,10 @@ def as_column(name: str, values: ArrayLike | Coded) -> Key:
     if isinstance(column, Coded):
         return column
     if column.dtype.kind in "OT":
-        column = _typed(name, column.tolist())
+        return _typed(name, column.tolist())
     if column.dtype.kind not in "biufU":
         raise _refused(name, f"dtype {column.dtype}")
-    return as_key(column)
+    return column
 
 
 def missing_of(values: Key) -> NDArray[np.bool_] | None:

@@ -99,7 +99,7 @@ class PartTable:
         return counted if counted != name and self.has(counted) and not self.has(name) else None
 
     def column(self, name: str) -> Key:
-        """Values of a column, shape (n_unary,); a user's text is coded.
+        """Values of a column, shape (n_unary,); a user's text may be coded.
 
         Raises
         ------

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spectrem.constraints.cells import as_column
-from spectrem.constraints.groups import Key
+from spectrem.constraints.groups import Key, as_key
 from spectrem.data.frames import as_frame
 from spectrem.exceptions import InvalidInputError
 
@@ -43,7 +43,7 @@ class UserColumns(Mapping[str, Key]):
 
     def __getitem__(self, name: str) -> Key:
         if name not in self._known:
-            column = as_column(name, self.source[name])
+            column = as_key(as_column(name, self.source[name]))
             if len(column) not in self.lengths.values():
                 sizes = ", ".join(f"{size} {unit}" for unit, size in self.lengths.items())
                 raise InvalidInputError(

@@ -130,7 +130,13 @@ class _RowAndLabel(Mapping[str, NDArray]):
     inner: Categorical
 
     def __getitem__(self, name: str) -> NDArray:
-        return {"row": lambda: self.inner.instance, "label": lambda: self.inner.columns["label"]}[name]()
+        if name not in self:
+            raise KeyError(name)
+        return self.inner.instance if name == "row" else self._label
+
+    @cached_property
+    def _label(self) -> NDArray:
+        return self.inner.columns["label"]
 
     def __iter__(self) -> Iterator[str]:
         yield from ("row", "label")

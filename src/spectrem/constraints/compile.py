@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem.constraints.all_of import AllOf
 from spectrem.constraints.constraint import AnyConstraint, Constraint, LinearConstraint, MaxOver
-from spectrem.constraints.draft import Draft, draft_rows, head_of, read_columns, used_columns
+from spectrem.constraints.draft import Draft, draft_rows, head_of, used_columns, weight_columns
 from spectrem.constraints.facts import ConstraintFacts, CorpusFacts, Head, Placed, RowFacts, find_rows
 from spectrem.constraints.groups import KeyColumns, number_groups, numbers_of
 from spectrem.constraints.links import RowLinks, resolve_links
@@ -312,7 +312,7 @@ def _describe(forms: Sequence[_Form], table: PartTable, settled: bool) -> tuple[
     for form, counted in zip(forms, derived, strict=True):
         head, draft = head_of(form.constraint, table), None
         pieces: tuple[RowFacts, ...] = ()
-        if not head.inside and (settled or not (counted or numbered.keys() & read_columns(form.constraint))):
+        if not head.inside and (settled or not (counted or numbered.keys() & weight_columns(form.constraint))):
             draft = draft_rows(form.constraint, table)
             names = form.constraint.groups if isinstance(form.constraint, Constraint) and not head.ties else ()
             for name in names:

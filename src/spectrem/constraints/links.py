@@ -14,6 +14,7 @@ from spectrem.constraints.all_of import AllOf, join
 from spectrem.constraints.cells import as_column, missing_of
 from spectrem.constraints.columns import quote
 from spectrem.constraints.constraint import LinearConstraint, check_name, linear
+from spectrem.constraints.groups import distinct
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures.structure import Structure
 
@@ -162,7 +163,7 @@ class ColumnLinks:
             )
         missing = missing_of(values)
         rows = np.arange(n_rows) if missing is None else np.flatnonzero(~missing)
-        _, group = np.unique(values[rows], return_inverse=True)
+        _, group = distinct(values[rows])
         order = np.argsort(group, kind="stable")
         rows, sizes = rows[order], np.bincount(group)
         if self.together:

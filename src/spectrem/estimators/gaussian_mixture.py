@@ -28,7 +28,7 @@ from spectrem.estimators.mixture_start import start_parameters
 from spectrem.estimators.mixture_state import missing, without_rows
 from spectrem.estimators.mixture_training import train
 from spectrem.estimators.not_fitted import not_fitted
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, setting
 from spectrem.inference import project_batch
 from spectrem.kernels.mixtures import responsibilities
 from spectrem.learning import EStep, FitStatus, Schedule
@@ -236,14 +236,10 @@ class GaussianMixture(ShowsReport, DensityMixin, BaseEstimator):
         labels = self._known(y, len(x))
         weights = as_sample_weight(sample_weight, len(x), "row of X")
         rows = len(x) if weights is None else int((weights > 0).sum())
-        if rows == 0:
-            raise InvalidInputError(
-                "sample_weight must be positive for some row, got zeros only; leave it out for ones"
-            )
         if rows < self.n_components:
             raise InvalidInputError(
-                f"X must have at least n_components = {self.n_components} rows of positive weight, got "
-                f"n_samples = {rows}; lower n_components"
+                f"X must have at least {setting('n_components')} = {self.n_components} rows of positive weight, got "
+                f"n_samples = {rows}; lower {setting('n_components')}"
             )
         given = as_columns(columns, len(x))
         check_columns(self.constraints, given)

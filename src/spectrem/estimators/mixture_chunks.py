@@ -21,7 +21,7 @@ from spectrem.constraints.links import RowLinks
 from spectrem.constraints.rows import Rows
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures import Categorical
-from spectrem.tables import Table
+from spectrem.tables import TableStructure
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +84,7 @@ def compile_chunks(
     """Chunks as a structure, and what the constraints other than must-links demand of them."""
     n, n_chunks = len(chunks.chunk), len(chunks.weights)
     own = without_must_links(constraints)
-    rows = compile_constraints(own, Table(Categorical(np.full(n, k))), columns, weights)
+    rows = compile_constraints(own, TableStructure(Categorical(np.full(n, k))), columns, weights)
     if n_chunks == n and (chunks.weights == 1).all() and (chunks.chunk == np.arange(n)).all():
         return Categorical(np.full(n, k)), rows
     data, instance = rows.matrix.data.copy(), rows.matrix.indices // k

@@ -18,7 +18,7 @@ from spectrem.learning import FitResult
 from spectrem.models.mixture import MixtureModel, MixtureParameters, MixtureShard
 from spectrem.reports import ConstraintReport, FitReport, gamma_course, report_constraints
 from spectrem.structures import Categorical
-from spectrem.tables import Table
+from spectrem.tables import TableStructure
 
 
 def report_fit(
@@ -48,7 +48,9 @@ def report_rows(
     weights, chunks, structure, rows = table.weights, table.chunks, table.structure, table.rows
     if structure.n_instances < n or (weights != 1.0).any():  # they are not the rows of data
         structure = Categorical(np.full(n, k))
-        rows = compile_constraints(without_must_links(table.constraints), Table(structure), table.columns, weights)
+        rows = compile_constraints(
+            without_must_links(table.constraints), TableStructure(structure), table.columns, weights
+        )
     weighed = weigh_rows(structure, rows, weights)
     found = projection.multipliers
     copies = np.where(rows.row_instance >= 0, chunks.weights[chunks.chunk[rows.row_instance]], 1.0)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats, Ints
-from spectrem.constraints.user_columns import read_user_columns
+from spectrem.constraints.user_columns import read_columns
 from spectrem.estimators.settings_checks import (
     check_amount,
     check_choice,
@@ -92,7 +92,8 @@ def as_labels(y: ArrayLike, n_rows: int, n_components: int) -> Ints:
 
 def as_columns(columns: Any, n_rows: int) -> dict[str, NDArray]:
     """Columns of a mapping or a frame, as arrays of shape (n_rows,)."""
-    return dict(read_user_columns(columns, {"rows": n_rows}, taken=("row", "label")))
+    found = read_columns(columns, {"rows": n_rows}, taken=("row", "label"))
+    return {name: np.asarray(found[name]) for name in found}
 
 
 def _array(name: str, value: Any, shape: tuple[int, ...]) -> Floats | None:

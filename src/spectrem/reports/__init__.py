@@ -4,8 +4,10 @@ from spectrem.reports.constraints import (
     SIGNS,
     ConstraintReport,
     largest_rows,
+    price_copies,
     prices_by_name,
     report_constraints,
+    report_rows,
     report_weighted,
     row_name,
 )
@@ -20,8 +22,10 @@ __all__ = [
     "add_report",
     "gamma_course",
     "largest_rows",
+    "price_copies",
     "prices_by_name",
     "report_constraints",
+    "report_rows",
     "report_weighted",
     "row_name",
 ]

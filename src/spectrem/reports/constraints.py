@@ -75,8 +75,14 @@ def report_constraints(
 
     Where cells count with weights, in rows over several instances, ``rows.matrix`` holds them already.
     """
-    first, then = rows.matrix @ before, rows.matrix @ after
-    return tuple(_report(block, rows.bounds, multipliers, first, then) for block in rows.blocks)
+    return report_rows(rows, multipliers, rows.matrix @ before, rows.matrix @ after)
+
+
+def report_rows(
+    rows: Rows, multipliers: NDArray[np.float64], before: NDArray[np.float64], after: NDArray[np.float64]
+) -> tuple[ConstraintReport, ...]:
+    """Reports of all constraints from the expected values of their rows before and after, shape (n_rows,)."""
+    return tuple(_report(block, rows.bounds, multipliers, before, after) for block in rows.blocks)
 
 
 def report_weighted(
@@ -101,8 +107,16 @@ def report_weighted(
     before, after : ndarray of shape (n_unary,)
     """
     weighted = weigh_rows(structure, rows, weights)
-    copies = np.where(rows.row_instance >= 0, weights[rows.row_instance], 1.0)
-    return report_constraints(weighted, copies * multipliers, before, after)
+    return report_constraints(weighted, price_copies(rows, weights, multipliers), before, after)
+
+
+def price_copies(rows: Rows, weights: NDArray[np.float64] | None, multipliers: NDArray[np.float64]) -> NDArray:
+    """Prices of rows, those inside an instance for all its copies together, shape (n_rows,)."""
+    return (
+        multipliers
+        if weights is None
+        else multipliers * np.where(rows.row_instance >= 0, weights[rows.row_instance], 1.0)
+    )
 
 
 def prices_by_name(constraints: Sequence[ConstraintReport]) -> dict[str, NDArray[np.float64]]:

@@ -117,13 +117,11 @@ def test_parameters_are_checked(options, message):
         ),
         (
             lambda aligner: aligner.fit(["a"], ["b"], sample_weight=[1.0, 2.0]),
-            "sample_weight must hold 1 finite numbers of at least 0, one per sentence pair, got an array of shape (2,) "
-            "with minimum 1",
+            "sample_weight must have shape (1,), one per sentence pair, got (2,); leave it out for ones",
         ),
         (
             lambda aligner: aligner.fit(["a"], ["b"], sample_weight=[-1.0]),
-            "sample_weight must hold 1 finite numbers of at least 0, one per sentence pair, got an array of shape (1,) "
-            "with minimum -1",
+            "sample_weight must be finite and at least 0, got -1.0 in sentence pair 0; 0 leaves a sentence pair out",
         ),
         (
             lambda aligner: aligner.fit(["a"], ["b"], known=[]),

@@ -229,18 +229,15 @@ def test_parameters_are_checked(options, message):
         ),
         (
             (["the dog"], None, [-1.0]),
-            "sample_weight must hold 1 finite numbers of at least 0, one per sentence, got an array of shape (1,) with "
-            "minimum -1; use 0 to leave a sentence out",
+            "sample_weight must be finite and at least 0, got -1.0 in sentence 0; 0 leaves a sentence out",
         ),
         (
             (["the dog"], None, [math.nan]),
-            "sample_weight must hold 1 finite numbers of at least 0, one per sentence, got an array of shape (1,) with "
-            "minimum nan; use 0 to leave a sentence out",
+            "sample_weight must be finite and at least 0, got nan in sentence 0; 0 leaves a sentence out",
         ),
         (
             (["the dog"], None, [1.0, 1.0]),
-            "sample_weight must hold 1 finite numbers of at least 0, one per sentence, got an array of shape (2,) with "
-            "minimum 1; use 0 to leave a sentence out",
+            "sample_weight must have shape (1,), one per sentence, got (2,); leave it out for ones",
         ),
     ],
 )

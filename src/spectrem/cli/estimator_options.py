@@ -18,7 +18,9 @@ Settings: TypeAlias = Mapping[str, Any]
 """Parameters of an estimator that were given on the command line, by name."""
 
 
-def takes(record: type, leave: Collection[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def takes(
+    record: type, leave: Collection[str] = (), defaults: Mapping[str, Any] | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of an estimator: its parameter ``settings`` becomes one option for each.
 
     Parameters
@@ -27,6 +29,8 @@ def takes(record: type, leave: Collection[str] = ()) -> Callable[[Callable[..., 
         The data class with the declarations.
     leave : collection of str
         Parameters that this command has no option for.
+    defaults : mapping of name -> value
+        Of this command, where they are not those of the estimator; ``...`` for options that must be given.
 
     Examples
     --------
@@ -43,13 +47,13 @@ def takes(record: type, leave: Collection[str] = ()) -> Callable[[Callable[..., 
     >>> fit(max_iter=3)
     {'max_iter': 3}
     """
-    said = meanings(record)
+    said, here = meanings(record), defaults or {}
     options = {
         name: inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=None,
-            annotation=_annotation(name, default, declared, said.get(name, "")),
+            default=... if here.get(name) is ... else None,
+            annotation=_annotation(name, here.get(name, default), declared, said.get(name, "")),
         )
         for name, (default, declared) in parameters_of(record).items()
         if declared.option is not None and name not in leave
@@ -59,7 +63,8 @@ def takes(record: type, leave: Collection[str] = ()) -> Callable[[Callable[..., 
         @wraps(command)
         def call(**values: Any) -> None:
             given = {name: values.pop(name, None) for name in options}
-            command(**values, settings={name: value for name, value in given.items() if value is not None})
+            settings = {name: value for name, value in given.items() if value is not None}
+            command(**values, settings={**here, **settings})
 
         own = inspect.signature(command, eval_str=True).parameters
         merged: list[inspect.Parameter] = []
@@ -97,11 +102,12 @@ def _annotation(name: str, default: Any, declared: Parameter, meaning: str) -> A
         kind | None,
         typer.Option(
             f"{flag}/--no-{flag[2:]}" if declared.convert is bool else flag,
+            *filter(None, [declared.short]),
             metavar=declared.metavar or {int: "N", float: "X"}.get(declared.convert or str),
             help=declared.help or _plain(meaning),
             min=declared.least if numeric and math.isfinite(declared.least) else None,
             max=declared.most if numeric and math.isfinite(declared.most) else None,
-            show_default=False if default in (None, MISSING) else str(default),
+            show_default=False if default in (None, MISSING, ...) else str(default),
             rich_help_panel=declared.group or None,
         ),
     ]

@@ -8,7 +8,7 @@ from inspect import Parameter, getattr_static, signature
 from reprlib import Repr
 from typing import TYPE_CHECKING, Any, Self
 
-from spectrem.exceptions import InvalidInputError, quoted
+from spectrem.exceptions import InvalidInputError, NotFittedError, quoted
 
 _SHOWN = Repr()
 for _limit in ("maxlist", "maxtuple", "maxset", "maxfrozenset", "maxdict", "maxdeque"):
@@ -110,6 +110,27 @@ class Estimator:
                 if found is not None:
                     return found.__get__(self, type(self)) if hasattr(found, "__get__") else found
             return object.__getattribute__(self, name)  # raises what brought us here
+
+
+def not_fitted(estimator: Any) -> NotFittedError:
+    """The error of an estimator that is not fitted: where scikit-learn is loaded, its own of that name, too.
+
+    Examples
+    --------
+    >>> from spectrem import WordAligner
+    >>> not_fitted(WordAligner())
+    NotFittedError('this WordAligner is not fitted yet; call fit, or load a saved one')
+    """
+    kind = _both_errors() if "sklearn.exceptions" in sys.modules else NotFittedError
+    loaded = ", or load a saved one" if hasattr(type(estimator), "load") else ""
+    return kind(f"this {type(estimator).__name__} is not fitted yet; call fit{loaded}")
+
+
+@cache
+def _both_errors() -> type[NotFittedError]:
+    from sklearn.exceptions import NotFittedError as OfSklearn
+
+    return type("NotFittedError", (NotFittedError, OfSklearn), {})
 
 
 def _parameters(cls: type) -> dict[str, Parameter]:

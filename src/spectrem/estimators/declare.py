@@ -9,6 +9,7 @@ them. The file loads neither NumPy nor the estimator, so that ``--help`` stays q
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -39,6 +40,8 @@ class Parameter:
     option : str or None
         Name on the command line, such as ``--order``; "" for the parameter's own, None for parameters that the command
         line does not have.
+    short : str
+        A second name there, such as ``-k``.
     group : str
         The heading of ``--help`` that it stands under.
     metavar, help : str
@@ -51,6 +54,7 @@ class Parameter:
     least: float = -math.inf
     most: float = math.inf
     option: str | None = ""
+    short: str = ""
     group: str = ""
     metavar: str = ""
     help: str = ""
@@ -66,7 +70,7 @@ def count(default: int | None, least: int = 1, *, hint: str = "", **shown: Any) 
     hint : str
         What the message of the error adds, from its semicolon on.
     **shown
-        ``option``, ``group``, ``metavar``, ``help`` of `Parameter`.
+        ``option``, ``short``, ``group``, ``metavar``, ``help`` of `Parameter`.
 
     Examples
     --------
@@ -192,7 +196,7 @@ def _field(default: Any, check: Callable[[str, Any], None], **known: Any) -> Any
 
 
 def parameters_of(record: Any) -> dict[str, tuple[Any, Parameter]]:
-    """Defaults and declarations of the parameters of a data class, by name, in their order.
+    """Defaults and declarations of the parameters of a data class, by name: its own before those of its bases.
 
     Examples
     --------
@@ -203,7 +207,10 @@ def parameters_of(record: Any) -> dict[str, tuple[Any, Parameter]]:
     >>> default, declared.least
     (100, 1)
     """
-    return {field.name: (field.default, field.metadata[_KEY]) for field in dataclasses.fields(record)}
+    fields = {field.name: field for field in dataclasses.fields(record)}
+    cls = record if isinstance(record, type) else type(record)
+    names = dict.fromkeys(name for base in cls.__mro__ for name in inspect.get_annotations(base) if name in fields)
+    return {name: (fields[name].default, fields[name].metadata[_KEY]) for name in names}
 
 
 def check_parameters(estimator: Any) -> None:

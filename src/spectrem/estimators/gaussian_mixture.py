@@ -19,6 +19,7 @@ from spectrem._validate import as_sample_weight, check_same_index
 from spectrem.constraints import check_columns
 from spectrem.constraints.constraint import AnyConstraint
 from spectrem.corpus import Corpus, Local
+from spectrem.estimators.conventions import not_fitted
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.mixture_bounds import BoundsLike, as_bounds, count_free, warn_outside
 from spectrem.estimators.mixture_estep import FINE, ROUGH, ChunkModel, feasible_labels, make_table, rows_of
@@ -27,7 +28,6 @@ from spectrem.estimators.mixture_settings import as_columns, as_labels, check_se
 from spectrem.estimators.mixture_start import start_parameters
 from spectrem.estimators.mixture_state import missing, without_rows
 from spectrem.estimators.mixture_training import train
-from spectrem.estimators.not_fitted import not_fitted
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference import project
 from spectrem.kernels import responsibilities

@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats, Ints
-from spectrem._validate import check_same_index
+from spectrem._validate import as_sample_weight, check_same_index
 from spectrem.constraints.constraint import AnyConstraint
 from spectrem.corpus import Corpus
 from spectrem.data import TaggedCorpus, Vocabulary
 from spectrem.estimators import tagger_file
-from spectrem.estimators.conventions import Estimator
+from spectrem.estimators.conventions import Estimator, not_fitted
 from spectrem.estimators.homes import make_corpus
-from spectrem.estimators.settings_checks import as_weights
 from spectrem.estimators.tagger_coding import Coding
 from spectrem.estimators.tagger_decode import (
     best_states,
@@ -31,7 +30,7 @@ from spectrem.estimators.tagger_decode import (
 from spectrem.estimators.tagger_input import LabelledText, Labels, Sentences, Tag, Word, read_text
 from spectrem.estimators.tagger_settings import check_settings
 from spectrem.estimators.tagger_training import train
-from spectrem.exceptions import InvalidInputError, NotFittedError
+from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Record, Schedule
 from spectrem.models.priors import Prior
 from spectrem.models.tagging import (
@@ -43,8 +42,6 @@ from spectrem.models.tagging import (
     in_corpus_order,
     sample_sentences,
 )
-
-_LEFT_OUT = "; use 0 to leave a sentence out"
 
 
 @dataclass(eq=False, repr=False)
@@ -254,7 +251,8 @@ class HMMTagger(Estimator):
         check_settings(self)
         check_same_index(sentences=sentences, y=y, sample_weight=sample_weight)
         text = read_text(sentences, y)
-        weights = as_weights(sample_weight, len(text.lengths), "sentence", _LEFT_OUT)
+        given = as_sample_weight(sample_weight, len(text.lengths), "sentence")
+        weights = np.ones(len(text.lengths)) if given is None else given
         coding, result, self.log_likelihood_ = train(self, text, weights, partial(make_corpus, self))
         self._take(coding, result.params, result.history[-1].gamma)
         self.history_, self.status_, self.n_iter_ = list(result.history), result.status, len(result.history)
@@ -291,7 +289,8 @@ class HMMTagger(Estimator):
         """
         text = read_text(sentences, y)
         values = self._log_likelihoods(text, finite=True)
-        weights = as_weights(sample_weight, len(values), "sentence", _LEFT_OUT)
+        given = as_sample_weight(sample_weight, len(values), "sentence")
+        weights = np.ones(len(values)) if given is None else given
         tokens = float(weights @ text.lengths)
         if tokens <= 0:
             raise InvalidInputError("sentences must hold at least one word to be scored, got none with weight above 0")
@@ -371,7 +370,7 @@ class HMMTagger(Estimator):
 
     def _check_fitted(self) -> None:
         if "params_" not in vars(self):
-            raise NotFittedError("this HMMTagger is not fitted yet; call fit, or load a saved one")
+            raise not_fitted(self)
 
     def _encoded(self, text: LabelledText) -> tuple[HMMModel, list[TagShard], Ints]:
         self._check_fitted()

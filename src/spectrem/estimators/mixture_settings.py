@@ -12,11 +12,10 @@ from spectrem.constraints.user_columns import read_user_columns
 from spectrem.estimators.settings_checks import (
     check_amount,
     check_choice,
-    check_constraints,
     check_count,
-    check_gammas,
     check_number,
 )
+from spectrem.estimators.shared_parameters import check_constraints, check_gamma, check_one_gamma, check_schedule
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference import check_infeasible
 
@@ -39,8 +38,10 @@ def check_settings(mixture: Any) -> None:
     for name in ("tol", "reg_covar"):
         check_number(name, getattr(mixture, name))
         check_amount(name, float(getattr(mixture, name)))
-    check_gammas(mixture.gamma, mixture.schedule)
-    check_constraints(mixture.constraints)
+    check_gamma("gamma", mixture.gamma)
+    check_schedule("schedule", mixture.schedule)
+    check_one_gamma(mixture)
+    check_constraints("constraints", mixture.constraints)
 
 
 def check_start(mixture: Any, n_features: int) -> tuple[Floats | None, Floats | None, Floats | None]:

@@ -16,7 +16,7 @@ from spectrem._arrays import Floats
 from spectrem._validate import check_same_index
 from spectrem.constraints import check_columns, check_values
 from spectrem.constraints.constraint import AnyConstraint
-from spectrem.estimators.not_fitted import not_fitted
+from spectrem.estimators.conventions import not_fitted
 from spectrem.estimators.self_trainer_input import UNLABELLED, read_columns, read_labels, read_weights, split_columns
 from spectrem.estimators.self_trainer_model import (
     ClassifierModel,

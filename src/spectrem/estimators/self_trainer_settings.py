@@ -10,7 +10,8 @@ from sklearn import get_config
 from sklearn.utils.validation import has_fit_parameter
 
 from spectrem._arrays import Bools
-from spectrem.estimators.settings_checks import check_amount, check_constraints, check_gammas
+from spectrem.estimators.settings_checks import check_amount
+from spectrem.estimators.shared_parameters import check_constraints, check_gamma, check_one_gamma, check_schedule
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference import check_infeasible
 
@@ -18,8 +19,10 @@ from spectrem.inference import check_infeasible
 def check_settings(trainer: Any) -> None:
     """Raise `InvalidInputError` for the first parameter of a SelfTrainer that breaks its rule."""
     _check_estimator(trainer.estimator, trainer.soft_targets)
-    check_constraints(trainer.constraints)
-    check_gammas(trainer.gamma, trainer.schedule)
+    check_constraints("constraints", trainer.constraints)
+    check_gamma("gamma", trainer.gamma)
+    check_schedule("schedule", trainer.schedule)
+    check_one_gamma(trainer)
     for name in ("weight", "tol"):
         check_amount(name, getattr(trainer, name))
     if isinstance(trainer.max_iter, bool) or not isinstance(trainer.max_iter, Integral) or trainer.max_iter < 1:

@@ -1,4 +1,4 @@
-"""Rules that parameters and weights of several estimators obey."""
+"""Rules that parameters of several estimators obey."""
 
 from __future__ import annotations
 
@@ -7,13 +7,8 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from spectrem._arrays import Floats
-from spectrem.constraints.compile import flatten
-from spectrem.constraints.constraint import Constraint, LinearConstraint, MaxOver
 from spectrem.exceptions import InvalidInputError
-from spectrem.learning.schedule import check_gamma
 
 
 def check_number(name: str, value: Any) -> None:
@@ -41,49 +36,3 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
     """One of some names."""
     if not isinstance(value, str) or value not in choices:
         raise InvalidInputError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
-
-
-def as_weights(sample_weight: ArrayLike | None, n: int, unit: str, hint: str = "") -> Floats:
-    """One weight per ``unit``, 1 by default, shape (n,)."""
-    if sample_weight is None:
-        return np.ones(n)
-    weights = np.asarray(sample_weight, np.float64)
-    if weights.shape != (n,) or not (np.isfinite(weights) & (weights >= 0)).all():
-        raise InvalidInputError(
-            f"sample_weight must hold {n} finite numbers of at least 0, one per {unit}, got an array of shape "
-            f"{weights.shape} with minimum {weights.min(initial=np.inf):g}{hint}"
-        )
-    return weights
-
-
-def check_gammas(gamma: Any, schedule: Any) -> None:
-    """A gamma; or a schedule, something that yields gammas, and then no other ``gamma`` beside it."""
-    check_number("gamma", gamma)
-    check_gamma(gamma)
-    if schedule is None:
-        return
-    if not hasattr(schedule, "gammas"):
-        raise InvalidInputError(
-            f"schedule must yield gammas, such as Anneal(beta_min=0.1), got {schedule!r}; for one, give gamma"
-        )
-    if gamma != 1.0:
-        raise InvalidInputError(
-            f"gamma and schedule must not both be given, got gamma {gamma}; put it into the schedule, as in "
-            "Anneal(beta_min, 1 / gamma)"
-        )
-    gammas = list(schedule.gammas())
-    if not gammas:
-        raise InvalidInputError("schedule must yield at least one gamma, got none")
-    for value in gammas:
-        check_gamma(value)
-
-
-def check_constraints(constraints: Any) -> None:
-    """A sequence, which can be gone through more than once, of constraints or tuples of them."""
-    if isinstance(constraints, str) or not isinstance(constraints, Sequence):
-        raise InvalidInputError(f"constraints must be a sequence of constraints, got {constraints!r}; put it in a list")
-    for constraint in flatten(constraints):
-        if not hasattr(constraint, "rows") and not isinstance(constraint, Constraint | LinearConstraint | MaxOver):
-            raise InvalidInputError(
-                f"constraints must be made with E or shortcuts, got {constraint!r}; see spectrem.constraints"
-            )

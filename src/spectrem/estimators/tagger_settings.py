@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from spectrem.estimators.settings_checks import check_amount, check_choice, check_constraints, check_count, check_gammas
+from spectrem.estimators.settings_checks import check_amount, check_choice, check_count
+from spectrem.estimators.shared_parameters import check_constraints, check_gamma, check_one_gamma, check_schedule
 from spectrem.estimators.tagger_tables import TABLES, table_priors
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference import check_infeasible
@@ -26,7 +27,9 @@ def check_settings(tagger: Any) -> None:
         if getattr(tagger, name) is not None or name not in _OR_NONE:
             check_count(name, getattr(tagger, name), least)
     check_size(tagger.n_states or 1, tagger.order)
-    check_gammas(tagger.gamma, tagger.schedule)
+    check_gamma("gamma", tagger.gamma)
+    check_schedule("schedule", tagger.schedule)
+    check_one_gamma(tagger)
     check_amount("tol", tagger.tol)
     _check_amounts("smoothing", tagger.smoothing)
     if tagger.init_smoothing is not None:
@@ -105,7 +108,7 @@ def _check_prior(prior: Any) -> None:
 
 
 def _check_collections(tagger: Any) -> None:
-    check_constraints(tagger.constraints)
+    check_constraints("constraints", tagger.constraints)
     if tagger.dictionary is not None and not isinstance(tagger.dictionary, Mapping):
         raise InvalidInputError(
             f"dictionary must map words to their tags, got {type(tagger.dictionary).__name__}; read one with "

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats
+from spectrem._validate import as_sample_weight
 from spectrem.constraints import agreement, fertility
 from spectrem.constraints.constraint import AnyConstraint
 from spectrem.corpus import Corpus, Local, stream
@@ -21,7 +22,7 @@ from spectrem.estimators.aligner_input import Known, Lines, as_bitext, check_wor
 from spectrem.estimators.aligner_settings import check_settings
 from spectrem.estimators.aligner_text import read_text, unknown_shares
 from spectrem.estimators.aligner_threshold import expected_threshold, least_error_threshold, sample_pairs
-from spectrem.estimators.conventions import Estimator
+from spectrem.estimators.conventions import Estimator, not_fitted
 from spectrem.estimators.decode import (
     Decode,
     LinkPosteriors,
@@ -33,8 +34,6 @@ from spectrem.estimators.decode import (
 )
 from spectrem.estimators.homes import make_corpus, stage_folder
 from spectrem.estimators.long_pairs import LongPair, LongPairs, LongShard
-from spectrem.estimators.settings_checks import as_weights
-from spectrem.exceptions import NotFittedError
 from spectrem.inference import FixedStep
 from spectrem.learning import Anneal, Constant, EStep, Record, Schedule, Step, Stopping, run_em
 from spectrem.learning.posed_corpus import posterior_alone
@@ -201,7 +200,8 @@ class WordAligner(Estimator):
         check_settings(self)
         bitext = as_bitext(source, target)
         check_words(bitext)
-        weights = as_weights(sample_weight, bitext.n_pairs, "sentence pair")
+        given = as_sample_weight(sample_weight, bitext.n_pairs, "sentence pair")
+        weights = np.ones(bitext.n_pairs) if given is None else given
         too_long = long_pairs.find_untrainable(bitext, long_pairs.most_cells(self, self.gamma))
         n_pairs = bitext.n_pairs
         bitext, weights, links = select_pairs(bitext, weights, known, self.max_length, too_long)
@@ -341,7 +341,7 @@ class WordAligner(Estimator):
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "params_"):
-            raise NotFittedError("this WordAligner is not fitted yet; call fit, or load a saved one")
+            raise not_fitted(self)
 
     def _train(
         self,

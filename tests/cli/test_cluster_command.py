@@ -15,7 +15,7 @@ from spectrem.cli.app import app
 from spectrem.cli.cluster import Assign, Covariance
 from spectrem.cli.cluster_plot import project_plane
 from spectrem.constraints import E, cannot_link, cluster_size, must_link, part
-from spectrem.estimators.mixture_settings import COVARIANCES
+from spectrem.estimators.mixture.input import COVARIANCES
 from spectrem.exceptions import ConvergenceWarning
 from spectrem.learning import Anneal
 

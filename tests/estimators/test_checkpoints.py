@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from spectrem import E, HMMTagger, WordAligner, agreement, fertility, part
-from spectrem.constraints import at_least
+from spectrem import E, GaussianMixture, HMMTagger, WordAligner, agreement, fertility, part
+from spectrem.constraints import at_least, cannot_link, cluster_size, must_link
 from spectrem.datasets import make_bitext, make_tagged_corpus
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Anneal
@@ -28,6 +28,12 @@ TAGGERS = {
     "mean field under constraints": {"prior": MeanFieldPrior(0.1), "smoothing": 0.0, "constraints": [VERB]},
 }
 ALIGNERS = {"names": {}, "objects": {"constraints": [agreement(), fertility(1.0)]}, "annealing": {"beta_min": 0.7}}
+MIXTURES = {
+    "free": {},
+    "constraints": {"constraints": [cluster_size(5), must_link([[0, 1]]), cannot_link([[2, 3]])]},
+    "restarts": {"n_init": 2, "init_params": "random_from_data"},
+    "annealing": {"schedule": Anneal(0.5, 1.0, 1.5), "fixed": ["covariances"], "constraints": [cluster_size(5)]},
+}
 
 
 def fit_tagger(**settings):
@@ -40,10 +46,16 @@ def fit_aligner(**settings):
     return WordAligner(**(defaults | settings)).fit(BITEXT.source, BITEXT.target)
 
 
+def fit_mixture(**settings):
+    points = np.random.default_rng(0).normal(size=(24, 2))
+    return GaussianMixture(3, **({"random_state": 0, "tol": 0.0, "max_iter": 2} | settings)).fit(points)
+
+
 def outcome(fitted):
     """Parameters and objectives of every iteration."""
     objectives = [(record.gamma, record.objective, record.violation) for record in fitted.history_]
-    return [None if leaf is None else leaf.tobytes() for leaf in leaves(fitted.params_)], str(objectives)
+    params = fitted._params() if isinstance(fitted, GaussianMixture) else fitted.params_
+    return [None if leaf is None else leaf.tobytes() for leaf in leaves(params)], str(objectives)
 
 
 class Interrupt:
@@ -84,6 +96,11 @@ def test_a_tagger_goes_on(name, tmp_path):
 @pytest.mark.parametrize("name", ALIGNERS)
 def test_an_aligner_goes_on(name, tmp_path):
     check_every_interrupt(lambda **options: fit_aligner(**ALIGNERS[name], **options), tmp_path)
+
+
+@pytest.mark.parametrize("name", MIXTURES)
+def test_a_mixture_goes_on(name, tmp_path):
+    check_every_interrupt(lambda **options: fit_mixture(**MIXTURES[name], **options), tmp_path)
 
 
 def test_other_sentences_of_the_same_words_are_noticed(tmp_path):

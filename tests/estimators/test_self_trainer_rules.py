@@ -232,8 +232,8 @@ def test_not_fitted():
         ({"weight": -1}, "weight must be finite and at least 0, got -1"),
         ({"weight": True}, "weight must be a number, got True"),
         ({"tol": np.inf}, "tol must be finite and at least 0, got inf"),
-        ({"max_iter": 0}, "max_iter must be an integer of at least 1, got 0"),
-        ({"max_iter": 2.0}, "max_iter must be an integer of at least 1, got 2.0"),
+        ({"max_iter": 0}, "max_iter must be at least 1, got 0"),
+        ({"max_iter": 2.0}, "max_iter must be an integer, got 2.0"),
         (
             {"columns": "document"},
             "columns must list or map names of columns of X, got 'document'; arrays go to fit(columns=...)",
@@ -244,7 +244,7 @@ def test_not_fitted():
         ({"classes": [-1, 0, 1]}, "classes must hold labels, got -1, which marks rows without one; leave it out"),
         ({"classes": ["a", 1]}, "y must hold labels of classes=['1', 'a'], got 0; add it"),
         ({"classes": [0, 2]}, "y must hold labels of classes=[0, 2], got 1; add it"),
-        ({"infeasible": "no"}, 'infeasible must be "raise" or "skip", got \'no\''),
+        ({"infeasible": "no"}, "infeasible must be one of raise, skip, got 'no'"),
         (
             {"schedule": 3},
             "schedule must yield gammas, such as Anneal(beta_min=0.1), got 3; for one, give gamma",

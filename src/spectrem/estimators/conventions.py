@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from functools import cache
 from inspect import Parameter, getattr_static, signature
@@ -9,6 +10,9 @@ from reprlib import Repr
 from typing import TYPE_CHECKING, Any, Self
 
 from spectrem.exceptions import InvalidInputError, NotFittedError, quoted
+
+if TYPE_CHECKING:
+    from spectrem.learning import FitResult
 
 _SHOWN = Repr()
 for _limit in ("maxlist", "maxtuple", "maxset", "maxfrozenset", "maxdict", "maxdeque"):
@@ -110,6 +114,13 @@ class Estimator:
                 if found is not None:
                     return found.__get__(self, type(self)) if hasattr(found, "__get__") else found
             return object.__getattribute__(self, name)  # raises what brought us here
+
+
+def take_course(estimator: Any, trained: FitResult[Any]) -> None:
+    """Set what every estimator tells of its training: ``history_``, ``n_iter_``, ``objective_``, ``converged_``."""
+    estimator.history_, estimator.n_iter_ = list(trained.history), len(trained.history)
+    estimator.objective_ = trained.history[-1].objective if trained.history else -math.inf
+    estimator.status_, estimator.converged_ = trained.status, trained.status.name == "CONVERGED"
 
 
 def not_fitted(estimator: Any) -> NotFittedError:

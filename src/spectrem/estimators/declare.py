@@ -224,6 +224,8 @@ def check_parameters(estimator: Any) -> None:
 def meanings(record: type) -> Mapping[str, str]:
     """Lines of the section Parameters of a docstring, by the name of the parameter, with those of its bases.
 
+    Several parameters may share an entry, with commas between their names.
+
     Examples
     --------
     >>> class Settings:
@@ -245,7 +247,8 @@ def meanings(record: type) -> Mapping[str, str]:
             margin = len(lines[0]) - len(lines[0].lstrip())
             text = "\n".join(line[margin:].rstrip() for line in lines).rstrip()
             for entry in re.split(r"\n(?=\S)", text):
-                found[entry.split(" :")[0].split("\n")[0]] = entry
+                names = entry.partition("\n")[0].partition(" :")[0]
+                found.update(dict.fromkeys(names.split(", "), entry))
     return found
 
 
@@ -253,7 +256,7 @@ def documented(cls: C) -> C:
     """Put what the parameters of an estimator mean, as its data class says, before the attributes in its docstring."""
     if cls.__doc__ is not None:  # python -OO has none
         said = meanings(cls)
-        entries = "\n".join(said[name] for name in parameters_of(cls))
+        entries = "\n".join(dict.fromkeys(said[name] for name in parameters_of(cls)))
         section = "\n".join(f"    {line}".rstrip() for line in f"Parameters\n----------\n{entries}".splitlines())
         cls.__doc__ = cls.__doc__.replace("    Attributes\n", f"{section}\n\n    Attributes\n", 1)
     return cls

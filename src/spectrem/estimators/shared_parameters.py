@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from spectrem.corpus import Corpus
+    from spectrem.inference import Infeasible
     from spectrem.learning import Record, Schedule
 
 TRAINING, COMPUTING = "Training", "Computing"
@@ -95,7 +96,7 @@ class LearningParameters:
 
     gamma: float = given(1.0, check_gamma, convert=float, option="", group=TRAINING, metavar="GAMMA")
     schedule: Schedule | None = given(None, check_schedule)
-    infeasible: str = choice("raise", "raise", "skip", group=TRAINING, metavar="WAY")
+    infeasible: Infeasible = choice("raise", "raise", "skip", group=TRAINING, metavar="WAY")
     max_iter: int = count(100, group=TRAINING)
     tol: float = number(1e-6, group=TRAINING, metavar="GAIN")
     on_iteration: Callable[[Record], None] | None = given(None)

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from spectrem._arrays import Floats
 from spectrem._damage import DAMAGE
 from spectrem._outputs import open_bytes
+from spectrem.estimators.shared_parameters import NOT_SAVED
 from spectrem.exceptions import InvalidInputError, shorten
 
 _MAGIC = "spectrem"
@@ -133,6 +134,26 @@ def _plain(value: object) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"{type(value).__name__} cannot be saved")
+
+
+def plain_parameters(estimator: Any, leave: Collection[str] = NOT_SAVED) -> dict[str, Any]:
+    """Parameters of an estimator that JSON gives back, arrays and tuples as lists; the others keep their defaults."""
+    found = {name: _listed(value) for name, value in estimator.get_params(deep=False).items() if name not in leave}
+    return {name: value for name, value in found.items() if _is_plain(value)}
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return [_listed(own) for own in value] if isinstance(value, list | tuple) else value
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether JSON gives the value back."""
+    try:
+        return bool(json.loads(json.dumps(value)) == value)
+    except (TypeError, ValueError):
+        return False
 
 
 def pack_words(words: tuple[str, ...]) -> NDArray[np.uint8]:

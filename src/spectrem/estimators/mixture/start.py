@@ -9,8 +9,9 @@ import numpy as np
 from sklearn.cluster import KMeans, kmeans_plusplus
 
 from spectrem._arrays import Floats, Ints
-from spectrem.estimators.mixture_chunks import Chunks
-from spectrem.estimators.mixture_settings import check_start
+from spectrem.estimators.mixture.chunks import Chunks
+from spectrem.estimators.mixture.input import MixtureRows
+from spectrem.exceptions import InvalidInputError
 from spectrem.models.mixture import (
     MixtureModel,
     MixtureParameters,
@@ -28,9 +29,7 @@ def start_parameters(
     mixture: Any,
     model: MixtureModel,
     shards: Sequence[MixtureShard],
-    x: Floats,
-    weights: Floats | None,
-    labels: Ints | None,
+    rows: MixtureRows,
     rng: np.random.RandomState,
     chunks: Chunks | None = None,
 ) -> MixtureParameters:
@@ -42,10 +41,7 @@ def start_parameters(
         Its settings.
     model, shards
         As for `run_em`.
-    x : ndarray of shape (n_rows, n_features)
-    weights : ndarray of shape (n_rows,), optional
-    labels : ndarray of shape (n_rows,), optional
-        Known components, -1 where unknown.
+    rows : MixtureRows
     rng : RandomState
     chunks : Chunks, optional
         Which rows must-links tie together.
@@ -55,11 +51,11 @@ def start_parameters(
     InvalidInputError
         If given parameters do not fit the data, or a covariance is not positive definite.
     """
-    given_weights, given_means, precisions = check_start(mixture, x.shape[1])
+    given_weights, given_means, precisions = given_start(mixture, rows.x.shape[1])
     if given_weights is not None and given_means is not None and precisions is not None:
         found = from_precisions(model.covariance_type, given_weights, given_means, precisions)
     else:
-        found = from_posteriors(model, shards, start_posteriors(mixture, x, weights, labels, rng, chunks))
+        found = from_posteriors(model, shards, start_posteriors(mixture, rows, rng, chunks))
         proportions = found.weights if given_weights is None else given_weights
         means = found.means if given_means is None else given_means
         if precisions is not None:
@@ -69,15 +65,33 @@ def start_parameters(
     return found if model.bounds is None else model.bounds.project(found)
 
 
+def given_start(mixture: Any, n_features: int) -> tuple[Floats | None, Floats | None, Floats | None]:
+    """``weights_init``, ``means_init`` and ``precisions_init`` as arrays, or None.
+
+    Raises
+    ------
+    InvalidInputError
+        If one has another shape than the mixture, or is not what it stands for.
+    """
+    k, d = mixture.n_components, n_features
+    precisions = {"full": (k, d, d), "tied": (d, d), "diag": (k, d), "spherical": (k,)}[mixture.covariance_type]
+    weights = _array("weights_init", mixture.weights_init, (k,))
+    means = _array("means_init", mixture.means_init, (k, d))
+    precision = _array("precisions_init", mixture.precisions_init, precisions)
+    if weights is not None and not ((weights >= 0).all() and abs(weights.sum() - 1) <= 1e-6):
+        raise InvalidInputError(
+            f"weights_init must be proportions that sum to 1, got {weights.tolist()}; divide them by their sum"
+        )
+    if precision is not None:
+        _check_precisions(precision, mixture.covariance_type)
+    return weights, means, precision
+
+
 def start_posteriors(
-    mixture: Any,
-    x: Floats,
-    weights: Floats | None,
-    labels: Ints | None,
-    rng: np.random.RandomState,
-    chunks: Chunks | None = None,
+    mixture: Any, rows: MixtureRows, rng: np.random.RandomState, chunks: Chunks | None = None
 ) -> Floats:
     """Posteriors by ``init_params``, shape (n_rows, n_components); rows with known components are theirs."""
+    x, weights, labels = rows.x, rows.weights, rows.labels
     n, k = len(x), mixture.n_components
     posteriors = np.zeros((n, k))
     if mixture.init_params == "kmeans":
@@ -97,8 +111,8 @@ def start_posteriors(
         share = None if weights is None else weights / weights.sum()
         posteriors[rng.choice(n, size=k, replace=False, p=share), np.arange(k)] = 1.0
     else:
-        _, rows = kmeans_plusplus(x, k, sample_weight=weights, random_state=rng)
-        posteriors[rows, np.arange(k)] = 1.0
+        _, drawn = kmeans_plusplus(x, k, sample_weight=weights, random_state=rng)
+        posteriors[drawn, np.arange(k)] = 1.0
     if labels is not None:
         known = np.flatnonzero(labels >= 0)
         posteriors[known] = 0.0
@@ -131,3 +145,27 @@ def _seeded_centres(x: Floats, k: int, weights: Floats | None, labels: Ints, rng
         centres[component] = x[row]
         nearest = np.minimum(nearest, ((x - x[row]) ** 2).sum(axis=1))
     return centres
+
+
+def _array(name: str, value: Any, shape: tuple[int, ...]) -> Floats | None:
+    if value is None:
+        return None
+    array = np.asarray(value, np.float64)
+    if array.shape != shape:
+        raise InvalidInputError(f"{name} must have shape {shape}, got {array.shape}; it depends on covariance_type")
+    if not np.isfinite(array).all():
+        raise InvalidInputError(f"{name} must hold finite numbers, got {array[~np.isfinite(array)][0]}")
+    return array
+
+
+def _check_precisions(precisions: Floats, covariance_type: str) -> None:
+    if covariance_type in ("diag", "spherical"):
+        if not (precisions > 0).all():
+            raise InvalidInputError(f"precisions_init must be positive, got {precisions.min()}")
+        return
+    for matrix in precisions if precisions.ndim == 3 else precisions[None]:
+        if not np.allclose(matrix, matrix.T) or not (lowest := np.linalg.eigvalsh(matrix)[0]) > 0:
+            found = (
+                "a matrix that is not symmetric" if not np.allclose(matrix, matrix.T) else f"eigenvalue {lowest:.3g}"
+            )
+            raise InvalidInputError(f"precisions_init must be symmetric and positive definite, got {found}")

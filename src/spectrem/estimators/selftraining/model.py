@@ -17,6 +17,7 @@ from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints import compile_constraints
 from spectrem.constraints.compile import Constraints
 from spectrem.constraints.rows import Rows
+from spectrem.estimators.selftraining.classifier import log_probabilities
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference import Infeasible, Projection, project
 from spectrem.inference.corpus import pick_rows
@@ -28,8 +29,6 @@ from spectrem.reports import ConstraintReport, report_weighted
 from spectrem.structures import Categorical, Parts
 from spectrem.tables.structure import Table
 
-# Classifiers say 0 where they mean rare; such a label stays possible, at a price of 23 nats.
-LEAST_PROBABILITY = 1e-10
 # Relative to the size of a row of the constraints; sharper ones cost time that the next fit makes nothing of.
 PROJECTION_TOLERANCE = 1e-6
 # Repeated rows with less weight than this, of a row's 1, change nothing that can be seen and are left out.
@@ -162,33 +161,6 @@ class ClassifierModel:
 def keep_known(table: Floats, sample: Sample) -> None:
     """Make labels other than the known ones impossible, in place."""
     table[sample.known[:, None] & (np.arange(len(sample.classes)) != sample.codes[:, None])] = -np.inf
-
-
-def class_probabilities(classifier: Any, X: Any, classes: NDArray) -> NDArray:
-    """What ``predict_proba`` gives, with zeros for those of the classes that the classifier was not trained on."""
-    table, trained = np.asarray(classifier.predict_proba(X)), getattr(classifier, "classes_", None)
-    if trained is None or table.ndim != 2 or table.shape[1] != len(trained) or len(trained) >= len(classes):
-        return table
-    whole = np.zeros((len(table), len(classes)), table.dtype)
-    whole[:, np.searchsorted(classes, trained)] = table
-    return whole
-
-
-def log_probabilities(classifier: Any, X: Any, classes: NDArray) -> Floats:
-    """log p(label | x), shape (n_rows, n_classes), nats; probabilities below 1e-10 count as that.
-
-    Raises
-    ------
-    InvalidInputError
-        If ``predict_proba`` gives another shape, or numbers that are no probabilities.
-    """
-    table, n_classes = class_probabilities(classifier, X, classes).astype(np.float64), len(classes)
-    if table.ndim != 2 or table.shape[1] != n_classes or not ((table >= 0) & (table <= 1 + 1e-6)).all():
-        raise InvalidInputError(
-            f"estimator.predict_proba must give probabilities of the {n_classes} classes, got shape {table.shape} "
-            f"with values from {table.min(initial=np.inf):g} to {table.max(initial=-np.inf):g}; try another classifier"
-        )
-    return np.log(np.maximum(table, LEAST_PROBABILITY))
 
 
 def compile_rows(sample: Sample, constraints: Constraints) -> Rows:

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 
 from spectrem._arrays import Floats, Ints
-from spectrem.estimators.self_trainer_model import Sample
+from spectrem.estimators.selftraining.model import Sample
 
 SHOULD_HAVE = 0.15
 """A label with at least this expected share of the rows is missed if it is hardly ever predicted ..."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,25 +14,28 @@ from sklearn.utils.validation import _num_samples
 from spectrem._arrays import Floats
 from spectrem._validate import check_same_index
 from spectrem.constraints import check_columns, check_values
-from spectrem.constraints.constraint import AnyConstraint
-from spectrem.estimators.conventions import not_fitted
-from spectrem.estimators.self_trainer_input import UNLABELLED, read_columns, read_labels, read_weights, split_columns
-from spectrem.estimators.self_trainer_model import (
-    ClassifierModel,
-    Sample,
-    TableKernel,
-    class_probabilities,
-    compile_rows,
+from spectrem.estimators.conventions import not_fitted, take_course
+from spectrem.estimators.declare import check_parameters, documented
+from spectrem.estimators.selftraining.classifier import check_classifier, class_probabilities, weight_names
+from spectrem.estimators.selftraining.input import (
+    UNLABELLED,
+    read_columns,
+    read_labels,
+    read_weights,
+    split_columns,
 )
-from spectrem.estimators.self_trainer_settings import check_learns, check_settings, weight_names
-from spectrem.estimators.self_trainer_shares import tell_shares
+from spectrem.estimators.selftraining.model import ClassifierModel, Sample, TableKernel, compile_rows
+from spectrem.estimators.selftraining.parameters import SelfTrainerParameters
+from spectrem.estimators.selftraining.shares import tell_shares
+from spectrem.estimators.shared_parameters import check_one_gamma
 from spectrem.exceptions import InvalidInputError
-from spectrem.learning import Constant, EStep, Record, Schedule, Stopping, run_em
+from spectrem.learning import Constant, EStep, Stopping, run_em
 from spectrem.reports import FitReport, ShowsReport, gamma_course
 
 
+@documented
 @dataclass(eq=False, repr=False)
-class SelfTrainer(ShowsReport, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """Train a classifier on labelled and unlabelled rows under constraints on the labels of the latter.
 
     By turns, the classifier's predictions for unlabelled rows are projected onto the constraints, and the classifier is
@@ -45,45 +47,6 @@ class SelfTrainer(ShowsReport, ClassifierMixin, MetaEstimatorMixin, BaseEstimato
 
     Use when labels are few and something is known about the others together: proportions, counts, at most one per
     document.
-
-    Parameters
-    ----------
-    estimator : classifier
-        With ``predict_proba``, and ``sample_weight`` in ``fit``. It is cloned for every fit; one with
-        ``warm_start=True`` goes on from the fit before, which pays where fits take long. A pipeline is fitted as a
-        whole every time, and all of its steps that take weights get them; steps that need not be fitted again stand
-        before the trainer, as in ``make_pipeline(StandardScaler(), SelfTrainer(LogisticRegression()))``.
-    constraints : sequence of constraints
-        In the language of `spectrem.E` over the columns row, label (as in ``y``), labelled (a truth value) and those of
-        ``columns``. Constraints ``.per("row", ...)`` leave labelled rows alone; in all others these count as given. A
-        condition ``~part("labelled")`` leaves them out. Rows count by their ``sample_weight``, not by ``weight``.
-    gamma : float
-        0 or greater, or -inf: 1 is EM, 0 hard labels (the linear relaxation), -inf hard labels (an integer program),
-        between them unified EM, above 1 smoother labels. Without constraints gamma = 1 changes nothing: the
-        classifier is fitted to what it says already.
-    schedule : Schedule, optional
-        Several gammas in turn, as `spectrem.learning.Anneal` or `Quench`.
-    weight : float
-        Of unlabelled rows beside labelled ones when the classifier is fitted; at least 0. c2 of [Samdani2012] eq. 5.
-    columns : sequence of names, or mapping of name -> name or position, optional
-        Columns of X (a frame, or an array with positions, such as ``{"document": 0}``; negative ones count from the
-        last column) that constraints read and the estimator is not shown, in `predict` as in `fit`. They stay with
-        their rows in cross-validation.
-    classes : sequence of labels, optional
-        All labels that there are; by default those in y. Where one of them has no labelled row, training starts from
-        the labels of largest entropy that meet the constraints, which may then be all that there is to learn from.
-    soft_targets : bool
-        Whether ``estimator.fit`` takes an array of shape (n_rows, n_classes) of probabilities as y, the classes in
-        increasing order; ``sample_weight`` is then needed only where weights differ. Classifiers of scikit-learn do
-        not: for these every unlabelled row is repeated, once per label, weighted by its probability (those below
-        1e-6 are left out).
-    infeasible : {"raise", "skip"}
-        What to do about constraints inside a row that cannot hold. To relax others give them slack.
-    max_iter, tol : int, float
-        For every gamma: iterations at most, relative change of the objective at which to stop (0 runs all iterations).
-        Near gamma = 1 the objective comes close to 0 and asks for a larger ``tol``.
-    on_iteration : callable, optional
-        Called with the `spectrem.learning.Record` of every iteration.
 
     Attributes
     ----------
@@ -101,7 +64,12 @@ class SelfTrainer(ShowsReport, ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         ``L - weight KL(q || p)``, [Samdani2012] eq. 5 without the regulariser. ``free_objective``: the same without
         constraints. What the estimator itself regularises by is not in it, so that it can fall. Probabilities below
         1e-10 count as that. ``violation``: constraints are solved to 1e-6 of their size.
+    objective_ : float
+        Of the last iteration, nats.
+    converged_ : bool
+        Whether the objective's change fell below ``tol`` at every gamma.
     status_ : FitStatus
+        How training ended.
     n_iter_ : int
     gamma_ : float
         The last one.
@@ -127,20 +95,6 @@ class SelfTrainer(ShowsReport, ClassifierMixin, MetaEstimatorMixin, BaseEstimato
     >>> trainer.predict(X).tolist(), round(float(trainer.label_distributions_[:, 1].sum()), 3)
     ([0, 0, 0, 0, 1, 1], 2.0)
     """
-
-    estimator: Any
-    constraints: Sequence[AnyConstraint] = ()
-    _: KW_ONLY
-    gamma: float = 1.0
-    schedule: Schedule | None = None
-    weight: float = 1.0
-    columns: Sequence[Any] | Mapping[str, Any] | None = None
-    classes: Sequence[Any] | None = None
-    soft_targets: bool = False
-    infeasible: Literal["raise", "skip"] = "raise"
-    max_iter: int = 50
-    tol: float = 1e-3
-    on_iteration: Callable[[Record], None] | None = None
 
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None, columns: Any = None) -> SelfTrainer:
         """Train on rows of which some have a label.
@@ -176,7 +130,9 @@ class SelfTrainer(ShowsReport, ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         UserWarning
             If a label that should have 15 % of the unlabelled rows or more is hardly ever predicted.
         """
-        check_settings(self)
+        check_parameters(self)
+        check_one_gamma(self)
+        check_classifier(self.estimator, self.soft_targets)
         check_same_index(X=X, y=y, sample_weight=sample_weight, columns=columns)
         if y is None and self.classes is not None:
             y = np.full(_num_samples(X), UNLABELLED)
@@ -192,7 +148,10 @@ class SelfTrainer(ShowsReport, ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         kernel = TableKernel(model, compile_rows(sample, self.constraints), self.infeasible)
         first = None
         if len(np.setdiff1d(np.arange(len(classes)), codes)) and (learns or not sample.known.any()):
-            check_learns(self, sample.known)
+            if not sample.known.any() and self.weight == 0:
+                raise InvalidInputError(
+                    "weight must be above 0 where no row has a label, got 0; label some rows, or raise it"
+                )
             first = kernel.without_classifier(sample)
         result = run_em(
             model,
@@ -208,7 +167,7 @@ class SelfTrainer(ShowsReport, ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         self.estimator_, self.classes_ = result.params.classifier, classes
         self.label_distributions_ = posteriors
         self.transduction_ = classes[posteriors.argmax(axis=1)]
-        self.history_, self.status_, self.n_iter_ = list(result.history), result.status, len(result.history)
+        take_course(self, result)
         self.gamma_ = result.history[-1].gamma
         predicted = class_probabilities(self.estimator_, features, classes).argmax(axis=1)
         self.report_ = FitReport(

@@ -9,17 +9,11 @@ from itertools import count
 from typing import Any
 
 from spectrem.corpus import Corpus
-from spectrem.estimators.mixture_estep import ChunkModel
+from spectrem.estimators.homes import stage_folder
+from spectrem.estimators.mixture.table import ChunkModel
 from spectrem.learning import Constant, EStep, FitResult, FitStatus, Record, Stopping, keep_best, run_em
 from spectrem.learning.posed_corpus import PosedCorpus
 from spectrem.models.mixture import MixtureModel, MixtureParameters
-
-
-def last_record(mixture: Any, total: float) -> Record | None:
-    """The last iteration of the fit that another one goes on from; None if there is none."""
-    if not mixture.warm_start or mixture.schedule is not None or not vars(mixture).get("history_"):
-        return None
-    return replace(mixture.history_[-1], objective=mixture.lower_bound_ * total)
 
 
 def train(
@@ -45,7 +39,10 @@ def train(
     """
     if mixture.max_iter == 0:
         return FitResult(starts[0](), (), FitStatus.FIXED_ITERATIONS, PosedCorpus(corpus))
-    stopping = _Stopping(mixture.max_iter, mixture.tol, scale=total, before=last_record(mixture, total))
+    before = None
+    if mixture.warm_start and mixture.schedule is None and vars(mixture).get("history_"):
+        before = replace(mixture.history_[-1], objective=mixture.lower_bound_ * total)
+    stopping = _Stopping(mixture.max_iter, mixture.tol, scale=total, before=before)
 
     def run(number: int) -> FitResult[MixtureParameters]:
         counter = count(1)
@@ -54,6 +51,8 @@ def train(
             if mixture.verbose and (iteration := next(counter)) % mixture.verbose_interval == 0:
                 seconds = f"  {record.seconds:.3f} s" if mixture.verbose > 1 else ""
                 print(f"  iteration {iteration}  {record.objective / total:.5f} nats per row{seconds}")
+            if mixture.on_iteration is not None:
+                mixture.on_iteration(record)
 
         if mixture.verbose:
             print(f"start {number + 1} of {len(starts)}")
@@ -65,6 +64,7 @@ def train(
             schedule=mixture.schedule or Constant(mixture.gamma),
             stopping=stopping,
             on_iteration=tell,
+            checkpoint=stage_folder(mixture, f"start-{number + 1}"),
         )
 
     runs = [partial(run, number) for number in range(len(starts))]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,41 +15,31 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from spectrem._arrays import Floats, Ints
-from spectrem._validate import as_sample_weight, check_same_index
-from spectrem.constraints import check_columns
-from spectrem.constraints.constraint import AnyConstraint
-from spectrem.corpus import Corpus, Local
-from spectrem.estimators.conventions import not_fitted
+from spectrem.corpus import Local
+from spectrem.estimators.conventions import not_fitted, take_course
+from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.homes import make_corpus
-from spectrem.estimators.mixture_bounds import BoundsLike, as_bounds, count_free, warn_outside
-from spectrem.estimators.mixture_estep import FINE, ROUGH, ChunkModel, feasible_labels, make_table, rows_of
-from spectrem.estimators.mixture_report import report_fit, report_rows
-from spectrem.estimators.mixture_settings import as_columns, as_labels, check_settings
-from spectrem.estimators.mixture_start import start_parameters
-from spectrem.estimators.mixture_state import missing, without_rows
-from spectrem.estimators.mixture_training import train
+from spectrem.estimators.mixture import file
+from spectrem.estimators.mixture.bounds import as_bounds, count_free, warn_outside
+from spectrem.estimators.mixture.input import KEPT, read_rows
+from spectrem.estimators.mixture.parameters import GaussianMixtureParameters
+from spectrem.estimators.mixture.report import report_fit, report_rows
+from spectrem.estimators.mixture.start import start_parameters
+from spectrem.estimators.mixture.table import FINE, ROUGH, ChunkModel, feasible_labels, make_table, rows_of
+from spectrem.estimators.mixture.training import train
+from spectrem.estimators.shared_parameters import check_one_gamma
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference import project
 from spectrem.kernels import responsibilities
-from spectrem.learning import EStep, FitStatus, Schedule
+from spectrem.learning import EStep
 from spectrem.learning.estep import multipliers_of
-from spectrem.models.mixture import (
-    CovarianceType,
-    MixtureKernel,
-    MixtureModel,
-    MixtureParameters,
-    MixtureShard,
-    build_shards,
-    log_joint,
-)
+from spectrem.models.mixture import MixtureKernel, MixtureModel, MixtureParameters, build_shards, log_joint
 from spectrem.reports import ShowsReport
 
-# Data of these types are taken as they are, others made the first; results are of the same type, whatever is computed.
-_KEPT = (np.float64, np.float32)
 
-
+@documented
 @dataclass(eq=False, repr=False)
-class GaussianMixture(ShowsReport, DensityMixin, BaseEstimator):
+class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, BaseEstimator):
     """Mixture of Gaussians by EM, with parameters and results as scikit-learn's.
 
     Beyond those: posteriors hardened or annealed by gamma ([Samdani2012], [SmithEisner2004]), weights of rows, rows
@@ -59,62 +49,6 @@ class GaussianMixture(ShowsReport, DensityMixin, BaseEstimator):
 
     Use when rows of numbers form groups that a mean and a covariance describe.
 
-    Parameters
-    ----------
-    n_components : int
-    covariance_type : {"full", "tied", "diag", "spherical"}
-    tol : float
-        Change of the objective per row, nats, below which EM stops at each gamma.
-    reg_covar : float
-        Added to variances, in squared units of the data.
-    max_iter : int
-        For every gamma. 0 keeps the start.
-    n_init : int
-        Starts, of which the one with the largest objective at the end is kept.
-    init_params : {"kmeans", "k-means++", "random", "random_from_data"}
-        Under must-links, "kmeans" is the best of ten runs on the means of rows that are tied together.
-    weights_init, means_init, precisions_init : array-like, optional
-        Where to start, in place of what ``init_params`` finds.
-    fixed : sequence of {"weights", "means", "covariances"}
-        What stays where it starts.
-    weights_bounds, means_bounds : pair (low, high), optional
-        Of proportions and means: numbers or arrays that broadcast to shape (n_components,) and (n_components,
-        n_features); None, -inf and inf for no bound; equal ends fix an entry. A start outside is moved to the nearest
-        point within.
-    variances_bounds : pair (low, high), optional
-        Of variances, in squared units of the data: numbers or arrays that broadcast to shape (n_components,) for
-        "full" and "spherical", (n_components, n_features) for "diag"; numbers for "tied". They bound every eigenvalue
-        of full and tied covariances. A low end of 0 or less is no bound.
-    random_state : int, RandomState or None
-    warm_start : bool
-        Go on from the last `fit`.
-    verbose, verbose_interval : int
-        Print every ``verbose_interval`` iterations, with times above 1.
-    gamma : float
-        0 or greater, or -inf: 1 is EM, 0 hard EM, between them unified EM, above 1 smoother posteriors.
-    schedule : Schedule, optional
-        Several gammas in turn, as `spectrem.learning.Anneal` or `Quench`. Annealing from high temperatures needs
-        ``fixed=["covariances"]``: covariances that are learned there are alike, and components merge for good.
-    constraints : sequence of constraints
-        `cluster_size`, `label_proportions`, `must_link`, `cannot_link` and `at_least_one_per` of
-        `spectrem.constraints`, or in the language of `spectrem.E` over the columns label (the component), row (number
-        of the row in X) and those given as ``columns`` to `fit`. Constraints ``.per("row", ...)`` hold inside each
-        row; rows of weight w count w times in all others but links.
-    infeasible : {"raise", "skip"}
-        What to do about rows that cannot meet a constraint of their own.
-    assign : {"probable", "feasible"}
-        How ``labels_`` are found under constraints: the most probable component of every row, or the labels of largest
-        total log-density that meet the constraints exactly, as whole numbers.
-    partial_labels : bool
-        Whether ``y`` holds known components. By default it is ignored, as in scikit-learn, so that a mixture may stand
-        in a pipeline that has targets.
-    n_threads : int, optional
-        By default one per processor. Results do not depend on it.
-    corpus : callable, optional
-        From an iterable of shards to the `spectrem.corpus.Corpus` whose E-steps learning runs, such as ``OnDask`` for
-        the cluster that was connected to last. X itself stays in memory. By default, and under constraints, which hold
-        rows together, so do the shards. Results do not depend on it.
-
     Attributes
     ----------
     weights_ : ndarray of shape (n_components,)
@@ -123,10 +57,15 @@ class GaussianMixture(ShowsReport, DensityMixin, BaseEstimator):
         Of shape (n_components, n_features, n_features), (n_features, n_features), (n_components, n_features) or
         (n_components,) for "full", "tied", "diag" and "spherical".
     converged_ : bool
+        Whether the objective's gain fell below ``tol`` at every gamma.
     n_iter_ : int
-    lower_bound_, lower_bounds_ : float, list of float
-        Objective per row, nats, last and at every iteration: at gamma = 1 without constraints the log-likelihood.
     history_ : list of Record
+        One per iteration.
+    objective_ : float
+        Of the last iteration, nats: at gamma = 1 without constraints the log-likelihood of all rows; -inf if there was
+        no iteration.
+    lower_bound_, lower_bounds_ : float, list of float
+        The objective per row, nats, last and at every iteration.
     labels_ : ndarray of shape (n_rows,)
         Components of the training rows as ``assign`` says, under constraints and labels. Pickles and copies leave out
         what grows with the rows: this, ``posteriors_`` and constraints of more than 1,000 rows in ``report_``.
@@ -172,34 +111,6 @@ class GaussianMixture(ShowsReport, DensityMixin, BaseEstimator):
     [[-4.1, 0.1], [3.8, -0.0], [0.0, 0.0]]
     """
 
-    n_components: int = 1
-    _: KW_ONLY
-    covariance_type: CovarianceType = "full"
-    tol: float = 1e-3
-    reg_covar: float = 1e-6
-    max_iter: int = 100
-    n_init: int = 1
-    init_params: Literal["kmeans", "k-means++", "random", "random_from_data"] = "kmeans"
-    weights_init: ArrayLike | None = None
-    means_init: ArrayLike | None = None
-    precisions_init: ArrayLike | None = None
-    fixed: Sequence[Literal["weights", "means", "covariances"]] = ()
-    weights_bounds: BoundsLike = None
-    means_bounds: BoundsLike = None
-    variances_bounds: BoundsLike = None
-    random_state: int | np.random.RandomState | None = None
-    warm_start: bool = False
-    verbose: int = 0
-    verbose_interval: int = 10
-    gamma: float = 1.0
-    schedule: Schedule | None = None
-    constraints: Sequence[AnyConstraint] = ()
-    infeasible: Literal["raise", "skip"] = "raise"
-    assign: Literal["probable", "feasible"] = "probable"
-    partial_labels: bool = False
-    n_threads: int | None = None
-    corpus: Callable[[Iterable[MixtureShard]], Corpus] | None = None
-
     def fit(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None, columns: Any = None
     ) -> GaussianMixture:
@@ -229,53 +140,37 @@ class GaussianMixture(ShowsReport, DensityMixin, BaseEstimator):
         InfeasibleConstraintError
             If the constraints cannot be met.
         """
-        check_settings(self)
-        check_same_index(X=X, y=y, sample_weight=sample_weight, columns=columns)
-        x = validate_data(self, X, dtype=_KEPT, order="C", ensure_min_samples=2)
-        x, dtype = np.asarray(x, np.float64), x.dtype
-        labels = self._known(y, len(x))
-        weights = as_sample_weight(sample_weight, len(x), "row of X")
-        rows = len(x) if weights is None else int((weights > 0).sum())
-        if rows == 0:
-            raise InvalidInputError(
-                "sample_weight must be positive for some row, got zeros only; leave it out for ones"
-            )
-        if rows < self.n_components:
-            raise InvalidInputError(
-                f"X must have at least n_components = {self.n_components} rows of positive weight, got "
-                f"n_samples = {rows}; lower n_components"
-            )
-        given = as_columns(columns, len(x))
-        check_columns(self.constraints, given)
-        model, shards = self._model(x.shape[1]), build_shards(x, weights, labels, given)
-        rng = check_random_state(self.random_state)
+        check_parameters(self)
+        check_one_gamma(self)
+        rows = read_rows(self, X, y, sample_weight, columns)
+        model, n_features = self._model(rows.x.shape[1]), rows.x.shape[1]
+        shards = build_shards(rows.x, rows.weights, rows.labels, rows.columns)
         table = None
         if self.constraints:
             table = make_table(model, self.constraints, shards, self.n_components, self.n_threads)
-        chunks = None if table is None else table.chunks
         starts: list[Callable[[], MixtureParameters]]
-        starts = [partial(start_parameters, self, model, shards, x, weights, labels, rng, chunks)] * self.n_init
         if self.warm_start and "weights_" in vars(self):
-            starts = [partial(self._last, model, x.shape[1])]
+            starts = [partial(self._last, model, n_features)]
         else:
-            warn_outside(self, model.bounds, x.shape[1])
+            warn_outside(self, model.bounds, n_features)
+            rng, chunks = check_random_state(self.random_state), None if table is None else table.chunks
+            starts = [partial(start_parameters, self, model, shards, rows, rng, chunks)] * self.n_init
         total = float(sum(shard.weights.sum() for shard in shards))
         if table is None:
-            corpus, estep = make_corpus(self, shards), EStep(kernel=MixtureKernel(model))
-            trained = train(self, model, corpus, estep, starts, total)
+            trained = train(self, model, make_corpus(self, shards), EStep(kernel=MixtureKernel(model)), starts, total)
         else:
             estep = EStep(rows=table.rows, warm_start=True, tol=ROUGH, infeasible=self.infeasible)
             trained = train(self, ChunkModel(model), Local([table]), estep, starts, total)
-        self._take(trained.params, dtype)
-        self.converged_, self.n_iter_ = trained.status == FitStatus.CONVERGED, len(trained.history)
-        self.history_ = list(trained.history)
+        take_course(self, trained)
         self.lower_bounds_ = [record.objective / total for record in trained.history]
         self.lower_bound_ = self.lower_bounds_[-1] if self.lower_bounds_ else -np.inf
+        for name in file.BLOCKS:
+            setattr(self, f"{name}_", getattr(trained.params, name).astype(rows.dtype, copy=False))
         if table is None:
-            self.labels_ = log_joint(self._params(), x).argmax(axis=1)
-            if labels is not None:
-                self.labels_ = np.where(labels >= 0, labels, self.labels_)
-            self.report_ = report_fit(self, trained, len(x))
+            self.labels_ = log_joint(self._params(), rows.x).argmax(axis=1)
+            if rows.labels is not None:
+                self.labels_ = np.where(rows.labels >= 0, rows.labels, self.labels_)
+            self.report_ = report_fit(self, trained, rows)
             return self
         gamma = self.history_[-1].gamma if self.history_ else self.gamma
         projection = project(
@@ -284,12 +179,12 @@ class GaussianMixture(ShowsReport, DensityMixin, BaseEstimator):
             tol=FINE, infeasible=self.infeasible,
         )  # fmt: skip
         posteriors = rows_of(table, projection.marginals)
-        self.posteriors_ = posteriors.astype(dtype, copy=False)
+        self.posteriors_ = posteriors.astype(rows.dtype, copy=False)
         self.labels_ = posteriors.argmax(axis=1)
         if self.assign == "feasible":
             self.labels_ = feasible_labels(ChunkModel(model), trained.params, table, projection.skipped)
         constraints = report_rows(model, trained.params, table, gamma, projection)
-        self.report_ = report_fit(self, trained, len(x), constraints, table.must_links)
+        self.report_ = report_fit(self, trained, rows, constraints, table.must_links)
         return self
 
     def fit_predict(
@@ -346,15 +241,45 @@ class GaussianMixture(ShowsReport, DensityMixin, BaseEstimator):
                 drawn.append(self.means_[k] + noise * np.sqrt(self.covariances_[k]))
         return np.vstack(drawn), np.repeat(np.arange(self.n_components), counts)
 
-    def _known(self, y: ArrayLike | None, n_rows: int) -> Ints | None:
-        if y is None:
-            return None
-        if self.partial_labels:
-            return as_labels(y, n_rows, self.n_components)
-        given = np.asarray(y)
-        if given.dtype.kind == "i" and given.size and given.min() == -1 and 0 <= given.max() < self.n_components:
-            warnings.warn("y looks like known components and is ignored: set partial_labels=True", stacklevel=3)
-        return None
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the mixture to one file, as JSON and arrays without pickles; `load` reads it.
+
+        It holds what `predict`, `score_samples`, `sample` and another ``warm_start`` need and the course of training,
+        not what has a value for every training row, nor ``report_``, constraints, a schedule, or where to compute.
+
+        Parameters
+        ----------
+        path : path
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> X = np.array([[1, 2], [1, 4], [1, 0], [10, 2], [10, 4], [10, 0]])
+        >>> mixture = GaussianMixture(2, random_state=0, n_threads=1).fit(X)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     mixture.save(os.path.join(folder, "mixture"))
+        ...     loaded = GaussianMixture.load(os.path.join(folder, "mixture"))
+        >>> (loaded.predict_proba(X) == mixture.predict_proba(X)).all()
+        np.True_
+        """
+        self._check_fitted()
+        file.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a mixture that `save` wrote.
+
+        Raises
+        ------
+        InvalidInputError
+            If the file is missing, damaged or of another kind.
+        """
+        return file.load(cls, path)
 
     def _model(self, n_features: int) -> MixtureModel:
         return MixtureModel(self.n_components, self.covariance_type, self.reg_covar, as_bounds(self, n_features))
@@ -374,14 +299,10 @@ class GaussianMixture(ShowsReport, DensityMixin, BaseEstimator):
             )
         return self._params() if model.bounds is None else model.bounds.project(self._params())
 
-    def _take(self, params: MixtureParameters, dtype: Any) -> None:
-        for name in ("weights", "means", "covariances", "precisions", "precisions_cholesky"):
-            setattr(self, f"{name}_", getattr(params, name).astype(dtype, copy=False))
-
     def _joint(self, X: ArrayLike) -> tuple[Floats, Any]:
         """Log joint densities, and the dtype of what is told of them."""
         self._check_fitted()
-        x = validate_data(self, X, dtype=_KEPT, order="C", reset=False)
+        x = validate_data(self, X, dtype=KEPT, order="C", reset=False)
         joint = log_joint(self._params(), np.require(x, np.float64, requirements=["C", "W"]))
         return joint, np.result_type(x, self.means_)
 
@@ -396,12 +317,12 @@ class GaussianMixture(ShowsReport, DensityMixin, BaseEstimator):
         return count_free(as_bounds(self, d), k, d, self.covariance_type)
 
     def __getstate__(self) -> dict[str, Any]:
-        return without_rows(super().__getstate__())
+        return file.without_rows(super().__getstate__())
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            raise missing(self, name)
+            raise file.missing(self, name)
 
     def _check_fitted(self) -> None:
         if "weights_" not in vars(self):

@@ -21,8 +21,8 @@ from spectrem.constraints.compile import flatten
 from spectrem.constraints.constraint import AnyConstraint
 from spectrem.constraints.rows import Rows
 from spectrem.corpus import Corpus, Local
-from spectrem.estimators.mixture_chunks import Chunks, compile_chunks, make_chunks
-from spectrem.estimators.mixture_sizes import check_sizes
+from spectrem.estimators.mixture.chunks import Chunks, compile_chunks, make_chunks
+from spectrem.estimators.mixture.sizes import check_sizes
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.assignment import assign
 from spectrem.inference.corpus import pick_rows

@@ -10,8 +10,9 @@ import numpy as np
 from spectrem._arrays import Floats
 from spectrem.constraints import compile_constraints
 from spectrem.constraints.clusters import Links
-from spectrem.estimators.mixture_chunks import without_must_links
-from spectrem.estimators.mixture_estep import ChunkTable, rows_of
+from spectrem.estimators.mixture.chunks import without_must_links
+from spectrem.estimators.mixture.input import MixtureRows
+from spectrem.estimators.mixture.table import ChunkTable, rows_of
 from spectrem.inference import Projection
 from spectrem.inference.oracle import weigh_rows
 from spectrem.learning import FitResult
@@ -24,7 +25,7 @@ from spectrem.tables import Table
 def report_fit(
     mixture: Any,
     trained: FitResult[MixtureParameters],
-    n_rows: int,
+    rows: MixtureRows,
     constraints: tuple[ConstraintReport, ...] = (),
     must_links: Sequence[Links] = (),
 ) -> FitReport:
@@ -36,7 +37,7 @@ def report_fit(
     }
     notes = tuple(f"{own.name}: {len(own.pairs)} pairs, held exactly" for own in must_links)
     status = trained.status.value if trained.history else "kept the start"
-    return FitReport(type(mixture).__name__, n_rows, trained.history, status, settings, constraints, notes)
+    return FitReport(type(mixture).__name__, len(rows.x), trained.history, status, settings, constraints, notes)
 
 
 def report_rows(

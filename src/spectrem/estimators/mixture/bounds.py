@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from spectrem.estimators.mixture_settings import check_start
+from spectrem.estimators.mixture.parameters import BLOCKS
+from spectrem.estimators.mixture.start import given_start
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.mixture import Bounds, from_precisions, unit_covariances
 from spectrem.models.mixture.bounds import Range
 
-BoundsLike = tuple[ArrayLike | None, ArrayLike | None] | None
-
-BLOCKS = ("weights", "means", "covariances")
 _BOUNDED_BY = {"weights": "weights_bounds", "means": "means_bounds", "covariances": "variances_bounds"}
 _SUM_TOLERANCE = 1e-9
 _OUTSIDE = 1e-9
@@ -28,11 +24,11 @@ def as_bounds(mixture: Any, n_features: int) -> Bounds | None:
     Raises
     ------
     InvalidInputError
-        If a name is unknown, a block both fixed and bounded, or bounds have another shape than the mixture, contain
+        If a block is both fixed and bounded, or bounds have another shape than the mixture, contain
         NaN, cross, or leave no proportions that sum to 1.
     """
     k, d = mixture.n_components, n_features
-    fixed = _fixed(mixture.fixed)
+    fixed = frozenset(mixture.fixed)
     for block, name in _BOUNDED_BY.items():
         if block in fixed and getattr(mixture, name) is not None:
             raise InvalidInputError(
@@ -54,7 +50,7 @@ def warn_outside(mixture: Any, bounds: Bounds | None, n_features: int) -> None:
     """Say which of the values that a user gave to start from lie outside the bounds and will be moved."""
     if bounds is None:
         return
-    weights, means, precisions = check_start(mixture, n_features)
+    weights, means, precisions = given_start(mixture, n_features)
     k, kind = mixture.n_components, mixture.covariance_type
     start = from_precisions(
         kind,
@@ -88,15 +84,6 @@ def count_free(bounds: Bounds | None, k: int, d: int, kind: str) -> int:
         if name in bounds.fixed:
             still[name] = sizes[name]
     return sum(sizes[name] - still[name] for name in BLOCKS) - (1 if still["weights"] < k else 0)
-
-
-def _fixed(names: Any) -> frozenset[str]:
-    if isinstance(names, str) or not isinstance(names, Iterable):
-        raise InvalidInputError(f"fixed must be a sequence of names, got {names!r}; write fixed=['means']")
-    for name in names:
-        if name not in BLOCKS:
-            raise InvalidInputError(f"fixed must name some of {', '.join(BLOCKS)}; got {name!r}")
-    return frozenset(names)
 
 
 def _range(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Range | None:

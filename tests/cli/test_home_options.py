@@ -20,7 +20,7 @@ OPTIONS = {
     ("align",): ALL,
     ("tag", "train"): ALL,
     ("tag", "predict"): ALL[:1],
-    ("cluster",): (ALL[0], ALL[2]),
+    ("cluster",): (ALL[2], ALL[3]),
     ("reproduce", "pr-fig6"): ALL[:1],
 }
 
@@ -84,9 +84,11 @@ def content(path):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_results_do_not_depend_on_where_they_are_computed(run, place, name, cluster, client):
-    homes = [["--threads", "1"], ["--threads", "3"], ["--dask", cluster.scheduler_address]]
+    threads = "--n-threads" if name == "cluster" else "--threads"
+    homes = [[threads, "1"], [threads, "3"], ["--dask", cluster.scheduler_address]]
+    homes += [["--checkpoint", "state"], ["--checkpoint", "state"]]
     if name != "cluster":
-        homes += [["--spill", "spill"], ["--checkpoint", "state"], ["--checkpoint", "state"]]
+        homes += [["--spill", "spill"]]
     for k, home in enumerate(homes):
         result = run(*COMMANDS[name], f"out{k}.csv", *home, "-q")
         assert result.exit_code == 0, result.output

@@ -75,7 +75,7 @@ class ClusterJob:
             frame = read_frame(self.data)
             if len(frame) < self.settings["n_components"]:
                 raise InvalidInputError(
-                    f"--clusters {self.settings['n_components']}: {frame.name} has only {len(frame)} rows; lower it"
+                    f"--n-components {self.settings['n_components']}: {frame.name} has only {len(frame)} rows; lower it"
                 )
             added = [CLUSTER]
             if self.probabilities:
@@ -129,8 +129,7 @@ class ClusterJob:
     def _schedule(self) -> Schedule | None:
         if self.anneal is None:
             return None
-        gamma = self.settings["gamma"]
-        return Anneal(self.anneal, 1.0 / gamma)
+        return Anneal(self.anneal, 1.0 / self.settings.get("gamma", 1.0))
 
     def _links(self, frame: Frame) -> list[Any]:
         ids = None if self.id is None else row_names(frame, self.id)
@@ -147,9 +146,9 @@ class ClusterJob:
         if labels.max(initial=-1) >= self.settings["n_components"]:
             row = int(labels.argmax())
             raise InvalidInputError(
-                f"{frame.name}, {frame.place(row)}, column {self.known!r}: with --clusters "
+                f"{frame.name}, {frame.place(row)}, column {self.known!r}: with --n-components "
                 f"{self.settings['n_components']} known clusters go from 0 to {self.settings['n_components'] - 1}, "
-                f"found {labels[row]}; correct it or raise --clusters"
+                f"found {labels[row]}; correct it or raise --n-components"
             )
         return labels
 
@@ -177,19 +176,17 @@ class ClusterJob:
         if mixture.constraints:
             exact = mixture.assign == "feasible"
             more = "the clusters meet them exactly" if exact else "the clusters themselves may not, see --assign"
-            said.append(
-                f"worst violation of the constraints, in expectation: {mixture.history_[-1].violation:.2g}; {more}"
-            )
+            worst = max((own.worst_after for own in mixture.report_.constraints), default=0.0)
+            said.append(f"worst violation of the constraints, in expectation: {worst:.2g}; {more}")
         alike = _alike(mixture)
         if alike is not None:
             said.append(
-                f"spectrem: warning: clusters {alike[0]} and {alike[1]} are the same; lower --clusters or "
-                + ("try --starts 10" if self.anneal is None else f"raise --anneal above {self.anneal:g}")
+                f"spectrem: warning: clusters {alike[0]} and {alike[1]} are the same; lower --n-components or "
+                + ("try --n-init 10" if self.anneal is None else f"raise --anneal above {self.anneal:g}")
             )
-        if not mixture.converged_:
+        if mixture.history_ and not mixture.converged_:
             said.append(
-                f"spectrem: warning: still gaining after {mixture.max_iter} iterations; raise --iterations or "
-                "--tolerance"
+                f"spectrem: warning: still gaining after {mixture.max_iter} iterations; raise --max-iter or --tol"
             )
         typer.echo("\n".join(said), err=True)
 

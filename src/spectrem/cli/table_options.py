@@ -201,10 +201,11 @@ def in_options(error: SpectremError, frame: Frame | None) -> SpectremError:
             "give slack in the file, slack: {penalty: 10, norm: l1}",
         ),
         ("turn == into between(low, high)", "turn equals into between: [low, high]"),
-        ("n_components", "--clusters"),
+        ("n_components", "--n-components"),
         (
             "raise reg_covar, scale the data or ask for fewer components",
-            "bring the columns to one scale by --standardize, give --covariance diag or lower --clusters",
+            "raise --reg-covar, bring the columns to one scale by --standardize, give --covariance-type diag or lower "
+            "--n-components",
         ),
     ):
         told = told.replace(python, option)

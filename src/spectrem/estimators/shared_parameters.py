@@ -96,7 +96,7 @@ class LearningParameters:
 
     gamma: float = given(1.0, check_gamma, convert=float, option="", group=TRAINING, metavar="GAMMA")
     schedule: Schedule | None = given(None, check_schedule)
-    infeasible: Infeasible = choice("raise", "raise", "skip", group=TRAINING, metavar="WAY")
+    infeasible: Infeasible = choice("raise", "raise", "skip", group=TRAINING)
     max_iter: int = count(100, group=TRAINING)
     tol: float = number(1e-6, group=TRAINING, metavar="GAIN")
     on_iteration: Callable[[Record], None] | None = given(None)
@@ -139,4 +139,12 @@ class ComputingParameters:
 
     n_threads: int | None = count(None, group=COMPUTING)
     corpus: Callable[[Iterable[Any]], Corpus] | None = given(None)
-    checkpoint: str | os.PathLike[str] | None = given(None, convert=str, option="", group=COMPUTING, metavar="DIR")
+    checkpoint: str | os.PathLike[str] | None = given(
+        None,
+        convert=str,
+        option="",
+        group=COMPUTING,
+        metavar="DIR",
+        help="Keep the state of training in this folder after every iteration: if it is interrupted, the same command "
+        "goes on from there, to the same result.",
+    )

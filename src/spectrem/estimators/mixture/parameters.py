@@ -57,7 +57,8 @@ class GaussianMixtureParameters(LearningParameters, StartingParameters, Computin
     n_components : int
         How many components the mixture has.
     covariance_type : {"full", "tied", "diag", "spherical"}
-        The shape of the components: any ellipse, the same ellipse for all, along the axes, or round.
+        The shape of the components: "full" is any ellipse, "tied" the same ellipse for all, "diag" an ellipse along
+        the axes, "spherical" a ball.
     reg_covar : float
         Added to variances, in squared units of the data.
     constraints : sequence of constraints
@@ -66,12 +67,12 @@ class GaussianMixtureParameters(LearningParameters, StartingParameters, Computin
         of the row in X) and those given as ``columns`` to `fit`. Constraints ``.per("row", ...)`` hold inside each
         row; rows of weight w count w times in all others but links.
     infeasible : {"raise", "skip"}
-        What to do about a row that cannot meet a constraint inside it: raise an error, or leave the constraint out
+        What to do about a row that cannot meet a constraint inside it: "raise" an error, or "skip" the constraint
         there.
     assign : {"probable", "feasible"}
-        How ``labels_`` are found under constraints: the most probable component of every row, so that the constraints
-        hold in expectation; or the labels of largest total log-density that meet the constraints exactly, as whole
-        numbers.
+        How the training rows are labelled under constraints: "probable" takes the most probable component of every
+        row, so that the constraints hold in expectation; "feasible" the labels of largest total log-density for which
+        they hold exactly.
     partial_labels : bool
         Whether ``y`` holds known components. By default it is ignored, as in scikit-learn, so that a mixture may stand
         in a pipeline that has targets.
@@ -106,19 +107,17 @@ class GaussianMixtureParameters(LearningParameters, StartingParameters, Computin
 
     n_components: int = count(1, short="-k", group=_MODEL)
     _: KW_ONLY
-    covariance_type: CovarianceType = choice("full", "full", "tied", "diag", "spherical", group=_MODEL, metavar="SHAPE")
+    covariance_type: CovarianceType = choice("full", "full", "tied", "diag", "spherical", group=_MODEL)
     reg_covar: float = number(1e-6, group=_MODEL)
     constraints: Sequence[AnyConstraint] = given((), check_constraints)
-    infeasible: Infeasible = choice("raise", "raise", "skip", group=_CONSTRAINTS, metavar="WAY")
-    assign: Literal["probable", "feasible"] = choice(
-        "probable", "probable", "feasible", group=_CONSTRAINTS, metavar="WAY"
-    )
+    infeasible: Infeasible = choice("raise", "raise", "skip", group=_CONSTRAINTS)
+    assign: Literal["probable", "feasible"] = choice("probable", "probable", "feasible", group=_CONSTRAINTS)
     partial_labels: bool = given(False)
     schedule: Schedule | None = given(None, check_schedule)
     max_iter: int = count(100, 0, group=TRAINING)
     tol: float = number(1e-3, group=TRAINING, metavar="GAIN")
     init_params: Literal["kmeans", "k-means++", "random", "random_from_data"] = choice(
-        "kmeans", "kmeans", "k-means++", "random", "random_from_data", group=TRAINING, metavar="WAY"
+        "kmeans", "kmeans", "k-means++", "random", "random_from_data", group=TRAINING
     )
     weights_init: ArrayLike | None = given(None)
     means_init: ArrayLike | None = given(None)

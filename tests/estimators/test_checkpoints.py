@@ -27,7 +27,11 @@ TAGGERS = {
     "mean field": {"prior": MeanFieldPrior(0.1), "smoothing": 0.0},
     "mean field under constraints": {"prior": MeanFieldPrior(0.1), "smoothing": 0.0, "constraints": [VERB]},
 }
-ALIGNERS = {"names": {}, "objects": {"constraints": [agreement(), fertility(1.0)]}, "annealing": {"beta_min": 0.7}}
+ALIGNERS = {
+    "names": {},
+    "objects": {"constraints": [agreement(), fertility(1.0)]},
+    "annealing": {"schedule": Anneal(0.7)},
+}
 MIXTURES = {
     "free": {},
     "constraints": {"constraints": [cluster_size(5), must_link([[0, 1]]), cannot_link([[2, 3]])]},
@@ -42,7 +46,7 @@ def fit_tagger(**settings):
 
 
 def fit_aligner(**settings):
-    defaults = {"iterations": 2, "model1_iterations": 2, "max_jump": 20}
+    defaults = {"max_iter": 2, "model1_iterations": 2, "max_jump": 20}
     return WordAligner(**(defaults | settings)).fit(BITEXT.source, BITEXT.target)
 
 
@@ -108,7 +112,7 @@ def test_other_sentences_of_the_same_words_are_noticed(tmp_path):
     tagger.fit(["a b", "b c"])
     with pytest.raises(InvalidInputError, match=r"start-1/state\.npz is that of a run with other data"):
         tagger.fit(["a c", "b b"])
-    aligner = WordAligner(iterations=1, checkpoint=tmp_path).fit(["a b", "a b"], ["x", "y"])
+    aligner = WordAligner(max_iter=1, checkpoint=tmp_path).fit(["a b", "a b"], ["x", "y"])
     with pytest.raises(InvalidInputError, match=r"model1/state\.npz is that of a run with other data"):
         aligner.fit(["a b", "b a"], ["x", "y"])
 

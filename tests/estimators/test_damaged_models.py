@@ -23,7 +23,7 @@ def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     dictionary = {**DICTIONARY, "<unk>": ["NN", "VB"]}
     fitted = {
-        "aligner": WordAligner(n_threads=1, iterations=1, max_jump=5).fit(BITEXT.source, BITEXT.target),
+        "aligner": WordAligner(n_threads=1, max_iter=1, max_jump=5).fit(BITEXT.source, BITEXT.target),
         "tagger": make(1, dictionary=dictionary).fit(SENTENCES),
         "trigram tagger": make(2, dictionary=dictionary, smoothing=0.1).fit(SENTENCES),
         "mixture": GaussianMixture(2, random_state=0, max_iter=2, tol=0, fixed=["weights"]).fit(POINTS),

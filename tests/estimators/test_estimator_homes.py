@@ -59,7 +59,7 @@ def fit_tagger(gamma=1.0, **settings):
 
 
 def fit_aligner(**settings):
-    defaults = {"iterations": 2, "model1_iterations": 2, "max_jump": 20}
+    defaults = {"max_iter": 2, "model1_iterations": 2, "max_jump": 20}
     return WordAligner(**(defaults | settings)).fit(BITEXT.source, BITEXT.target)
 
 

@@ -130,7 +130,7 @@ def test_known_tables_are_saved(tmp_path):
 
 def test_other_files(tmp_path):
     assert load_error(tmp_path / "none") == "no such model file; train one and save it first"
-    WordAligner(n_threads=1, iterations=1).fit(["a"], ["b"]).save(tmp_path / "aligner")
+    WordAligner(n_threads=1, max_iter=1).fit(["a"], ["b"]).save(tmp_path / "aligner")
     assert load_error(tmp_path / "aligner") == (
         "expected a saved HMMTagger, found 'WordAligner'; give the file of a HMMTagger"
     )

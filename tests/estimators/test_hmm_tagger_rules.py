@@ -113,7 +113,7 @@ def test_not_fitted():
             "HMMTagger, got 'zeros'",
         ),
         ({"decode": "best"}, "decode must be one of posterior, viterbi, got 'best'"),
-        ({"infeasible": "relax"}, 'infeasible must be "raise" or "skip", got \'relax\'; "raise" names the constraint'),
+        ({"infeasible": "relax"}, "infeasible must be one of raise, skip, got 'relax'"),
         ({"unknown": ""}, "unknown must be the spelling of the unknown word, got ''; try '<unk>'"),
         ({"tags": "NN"}, "tags must be a sequence of tags, got the string 'NN'; put it in a list"),
         ({"tags": ["A", "B", "A"]}, "tags must be distinct and at least one, got 'A' twice; list every tag once"),

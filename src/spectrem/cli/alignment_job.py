@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -13,12 +14,12 @@ from typing import Any
 import numpy as np
 import typer
 
+from spectrem.cli.annealing import Annealing
 from spectrem.cli.links import probability_lines
-from spectrem.cli.progress import Advance, progress_bar
+from spectrem.cli.progress import Advance, progress_bar, warn_gaining
 from spectrem.data import Bitext, Links, Vocabulary, open_output, pharaoh_lines, read_bitext, read_links
 from spectrem.estimators import WordAligner
-from spectrem.exceptions import InvalidInputError
-from spectrem.learning import Anneal, Record
+from spectrem.exceptions import InvalidInputError, Unconverged
 
 _GAMMAS = (1.0, 0.75, 0.5, 0.25, 0.1)  # of equally good ones the first is taken
 # Rough times of one pass over the bitext, for the bar.
@@ -31,8 +32,8 @@ class AlignmentJob:
 
     Attributes
     ----------
-    training, decoding : dict
-        Parameters of `WordAligner` that were given; with the latter those about where to compute.
+    settings : dict
+        Parameters of `WordAligner` that were given, but the schedule, which ``annealing`` makes.
     """
 
     source: str
@@ -40,8 +41,8 @@ class AlignmentJob:
     output: str
     probabilities: str | None
     min_probability: float
-    training: dict[str, Any]
-    decoding: dict[str, Any]
+    settings: dict[str, Any]
+    annealing: Annealing
     dev: tuple[str, str, str] | None
     tune_gamma: bool
     save: str | None
@@ -84,8 +85,8 @@ class AlignmentJob:
     def _loaded(self) -> WordAligner | None:
         if self.load is None:
             return None
-        aligner = WordAligner.load(self.load).set_params(**self.decoding)
-        aligner.threshold_ = self.decoding.get("threshold", aligner.threshold_)
+        aligner = WordAligner.load(self.load).set_params(**self.settings)
+        aligner.threshold_ = self.settings.get("threshold", aligner.threshold_)
         return aligner
 
     def _read(self, loaded: WordAligner | None) -> tuple[Bitext, tuple[Bitext, Links] | None]:
@@ -106,33 +107,37 @@ class AlignmentJob:
         everything = bitext.concat(dev[0])
         best: tuple[float, WordAligner] | None = None
         for gamma in _GAMMAS if self.tune_gamma else (None,):
-            settings = {} if gamma is None else {"gamma": gamma}
-            aligner = self._fit(everything, bar, **settings).tune(dev[0], None, dev[1])
+            aligner = self._fit(everything, bar, gamma).tune(dev[0], None, dev[1])
             error = 1.0 - aligner.score(dev[0], None, dev[1])
             if best is None or error < best[0]:
                 best = (error, aligner)
         assert best is not None
         return best[1]
 
-    def _fit(self, bitext: Bitext, bar: Advance, **settings: Any) -> WordAligner:
-        aligner = WordAligner(**(self.training | self.decoding | settings))
-        if self.tune_gamma and aligner.checkpoint is not None:
-            aligner.checkpoint = Path(aligner.checkpoint) / f"gamma-{aligner.gamma:g}"
+    def _fit(self, bitext: Bitext, bar: Advance, gamma: float | None = None) -> WordAligner:
+        aligner = self._aligner(gamma)
+        if gamma is not None and aligner.checkpoint is not None:
+            aligner.checkpoint = Path(aligner.checkpoint) / f"gamma-{gamma:g}"
         costs = _costs(aligner)
-        aligner.on_iteration = lambda record: _advance(bar, record, next(costs))
+        aligner.on_iteration = lambda record: bar("Training", next(costs))
         bar("Training")
-        longest = self.training.get("max_length")
+        longest = aligner.max_length
         if longest is not None and (np.maximum(bitext.source_lengths, bitext.target_lengths) > longest).all():
             raise InvalidInputError(f"--max-length {longest} leaves no sentence pair to train on; raise it")
-        return aligner.fit(bitext)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Unconverged)  # said in the end, in the words of the options
+            return aligner.fit(bitext)
+
+    def _aligner(self, gamma: float | None = None) -> WordAligner:
+        settings = self.settings if gamma is None else {**self.settings, "gamma": gamma}
+        return WordAligner(**self.annealing.schedule(settings))
 
     def _cost(self, loaded: WordAligner | None) -> float:
         """Of everything the bar will see."""
         passes = _LAST_COST * (1 + (self.probabilities is not None))
         if loaded is not None:
             return passes
-        aligner = WordAligner(**(self.training | self.decoding))
-        return passes + sum(_costs(aligner)) * (len(_GAMMAS) if self.tune_gamma else 1)
+        return passes + sum(_costs(self._aligner())) * (len(_GAMMAS) if self.tune_gamma else 1)
 
     def _report(self, aligner: WordAligner, bitext: Bitext, dev: tuple[Bitext, Links] | None) -> None:
         seconds = time.perf_counter() - self.started
@@ -141,11 +146,13 @@ class AlignmentJob:
             error = 1.0 - aligner.score(dev[0], None, dev[1])
             typer.echo(f"tuned on {dev[0].n_pairs} sentence pairs: {chosen}, AER {error:.4f}", err=True)
         typer.echo(f"aligned {bitext.n_pairs} sentence pairs in {seconds:.1f} s{self._how(aligner, bitext)}", err=True)
+        if self.load is None:
+            warn_gaining(aligner)
 
     def _how(self, aligner: WordAligner, bitext: Bitext) -> str:
         """What the model decided, did not know or could not take."""
         said = ""
-        if aligner.decode == "posterior" and "threshold" not in self.decoding and self.dev is None:
+        if aligner.decode == "posterior" and "threshold" not in self.settings and self.dev is None:
             said = f", threshold {aligner.threshold_:g} ({'auto' if self.load is None else 'of the model'})"
         if self.load is not None:
             source, target = aligner.unknown_shares(bitext)
@@ -166,14 +173,8 @@ def _costs(aligner: WordAligner) -> Iterator[float]:
     """Of every iteration to come."""
     if aligner.model != "ibm1":
         yield from [_MODEL1_COST] * aligner.model1_iterations
-    n_gammas = 1
-    if aligner.beta_min is not None and aligner.gamma > 0:
-        n_gammas = len(list(Anneal(aligner.beta_min, 1.0 / aligner.gamma).gammas()))
-    yield from [_LAST_COST] * (aligner.iterations * n_gammas)
-
-
-def _advance(bar: Advance, record: Record, cost: float) -> None:
-    bar("Training", cost)
+    n_gammas = 1 if aligner.schedule is None else len(list(aligner.schedule.gammas()))
+    yield from [_LAST_COST] * (aligner.max_iter * n_gammas)
 
 
 def _has_capitals(vocabulary: Vocabulary) -> bool:

@@ -189,8 +189,8 @@ def cluster(
     elif dask is not None:
         raise InvalidInputError(f"--dask {dask}: constraints hold rows together, which then stay here; drop it or them")
     outputs = {"--output": output, "--plot": plot, "--report": report}
-    home = Home(settings.get("n_threads"), dask=dask, checkpoint=settings.get("checkpoint"))
-    with command_files(inputs, outputs, home.folders), home.settings() as computing:
+    home = Home(dask=dask)
+    with command_files(inputs, outputs, home.folders(settings)), home.opened(settings) as computing:
         from spectrem.cli.cluster_job import ClusterJob
 
         ClusterJob(
@@ -209,6 +209,6 @@ def cluster(
             probabilities=probabilities,
             plot=plot,
             report=report,
-            settings={**settings, **computing},
+            settings=computing,
             quiet=quiet,
         ).run()

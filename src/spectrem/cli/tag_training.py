@@ -11,13 +11,14 @@ from typing import Any
 
 import typer
 
-from spectrem.cli.progress import Advance, progress_bar
+from spectrem.cli.annealing import Annealing
+from spectrem.cli.progress import Advance, progress_bar, warn_gaining
 from spectrem.cli.tag_constraints import check_tags, read_constraint
 from spectrem.data import FileSentences, TaggedCorpus, display_name, read_sentences, read_tag_dictionary, read_tagged
 from spectrem.estimators import HMMTagger
-from spectrem.estimators.tagger_settings import check_size
+from spectrem.estimators.tagging.parameters import check_size
 from spectrem.exceptions import InvalidInputError, SpectremError, Unconverged, shorten
-from spectrem.learning import Anneal, Constant, FitStatus, Quench, Record, Schedule
+from spectrem.learning import Record
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class TrainingJob:
     Attributes
     ----------
     settings : dict
-        Parameters of `HMMTagger` that were given.
+        Parameters of `HMMTagger` that were given, but the schedule, which ``annealing`` makes.
     """
 
     corpus: str | None
@@ -36,9 +37,7 @@ class TrainingJob:
     labelled: str | None
     start: str | None
     constraints: tuple[str, ...]
-    anneal: float | None
-    anneal_rate: float
-    quench: bool
+    annealing: Annealing
     settings: dict[str, Any]
     format: str
     columns: tuple[int, int]
@@ -50,8 +49,7 @@ class TrainingJob:
         """Read, train, save."""
         constraints = [read_constraint(text) for text in self.constraints]
         n_states = self.settings.get("n_states")
-        check_size(n_states or 1, self.settings.get("order", 1), ("--tags", "--order"))
-        schedule = self._schedule()
+        check_size(n_states or 1, self.settings.get("order", 1), ("--n-states", "--order"))
         dictionary = None if self.dictionary is None else read_tag_dictionary(self.dictionary)
         labelled, plain = TaggedCorpus([], []), FileSentences()
         if self.labelled is not None:
@@ -66,14 +64,14 @@ class TrainingJob:
         names |= {tag for sentence in labels if sentence is not None for tag in sentence if tag is not None}
         if names and n_states not in (None, len(names)):
             raise InvalidInputError(
-                f"--tags {n_states}: --dictionary and --labelled name {len(names)} tags; leave --tags out"
+                f"--n-states {n_states}: --dictionary and --labelled name {len(names)} tags; leave --n-states out"
             )
         check_tags(self.constraints, names or {str(k) for k in range(n_states or 0)})
-        settings = {name: value for name, value in self.settings.items() if schedule is None or name != "gamma"}
+        settings = self.annealing.schedule(self.settings)
         if self.start is not None:
             settings["init"] = settings["reference"] = HMMTagger.load(self.start)
-        tagger = HMMTagger(dictionary=dictionary, constraints=constraints, schedule=schedule, **settings)
-        n_stages = tagger.n_init * (1 if schedule is None else len(list(schedule.gammas())))
+        tagger = HMMTagger(dictionary=dictionary, constraints=constraints, **settings)
+        n_stages = tagger.n_init * (1 if tagger.schedule is None else len(list(tagger.schedule.gammas())))
         n_tokens = sum(map(len, sentences)) + sum(map(len, plain))
         with progress_bar(n_stages, shown=not self.quiet) as bar:
             bar("Training")
@@ -105,13 +103,6 @@ class TrainingJob:
         assert path is not None
         return f"{display_name(path)}, {place} ({shorten(' '.join(words))}): "
 
-    def _schedule(self) -> Schedule | None:
-        if self.anneal is None and not self.quench:
-            return None
-        gamma = self.settings.get("gamma", 1.0)
-        before = Constant(gamma) if self.anneal is None else Anneal(self.anneal, 1.0 / gamma, self.anneal_rate)
-        return Quench(before) if self.quench else before
-
     def _report(self, tagger: HMMTagger, n_sentences: int, n_tokens: int) -> None:
         seconds = time.perf_counter() - self.started
         bits = -tagger.history_[-1].objective / max(n_tokens, 1) / math.log(2.0)
@@ -120,12 +111,7 @@ class TrainingJob:
             f"{tagger.n_iter_} iterations, objective {-bits:.4f} bits per word",
             err=True,
         )
-        if tagger.status_ is FitStatus.MAX_ITERATIONS:
-            typer.echo(
-                f"spectrem: warning: still gaining after {tagger.max_iter} iterations; raise --iterations or "
-                "--tolerance",
-                err=True,
-            )
+        warn_gaining(tagger)
 
 
 class _Progress:

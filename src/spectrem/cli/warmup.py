@@ -15,9 +15,9 @@ _RUNS: tuple[dict[str, Any], ...] = (
     {"model": "hmm", "constraints": (), "gamma": 0.5},
     {"model": "ibm2"},
     {"model": "ibm1"},
-    {"model": "hmm", "gamma": 0.0, "iterations": 1},
-    {"model": "hmm", "gamma": -float("inf"), "iterations": 1},
-    {"model": "hmm", "dual_steps": 0, "constraints": ("agreement", "fertility"), "iterations": 1},
+    {"model": "hmm", "gamma": 0.0, "max_iter": 1},
+    {"model": "hmm", "gamma": -float("inf"), "max_iter": 1},
+    {"model": "hmm", "dual_steps": 0, "constraints": ("agreement", "fertility"), "max_iter": 1},
 )
 
 # The same of HMMTagger, as options of `spectrem tag train`.
@@ -65,6 +65,7 @@ def warmup() -> None:
     import warnings
 
     from spectrem.cli.alignment_job import AlignmentJob
+    from spectrem.cli.annealing import Annealing
     from spectrem.data import write_lines, write_pharaoh
     from spectrem.datasets import make_bitext
     from spectrem.exceptions import ConvergenceWarning
@@ -86,8 +87,8 @@ def warmup() -> None:
                 "output": links,
                 "probabilities": f"{folder}/probabilities.txt",
                 "min_probability": 0.01,
-                "training": {},
-                "decoding": {"n_threads": 1},
+                "settings": {},
+                "annealing": Annealing(),
                 "dev": None,
                 "tune_gamma": False,
                 "save": None,
@@ -95,17 +96,18 @@ def warmup() -> None:
                 "lowercase": False,
                 "quiet": True,
             }
-            AlignmentJob(**(usual | options)).run()
+            merged = usual | options
+            AlignmentJob(**(merged | {"settings": {"n_threads": 1, **merged["settings"]}})).run()
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # toy data; only the code matters
-            for training in _RUNS:
-                run(training=training)
+            for settings in _RUNS:
+                run(settings=settings)
         run(source=both, target=None, dev=(source, target, gold), save=model)
         run(load=model)
         write_lines(source, make_bitext(12, seed=1).source)  # words that the model does not know
         run(load=model)
-        run(load=model, decoding={"n_threads": 1, "decode": "grow-diag-final-and"})
+        run(load=model, settings={"decode": "grow-diag-final-and"})
         words = [" ".join(lines).split() * 200 for lines in (bitext.source, bitext.target)]
         write_lines(
             both, [f"{' '.join(words[0][:n])} ||| {' '.join(words[1][:m])}" for n, m in ((150, 150), (2001, 2))]
@@ -120,6 +122,7 @@ def warmup() -> None:
 
 def _warm_tagger(folder: str) -> None:
     """Train and apply taggers of every kind on a few generated sentences."""
+    from spectrem.cli.annealing import Annealing
     from spectrem.cli.tag_training import TrainingJob
     from spectrem.data import write_tag_dictionary, write_tagged
     from spectrem.datasets import make_tagged_corpus
@@ -136,9 +139,7 @@ def _warm_tagger(folder: str) -> None:
         "labelled": None,
         "start": None,
         "constraints": (),
-        "anneal": None,
-        "anneal_rate": 1.2,
-        "quench": False,
+        "annealing": Annealing(),
         "format": "auto",
         "columns": (0, 1),
         "tag_field": "upos",

@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
@@ -31,8 +32,9 @@ class Parameter:
     ----------
     check : callable (name, value) -> None
         Raises `InvalidInputError` if the value breaks the rule.
-    convert : type or None
-        What the text of a command line becomes: int, float, str, bool; None for what no text can say.
+    convert : callable or None
+        What makes a value of the text of a command line: int, float, str, bool, or a function of the text; None for
+        what no text can say.
     choices : tuple of str
         The values there are, if they are few names.
     least, most : float
@@ -49,7 +51,7 @@ class Parameter:
     """
 
     check: Callable[[str, Any], None]
-    convert: type | None = None
+    convert: Callable[[Any], Any] | None = None
     choices: tuple[str, ...] = ()
     least: float = -math.inf
     most: float = math.inf
@@ -111,21 +113,25 @@ def number(
     Traceback (most recent call last):
     spectrem.exceptions.InvalidInputError: null_probability must lie between 0 and 1, got 1.0
     """
-    rule = (
-        f"lie {'between' if open else 'in'} {f'{least:g} and {most:g}' if open else f'[{least:g}, {most:g}]'}"
-        if math.isfinite(most)
-        else f"be finite and {'above' if open else 'at least'} {least:g}"
-    )
-
-    def check(name: str, value: Any) -> None:
-        if isinstance(value, bool) or not isinstance(value, Real):
-            raise InvalidInputError(f"{name} must be a number, got {quoted(value)}{hint}")
-        size = float(value)
-        inside = least < size < most if open else least <= size <= most
-        if not (math.isfinite(size) and inside):
-            raise InvalidInputError(f"{name} must {rule}, got {value}{hint}")
-
+    check = partial(check_number, least=least, most=most, open=open, hint=hint)
     return _field(default, check, convert=float, least=least, most=most, **shown)
+
+
+def check_number(
+    name: str, value: Any, least: float = 0.0, most: float = math.inf, *, open: bool = False, hint: str = ""
+) -> None:
+    """Raise `InvalidInputError` unless a value is what `number` declares."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InvalidInputError(f"{name} must be a number, got {quoted(value)}{hint}")
+    size = float(value)
+    inside = least < size < most if open else least <= size <= most
+    if math.isfinite(size) and inside:
+        return
+    if math.isfinite(most):
+        rule = f"lie between {least:g} and {most:g}" if open else f"lie in [{least:g}, {most:g}]"
+    else:
+        rule = f"be finite and {'above' if open else 'at least'} {least:g}"
+    raise InvalidInputError(f"{name} must {rule}, got {value}{hint}")
 
 
 def choice(default: str | None, *choices: str, **shown: Any) -> Any:
@@ -166,7 +172,7 @@ def given(
     default: Any = dataclasses.MISSING,
     check: Callable[[str, Any], None] | None = None,
     *,
-    convert: type | None = None,
+    convert: Callable[[Any], Any] | None = None,
     option: str | None = None,
     **shown: Any,
 ) -> Any:

@@ -30,7 +30,7 @@ def check_gamma(name: str, value: Any) -> None:
     """A temperature: a number of at least 0, or minus infinity."""
     from spectrem.learning.schedule import check_gamma
 
-    check_gamma(value)
+    check_gamma(value, name)
 
 
 def check_schedule(name: str, value: Any) -> None:
@@ -115,7 +115,7 @@ class StartingParameters:
     """
 
     n_init: int = count(1, group=TRAINING)
-    random_state: int | np.random.RandomState | None = given(
+    random_state: int | np.random.RandomState | np.random.Generator | None = given(
         None, convert=int, option="", group=TRAINING, metavar="N", least=0, most=2**32 - 1
     )
 

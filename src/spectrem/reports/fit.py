@@ -33,6 +33,8 @@ class FitReport:
         constraints, in the units of the constraints (rows of data count with their weights where they do in training).
     notes : tuple of str
         What no table tells.
+    unit : str
+        What a row of the training data is, in the plural.
 
     Examples
     --------
@@ -51,6 +53,7 @@ class FitReport:
     settings: Mapping[str, object] = field(default_factory=dict)
     constraints: tuple[ConstraintReport, ...] = ()
     notes: tuple[str, ...] = ()
+    unit: str = "rows"
 
     @property
     def prices(self) -> dict[str, NDArray[np.float64]]:
@@ -59,7 +62,7 @@ class FitReport:
 
     def summary(self) -> str:
         """A few lines of text: how it ended, the objective, a line per constraint."""
-        lines = [f"{self.title} on {self.n_rows} rows: {self.status}"]
+        lines = [f"{self.title} on {self.n_rows} {self.unit}: {self.status}"]
         if self.settings:
             lines.append(", ".join(f"{name} {_text(value)}" for name, value in self.settings.items()))
         if self.history:
@@ -82,7 +85,7 @@ class FitReport:
         return f"<FitReport of {self.title}: {len(self.history)} iterations, {len(self.constraints)} constraints>"
 
     def _repr_html_(self) -> str:
-        told: dict[str, object] = {"rows": self.n_rows, "iterations": len(self.history)}
+        told: dict[str, object] = {self.unit: self.n_rows, "iterations": len(self.history)}
         if self.history:
             told["seconds"] = f"{sum(record.seconds for record in self.history):.2f}"
             told["objective"] = f"{self.history[-1].objective:.6g} nats"

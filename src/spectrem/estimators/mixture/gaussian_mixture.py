@@ -161,7 +161,7 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
         else:
             estep = EStep(rows=table.rows, warm_start=True, tol=ROUGH, infeasible=self.infeasible)
             trained = train(self, ChunkModel(model), Local([table]), estep, starts, total)
-        take_course(self, trained)
+        take_course(self, trained.history, trained.status)
         self.lower_bounds_ = [record.objective / total for record in trained.history]
         self.lower_bound_ = self.lower_bounds_[-1] if self.lower_bounds_ else -np.inf
         for name in file.BLOCKS:

@@ -167,7 +167,7 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         self.estimator_, self.classes_ = result.params.classifier, classes
         self.label_distributions_ = posteriors
         self.transduction_ = classes[posteriors.argmax(axis=1)]
-        take_course(self, result)
+        take_course(self, result.history, result.status)
         self.gamma_ = result.history[-1].gamma
         predicted = class_probabilities(self.estimator_, features, classes).argmax(axis=1)
         self.report_ = FitReport(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
 from spectrem.data import Bitext, Links
-from spectrem.estimators.decode import merged_links
+from spectrem.estimators.alignment.decoding import merged_links
 from spectrem.models.alignment import BitextShard, PairTable, diagonal_posteriors, iter_shards
 
 # A pair of 1,000 x 1,000 words takes two seconds and 140 MB. Tables of departures grow with the square of a side.
@@ -111,7 +111,7 @@ def _cut_apart(bitext: Bitext, table: PairTable, long: list[int]) -> Iterator[Bi
 
 def long_blocks(aligner: Any, shard: LongShard, gamma: float) -> Iterator[tuple[Floats, Floats]]:
     """Forward and backward posteriors of a long pair, some source words at a time."""
-    agree = aligner.project and "agreement" in aligner.constraints
+    agree = aligner.project_at_predict and "agreement" in aligner.constraints
     steps = (aligner.dual_steps or 5) if agree else 0
     return diagonal_posteriors(aligner.params_, shard, max(gamma, _LEAST_GAMMA), steps, aligner.step_size)
 

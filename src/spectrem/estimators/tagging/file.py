@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem._damage import DAMAGE
 from spectrem.data import Vocabulary
-from spectrem.estimators.homes import NOT_SAVED
-from spectrem.estimators.storage import check_probabilities, load_arrays, save_arrays
-from spectrem.estimators.tagger_coding import Coding
-from spectrem.estimators.tagger_input import Tag, Word, check_tag
-from spectrem.estimators.tagger_settings import check_settings
-from spectrem.estimators.tagger_tables import by_cell
+from spectrem.estimators.shared_parameters import NOT_SAVED
+from spectrem.estimators.storage import check_probabilities, load_arrays, plain_parameters, save_arrays
+from spectrem.estimators.tagging.coding import Coding
+from spectrem.estimators.tagging.parameters import check_settings
+from spectrem.estimators.tagging.tables import by_cell
+from spectrem.estimators.tagging.text import Tag, Word, check_tag
 from spectrem.exceptions import InvalidInputError, shorten
 from spectrem.learning import Constant
 from spectrem.learning.schedule import check_gamma
@@ -31,18 +31,16 @@ _MEMBERS = {
     "emission": ("f8", 1),
 }
 # The dictionary is kept as arrays; fitted taggers hold all that these said.
-_APART = ("dictionary", "vocabulary", "tags", *NOT_SAVED)
+_APART = ("dictionary", "vocabulary", "tags", "constraints", *NOT_SAVED)
 
 
 def save(tagger: Any, path: str | os.PathLike[str]) -> None:
     """Write tags, words, dictionary, parameters, and the settings that JSON can hold."""
-    settings = {name: value for name, value in tagger.get_params(deep=False).items() if name not in _APART}
     if tagger.project_at_predict and tagger.constraints:
         raise InvalidInputError(
             "constraints cannot be saved, and project_at_predict needs them; set project_at_predict=False, or keep the "
             "tagger in memory"
         )
-    settings["constraints"] = []
     coding: Coding = tagger.coding_
     listed = list(coding.dictionary.values())
     arrays = {
@@ -54,7 +52,7 @@ def save(tagger: Any, path: str | os.PathLike[str]) -> None:
     tables = {name: getattr(tagger.params_, name) for name in ("initial", "transition", "second", "emission")}
     arrays |= {name: table for name, table in tables.items() if table is not None}
     header = {
-        "parameters": {name: value for name, value in settings.items() if _is_plain(value)},
+        "parameters": plain_parameters(tagger, _APART),
         "tags": list(coding.tags),
         "free": list(coding.free),
         "unknown": coding.unknown,
@@ -173,11 +171,3 @@ def _pack(words: tuple[Any, ...]) -> NDArray[np.uint8]:
 
 def _unpack(data: NDArray[np.uint8]) -> tuple[Any, ...]:
     return _distinct(tuple(json.loads(data.tobytes())), "words")
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether JSON gives the value back."""
-    try:
-        return bool(json.loads(json.dumps(value, default=np.generic.item)) == value)
-    except (TypeError, ValueError):
-        return False

@@ -11,7 +11,7 @@ import numpy as np
 
 from spectrem._arrays import Ints
 from spectrem.data import Vocabulary
-from spectrem.estimators.tagger_input import LabelledText, Tag, Word, check_tag, sort_tags
+from spectrem.estimators.tagging.text import LabelledText, Tag, Word, check_tag, sort_tags
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.tagging import Lexicon, Names
 

@@ -11,8 +11,9 @@ import numpy as np
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.corpus import Corpus
-from spectrem.estimators.tagger_coding import Coding
-from spectrem.estimators.tagger_tables import FIXABLE, by_cell, table_smoothing
+from spectrem.estimators.tagging.coding import Coding
+from spectrem.estimators.tagging.parameters import table_smoothing
+from spectrem.estimators.tagging.tables import FIXABLE, by_cell
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.tagging import (
     HMMModel,

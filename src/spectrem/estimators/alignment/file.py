@@ -9,14 +9,20 @@ import numpy as np
 
 from spectrem._damage import DAMAGE
 from spectrem.data import Vocabulary
-from spectrem.estimators.aligner_settings import check_settings
-from spectrem.estimators.homes import NOT_SAVED
-from spectrem.estimators.storage import check_probabilities, load_arrays, pack_words, save_arrays, unpack_words
+from spectrem.estimators.declare import check_parameters
+from spectrem.estimators.storage import (
+    check_probabilities,
+    load_arrays,
+    pack_words,
+    plain_parameters,
+    save_arrays,
+    unpack_words,
+)
 from spectrem.exceptions import InvalidInputError, shorten
 from spectrem.learning.schedule import check_gamma
 from spectrem.models.alignment import AlignmentModel, AlignmentParameters, DirectionParameters, PairTable
 
-_KIND, _LAYOUT = "WordAligner", 2  # 2: with the words' counts
+_KIND, _LAYOUT = "WordAligner", 1
 _ARRAYS = ("translation", "null", "jump", "end")
 _MEMBERS = {
     **{"source_words": ("u1", 1), "target_words": ("u1", 1), "row_offsets": ("i8", 1), "targets": ("i4", 1)},
@@ -29,8 +35,6 @@ def save(aligner: Any, path: str | os.PathLike[str]) -> None:
     """Write settings, words and parameters."""
     if any(not isinstance(constraint, str) for constraint in aligner.constraints):
         raise InvalidInputError("constraints must be names to be saved; fit with names, or keep the aligner in memory")
-    settings = {name: value for name, value in aligner.get_params().items() if name not in NOT_SAVED}
-    settings["constraints"] = list(aligner.constraints)
     words = {
         "source_words": pack_words(aligner.source_vocabulary_.words),
         "target_words": pack_words(aligner.target_vocabulary_.words),
@@ -44,7 +48,7 @@ def save(aligner: Any, path: str | os.PathLike[str]) -> None:
     }
     table = {"row_offsets": aligner.table_.row_offsets, "targets": aligner.table_.targets}
     header = {
-        "parameters": settings,
+        "parameters": plain_parameters(aligner),
         "threshold": aligner.threshold_,
         "gamma": aligner.gamma_,
         "n_source_words": len(aligner.source_vocabulary_),
@@ -56,13 +60,9 @@ def save(aligner: Any, path: str | os.PathLike[str]) -> None:
 def load(aligner: Any, path: str | os.PathLike[str]) -> Any:
     """Fill a new aligner with what `save` wrote, and return it."""
     header, arrays = load_arrays(path, _KIND, _LAYOUT, _MEMBERS)
-    if not {"source_counts", "target_counts"} & arrays.keys():
-        raise InvalidInputError(
-            f"{path}: saved by an earlier spectrem, without how often words occur; train and save the model again"
-        )
     try:
         aligner.set_params(**header["parameters"])
-        check_settings(aligner)
+        check_parameters(aligner)
         aligner.source_vocabulary_ = Vocabulary(unpack_words(arrays["source_words"], header["n_source_words"]))
         aligner.target_vocabulary_ = Vocabulary(unpack_words(arrays["target_words"], header["n_target_words"]))
         aligner.source_counts_, aligner.target_counts_ = arrays["source_counts"], arrays["target_counts"]

@@ -12,12 +12,12 @@ from spectrem._arrays import Floats
 from spectrem.constraints import check_values
 from spectrem.corpus import Corpus
 from spectrem.estimators.homes import stage_folder
-from spectrem.estimators.tagger_coding import Coding, learn_coding
-from spectrem.estimators.tagger_decode import log_likelihood
-from spectrem.estimators.tagger_input import LabelledText
-from spectrem.estimators.tagger_settings import check_size
-from spectrem.estimators.tagger_start import Start, make_reference
-from spectrem.estimators.tagger_tables import restrictions, table_priors
+from spectrem.estimators.tagging.coding import Coding, learn_coding
+from spectrem.estimators.tagging.decoding import log_likelihood
+from spectrem.estimators.tagging.parameters import check_size
+from spectrem.estimators.tagging.start import Start, make_reference
+from spectrem.estimators.tagging.tables import restrictions, table_priors
+from spectrem.estimators.tagging.text import LabelledText
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Constant, EStep, FitResult, Stopping, keep_best, run_em
 from spectrem.models.tagging import HMMModel, HMMParameters, TagKernel, TagShard, build_shards
@@ -60,7 +60,7 @@ def train(
     if coding.names.words is not None:
         check_values(tagger.constraints, "word", [*coding.names.words, coding.names.unknown], every=False)
     lexicon, entries = coding.encode(text)
-    initial, transition, emission = table_priors(tagger.prior, tagger.smoothing).values()
+    initial, transition, emission = table_priors(tagger.prior, tagger.smoothing)
     rules = restrictions(coding, tagger.order, tagger.fixed, tagger.transition_mask)
     model = HMMModel(lexicon, tagger.order, initial, transition, emission, rules, coding.names)
     corpus = place(build_shards(lexicon, text.lengths, entries, weights, known=text.labelled()))

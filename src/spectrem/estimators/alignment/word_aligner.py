@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,28 +14,37 @@ from numpy.typing import ArrayLike
 from spectrem._arrays import Floats
 from spectrem._validate import as_sample_weight
 from spectrem.constraints import agreement, fertility
-from spectrem.constraints.constraint import AnyConstraint
 from spectrem.corpus import Corpus, Local, stream
 from spectrem.data import Bitext, Links
-from spectrem.estimators import aligner_file, long_pairs
-from spectrem.estimators.aligner_input import Known, Lines, as_bitext, check_words, select_pairs
-from spectrem.estimators.aligner_settings import check_settings
-from spectrem.estimators.aligner_text import read_text, unknown_shares
-from spectrem.estimators.aligner_threshold import expected_threshold, least_error_threshold, sample_pairs
-from spectrem.estimators.conventions import Estimator, not_fitted
-from spectrem.estimators.decode import (
-    Decode,
+from spectrem.estimators.alignment import file, long_pairs
+from spectrem.estimators.alignment.decoding import (
     LinkPosteriors,
     as_matrices,
     concatenate_links,
     concatenate_posteriors,
+    expected_threshold,
+    least_error_threshold,
     links_above,
+    sample_pairs,
     viterbi_links,
 )
+from spectrem.estimators.alignment.long_pairs import LongPairs, LongShard
+from spectrem.estimators.alignment.parameters import AlignerParameters
+from spectrem.estimators.alignment.text import (
+    Known,
+    Lines,
+    as_bitext,
+    check_words,
+    read_text,
+    select_pairs,
+    unknown_shares,
+)
+from spectrem.estimators.conventions import Estimator, not_fitted, take_course
+from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.homes import make_corpus, stage_folder
-from spectrem.estimators.long_pairs import LongPair, LongPairs, LongShard
+from spectrem.estimators.shared_parameters import check_one_gamma
 from spectrem.inference import FixedStep
-from spectrem.learning import Anneal, Constant, EStep, Record, Schedule, Step, Stopping, run_em
+from spectrem.learning import Constant, EStep, FitStatus, Record, Schedule, Step, Stopping, run_em
 from spectrem.learning.posed_corpus import posterior_alone
 from spectrem.metrics import alignment_scores
 from spectrem.models.alignment import (
@@ -48,12 +57,14 @@ from spectrem.models.alignment import (
     lexical_priors,
     tabulate_pairs,
 )
+from spectrem.reports import FitReport, gamma_course
 
 Result = TypeVar("Result")
 
 
+@documented
 @dataclass(eq=False, repr=False)
-class WordAligner(Estimator):
+class WordAligner(AlignerParameters, Estimator):
     """Align the words of sentence pairs without labelled data.
 
     IBM Model 1, then (by default) an HMM are trained in both directions at once by EM whose posteriors are projected
@@ -63,69 +74,26 @@ class WordAligner(Estimator):
     rare words are helped by their stems and by words that look alike (`spectrem.models.alignment.LexicalPrior`), new
     ones also by words as rare as they (`spectrem.models.alignment.UnseenPairs`).
 
-    Parameters
-    ----------
-    model : {"hmm", "ibm2", "ibm1"}
-        The last stage; all start with IBM Model 1.
-    constraints : sequence of {"agreement", "fertility"} or of constraints
-        Names, or constraints in the language of `spectrem.E` over the columns sentence, direction, source, target,
-        state (the position chosen; NULL is -1).
-    gamma : float
-        0 or greater, or -inf, of the last stage: 1 is posterior regularisation, 0 constraint-driven learning
-        (by linear program), between them unified EM. Model 1, when it is not the last stage, uses 1.
-    beta_min : float, optional
-        Anneal the last stage from gamma = 1 / beta_min down to ``gamma``.
-    iterations : int
-        Of the last stage (for every gamma when annealing).
-    model1_iterations : int
-        Of Model 1 as first stage.
-    null_probability : float
-        p0, in (0, 1).
-    max_jump : int
-        Widest jump with a potential of its own.
-    stem_strength, cognate_strength : float
-        Pseudo-counts of the lexical prior; 0 and 0 train by maximum likelihood.
-    max_fertility : float
-        Bound of the constraint "fertility".
-    dual_steps, step_size : int, float
-        Fixed gradient steps R and eta on the multipliers, what [Samdani2012] ran. ``dual_steps=0`` solves to
-        convergence by the generic solvers, slowly.
-    alpha : float
-        Strength of the constraints, in [0, 1] ([Ganchev2010] appendix A).
-    decode : {"posterior", "viterbi", "forward", "backward", "intersection", "union", "grow-diag-final-and"}
-        ``posterior`` keeps links whose mean posterior exceeds ``threshold``; the others use the best alignment of each
-        direction: one of them ("viterbi" is "forward") or both merged.
-    project : bool
-        Whether posteriors are projected onto the constraints when decoding too.
-    threshold : float or "auto"
-        In [0, 1]. "auto" takes the one with the greatest expected F1 under the posteriors of (some hundreds of pairs
-        of) the training text (`spectrem.metrics.expected_f1_threshold`): lower where links are less certain.
-    max_length : int, optional
-        Train only on pairs with no more words on either side; longer ones are still aligned.
-    n_threads : int, optional
-        By default one per processor. Results do not depend on it.
-    corpus : callable, optional
-        From an iterable of shards to the `spectrem.corpus.Corpus` that keeps them, such as
-        ``partial(Spilled, folder="/scratch")``, or ``OnDask`` for the cluster that was connected to last. By default
-        they stay in memory. Results do not depend on it; saved models do not hold it.
-    checkpoint : path, optional
-        A folder that holds the state after every iteration: the same `fit` again, also in another process, goes on
-        from it, with the same bits as one that was not interrupted.
-    on_iteration : callable, optional
-        Called with the `spectrem.learning.Record` of every iteration.
-
     Attributes
     ----------
     params_ : AlignmentParameters
     table_ : PairTable
     history_ : list of Record
-        All stages.
+        Of all stages.
+    n_iter_ : int
+    objective_ : float
+        That of the last record, nats.
+    status_ : FitStatus
+    converged_ : bool
+        Whether the last stage stopped because its objective gained less than ``tol``.
+    report_ : FitReport
+        The course of training; a notebook shows it below the aligner, ``print(aligner.report_.summary())`` elsewhere.
     threshold_ : float
         ``threshold``, or the number that "auto" or `tune` chose.
     source_counts_, target_counts_ : ndarray of shape (n_words,), int
         Tokens of every word in the training text.
     gamma_ : float
-        Used for decoding.
+        The last one of training, or the one that `tune` chose; used for decoding.
     n_skipped_ : int
         Sentence pairs that were too long to train on, by ``max_length`` or for the model.
 
@@ -138,30 +106,6 @@ class WordAligner(Estimator):
     >>> links.n_sentences
     2
     """
-
-    model: Literal["hmm", "ibm2", "ibm1"] = "hmm"
-    _: KW_ONLY
-    constraints: Sequence[str | AnyConstraint] = ("agreement",)
-    gamma: float = 1.0
-    beta_min: float | None = None
-    iterations: int = 3
-    model1_iterations: int = 5
-    null_probability: float = 0.1
-    max_jump: int = 100
-    stem_strength: float = 10.0
-    cognate_strength: float = 2.0
-    max_fertility: float = 1.0
-    dual_steps: int = 5
-    step_size: float = 1.0
-    alpha: float = 1.0
-    decode: Decode = "posterior"
-    project: bool = True
-    threshold: float | Literal["auto"] = "auto"
-    max_length: int | None = None
-    n_threads: int | None = None
-    corpus: Callable[[Iterable[BitextShard | LongPair]], Corpus] | None = None
-    checkpoint: str | os.PathLike[str] | None = None
-    on_iteration: Callable[[Record], None] | None = None
 
     def fit(
         self,
@@ -197,12 +141,15 @@ class WordAligner(Estimator):
         UserWarning
             If sentence pairs are too long for the model and not trained on; see `long_pairs`.
         """
-        check_settings(self)
+        check_parameters(self)
+        check_one_gamma(self)
+        schedule = self.schedule or Constant(self.gamma)
+        gammas = list(schedule.gammas())
         bitext = as_bitext(source, target)
         check_words(bitext)
         given = as_sample_weight(sample_weight, bitext.n_pairs, "sentence pair")
         weights = np.ones(bitext.n_pairs) if given is None else given
-        too_long = long_pairs.find_untrainable(bitext, long_pairs.most_cells(self, self.gamma))
+        too_long = long_pairs.find_untrainable(bitext, long_pairs.most_cells(self, min(gammas)))
         n_pairs = bitext.n_pairs
         bitext, weights, links = select_pairs(bitext, weights, known, self.max_length, too_long)
         self.n_skipped_ = n_pairs - bitext.n_pairs
@@ -220,18 +167,31 @@ class WordAligner(Estimator):
             cognate_strength=self.cognate_strength,
         )
         corpus = make_corpus(self, iter_shards(bitext, table, weights, links))
-        self.history_: list[Record] = []
         make = partial(AlignmentModel, table, self.max_jump, forward_prior=priors[0], backward_prior=priors[1])
         model = make(chain=False, learn_positions=False)
-        start = [model.initial(self.null_probability)]
+        start, history = [model.initial(self.null_probability)], list[Record]()
         if self.model != "ibm1":
-            start = [self._train(model, corpus, start, Constant(1.0), self.model1_iterations, "model1")]
+            self._train(model, corpus, start, history, Constant(1.0), Stopping(self.model1_iterations), "model1")
             model = make(chain=self.model == "hmm", learn_positions=True)
-        schedule = Constant(self.gamma) if self.beta_min is None else Anneal(self.beta_min, 1.0 / self.gamma)
-        self.model_, self.gamma_ = model, self.gamma
-        params = self._train(model, corpus, start, schedule, self.iterations, self.model)
-        self.params_ = expect_new_words(params, self.source_counts_, self.target_counts_)
+        self.model_, self.gamma_ = model, gammas[-1]
+        n_before = len(history)
+        status = self._train(model, corpus, start, history, schedule, Stopping(self.max_iter, self.tol), self.model)
+        self.params_ = expect_new_words(start.pop(), self.source_counts_, self.target_counts_)
         self.threshold_ = self._expected_threshold(bitext, weights) if self.threshold == "auto" else self.threshold
+        take_course(self, history, status)
+        self.report_ = FitReport(
+            type(self).__name__,
+            bitext.n_pairs,
+            tuple(history),
+            status.value,
+            {
+                "model": self.model,
+                "gamma": gamma_course(history[n_before:], self.gamma),
+                "constraints": ", ".join(map(str, self.constraints)) or "none",
+            },
+            notes=(f"{self.n_skipped_} sentence pairs too long, not trained on",) * (self.n_skipped_ > 0),
+            unit="sentence pairs",
+        )
         return self
 
     def predict(self, source: Bitext | Lines, target: Lines | None = None) -> Links:
@@ -267,7 +227,7 @@ class WordAligner(Estimator):
         )
 
     def predict_proba(self, source: Bitext | Lines, target: Lines | None = None) -> LinkPosteriors:
-        """Posterior probabilities of all links, projected onto the constraints if ``project``.
+        """Posterior probabilities of all links, projected onto the constraints if ``project_at_predict``.
 
         Pairs that are left unaligned (see `long_pairs`) count as empty.
         """
@@ -320,13 +280,15 @@ class WordAligner(Estimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted aligner to one file of JSON and arrays.
 
+        A ``schedule`` comes back as its default; the gamma of decoding is kept.
+
         Raises
         ------
         InvalidInputError
             If ``constraints`` holds constraints that are not names.
         """
         self._check_fitted()
-        aligner_file.save(self, path)
+        file.save(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> WordAligner:
@@ -337,7 +299,7 @@ class WordAligner(Estimator):
         InvalidInputError
             If the file is missing, damaged or foreign.
         """
-        return aligner_file.load(cls(), path)
+        return file.load(cls(), path)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "params_"):
@@ -347,24 +309,29 @@ class WordAligner(Estimator):
         self,
         model: AlignmentModel,
         corpus: Corpus,
-        start: list[AlignmentParameters],
+        params: list[AlignmentParameters],
+        history: list[Record],
         schedule: Schedule,
-        iterations: int,
+        stopping: Stopping,
         stage: str,
-    ) -> AlignmentParameters:
-        """Train from the parameters that ``start`` holds; they are taken out, so that nobody keeps them meanwhile."""
+    ) -> FitStatus:
+        """Train one stage; ``params`` holds those to start from, then those that were found.
+
+        They are taken out meanwhile, so that nobody keeps the former ones beside those of every iteration.
+        """
         result = run_em(
             model,
             corpus,
-            start.pop(),
+            params.pop(),
             self._estep(model, min(schedule.gammas())),
             schedule=schedule,
-            stopping=Stopping(iterations),
+            stopping=stopping,
             on_iteration=self.on_iteration,
             checkpoint=stage_folder(self, stage),
         )
-        self.history_ += result.history
-        return result.params
+        params.append(result.params)
+        history += result.history
+        return result.status
 
     def _expected_threshold(self, bitext: Bitext, weights: Floats) -> float:
         """The threshold of greatest expected F1 on a sample of the training text."""
@@ -379,7 +346,7 @@ class WordAligner(Estimator):
         solver = FixedStep(self.dual_steps, self.step_size) if self.dual_steps > 0 and gamma >= 0 else None
         made = {"agreement": agreement(), "fertility": fertility(self.max_fertility)}
         constraints = [made[c] if isinstance(c, str) else c for c in self.constraints]
-        return EStep(constraints, solver=solver, alpha=self.alpha)
+        return EStep(constraints, solver=solver, alpha=self.alpha, infeasible=self.infeasible)
 
     def _is_coupled(self, gamma: float) -> bool:
         named = all(isinstance(constraint, str) for constraint in self.constraints)
@@ -418,10 +385,10 @@ class WordAligner(Estimator):
     def _posteriors(self, shard: BitextShard, gamma: float) -> tuple[Floats, Floats]:
         if isinstance(shard, LongShard):
             return long_pairs.long_posteriors(self, shard, gamma)
-        if gamma > 0 and (not self.project or self._is_coupled(gamma)):
-            names = self.constraints if self.project else ()
+        if gamma > 0 and (not self.project_at_predict or self._is_coupled(gamma)):
+            names = self.constraints if self.project_at_predict else ()
             return self._coupled(self.model_, names).posteriors(self.params_, shard, gamma)
-        estep = self._estep(self.model_, gamma) if self.project else EStep()
+        estep = self._estep(self.model_, gamma) if self.project_at_predict else EStep()
         found = posterior_alone(shard, Step(self.model_, self.params_, gamma, estep))
         return self.model_.cell_masses(shard, found.marginals)
 

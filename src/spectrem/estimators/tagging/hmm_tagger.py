@@ -3,36 +3,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_sample_weight, check_same_index
-from spectrem.constraints.constraint import AnyConstraint
-from spectrem.corpus import Corpus
-from spectrem.data import TaggedCorpus, Vocabulary
-from spectrem.estimators import tagger_file
-from spectrem.estimators.conventions import Estimator, not_fitted
+from spectrem.data import TaggedCorpus
+from spectrem.estimators.conventions import Estimator, not_fitted, take_course
+from spectrem.estimators.declare import documented
 from spectrem.estimators.homes import make_corpus
-from spectrem.estimators.tagger_coding import Coding
-from spectrem.estimators.tagger_decode import (
+from spectrem.estimators.tagging import file
+from spectrem.estimators.tagging.coding import Coding
+from spectrem.estimators.tagging.decoding import (
     best_states,
     finite_log_likelihoods,
     log_likelihoods,
     marginals_of,
     weighted_sum,
 )
-from spectrem.estimators.tagger_input import LabelledText, Labels, Sentences, Tag, Word, read_text
-from spectrem.estimators.tagger_settings import check_settings
-from spectrem.estimators.tagger_training import train
+from spectrem.estimators.tagging.parameters import TaggerParameters, check_settings
+from spectrem.estimators.tagging.text import LabelledText, Labels, Sentences, Tag, Word, read_text
+from spectrem.estimators.tagging.training import train
 from spectrem.exceptions import InvalidInputError
-from spectrem.learning import Record, Schedule
-from spectrem.models.priors import Prior
 from spectrem.models.tagging import (
     HMMModel,
     HMMParameters,
@@ -42,10 +39,12 @@ from spectrem.models.tagging import (
     in_corpus_order,
     sample_sentences,
 )
+from spectrem.reports import FitReport, gamma_course
 
 
+@documented
 @dataclass(eq=False, repr=False)
-class HMMTagger(Estimator):
+class HMMTagger(TaggerParameters, Estimator):
     """Tag words by a hidden Markov model learned with or without labels.
 
     The posteriors of EM can be restricted by a dictionary of the tags each word may have, by labels, and by constraints
@@ -53,79 +52,6 @@ class HMMTagger(Estimator):
     probability is that of its words given its length: there is no event for its end.
 
     Use when tokens need labels and there are few labelled sentences or none.
-
-    Parameters
-    ----------
-    order : {1, 2}
-        Tags that the next one depends on.
-    n_states : int, optional
-        Number of tags; needed when nothing names them. They are then ``0 ... n_states - 1``.
-    tags : sequence of str or int, optional
-        By default all in the dictionary and in ``y``, sorted.
-    dictionary : mapping of word -> collection of tags, optional
-        What words may be. Others may be what the entry of ``unknown`` lists (open classes), or anything.
-    vocabulary : sequence of words, optional
-        By default the words that occur ``min_count`` times. All others become ``unknown``.
-    constraints : sequence of constraints
-        In the language of `spectrem.E` over the columns sentence, token, occurrence, word and tag (tags as text if they
-        are); see `spectrem.constraints` for shortcuts such as `at_least`. Sentences labelled throughout are left alone
-        by constraints inside sentences.
-    gamma : float
-        0 or greater, or -inf: 1 is EM, 0 Viterbi training, between them unified EM, above 1 smoother posteriors.
-    schedule : Schedule, optional
-        Several gammas in turn, as `spectrem.learning.Anneal` or `Quench`.
-    reference : fitted HMMTagger, HMMParameters or list of arrays of shape (tokens, n_states), optional
-        At gamma > 1, posteriors are drawn to this model's, or to these, instead of the uniform ones: skewed annealing.
-    init : {"uniform", "posterior-uniform", "random", "unambiguous", "supervised"}, HMMParameters or HMMTagger, optional
-        Uniform tables; those of posteriors uniform over the tags of each token; those of counts 1 + X U(0, 1); those of
-        neighbours with a single tag; those of sentences with a label on every token; or given ones. By default
-        "supervised" if there are such sentences, else "unambiguous" if there are tokens with a single tag, else
-        "random".
-    perturbation : float, optional
-        X: entries of the start are multiplied by factors from [1, 1 + X). By default 0.01 for "uniform", 1 for
-        "random", 0 for "posterior-uniform"; the other starts have none.
-    init_smoothing : float or mapping, optional
-        Pseudo-counts of the starts "unambiguous" (by default 1) and "supervised" (0.1); positive.
-    smoothing : float or mapping of {"initial", "transition", "emission"} -> float
-        Added to every expected count of a possible event.
-    prior : Prior or mapping of {"initial", "transition", "emission"} -> Prior, optional
-        In place of smoothing, such as `spectrem.models.priors.MeanFieldPrior` for variational Bayes.
-    transition_mask : mapping of tag -> tags that may follow, or boolean array, optional
-        Other transitions stay impossible. Arrays are [from, to]; tags that a mapping leaves out may be followed by any.
-    fixed : mapping of {"initial", "transition", "second", "emission"} -> array or mapping, optional
-        Probabilities that training keeps: arrays with NaN where free (emission: tags by words of the vocabulary), or
-        mappings such as ``{"transition": {("DT", "VB"): 0.0}, "emission": {("DT", "the"): 0.6}}``.
-    unknown : str
-        The word that stands for rare and unseen ones, if training met any (or ``vocabulary`` has it). Without it unseen
-        words say nothing about their tags, and `score` counts them as one more word.
-    min_count : int
-        Words that occur less often in training become ``unknown``; the dictionary still goes by their spelling.
-    decode : {"posterior", "viterbi"}
-        The most probable tag of each token, or the most probable sequence of tags.
-    project_at_predict : bool
-        Whether new sentences meet the constraints, too; those over the corpus then span the sentences given. Viterbi
-        finds the best sequences that meet them by integer programs, for constraints inside sentences only.
-    infeasible : {"raise", "skip"}
-        What to do about sentences that cannot meet a constraint. To relax one instead, give it slack.
-    dual_steps : int
-        Steps per iteration on the multipliers of constraints over the corpus, from those of the iteration before;
-        ``history_`` tells what is violated still. 0 solves them every time, which takes long for `sparsity`.
-    max_iter, tol : int, float
-        For every gamma: iterations at most, relative gain of the objective at which to stop (0 runs all iterations).
-    n_init : int
-        Trainings from different starts; the one with the largest objective at the end is kept.
-    random_state : int or numpy.random.Generator, optional
-    n_threads : int, optional
-        By default one per processor. Results do not depend on it.
-    corpus : callable, optional
-        From an iterable of shards to the `spectrem.corpus.Corpus` that keeps them, such as
-        ``partial(Spilled, folder="/scratch")``, or ``OnDask`` for the cluster that was connected to last. By default
-        they stay in memory. Results do not depend on it; saved models do not hold it.
-    checkpoint : path, optional
-        A folder that holds the state after every iteration: the same `fit` again, also in another process, goes on
-        from it, with the same bits as one that was not interrupted. Random starts need a ``random_state`` for that.
-    on_iteration : callable, optional
-        Called with the `spectrem.learning.Record` of every iteration.
 
     Attributes
     ----------
@@ -137,8 +63,15 @@ class HMMTagger(Estimator):
     initial_, transition_, emission_ : ndarray
         Of shapes (n_states,), (n_states, n_states) or one more axis at order 2, and (n_states, n_words).
     history_ : list of Record
-    status_ : FitStatus
+        It tells also what is violated still of constraints over the corpus, which few ``dual_steps`` leave open.
     n_iter_ : int
+    objective_ : float
+        That of the last record, nats.
+    status_ : FitStatus
+    converged_ : bool
+        Whether the objective gained less than ``tol`` at every gamma in the end.
+    report_ : FitReport
+        The course of training; a notebook shows it below the tagger, ``print(tagger.report_.summary())`` elsewhere.
     log_likelihood_ : float
         Of the training sentences, nats.
     gamma_ : float
@@ -151,38 +84,6 @@ class HMMTagger(Estimator):
     >>> tagger.fit(["the dog barks", "the dog sleeps"]).predict(["the dog barks"])
     [['DT', 'NN', 'VB']]
     """
-
-    order: int = 1
-    _: KW_ONLY
-    n_states: int | None = None
-    tags: Sequence[Tag] | None = None
-    dictionary: Mapping[Any, Any] | None = None
-    vocabulary: Sequence[Word] | Vocabulary | None = None
-    constraints: Sequence[AnyConstraint] = ()
-    gamma: float = 1.0
-    schedule: Schedule | None = None
-    reference: HMMTagger | HMMParameters | Sequence[ArrayLike] | None = None
-    init: str | HMMParameters | HMMTagger | None = None
-    perturbation: float | None = None
-    init_smoothing: float | Mapping[str, float] | None = None
-    smoothing: float | Mapping[str, float] = 0.0
-    prior: Prior | Mapping[str, Prior] | None = None
-    transition_mask: Mapping[Tag, Sequence[Tag]] | ArrayLike | None = None
-    fixed: Mapping[str, Any] | None = None
-    unknown: str = "<unk>"
-    min_count: int = 1
-    decode: Literal["posterior", "viterbi"] = "posterior"
-    project_at_predict: bool = False
-    infeasible: Literal["raise", "skip"] = "raise"
-    dual_steps: int = 8
-    max_iter: int = 100
-    tol: float = 1e-6
-    n_init: int = 1
-    random_state: int | np.random.Generator | None = None
-    n_threads: int | None = None
-    corpus: Callable[[Iterable[TagShard]], Corpus] | None = None
-    checkpoint: str | os.PathLike[str] | None = None
-    on_iteration: Callable[[Record], None] | None = None
 
     @classmethod
     def from_parameters(
@@ -222,7 +123,7 @@ class HMMTagger(Estimator):
         [[0, 0, 0, 1, 1, 1]]
         """
         tables = (initial, transition, second, emission)
-        return tagger_file.from_tables(cls(**options), tables, tags, vocabulary)
+        return file.from_tables(cls(**options), tables, tags, vocabulary)
 
     def fit(self, sentences: Sentences, y: Labels | None = None, sample_weight: ArrayLike | None = None) -> HMMTagger:
         """Train on sentences.
@@ -255,7 +156,20 @@ class HMMTagger(Estimator):
         weights = np.ones(len(text.lengths)) if given is None else given
         coding, result, self.log_likelihood_ = train(self, text, weights, partial(make_corpus, self))
         self._take(coding, result.params, result.history[-1].gamma)
-        self.history_, self.status_, self.n_iter_ = list(result.history), result.status, len(result.history)
+        take_course(self, result.history, result.status)
+        self.report_ = FitReport(
+            type(self).__name__,
+            len(text.lengths),
+            result.history,
+            result.status.value,
+            {
+                "order": self.order,
+                "tags": len(coding.tags),
+                "gamma": gamma_course(result.history, self.gamma),
+                "constraints": ", ".join(map(str, self.constraints)) or "none",
+            },
+            unit="sentences",
+        )
         return self
 
     def predict(self, sentences: Sentences) -> list[list[Tag]]:
@@ -355,7 +269,7 @@ class HMMTagger(Estimator):
             If ``project_at_predict`` needs the constraints, which cannot be written.
         """
         self._check_fitted()
-        tagger_file.save(self, path)
+        file.save(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> HMMTagger:
@@ -366,7 +280,7 @@ class HMMTagger(Estimator):
         InvalidInputError
             If the file is missing, damaged or foreign.
         """
-        return tagger_file.load(cls(), path)
+        return file.load(cls(), path)
 
     def _check_fitted(self) -> None:
         if "params_" not in vars(self):

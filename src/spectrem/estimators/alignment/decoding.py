@@ -1,18 +1,19 @@
-"""From posteriors or scores of a shard of sentence pairs to links."""
+"""From posteriors or scores of a shard of sentence pairs to links, and the threshold between them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numpy as np
 
 from spectrem._arrays import Floats, Ints
 from spectrem.data import Links, symmetrize
+from spectrem.metrics import alignment_scores, expected_f1_threshold
 from spectrem.models.alignment import AlignmentModel, AlignmentParameters, BitextShard
 
-Decode = Literal["posterior", "viterbi", "forward", "backward", "intersection", "union", "grow-diag-final-and"]
-DECODES: tuple[str, ...] = get_args(Decode)
+_SAMPLE = 500  # sentence pairs: a few thousand links, at the cost of a small part of one E-step
+_GRID = np.round(np.arange(0.05, 0.96, 0.025), 3)
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,32 @@ def concatenate_links(parts: list[Links]) -> Links:
         np.concatenate([part.target for part in parts]),
         np.concatenate([part.sure for part in parts]),
     )
+
+
+def sample_pairs(weights: Floats) -> Ints:
+    """Numbers of some hundreds of sentence pairs from all over the corpus, those of weight 0 left out."""
+    counted = np.flatnonzero(weights > 0)
+    return counted[np.unique(np.linspace(0, len(counted) - 1, min(_SAMPLE, len(counted))).round().astype(np.int64))]
+
+
+def expected_threshold(shards: Sequence[BitextShard], masses: Sequence[Floats]) -> float:
+    """The threshold of greatest expected F1, to four digits so that it can be said in full."""
+    weights = [np.repeat(shard.pairs.weights, np.diff(shard.pairs.cell_offsets)) for shard in shards]
+    nothing = [np.zeros(0)]
+    probabilities = np.clip(np.concatenate([*masses, *nothing]), 0.0, 1.0)
+    return round(expected_f1_threshold(probabilities, np.concatenate([*weights, *nothing])), 4)
+
+
+def least_error_threshold(shards: Sequence[BitextShard], masses: Sequence[Floats], gold: Links) -> tuple[float, float]:
+    """Least alignment error rate of a grid of thresholds, and the middle one of those that reach it."""
+    errors = np.array([
+        alignment_scores(
+            concatenate_links([links_above(s, m, t) for s, m in zip(shards, masses, strict=True)]), gold
+        ).aer
+        for t in _GRID
+    ])  # fmt: skip
+    ties = np.flatnonzero(errors <= errors.min() + 1e-12)
+    return float(errors.min()), float(_GRID[ties[len(ties) // 2]])
 
 
 def _links(lengths: Ints, choices: Ints, *, backward: bool) -> Links:

@@ -8,40 +8,20 @@ from typing import Any
 import numpy as np
 
 from spectrem._arrays import Bools, Floats
-from spectrem.estimators.tagger_coding import Coding
-from spectrem.estimators.tagger_input import Tag, Word
+from spectrem.estimators.tagging.coding import Coding
+from spectrem.estimators.tagging.parameters import TABLES, table_smoothing
+from spectrem.estimators.tagging.text import Tag, Word
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.priors import DirichletPrior, Prior
 from spectrem.models.tagging import Restriction, Restrictions
 
-TABLES = ("initial", "transition", "emission")
 FIXABLE = ("initial", "transition", "second", "emission")
 
 
-def table_smoothing(smoothing: float | Mapping[str, float]) -> dict[str, float]:
-    """Pseudo-counts of the three tables; 0 for those that a mapping leaves out."""
-    if isinstance(smoothing, Mapping):
-        return {name: float(smoothing.get(name, 0.0)) for name in TABLES}
-    return dict.fromkeys(TABLES, float(smoothing))
-
-
-def table_priors(prior: Prior | Mapping[str, Prior] | None, smoothing: float | Mapping[str, float]) -> dict[str, Prior]:
-    """Priors of the three tables: the given ones, and add-lambda where there is none.
-
-    Raises
-    ------
-    InvalidInputError
-        If a table has both.
-    """
-    counts = table_smoothing(smoothing)
+def table_priors(prior: Prior | Mapping[str, Prior] | None, smoothing: float | Mapping[str, float]) -> list[Prior]:
+    """Priors of the three tables in the order of ``TABLES``: the given ones, and add-lambda where there is none."""
     given = prior if isinstance(prior, Mapping) else {} if prior is None else dict.fromkeys(TABLES, prior)
-    both = [name for name in given if counts[name] > 0]
-    if both:
-        raise InvalidInputError(
-            f"prior and smoothing must not be given for one table, got both for {both[0]}; smoothing is the prior "
-            "DirichletPrior(smoothing)"
-        )
-    return {name: given.get(name, DirichletPrior(counts[name])) for name in TABLES}
+    return [given.get(name, DirichletPrior(count)) for name, count in table_smoothing(smoothing).items()]
 
 
 def restrictions(coding: Coding, order: int, fixed: Any, transition_mask: Any) -> Restrictions:

@@ -1,6 +1,7 @@
 """Options of a command are those that its estimator declares."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 import pytest
@@ -9,7 +10,7 @@ from typer.testing import CliRunner
 
 from spectrem.cli.app import app
 from spectrem.cli.estimator_options import Settings, takes
-from spectrem.estimators.declare import choice, count, given, number, switch
+from spectrem.estimators.declare import check_number, choice, count, given, number, switch
 from spectrem.estimators.mixture.parameters import GaussianMixtureParameters
 
 
@@ -29,6 +30,8 @@ class Parameters:
         Say much.
     inner : object, optional
         For Python alone.
+    size : int, optional
+        Above ``speed``.
     """
 
     parts: int = count(2, short="-p", group="Shape")
@@ -37,6 +40,15 @@ class Parameters:
     other_way: str | None = choice(None, "up", "down", option="--other")
     loud: bool = switch(False)
     inner: object = given(None)
+    size: int | None = given(
+        None, partial(check_number, open=True), convert=lambda text: int(text.strip("x")), option=""
+    )
+
+
+@dataclass(frozen=True)
+class Place:
+    folder: Annotated[str | None, typer.Option("--folder")] = None
+    flat: Annotated[bool, typer.Option("--flat", help="Without folders.")] = False
 
 
 @pytest.fixture
@@ -47,8 +59,8 @@ def call():
 
         @command.command()
         @takes(Parameters, **settled)
-        def work(file: str, settings: Settings, mark: Annotated[int, typer.Option()] = 7):
-            seen.append((file, dict(settings), mark))
+        def work(file: str, settings: Settings, place: Place, mark: Annotated[int, typer.Option()] = 7):
+            seen.append((file, dict(settings), mark, *([] if place == Place() else [place])))
 
         result = CliRunner().invoke(command, list(words), env={"TERMINAL_WIDTH": "160", "NO_COLOR": "1"})
         return seen[0] if seen else result
@@ -77,9 +89,34 @@ def test_what_breaks_a_rule_is_refused(call, words):
     assert call("f", *words).exit_code == 2
 
 
+def test_a_group_of_options_becomes_its_fields(call):
+    assert call("f", "--folder", "d", "--loud") == ("f", {"loud": True}, 7, Place("d"))
+    assert call("f", "--flat") == ("f", {}, 7, Place(flat=True))
+    assert "Without folders." in call("--help").output
+
+
+def test_a_function_makes_the_value_of_the_text(call):
+    assert call("f", "--size", "3x") == ("f", {"size": 3}, 7)
+    refused = call("f", "--size", "0x").exception
+    assert str(refused) == "--size must be finite and above 0, got 0"
+
+
+def test_only_some_parameters_may_be_options(call):
+    assert call("f", "--loud", only=["loud"]) == ("f", {"loud": True}, 7)
+    assert "No such option" in call("f", "--speed", "1", only=["loud"]).output
+
+
 def test_help_says_what_the_docstring_says(call):
     told = call("--help", defaults={"speed": 0.5}).output
-    for words in ("How many parts.", "In metres per second.", "Where to.", "Shape", "(0.5)", "up|down"):
+    for words in (
+        "How many --parts.",
+        "In metres per second.",
+        "Where to.",
+        "Shape",
+        "(0.5)",
+        "up|down",
+        "Above --speed",
+    ):
         assert words in told
 
 

@@ -30,6 +30,7 @@ def test_the_defaults_shown_are_those_of_the_estimator():
     assert {"order", "smoothing", "decode", "dual_steps", "gamma", "infeasible", "n_init", "max_iter", "tol"} <= set(
         shown
     )
+    assert shown.pop("random_state") == "0"  # of the command
     for name, default in shown.items():
         expected = parameters[name].default
         assert default == (False if expected is None else str(expected)), name

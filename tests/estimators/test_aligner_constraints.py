@@ -9,6 +9,7 @@ from aligner_helpers import clone_fitted, make, same_params
 
 from spectrem import E, agreement, fertility, part
 from spectrem.datasets import make_bitext
+from spectrem.exceptions import InfeasibleConstraintError
 
 TINY = SimpleNamespace(source=["a b c", "b d", "c", ""], target=["x y z", "y w", "z v", "x"])
 
@@ -83,6 +84,19 @@ def test_a_constraint_of_ones_own():
     free = make(constraints=[], max_iter=2).fit(bitext.source, bitext.target)
     loose = free.predict_proba(bitext.source, bitext.target).forward
     assert max(matrix.shape[1] - matrix.sum() for matrix in loose) > 0.5
+
+
+def test_pairs_that_cannot_meet_a_constraint():
+    source, target = ["a b", "a"], ["x y z", "x"]
+    two = (E[(part("direction") == "forward") & (part("source") == 0)] >= 2).per("sentence").named("two")
+    rule = {"constraints": [two], "dual_steps": 0, "max_iter": 1, "model": "ibm1"}
+    with pytest.raises(InfeasibleConstraintError, match="'two': no feasible q in sentence 1"):
+        make(**rule).fit(source, target)
+    with pytest.warns(UserWarning, match="left out: 'two' in 1 of the instances"):
+        aligner = make(**rule, infeasible="skip").fit(source, target)
+    first, second = aligner.predict_proba(source, target).forward
+    assert first[0].sum() == pytest.approx(2, abs=1e-5)
+    assert second[0].sum() <= 1
 
 
 def test_alpha():

@@ -9,7 +9,7 @@ from aligner_helpers import clone_fitted, make, same_params
 from spectrem.data import encode_bitext, symmetrize
 from spectrem.datasets import make_bitext
 from spectrem.estimators.alignment.text import select_pairs
-from spectrem.learning import Anneal
+from spectrem.learning import Anneal, Constant, Quench
 from spectrem.metrics import alignment_scores
 from spectrem.models.alignment import build_shards, pairs
 
@@ -55,6 +55,42 @@ def test_annealing():
     assert betas[0] == betas[1] == 0.5
     assert betas[-1] == 1.0
     assert len(betas) == 2 * len(set(betas)) > 4
+
+
+def test_what_is_told_of_training():
+    aligner = make().fit(SMALL.source, SMALL.target)
+    assert aligner.n_iter_ == len(aligner.history_) == 8
+    assert aligner.objective_ == aligner.history_[-1].objective
+    assert (aligner.status_.name, aligner.converged_) == ("FIXED_ITERATIONS", False)
+    told = aligner.report_.summary().splitlines()
+    assert told[0] == f"WordAligner on {len(SMALL.source)} sentence pairs: ran the iterations asked for"
+    assert told[1] == "model hmm, gamma 1, constraints agreement"
+    annealed = make(schedule=Anneal(0.7), max_iter=1, constraints=[], max_length=6).fit(SMALL.source, SMALL.target)
+    told = annealed.report_.summary().splitlines()
+    assert told[1] == "model hmm, gamma 1.43 to 1 in 3 stages, constraints none"
+    assert told[-1] == f"{annealed.n_skipped_} sentence pairs too long, not trained on"
+
+
+def test_the_last_stage_stops_where_it_gains_little():
+    aligner = make(max_iter=50, tol=1e-3).fit(SMALL.source, SMALL.target)
+    assert aligner.converged_
+    values = [record.objective for record in aligner.history_[5:]]
+    gains = np.abs(np.diff(values) / values[:-1])
+    assert 1 < len(values) < 50
+    assert (gains[:-1] > 1e-3).all()
+    assert gains[-1] <= 1e-3
+    same = make(max_iter=len(values)).fit(SMALL.source, SMALL.target)
+    assert same_params(aligner, same)
+
+
+def test_a_schedule_decides_which_gamma_decodes():
+    aligner = make(schedule=Quench(Constant(0.5), 0.25), max_iter=1).fit(SMALL.source, SMALL.target)
+    assert aligner.gamma_ == 0.25
+    assert [record.gamma for record in aligner.history_[5:]] == [0.5, 0.25]
+    plain = clone_fitted(aligner)
+    plain.gamma_ = 1.0
+    first, second = (a.predict_proba(SMALL.source, SMALL.target).average[0] for a in (aligner, plain))
+    assert np.abs(first - second).max() > 0.01
 
 
 @pytest.mark.parametrize("model", ["ibm1", "ibm2", "hmm"])

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from spectrem import E, GaussianMixture, SelfTrainer, part, project
+from spectrem import E, GaussianMixture, HMMTagger, SelfTrainer, WordAligner, part, project
 from spectrem.learning import Anneal, Record
 from spectrem.reports import ConstraintReport, FitReport, largest_rows, row_name
 from spectrem.reports.svg import draw_curve, number_texts
@@ -70,6 +70,15 @@ def test_the_page_is_whole_and_calls_nothing():
     text = " ".join(tree.text)
     for words in ("GaussianMixture: converged", "objective, nats", "largest violation", "other", "a note", "≤ 1"):
         assert words in text
+
+
+def test_reports_are_saved_as_pages_of_their_own(tmp_path):
+    report = make_report()
+    report.save(tmp_path / "run.html")
+    page = (tmp_path / "run.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert report._repr_html_() in page
+    assert Tree(page.removeprefix("<!doctype html>").replace('<meta charset="utf-8">', "")).count("title") == 1
 
 
 def test_text_of_the_user_is_no_markup():
@@ -158,6 +167,23 @@ def test_notebooks_show_the_report_below_the_diagram(estimators, which):
         assert "sk-top-container" in shown
         assert "spectrem-report" not in shown
     assert "sk-top-container" in make_pipeline(StandardScaler(), fitted)._repr_html_()
+    with sklearn.config_context(display="text"):
+        assert not hasattr(fitted, "_repr_html_")
+        assert list(fitted._repr_mimebundle_()) == ["text/plain"]
+
+
+@pytest.mark.parametrize(
+    "fitted",
+    [
+        WordAligner(max_iter=1, model1_iterations=1, n_threads=1).fit(["a b"], ["x y"]),
+        HMMTagger(n_states=2, max_iter=1, tol=0.0, n_threads=1).fit(["a b"]),
+    ],
+    ids=lambda fitted: type(fitted).__name__,
+)
+def test_estimators_that_do_not_derive_from_scikit_learn_show_it_too(fitted):
+    for shown in (fitted._repr_html_(), fitted._repr_mimebundle_()["text/html"]):
+        assert shown.index("sk-top-container") < shown.index('class="spectrem-report"')
+    assert "spectrem-report" not in clone(fitted)._repr_html_()
     with sklearn.config_context(display="text"):
         assert not hasattr(fitted, "_repr_html_")
         assert list(fitted._repr_mimebundle_()) == ["text/plain"]

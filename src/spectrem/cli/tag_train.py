@@ -20,7 +20,7 @@ from spectrem.exceptions import InvalidInputError
 _FILES = "Files"
 
 
-@takes(TaggerParameters)
+@takes(TaggerParameters, defaults={"random_state": 0})
 def train(
     settings: Settings,
     annealing: Annealing,
@@ -107,7 +107,7 @@ def train(
             start=start,
             constraints=tuple(constraint or ()),
             annealing=annealing,
-            settings={"random_state": 0, **placed},
+            settings=placed,
             format=format,
             columns=columns,
             tag_field=field,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem.data import open_output
 from spectrem.learning.history import Record
 from spectrem.reports.constraints import ConstraintReport, prices_by_name
-from spectrem.reports.html import constraint_tables, curves, facts, page, paragraphs
+from spectrem.reports.html import constraint_tables, curves, document, facts, page, paragraphs
 from spectrem.reports.svg import find_stages, gamma_text
 
 
@@ -80,6 +82,17 @@ class FitReport:
                 f"{report.worst_after:.3g}, largest price {largest:.3g}"
             )
         return "\n".join([*lines, *self.notes])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the report as a page of HTML that needs no other file; it appears whole or not at all.
+
+        Parameters
+        ----------
+        path : path
+            Such as ``run.html``.
+        """
+        with open_output(path) as file:
+            file.write(document(self.title, self._repr_html_()))
 
     def __repr__(self) -> str:
         return f"<FitReport of {self.title}: {len(self.history)} iterations, {len(self.constraints)} constraints>"

@@ -28,6 +28,12 @@ def page(title: str, *pieces: str) -> str:
     return f'<div class="spectrem-report">{_STYLE}<p><strong>{escape(title)}</strong></p>{"".join(pieces)}</div>'
 
 
+def document(title: str, body: str) -> str:
+    """A whole file of HTML around its body."""
+    head = f'<meta charset="utf-8"><title>{escape(title)}</title>'
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{body}</body></html>\n'
+
+
 def facts(entries: Mapping[str, object]) -> str:
     """Names and values as a line."""
     parts = (f"{escape(name)} <strong>{escape(_text(value))}</strong>" for name, value in entries.items())

@@ -265,5 +265,5 @@ class TaggerParameters(LearningParameters, StartingParameters, ComputingParamete
         most=2**32 - 1,
         group=TRAINING,
         metavar="N",
-        help="The same number gives the same model; 0 by default.",
+        help="The same number gives the same model.",
     )

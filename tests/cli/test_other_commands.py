@@ -65,8 +65,11 @@ def test_demo(run, tmp_path):
     assert run("demo", "--pairs", "150").stdout in result.stdout
 
 
-def test_demo_has_a_seed(run):
-    assert run("demo", "--pairs", "100", "--seed", "1").stdout != run("demo", "--pairs", "100", "--seed", "2").stdout
+def test_demo_draws_at_random(run):
+    assert (
+        run("demo", "--pairs", "100", "--random-state", "1").stdout
+        != run("demo", "--pairs", "100", "--random-state", "2").stdout
+    )
 
 
 def test_demo_draws_in_known_formats_only(run, tmp_path):

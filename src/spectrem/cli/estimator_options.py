@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_type_hints
 
 import typer
 
-from spectrem.estimators.declare import meanings, parameters_of
+from spectrem.estimators.declare import Parameter, meanings, parameters_of
 
 Settings: TypeAlias = Mapping[str, Any]
 """Parameters of an estimator that were given on the command line, by name."""
@@ -55,16 +55,18 @@ def takes(
     >>> fit(max_iter=3)
     {'max_iter': 3}
     """
-    said, here = meanings(record), defaults or {}
+    here, known = defaults or {}, parameters_of(record)
+    flags = {name: _flag(name, declared) for name, (_, declared) in known.items() if declared.option is not None}
+    said = {name: _plain(meaning, flags) for name, meaning in meanings(record).items()}
     options = {
         name: inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
             default=... if here.get(name) is ... else None,
-            annotation=_annotation(record, name, here.get(name, default), said.get(name, "")),
+            annotation=_annotation(flag, here.get(name, known[name][0]), known[name][1], said.get(name, "")),
         )
-        for name, (default, declared) in parameters_of(record).items()
-        if declared.option is not None and name not in leave and (only is None or name in only)
+        for name, flag in flags.items()
+        if name not in leave and (only is None or name in only)
     }
 
     def with_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -76,7 +78,7 @@ def takes(
             given = {name: values.pop(name, None) for name in options}
             settings = {name: value for name, value in given.items() if value is not None}
             for name, value in settings.items():
-                settings[name] = _read(record, name, value)
+                settings[name] = _read(flags[name], known[name][1], value)
             for name, group in groups.items():
                 values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
             command(**values, settings={**here, **settings})
@@ -96,12 +98,11 @@ def takes(
     return with_options
 
 
-def _read(record: type, name: str, value: Any) -> Any:
+def _read(flag: str, declared: Parameter, value: Any) -> Any:
     """The value of a parameter from what was given; an error that names the option if it breaks the rule."""
-    declared = parameters_of(record)[name][1]
     if declared.convert not in (int, float, str, bool) and declared.convert is not None:
         value = declared.convert(value)
-    declared.check(option_of(record, name), value)
+    declared.check(flag, value)
     return value
 
 
@@ -129,14 +130,16 @@ def option_of(record: type, name: str) -> str:
     >>> option_of(Parameters, "max_iter")
     '--max-iter'
     """
-    return parameters_of(record)[name][1].option or f"--{name.replace('_', '-')}"
+    return _flag(name, parameters_of(record)[name][1])
 
 
-def _annotation(record: type, name: str, default: Any, meaning: str) -> Any:
-    declared = parameters_of(record)[name][1]
+def _flag(name: str, declared: Parameter) -> str:
+    return declared.option or f"--{name.replace('_', '-')}"
+
+
+def _annotation(flag: str, default: Any, declared: Parameter, meaning: str) -> Any:
     plain = declared.convert if declared.convert in (int, float, bool) else str
     kind: Any = Literal.__getitem__(declared.choices) if declared.choices else plain
-    flag = option_of(record, name)
     numeric = plain in (int, float)
     return Annotated[
         kind | None,
@@ -144,7 +147,7 @@ def _annotation(record: type, name: str, default: Any, meaning: str) -> Any:
             f"{flag}/--no-{flag[2:]}" if declared.convert is bool else flag,
             *filter(None, [declared.short]),
             metavar=declared.metavar or {int: "N", float: "X"}.get(plain),
-            help=declared.help or _plain(record, meaning),
+            help=declared.help or meaning,
             min=declared.least if numeric and math.isfinite(declared.least) else None,
             max=declared.most if numeric and math.isfinite(declared.most) else None,
             show_default=False if default in (None, MISSING, ...) else _shown(default, flag[2:]),
@@ -157,10 +160,8 @@ def _shown(default: Any, name: str) -> str:
     return str(default) if not isinstance(default, bool) else name if default else f"no-{name}"
 
 
-def _plain(record: type, meaning: str) -> str:
+def _plain(meaning: str, flags: Mapping[str, str]) -> str:
     """An entry of a docstring as one paragraph without marks, in which parameters are called as their options are."""
     text = " ".join(line.strip() for line in meaning.splitlines()[1:])
-    for name, (_, declared) in parameters_of(record).items():
-        if declared.option is not None:
-            text = text.replace(f"``{name}``", option_of(record, name))
-    return re.sub(r"\[(\w+\d{4})\]_?", r"\1", text.replace("``", "").replace("`", ""))
+    text = re.sub(r"``(\w+)``", lambda found: flags.get(found[1], found[1]), text)
+    return re.sub(r"\[(\w+\d{4})\]_?", r"\1", text.replace("`", ""))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -10,7 +10,7 @@ from spectrem.cli.annealing import Annealing
 from spectrem.cli.estimator_options import Settings, option_of, takes
 from spectrem.cli.files import command_files
 from spectrem.cli.homes import Home
-from spectrem.cli.options import LEAST_PROBABILITY, ConstraintName, Output, refuse_unused
+from spectrem.cli.options import LEAST_PROBABILITY, ConstraintName, MinProbability, Output, Quiet, refuse_unused
 from spectrem.estimators.alignment.parameters import DECODING, AlignerParameters
 from spectrem.estimators.shared_parameters import TRAINING
 from spectrem.exceptions import InvalidInputError
@@ -20,109 +20,107 @@ _FILES = "Files"
 _OPEN = ("decode", "threshold", "project_at_predict", "n_threads")
 
 
+Source: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        metavar="SOURCE",
+        help="Source sentences, one per line, words separated by spaces. Without TARGET a file of both sides: "
+        "'source ||| target' or two columns with a tab between. Plain or gzipped UTF-8; - is standard input.",
+    ),
+]
+Target: TypeAlias = Annotated[
+    str | None,
+    typer.Argument(metavar="TARGET", help="Target sentences: line n translates line n of SOURCE.", show_default=False),
+]
+ConstraintNames: TypeAlias = Annotated[
+    list[ConstraintName] | None,
+    typer.Option(
+        "--constraint",
+        metavar="NAME",
+        help="What link probabilities must meet; repeat for several. agreement: both directions give every link "
+        "the same probability. fertility: a word is linked at most --max-fertility times, in expectation. "
+        "none: plain EM.",
+        show_default="agreement",
+        rich_help_panel=TRAINING,
+    ),
+]
+Dev: TypeAlias = Annotated[
+    tuple[str, str, str] | None,
+    typer.Option(
+        "--dev",
+        metavar="SRC TGT GOLD",
+        help="Choose --threshold with the least AER on these sentence pairs with links made by hand. Their text is "
+        "trained on like the rest, their links are not.",
+        show_default=False,
+        rich_help_panel=TRAINING,
+    ),
+]
+TuneGamma: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--tune-gamma",
+        help="Choose --gamma on --dev too; trains five times (1, 0.75, 0.5, 0.25, 0.1).",
+        rich_help_panel=TRAINING,
+    ),
+]
+Probabilities: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--probabilities",
+        metavar="FILE",
+        help="Write probabilities there, one line per pair: i-j:p is the mean over both directions, i-NULL:p and "
+        "NULL-j:p say that a source or target word has no counterpart; for example '0-0:0.983 1-NULL:0.7'.",
+        show_default=False,
+        rich_help_panel=DECODING,
+    ),
+]
+Save: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--save",
+        metavar="MODEL",
+        help="Keep the trained model in this file.",
+        show_default=False,
+        rich_help_panel=_FILES,
+    ),
+]
+Load: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--load",
+        metavar="MODEL",
+        help="Align with a saved model, without training.",
+        show_default=False,
+        rich_help_panel=_FILES,
+    ),
+]
+Lowercase: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--lowercase",
+        help="Lower-case all text first (done for you when a model saved so is loaded).",
+        rich_help_panel=_FILES,
+    ),
+]
+
+
 @takes(AlignerParameters, leave=["infeasible"])
 def align(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="SOURCE",
-            help="Source sentences, one per line, words separated by spaces. Without TARGET a file of both sides: "
-            "'source ||| target' or two columns with a tab between. Plain or gzipped UTF-8; - is standard input.",
-        ),
-    ],
+    source: Source,
     settings: Settings,
     annealing: Annealing,
     home: Home,
-    target: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="TARGET", help="Target sentences: line n translates line n of SOURCE.", show_default=False
-        ),
-    ] = None,
+    target: Target = None,
     output: Output = "-",
-    constraint: Annotated[
-        list[ConstraintName] | None,
-        typer.Option(
-            "--constraint",
-            metavar="NAME",
-            help="What link probabilities must meet; repeat for several. agreement: both directions give every link "
-            "the same probability. fertility: a word is linked at most --max-fertility times, in expectation. "
-            "none: plain EM.",
-            show_default="agreement",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
-    dev: Annotated[
-        tuple[str, str, str] | None,
-        typer.Option(
-            "--dev",
-            metavar="SRC TGT GOLD",
-            help="Choose --threshold with the least AER on these sentence pairs with links made by hand. Their text is "
-            "trained on like the rest, their links are not.",
-            show_default=False,
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
-    tune_gamma: Annotated[
-        bool,
-        typer.Option(
-            "--tune-gamma",
-            help="Choose --gamma on --dev too; trains five times (1, 0.75, 0.5, 0.25, 0.1).",
-            rich_help_panel=TRAINING,
-        ),
-    ] = False,
-    probabilities: Annotated[
-        str | None,
-        typer.Option(
-            "--probabilities",
-            metavar="FILE",
-            help="Write probabilities there, one line per pair: i-j:p is the mean over both directions, i-NULL:p and "
-            "NULL-j:p say that a source or target word has no counterpart; for example '0-0:0.983 1-NULL:0.7'.",
-            show_default=False,
-            rich_help_panel=DECODING,
-        ),
-    ] = None,
-    min_probability: Annotated[
-        float | None,
-        typer.Option(
-            "--min-probability",
-            min=0.0,
-            max=1.0,
-            metavar="P",
-            help="Leave entries below this out of --probabilities.",
-            show_default=f"{LEAST_PROBABILITY}",
-            rich_help_panel=DECODING,
-        ),
-    ] = None,
-    save: Annotated[
-        str | None,
-        typer.Option(
-            "--save",
-            metavar="MODEL",
-            help="Keep the trained model in this file.",
-            show_default=False,
-            rich_help_panel=_FILES,
-        ),
-    ] = None,
-    load: Annotated[
-        str | None,
-        typer.Option(
-            "--load",
-            metavar="MODEL",
-            help="Align with a saved model, without training.",
-            show_default=False,
-            rich_help_panel=_FILES,
-        ),
-    ] = None,
-    lowercase: Annotated[
-        bool,
-        typer.Option(
-            "--lowercase",
-            help="Lower-case all text first (done for you when a model saved so is loaded).",
-            rich_help_panel=_FILES,
-        ),
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")] = False,
+    constraint: ConstraintNames = None,
+    dev: Dev = None,
+    tune_gamma: TuneGamma = False,
+    probabilities: Probabilities = None,
+    min_probability: MinProbability = None,
+    save: Save = None,
+    load: Load = None,
+    lowercase: Lowercase = False,
+    quiet: Quiet = False,
 ) -> None:
     """Align the words of sentence pairs, learning from these pairs alone.
 

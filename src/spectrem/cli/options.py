@@ -33,6 +33,7 @@ Output: TypeAlias = Annotated[
         help="Where to write; gzipped if the name ends in .gz, - is standard output. The file appears once complete.",
     ),
 ]
+Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")]
 LEAST_PROBABILITY = 0.01
 MinProbability: TypeAlias = Annotated[
     float | None,

@@ -10,7 +10,7 @@ import typer
 
 from spectrem.cli.estimator_options import Settings, takes
 from spectrem.cli.files import command_files
-from spectrem.cli.options import LEAST_PROBABILITY, MinProbability, Output, refuse_unused
+from spectrem.cli.options import LEAST_PROBABILITY, MinProbability, Output, Quiet, refuse_unused
 from spectrem.cli.tag_options import Columns, Field, InputFormat
 from spectrem.estimators.tagging.parameters import TaggerParameters
 
@@ -65,7 +65,7 @@ def predict(
     ] = None,
     columns: Columns = (0, 1),
     field: Field = "upos",
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Tag a text with a trained model.
 

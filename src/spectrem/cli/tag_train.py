@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
@@ -11,7 +11,7 @@ from spectrem.cli.annealing import Annealing
 from spectrem.cli.estimator_options import Settings, takes
 from spectrem.cli.files import command_files
 from spectrem.cli.homes import Home
-from spectrem.cli.options import refuse_unused
+from spectrem.cli.options import Quiet, refuse_unused
 from spectrem.cli.tag_options import Columns, Field, Format
 from spectrem.estimators.shared_parameters import TRAINING
 from spectrem.estimators.tagging.parameters import TaggerParameters
@@ -20,71 +20,79 @@ from spectrem.exceptions import InvalidInputError
 _FILES = "Files"
 
 
+Model: TypeAlias = Annotated[
+    str, typer.Option("--model", metavar="FILE", help="Where to write the model.", rich_help_panel=_FILES)
+]
+Corpus: TypeAlias = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="CORPUS",
+        help="Tokenised sentences to learn from, one per line, plain or gzipped UTF-8; or tagged text, whose tags "
+        "are ignored; - is standard input. Can be left out where --labelled is given.",
+        show_default=False,
+    ),
+]
+Dictionary: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--dictionary",
+        metavar="FILE",
+        help="The tags that words may have: lines of a word, a tab, and its tags with spaces between. Words that "
+        "are not listed may have any.",
+        show_default=False,
+        rich_help_panel=_FILES,
+    ),
+]
+Labelled: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--labelled",
+        metavar="FILE",
+        help="Sentences tagged by hand, to be learned from besides CORPUS: word/TAG lines, CoNLL-U or columns; "
+        "words without a tag (_) are left open.",
+        show_default=False,
+        rich_help_panel=_FILES,
+    ),
+]
+ConstraintTexts: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--constraint",
+        metavar="TEXT",
+        help="What tags must meet in expectation; repeat for several. 'VERB AUX >= 1': every sentence has one of "
+        "these tags. 'NOUN <= 30%': of all words. 'sparsity 32': every word has few tags.",
+        show_default=False,
+        rich_help_panel=TRAINING,
+    ),
+]
+Start: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--start",
+        metavar="MODEL",
+        help="Start from a model trained before. Then --anneal is skewed: soft posteriors are drawn to those of "
+        "this model, not to uniform ones.",
+        show_default=False,
+        rich_help_panel=TRAINING,
+    ),
+]
+
+
 @takes(TaggerParameters, defaults={"random_state": 0})
 def train(
     settings: Settings,
     annealing: Annealing,
     home: Home,
-    model: Annotated[
-        str, typer.Option("--model", metavar="FILE", help="Where to write the model.", rich_help_panel=_FILES)
-    ],
-    corpus: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="CORPUS",
-            help="Tokenised sentences to learn from, one per line, plain or gzipped UTF-8; or tagged text, whose tags "
-            "are ignored; - is standard input. Can be left out where --labelled is given.",
-            show_default=False,
-        ),
-    ] = None,
-    dictionary: Annotated[
-        str | None,
-        typer.Option(
-            "--dictionary",
-            metavar="FILE",
-            help="The tags that words may have: lines of a word, a tab, and its tags with spaces between. Words that "
-            "are not listed may have any.",
-            show_default=False,
-            rich_help_panel=_FILES,
-        ),
-    ] = None,
-    labelled: Annotated[
-        str | None,
-        typer.Option(
-            "--labelled",
-            metavar="FILE",
-            help="Sentences tagged by hand, to be learned from besides CORPUS: word/TAG lines, CoNLL-U or columns; "
-            "words without a tag (_) are left open.",
-            show_default=False,
-            rich_help_panel=_FILES,
-        ),
-    ] = None,
-    constraint: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--constraint",
-            metavar="TEXT",
-            help="What tags must meet in expectation; repeat for several. 'VERB AUX >= 1': every sentence has one of "
-            "these tags. 'NOUN <= 30%': of all words. 'sparsity 32': every word has few tags.",
-            show_default=False,
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
-    start: Annotated[
-        str | None,
-        typer.Option(
-            "--start",
-            metavar="MODEL",
-            help="Start from a model trained before. Then --anneal is skewed: soft posteriors are drawn to those of "
-            "this model, not to uniform ones.",
-            show_default=False,
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
+    model: Model,
+    corpus: Corpus = None,
+    dictionary: Dictionary = None,
+    labelled: Labelled = None,
+    constraint: ConstraintTexts = None,
+    start: Start = None,
     format: Format = "auto",
     columns: Columns = (0, 1),
     field: Field = "upos",
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Learn a tagger: a hidden Markov model of tags and words.
 

@@ -17,7 +17,6 @@ from spectrem.cli.cluster_input import feature_matrix, feature_names, read_links
 from spectrem.cli.cluster_plot import draw_clusters
 from spectrem.cli.table_options import (
     TableConstraints,
-    as_page,
     in_options,
     list_names,
     own_names,
@@ -122,7 +121,7 @@ class ClusterJob:
             if self.plot is not None:
                 draw_clusters(mixture, x, names, self.plot)
             if page is not None:
-                page.write(as_page("spectrem cluster", mixture.report_._repr_html_()))
+                page.write(mixture.report_.to_html())
         if not self.quiet:
             self._report(mixture, frame, names, file.used)
 

@@ -9,19 +9,21 @@ from spectrem.reports.constraints import (
     report_weighted,
     row_name,
 )
-from spectrem.reports.fit import FitReport, gamma_course
+from spectrem.reports.fit import FitReport, Section, gamma_course, report_training
 from spectrem.reports.notebook import ShowsReport, add_report
 
 __all__ = [
     "SIGNS",
     "ConstraintReport",
     "FitReport",
+    "Section",
     "ShowsReport",
     "add_report",
     "gamma_course",
     "largest_rows",
     "prices_by_name",
     "report_constraints",
+    "report_training",
     "report_weighted",
     "row_name",
 ]

@@ -17,7 +17,8 @@ from spectrem.inference import Projection
 from spectrem.inference.oracle import weigh_rows
 from spectrem.learning import FitResult
 from spectrem.models.mixture import MixtureModel, MixtureParameters, MixtureShard
-from spectrem.reports import ConstraintReport, FitReport, gamma_course, report_constraints
+from spectrem.reports import ConstraintReport, FitReport, report_constraints, report_training
+from spectrem.reports.components import Components
 from spectrem.structures import Categorical
 from spectrem.tables import Table
 
@@ -29,15 +30,18 @@ def report_fit(
     constraints: tuple[ConstraintReport, ...] = (),
     must_links: Sequence[Links] = (),
 ) -> FitReport:
-    """The report of a mixture, a GaussianMixture with its settings."""
-    settings = {
-        "components": mixture.n_components,
-        "covariance": mixture.covariance_type,
-        "gamma": gamma_course(trained.history, mixture.gamma),
-    }
-    notes = tuple(f"{own.name}: {len(own.pairs)} pairs, held exactly" for own in must_links)
-    status = trained.status.value if trained.history else "kept the start"
-    return FitReport(type(mixture).__name__, len(rows.x), trained.history, status, settings, constraints, notes)
+    """The report of a mixture, a GaussianMixture that has labelled its rows."""
+    sizes = np.bincount(mixture.labels_, minlength=mixture.n_components)
+    names = vars(mixture).get("feature_names_in_", [f"feature {j}" for j in range(rows.x.shape[1])])
+    return report_training(
+        mixture,
+        trained,
+        len(rows.x),
+        {"components": mixture.n_components, "covariance": mixture.covariance_type},
+        constraints,
+        notes=tuple(f"{own.name}: {len(own.pairs)} pairs, held exactly" for own in must_links),
+        sections=(Components(trained.params, sizes, [str(name) for name in names]),),
+    )
 
 
 def report_rows(

@@ -30,7 +30,7 @@ from spectrem.estimators.selftraining.shares import tell_shares
 from spectrem.estimators.shared_parameters import check_one_gamma
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Constant, EStep, Stopping, run_em
-from spectrem.reports import FitReport, ShowsReport, gamma_course
+from spectrem.reports import ShowsReport, report_training
 
 
 @documented
@@ -170,19 +170,17 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         take_course(self, result.history, result.status)
         self.gamma_ = result.history[-1].gamma
         predicted = class_probabilities(self.estimator_, features, classes).argmax(axis=1)
-        self.report_ = FitReport(
-            type(self).__name__,
+        self.report_ = report_training(
+            self,
+            result,
             len(codes),
-            result.history,
-            result.status.value,
             {
                 "estimator": type(self.estimator).__name__,
                 "labelled rows": int(sample.known.sum()),
                 "weight": float(self.weight),
-                "gamma": gamma_course(result.history, self.gamma),
             },
             kernel.report(result.params, self.gamma_, sample),
-            tell_shares(sample, posteriors, predicted),
+            notes=tell_shares(sample, posteriors, predicted),
         )
         self._take_features(X, len(inside))
         return self

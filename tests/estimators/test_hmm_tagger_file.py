@@ -48,6 +48,17 @@ def load_error(path):
     return str(error.value).removeprefix(f"{path}: ")
 
 
+def test_the_course_of_training_is_saved(fitted, model_file):
+    loaded = HMMTagger.load(model_file)
+    assert loaded.history_ == fitted.history_
+    for name in ("n_iter_", "objective_", "status_", "converged_"):
+        assert getattr(loaded, name) == getattr(fitted, name)
+    header = header_of(model_file)
+    header["settings"]["status"] = "RIGHT"
+    rewrite(model_file, header=header)
+    assert load_error(model_file).startswith("a damaged HMMTagger (KeyError: 'RIGHT')")
+
+
 def test_what_is_saved_comes_back(fitted, model_file):
     loaded = HMMTagger.load(model_file)
     assert same_params(loaded, fitted)

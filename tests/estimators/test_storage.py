@@ -52,6 +52,17 @@ def header_of(path):
         return json.loads(archive["header"].tobytes())
 
 
+def test_the_course_of_training_is_saved(fitted, model_file):
+    loaded = WordAligner.load(model_file)
+    assert loaded.history_ == fitted.history_
+    for name in ("n_iter_", "objective_", "status_", "converged_"):
+        assert getattr(loaded, name) == getattr(fitted, name)
+    header = header_of(model_file)
+    header["settings"]["status"] = "RIGHT"
+    rewrite(model_file, header=header)
+    assert load_error(model_file).startswith("a damaged WordAligner (KeyError: 'RIGHT')")
+
+
 def test_what_is_saved_comes_back(fitted, model_file):
     loaded = WordAligner.load(model_file)
     for side in ("forward", "backward"):

@@ -7,18 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from spectrem._damage import DAMAGE
 from spectrem.data import Vocabulary
 from spectrem.estimators.declare import check_parameters
 from spectrem.estimators.storage import (
     check_probabilities,
+    course_of,
+    damage_named,
     load_arrays,
     pack_words,
     plain_parameters,
     save_arrays,
+    take_saved_course,
     unpack_words,
 )
-from spectrem.exceptions import InvalidInputError, shorten
+from spectrem.exceptions import InvalidInputError
 from spectrem.learning.schedule import check_gamma
 from spectrem.models.alignment import AlignmentModel, AlignmentParameters, DirectionParameters, PairTable
 
@@ -51,6 +53,7 @@ def save(aligner: Any, path: str | os.PathLike[str]) -> None:
         "parameters": plain_parameters(aligner),
         "threshold": aligner.threshold_,
         "gamma": aligner.gamma_,
+        **course_of(aligner),
         "n_source_words": len(aligner.source_vocabulary_),
         "n_target_words": len(aligner.target_vocabulary_),
     }
@@ -60,7 +63,7 @@ def save(aligner: Any, path: str | os.PathLike[str]) -> None:
 def load(aligner: Any, path: str | os.PathLike[str]) -> Any:
     """Fill a new aligner with what `save` wrote, and return it."""
     header, arrays = load_arrays(path, _KIND, _LAYOUT, _MEMBERS)
-    try:
+    with damage_named(path, _KIND):
         aligner.set_params(**header["parameters"])
         check_parameters(aligner)
         aligner.source_vocabulary_ = Vocabulary(unpack_words(arrays["source_words"], header["n_source_words"]))
@@ -75,18 +78,14 @@ def load(aligner: Any, path: str | os.PathLike[str]) -> Any:
         ]
         aligner.threshold_, aligner.gamma_ = float(header["threshold"]), float(header["gamma"])
         check_gamma(aligner.gamma_)
+        take_saved_course(aligner, header)
         if not 0 <= aligner.threshold_ <= 1:
             raise ValueError(f"the threshold must lie in [0, 1], got {aligner.threshold_}")
         _check_arrays(aligner, table, *sides)
-    except DAMAGE as error:
-        raise InvalidInputError(
-            f"{path}: a damaged {_KIND} ({type(error).__name__}: {shorten(str(error))}); save the model again"
-        ) from None
     aligner.table_, aligner.params_ = table, AlignmentParameters(*sides)
     aligner.model_ = AlignmentModel(
         table, sides[0].max_jump, chain=aligner.model == "hmm", learn_positions=aligner.model != "ibm1"
     )
-    aligner.history_ = []
     return aligner
 
 

@@ -278,9 +278,9 @@ class WordAligner(AlignerParameters, Estimator):
             )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted aligner to one file of JSON and arrays.
+        """Write the fitted aligner, and how its training went, to one file of JSON and arrays.
 
-        A ``schedule`` comes back as its default; the gamma of decoding is kept.
+        A ``schedule`` comes back as its default; the gamma of decoding is kept. ``report_`` is not.
 
         Raises
         ------

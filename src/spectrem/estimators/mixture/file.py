@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import astuple, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
 
-from spectrem._damage import DAMAGE
 from spectrem.estimators.declare import check_parameters
 from spectrem.estimators.mixture.bounds import as_bounds
-from spectrem.estimators.storage import check_probabilities, load_arrays, plain_parameters, save_arrays
-from spectrem.exceptions import InvalidInputError, shorten
-from spectrem.learning import FitStatus, Record
+from spectrem.estimators.storage import (
+    check_probabilities,
+    course_of,
+    damage_named,
+    load_arrays,
+    plain_parameters,
+    save_arrays,
+    take_saved_course,
+)
 from spectrem.reports import FitReport
 
 M = TypeVar("M")
@@ -39,8 +44,7 @@ def save(mixture: Any, path: str | os.PathLike[str]) -> None:
         "parameters": plain_parameters(mixture),
         "dtype": str(mixture.means_.dtype),
         "features": vars(mixture).get("feature_names_in_", np.zeros(0)).tolist(),
-        "status": mixture.status_.name,
-        "history": [astuple(record) for record in mixture.history_],
+        **course_of(mixture),
         "lower_bounds": mixture.lower_bounds_,
     }
     blocks = {name: np.asarray(getattr(mixture, f"{name}_"), np.float64) for name in BLOCKS}
@@ -56,7 +60,7 @@ def load(cls: type[M], path: str | os.PathLike[str]) -> M:
         If the file is missing or damaged, or not that of a mixture.
     """
     header, arrays = load_arrays(path, _KIND, _LAYOUT, _MEMBERS)
-    try:
+    with damage_named(path, _KIND):
         mixture: Any = cls(**header["parameters"])
         dtype, names = {"float32": np.float32, "float64": np.float64}[header["dtype"]], header["features"]
         check_parameters(mixture)
@@ -75,20 +79,13 @@ def load(cls: type[M], path: str | os.PathLike[str]) -> M:
         scales = np.diagonal(factors, axis1=-2, axis2=-1) if covariances[-2:] == (d, d) else factors
         if not (scales > 0).all():
             raise ValueError(f"precisions_cholesky must have a positive diagonal, got {scales.min():g}")
-        mixture.history_ = [Record(*map(float, numbers)) for numbers in header["history"]]
+        take_saved_course(mixture, header)
         mixture.lower_bounds_ = [float(value) for value in header["lower_bounds"]]
-        mixture.status_ = FitStatus[header["status"]]
         if len(mixture.lower_bounds_) != len(mixture.history_) or len(names) not in (0, d):
             raise ValueError("numbers of iterations or of features do not fit")
         if names:
             mixture.feature_names_in_ = np.array([str(name) for name in names], object)
-    except DAMAGE as error:
-        raise InvalidInputError(
-            f"{path}: a damaged {_KIND} ({type(error).__name__}: {shorten(str(error))}); save the model again"
-        ) from None
-    mixture.n_features_in_, mixture.n_iter_ = d, len(mixture.history_)
-    mixture.converged_ = mixture.status_ is FitStatus.CONVERGED
-    mixture.objective_ = mixture.history_[-1].objective if mixture.history_ else -np.inf
+    mixture.n_features_in_ = d
     mixture.lower_bound_ = mixture.lower_bounds_[-1] if mixture.lower_bounds_ else -np.inf
     return mixture
 

@@ -11,16 +11,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem._damage import DAMAGE
 from spectrem.data import Vocabulary
+from spectrem.estimators.conventions import take_course
 from spectrem.estimators.shared_parameters import NOT_SAVED
-from spectrem.estimators.storage import check_probabilities, load_arrays, plain_parameters, save_arrays
+from spectrem.estimators.storage import (
+    check_probabilities,
+    course_of,
+    damage_named,
+    load_arrays,
+    plain_parameters,
+    save_arrays,
+    take_saved_course,
+)
 from spectrem.estimators.tagging.coding import Coding
 from spectrem.estimators.tagging.parameters import check_settings
 from spectrem.estimators.tagging.tables import by_cell
 from spectrem.estimators.tagging.text import Tag, Word, check_tag
-from spectrem.exceptions import InvalidInputError, shorten
-from spectrem.learning import Constant
+from spectrem.exceptions import InvalidInputError
+from spectrem.learning import Constant, FitStatus
 from spectrem.learning.schedule import check_gamma
 from spectrem.models.tagging import HMMParameters
 
@@ -57,6 +65,7 @@ def save(tagger: Any, path: str | os.PathLike[str]) -> None:
         "free": list(coding.free),
         "unknown": coding.unknown,
         "gamma": tagger.gamma_,
+        **course_of(tagger),
     }
     save_arrays(path, _KIND, _LAYOUT, header, arrays)
 
@@ -64,7 +73,7 @@ def save(tagger: Any, path: str | os.PathLike[str]) -> None:
 def load(tagger: Any, path: str | os.PathLike[str]) -> Any:
     """Fill a new tagger with what `save` wrote, and return it."""
     header, arrays = load_arrays(path, _KIND, _LAYOUT, _MEMBERS)
-    try:
+    with damage_named(path, _KIND):
         tagger.set_params(**header["parameters"])
         check_settings(tagger)
         tags = _distinct(tuple(check_tag(tag, "tags") for tag in header["tags"]), "tags")
@@ -84,15 +93,11 @@ def load(tagger: Any, path: str | os.PathLike[str]) -> Any:
         )
         gamma = float(header["gamma"])
         check_gamma(gamma)
-    except DAMAGE as error:
-        raise InvalidInputError(
-            f"{path}: a damaged {_KIND} ({type(error).__name__}: {shorten(str(error))}); save the model again"
-        ) from None
+        take_saved_course(tagger, header)
     tagger.set_params(
         tags=list(tags), dictionary={word: [tags[state] for state in own] for word, own in dictionary.items()} or None
     )
     tagger._take(coding, params, gamma)
-    tagger.history_ = []
     return tagger
 
 
@@ -130,7 +135,7 @@ def from_tables(
     check_settings(tagger)
     schedule = tagger.schedule or Constant(tagger.gamma)
     tagger._take(coding, params, float(list(schedule.gammas())[-1]))
-    tagger.history_ = []
+    take_course(tagger, [], FitStatus.FIXED_ITERATIONS)
     return tagger
 
 

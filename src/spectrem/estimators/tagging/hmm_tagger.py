@@ -258,10 +258,10 @@ class HMMTagger(TaggerParameters, Estimator):
         return self.lexicon_.table(self.params_.emission)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write what tagging needs to one file of JSON and arrays.
+        """Write what tagging needs, and how training went, to one file of JSON and arrays.
 
         Of the parameters, those that only training reads and that are not plain numbers, texts or lists (a schedule, a
-        reference, given start parameters, a callback ...) come back as their defaults.
+        reference, given start parameters, a callback ...) come back as their defaults. ``report_`` is left out.
 
         Raises
         ------

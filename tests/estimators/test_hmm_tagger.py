@@ -383,8 +383,8 @@ def test_what_is_told_of_training():
     assert tagger.converged_
     assert tagger.objective_ == tagger.history_[-1].objective
     told = tagger.report_.summary().splitlines()
-    assert told[0] == f"HMMTagger on {len(SENTENCES)} sentences: the objective's gain fell below tol at every gamma"
-    assert told[1] == "order 1, tags 3, gamma 1, constraints none"
+    assert told[0] == f"HMMTagger on {len(SENTENCES)} sentences: converged"
+    assert told[1] == "gamma 1, order 1, tags 3, constraints none"
     assert not make(dictionary=DICTIONARY, max_iter=2).fit(SENTENCES).converged_
 
 

@@ -64,10 +64,10 @@ def test_what_is_told_of_training():
     assert (aligner.status_.name, aligner.converged_) == ("FIXED_ITERATIONS", False)
     told = aligner.report_.summary().splitlines()
     assert told[0] == f"WordAligner on {len(SMALL.source)} sentence pairs: ran the iterations asked for"
-    assert told[1] == "model hmm, gamma 1, constraints agreement"
+    assert told[1] == "gamma 1, model hmm, constraints agreement"
     annealed = make(schedule=Anneal(0.7), max_iter=1, constraints=[], max_length=6).fit(SMALL.source, SMALL.target)
     told = annealed.report_.summary().splitlines()
-    assert told[1] == "model hmm, gamma 1.43 to 1 in 3 stages, constraints none"
+    assert told[1] == "gamma 1.43 to 1 in 3 stages, model hmm, constraints none"
     assert told[-1] == f"{annealed.n_skipped_} sentence pairs too long, not trained on"
 
 

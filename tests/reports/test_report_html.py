@@ -72,15 +72,6 @@ def test_the_page_is_whole_and_calls_nothing():
         assert words in text
 
 
-def test_reports_are_saved_as_pages_of_their_own(tmp_path):
-    report = make_report()
-    report.save(tmp_path / "run.html")
-    page = (tmp_path / "run.html").read_text()
-    assert page.startswith("<!doctype html>")
-    assert report._repr_html_() in page
-    assert Tree(page.removeprefix("<!doctype html>").replace('<meta charset="utf-8">', "")).count("title") == 1
-
-
 def test_text_of_the_user_is_no_markup():
     constraint = make_constraint(1, EVIL, keys={EVIL: np.array([EVIL])})
     report = FitReport(EVIL, 1, (), EVIL, {EVIL: EVIL}, (constraint,), (EVIL,))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem.data import open_output
-from spectrem.learning.history import FitResult, FitStatus, Record
+from spectrem.learning.history import FitStatus, Record
 from spectrem.reports.constraints import ConstraintReport, prices_by_name
 from spectrem.reports.demands import count_demands, demands_of
 from spectrem.reports.html import constraint_tables, curves, document, facts, page, paragraphs
@@ -152,28 +152,27 @@ class FitReport:
 
 def report_training(
     estimator: Any,
-    trained: FitResult[Any],
     n_rows: int,
     settings: Mapping[str, object],
     constraints: tuple[ConstraintReport, ...] = (),
     **more: Any,
 ) -> FitReport:
-    """The report of an estimator, which has a ``gamma``, on its training.
+    """The report of an estimator, which has ``gamma``, ``history_`` and ``status_``, on its training.
 
     Parameters
     ----------
     estimator
-    trained : FitResult
     n_rows : int
     settings : mapping of name -> value
-        Those worth telling besides gamma.
+        Those worth telling; by default gamma is that of the history.
     constraints : tuple of ConstraintReport
     **more
         ``notes``, ``sections`` and ``unit`` of `FitReport`.
     """
-    status = _ENDINGS[trained.status] if trained.history else "kept the start"
-    told = {**settings, "gamma": gamma_course(trained.history, estimator.gamma)}
-    return FitReport(type(estimator).__name__, n_rows, trained.history, status, told, constraints, **more)
+    history = tuple(estimator.history_)
+    status = _ENDINGS[estimator.status_] if history else "kept the start"
+    told = {"gamma": gamma_course(history, estimator.gamma), **settings}
+    return FitReport(type(estimator).__name__, n_rows, history, status, told, constraints, **more)
 
 
 def gamma_course(history: Sequence[Record], gamma: float) -> str | float:

@@ -57,7 +57,7 @@ from spectrem.models.alignment import (
     lexical_priors,
     tabulate_pairs,
 )
-from spectrem.reports import FitReport, gamma_course
+from spectrem.reports import gamma_course, report_training
 
 Result = TypeVar("Result")
 
@@ -179,15 +179,13 @@ class WordAligner(AlignerParameters, Estimator):
         self.params_ = expect_new_words(start.pop(), self.source_counts_, self.target_counts_)
         self.threshold_ = self._expected_threshold(bitext, weights) if self.threshold == "auto" else self.threshold
         take_course(self, history, status)
-        self.report_ = FitReport(
-            type(self).__name__,
+        self.report_ = report_training(
+            self,
             bitext.n_pairs,
-            tuple(history),
-            status.value,
             {
                 "model": self.model,
-                "gamma": gamma_course(history[n_before:], self.gamma),
                 "constraints": ", ".join(map(str, self.constraints)) or "none",
+                "gamma": gamma_course(history[n_before:], self.gamma),
             },
             notes=(f"{self.n_skipped_} sentence pairs too long, not trained on",) * (self.n_skipped_ > 0),
             unit="sentence pairs",

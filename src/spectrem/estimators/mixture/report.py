@@ -35,7 +35,6 @@ def report_fit(
     names = vars(mixture).get("feature_names_in_", [f"feature {j}" for j in range(rows.x.shape[1])])
     return report_training(
         mixture,
-        trained,
         len(rows.x),
         {"components": mixture.n_components, "covariance": mixture.covariance_type},
         constraints,

@@ -172,7 +172,6 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         predicted = class_probabilities(self.estimator_, features, classes).argmax(axis=1)
         self.report_ = report_training(
             self,
-            result,
             len(codes),
             {
                 "estimator": type(self.estimator).__name__,

@@ -39,7 +39,7 @@ from spectrem.models.tagging import (
     in_corpus_order,
     sample_sentences,
 )
-from spectrem.reports import FitReport, gamma_course
+from spectrem.reports import report_training
 
 
 @documented
@@ -157,19 +157,9 @@ class HMMTagger(TaggerParameters, Estimator):
         coding, result, self.log_likelihood_ = train(self, text, weights, partial(make_corpus, self))
         self._take(coding, result.params, result.history[-1].gamma)
         take_course(self, result.history, result.status)
-        self.report_ = FitReport(
-            type(self).__name__,
-            len(text.lengths),
-            result.history,
-            result.status.value,
-            {
-                "order": self.order,
-                "tags": len(coding.tags),
-                "gamma": gamma_course(result.history, self.gamma),
-                "constraints": ", ".join(map(str, self.constraints)) or "none",
-            },
-            unit="sentences",
-        )
+        constraints = ", ".join(map(str, self.constraints)) or "none"
+        settings = {"order": self.order, "tags": len(coding.tags), "constraints": constraints}
+        self.report_ = report_training(self, len(text.lengths), settings, unit="sentences")
         return self
 
     def predict(self, sentences: Sentences) -> list[list[Tag]]:

@@ -60,7 +60,7 @@ def em_constraints_fig3(
         notes = corpus.differences
         for model, spelled in MODELS.items():
             for name, constraints in CONSTRAINTS.items():
-                settings: dict[str, Any] = {**MAXIMUM_LIKELIHOOD, "constraints": constraints, "iterations": 5}
+                settings: dict[str, Any] = {**MAXIMUM_LIKELIHOOD, "constraints": constraints, "max_iter": 5}
                 aligner, seconds = train(corpus, n_threads, model=model, **settings)
                 tuned = evaluate(aligner, corpus)[FORWARD]
                 points.append(

@@ -93,8 +93,8 @@ def _train(
         "constraints": constraints,
         "model1_iterations": _MODEL1_ITERATIONS,
     }
-    tuned = {k: evaluate(train(corpus, n_threads, iterations=k, **settings)[0], corpus)[FORWARD] for k in iterations}
-    longest, _ = train(corpus, n_threads, iterations=max(iterations) + 1, **settings)
+    tuned = {k: evaluate(train(corpus, n_threads, max_iter=k, **settings)[0], corpus)[FORWARD] for k in iterations}
+    longest, _ = train(corpus, n_threads, max_iter=max(iterations) + 1, **settings)
     records = longest.history_[_MODEL1_ITERATIONS:]
     return [
         Point(

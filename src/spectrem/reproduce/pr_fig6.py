@@ -84,7 +84,7 @@ def pr_fig6(
     found: list[Decoded] = []
     entropies: list[tuple[Any, ...]] = []
     for training, (constraints, iterations) in TRAININGS.items():
-        aligner, _ = train(corpus, n_threads, constraints=constraints, iterations=iterations, **MAXIMUM_LIKELIHOOD)
+        aligner, _ = train(corpus, n_threads, constraints=constraints, max_iter=iterations, **MAXIMUM_LIKELIHOOD)
         entropies.append((training, PUBLISHED_ENTROPY[training], *translation_entropies(aligner)))
         for decoding in DECODINGS:
             for one in _decode(aligner, corpus, training, decoding):

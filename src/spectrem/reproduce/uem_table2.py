@@ -39,7 +39,7 @@ PUBLISHED: dict[tuple[int, str], tuple[float, float, float, float]] = {
 
 AS_PUBLISHED, DEFAULTS = "ours, as published", "ours, defaults"
 _SETTINGS: dict[str, dict[str, Any]] = {
-    AS_PUBLISHED: {**MAXIMUM_LIKELIHOOD, "iterations": 5},
+    AS_PUBLISHED: {**MAXIMUM_LIKELIHOOD, "max_iter": 5},
     DEFAULTS: {},
 }
 _DIRECTIONS = (FORWARD, BACKWARD, BOTH)

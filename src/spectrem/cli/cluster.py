@@ -2,171 +2,161 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from dataclasses import dataclass
+from typing import Annotated
 
 import typer
 
+from spectrem.cli.annealing import Annealing
 from spectrem.cli.estimator_options import Settings, takes
 from spectrem.cli.files import command_files
 from spectrem.cli.homes import Dask, Home
-from spectrem.cli.options import check_annealing, refuse_unused
+from spectrem.cli.options import refuse_unused
 from spectrem.cli.table_options import Quiet, Report, TableOutput
 from spectrem.estimators.mixture.parameters import GaussianMixtureParameters
 from spectrem.exceptions import InvalidInputError
 
-_COLUMNS, _CONSTRAINTS, _TRAINING, _MORE = "Columns", "Constraints", "Training", "More results"
+_COLUMNS, _CONSTRAINTS, _MORE = "Columns", "Constraints", "More results"
 
-Data: TypeAlias = Annotated[
-    str,
-    typer.Argument(
-        metavar="DATA",
-        help="A table whose first line names its columns: .csv, .tsv (either also .gz) or .parquet; - is standard "
-        "input, CSV.",
-    ),
-]
-Features: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--features",
-        metavar="A,B,C",
-        help="The columns to cluster by.",
-        show_default="all columns of numbers that no other option and no constraint names",
-        rich_help_panel=_COLUMNS,
-    ),
-]
-Id: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--id",
-        metavar="COLUMN",
-        help="Names the rows, each differently; links then use these names.",
-        show_default="rows are numbered from 0",
-        rich_help_panel=_COLUMNS,
-    ),
-]
-Weights: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--weights",
-        metavar="COLUMN",
-        help="How many rows each row counts for.",
-        show_default="1",
-        rich_help_panel=_COLUMNS,
-    ),
-]
-Known: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--known",
-        metavar="COLUMN",
-        help="Clusters that are known, as numbers from 0; empty (or -1) where unknown.",
-        show_default=False,
-        rich_help_panel=_COLUMNS,
-    ),
-]
-Standardize: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--standardize",
-        help="Bring every feature to mean 0 and standard deviation 1 first.",
-        rich_help_panel=_COLUMNS,
-    ),
-]
-Anneal: TypeAlias = Annotated[
-    float | None,
-    typer.Option(
-        "--anneal",
-        metavar="BETA",
-        help="Deterministic annealing: start softer, at gamma = 1 / BETA, and cool down to --gamma; for example "
-        "0.5. From much smaller ones clusters may stay merged.",
-        show_default="off",
-        rich_help_panel=_TRAINING,
-    ),
-]
-Size: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--size",
-        metavar="MIN:MAX",
-        help="Rows that every cluster has at least and at most, or per cent of all rows; either may be left out: "
-        "40:60, 50:, :200, 20%:.",
-        show_default=False,
-        rich_help_panel=_CONSTRAINTS,
-    ),
-]
-MustLink: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--must-link",
-        metavar="FILE",
-        help="A table of two columns: pairs of rows, by number from 0 or by --id, that belong together.",
-        show_default=False,
-        rich_help_panel=_CONSTRAINTS,
-    ),
-]
-CannotLink: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--cannot-link",
-        metavar="FILE",
-        help="The same of rows that belong apart.",
-        show_default=False,
-        rich_help_panel=_CONSTRAINTS,
-    ),
-]
-Constraints: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--constraints",
-        "-c",
-        metavar="FILE",
-        help="YAML or JSON, as docs/constraints.md says; label is the cluster, from 0, row the number of the row, "
-        "and other names are columns of DATA.",
-        show_default=False,
-        rich_help_panel=_CONSTRAINTS,
-    ),
-]
-Probabilities: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--probabilities",
-        help="Add a column with the probability of each cluster: cluster_0, cluster_1, ...",
-        rich_help_panel=_MORE,
-    ),
-]
-Plot: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--plot",
-        metavar="FILE",
-        help="Draw the clusters there, as .png, .svg or .pdf: by two features, or by the first two principal axes "
-        "of more; needs matplotlib (pip install 'spectrem[plot]').",
-        show_default=False,
-        rich_help_panel=_MORE,
-    ),
-]
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    """What `spectrem cluster` is told besides its data, the parameters of the mixture, and where to compute."""
+
+    output: TableOutput = "-"
+    features: Annotated[
+        str | None,
+        typer.Option(
+            "--features",
+            metavar="A,B,C",
+            help="The columns to cluster by.",
+            show_default="all columns of numbers that no other option and no constraint names",
+            rich_help_panel=_COLUMNS,
+        ),
+    ] = None
+    id: Annotated[
+        str | None,
+        typer.Option(
+            "--id",
+            metavar="COLUMN",
+            help="Names the rows, each differently; links then use these names.",
+            show_default="rows are numbered from 0",
+            rich_help_panel=_COLUMNS,
+        ),
+    ] = None
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            "--weights",
+            metavar="COLUMN",
+            help="How many rows each row counts for.",
+            show_default="1",
+            rich_help_panel=_COLUMNS,
+        ),
+    ] = None
+    known: Annotated[
+        str | None,
+        typer.Option(
+            "--known",
+            metavar="COLUMN",
+            help="Clusters that are known, as numbers from 0; empty (or -1) where unknown.",
+            show_default=False,
+            rich_help_panel=_COLUMNS,
+        ),
+    ] = None
+    standardize: Annotated[
+        bool,
+        typer.Option(
+            "--standardize",
+            help="Bring every feature to mean 0 and standard deviation 1 first.",
+            rich_help_panel=_COLUMNS,
+        ),
+    ] = False
+    size: Annotated[
+        str | None,
+        typer.Option(
+            "--size",
+            metavar="MIN:MAX",
+            help="Rows that every cluster has at least and at most, or per cent of all rows; either may be left out: "
+            "40:60, 50:, :200, 20%:.",
+            show_default=False,
+            rich_help_panel=_CONSTRAINTS,
+        ),
+    ] = None
+    must_link: Annotated[
+        str | None,
+        typer.Option(
+            "--must-link",
+            metavar="FILE",
+            help="A table of two columns: pairs of rows, by number from 0 or by --id, that belong together.",
+            show_default=False,
+            rich_help_panel=_CONSTRAINTS,
+        ),
+    ] = None
+    cannot_link: Annotated[
+        str | None,
+        typer.Option(
+            "--cannot-link",
+            metavar="FILE",
+            help="The same of rows that belong apart.",
+            show_default=False,
+            rich_help_panel=_CONSTRAINTS,
+        ),
+    ] = None
+    constraints: Annotated[
+        str | None,
+        typer.Option(
+            "--constraints",
+            "-c",
+            metavar="FILE",
+            help="YAML or JSON, as docs/constraints.md says; label is the cluster, from 0, row the number of the row, "
+            "and other names are columns of DATA.",
+            show_default=False,
+            rich_help_panel=_CONSTRAINTS,
+        ),
+    ] = None
+    probabilities: Annotated[
+        bool,
+        typer.Option(
+            "--probabilities",
+            help="Add a column with the probability of each cluster: cluster_0, cluster_1, ...",
+            rich_help_panel=_MORE,
+        ),
+    ] = False
+    plot: Annotated[
+        str | None,
+        typer.Option(
+            "--plot",
+            metavar="FILE",
+            help="Draw the clusters there, as .png, .svg or .pdf: by two features, or by the first two principal axes "
+            "of more; needs matplotlib (pip install 'spectrem[plot]').",
+            show_default=False,
+            rich_help_panel=_MORE,
+        ),
+    ] = None
+    report: Report = None
+    quiet: Quiet = False
+
+    @property
+    def constrained(self) -> bool:
+        """Whether any of them is a constraint."""
+        return any(given is not None for given in (self.size, self.must_link, self.cannot_link, self.constraints))
 
 
 @takes(GaussianMixtureParameters, defaults={"n_components": ..., "random_state": 0})
 def cluster(
-    data: Data,
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA",
+            help="A table whose first line names its columns: .csv, .tsv (either also .gz) or .parquet; - is standard "
+            "input, CSV.",
+        ),
+    ],
     settings: Settings,
-    output: TableOutput = "-",
-    features: Features = None,
-    id: Id = None,
-    weights: Weights = None,
-    known: Known = None,
-    standardize: Standardize = False,
-    anneal: Anneal = None,
-    size: Size = None,
-    must_link: MustLink = None,
-    cannot_link: CannotLink = None,
-    constraints: Constraints = None,
+    annealing: Annealing,
+    options: ClusterOptions,
     dask: Dask = None,
-    probabilities: Probabilities = False,
-    plot: Plot = None,
-    report: Report = None,
-    quiet: Quiet = False,
 ) -> None:
     """Find clusters in a table of numbers, by a mixture of Gaussians, under constraints if wanted.
 
@@ -176,10 +166,8 @@ def cluster(
     are; a column that only numbers the rows is refused until --id or --features says
     what it is.
     """
-    gamma = settings.get("gamma", 1.0)
-    check_annealing(anneal, gamma)
-    inputs = {"DATA": data, "--must-link": must_link, "--cannot-link": cannot_link, "--constraints": constraints}
-    if size is must_link is cannot_link is constraints is None:
+    annealing.check(settings.get("gamma", 1.0))
+    if not options.constrained:
         if settings.get("infeasible") == "skip":
             refuse_unused("--infeasible skip", "--constraints")
         if settings.get("assign") == "feasible":
@@ -188,27 +176,11 @@ def cluster(
             )
     elif dask is not None:
         raise InvalidInputError(f"--dask {dask}: constraints hold rows together, which then stay here; drop it or them")
-    outputs = {"--output": output, "--plot": plot, "--report": report}
+    links = {"--must-link": options.must_link, "--cannot-link": options.cannot_link}
+    inputs = {"DATA": data, **links, "--constraints": options.constraints}
+    outputs = {"--output": options.output, "--plot": options.plot, "--report": options.report}
     home = Home(dask=dask)
-    with command_files(inputs, outputs, home.folders(settings)), home.opened(settings) as computing:
+    with command_files(inputs, outputs, home.folders(settings)), home.opened(annealing.schedule(settings)) as computing:
         from spectrem.cli.cluster_job import ClusterJob
 
-        ClusterJob(
-            data=data,
-            output=output,
-            features=features,
-            id=id,
-            weights=weights,
-            known=known,
-            standardize=standardize,
-            anneal=anneal,
-            size=size,
-            must_link=must_link,
-            cannot_link=cannot_link,
-            constraints=constraints,
-            probabilities=probabilities,
-            plot=plot,
-            report=report,
-            settings=computing,
-            quiet=quiet,
-        ).run()
+        ClusterJob(data, computing, annealing.anneal, **vars(options)).run()

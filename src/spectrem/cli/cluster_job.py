@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 import warnings
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,7 +28,7 @@ from spectrem.constraints import cannot_link, check_values, must_link
 from spectrem.data import Frame, open_frame, open_output, read_frame
 from spectrem.estimators import GaussianMixture
 from spectrem.exceptions import ConvergenceWarning, InvalidInputError, SpectremError
-from spectrem.learning import Anneal, FitStatus, Schedule
+from spectrem.learning import FitStatus
 
 CLUSTER = "cluster"
 _ALIKE = 1e-2
@@ -40,18 +41,19 @@ class ClusterJob:
 
     Attributes
     ----------
-    settings : dict
+    settings : mapping of name -> value
         Parameters of `GaussianMixture`.
     """
 
     data: str
+    settings: Mapping[str, Any]
+    anneal: float | None
     output: str
     features: str | None
     id: str | None
     weights: str | None
     known: str | None
     standardize: bool
-    anneal: float | None
     size: str | None
     must_link: str | None
     cannot_link: str | None
@@ -59,14 +61,12 @@ class ClusterJob:
     probabilities: bool
     plot: str | None
     report: str | None
-    settings: dict[str, Any]
     quiet: bool
     started: float = field(default_factory=time.perf_counter)
 
     def run(self) -> None:
         """Read, cluster, write."""
         bounds = [] if self.size is None else [read_size(self.size)]
-        schedule = self._schedule()
         with ExitStack() as stack:
             # opened first: who reads a pipe sees its end if the work fails
             write = stack.enter_context(open_frame(self.output))
@@ -102,10 +102,7 @@ class ClusterJob:
                 raise InvalidInputError(f"--plot needs two features or more, got {names[0]!r} alone; leave it out")
             constraints = [*bounds, *self._links(frame), *file.constraints]
             y = None if self.known is None else self._known(frame)
-            settings = {name: value for name, value in self.settings.items() if schedule is None or name != "gamma"}
-            mixture = GaussianMixture(
-                constraints=constraints, schedule=schedule, partial_labels=y is not None, **settings
-            )
+            mixture = GaussianMixture(constraints=constraints, partial_labels=y is not None, **self.settings)
             with warnings.catch_warnings():
                 # said below, in the words of the options
                 warnings.filterwarnings("ignore", re.escape(FitStatus.MAX_ITERATIONS.value), ConvergenceWarning)
@@ -124,11 +121,6 @@ class ClusterJob:
                 page.write(mixture.report_.to_html())
         if not self.quiet:
             self._report(mixture, frame, names, file.used)
-
-    def _schedule(self) -> Schedule | None:
-        if self.anneal is None:
-            return None
-        return Anneal(self.anneal, 1.0 / self.settings.get("gamma", 1.0))
 
     def _links(self, frame: Frame) -> list[Any]:
         ids = None if self.id is None else row_names(frame, self.id)

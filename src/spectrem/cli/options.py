@@ -51,44 +51,6 @@ Seed: TypeAlias = Annotated[
 ]
 
 
-def check_annealing(beta: float | None, gamma: float, rate: float | None = None, *, instead: str = "raise it") -> None:
-    """Refuse values of --anneal that cannot cool down to --gamma, and an --anneal-rate that does not cool.
-
-    Parameters
-    ----------
-    beta : float or None
-        The inverse of the first gamma; None is no annealing.
-    gamma : float
-        The last one.
-    rate : float, optional
-        Factor by which beta grows.
-    instead : str
-        What to try where gamma is not above 0.
-
-    Raises
-    ------
-    InvalidInputError
-        Naming the option.
-
-    Examples
-    --------
-    >>> check_annealing(0.5, 1.0)
-    """
-    if rate is not None and beta is None:
-        raise InvalidInputError(f"--anneal-rate {rate:g} concerns --anneal, which is off; add it or drop this")
-    if beta is None:
-        return
-    if not gamma > 0:
-        raise InvalidInputError(f"--anneal cools down to a gamma above 0, but --gamma is {gamma:g}; {instead}")
-    if not 0 < beta <= 1.0 / gamma:
-        raise InvalidInputError(
-            f"--anneal {beta:g}: starts at gamma = 1 / BETA, which must not be below --gamma {gamma:g}; give a BETA "
-            f"above 0 and at most {1.0 / gamma:g}, for example {0.1 / gamma:g}"
-        )
-    if rate is not None and not 1 < rate < float("inf"):
-        raise InvalidInputError(f"--anneal-rate {rate:g}: beta must grow; give a finite factor above 1, such as 1.2")
-
-
 def refuse_unused(option: str, needed: str) -> None:
     """Raise the error of an option that would change nothing in this run.
 

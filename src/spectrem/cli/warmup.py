@@ -155,6 +155,7 @@ def _warm_tagger(folder: str) -> None:
 
 def _warm_tables(folder: str) -> None:
     """Cluster and project a few generated rows in every way."""
+    from spectrem.cli.cluster import ClusterOptions
     from spectrem.cli.cluster_job import ClusterJob
     from spectrem.cli.project_job import ProjectJob
     from spectrem.data import write_lines
@@ -170,25 +171,16 @@ def _warm_tables(folder: str) -> None:
     for run in _CLUSTER_RUNS:
         settings = {"n_components": 3, "random_state": 0, "max_iter": 2, "gamma": 1.0, "n_threads": 1, **run}
         apart = settings.pop("cannot_link", None)
-        ClusterJob(
-            data=data,
+        options = ClusterOptions(
             output=out,
             features="x,y",
-            id=None,
             weights="w" if run == {"gamma": 0.5} else None,
-            known=None,
-            standardize=False,
-            anneal=None,
             size=settings.pop("size", None),
-            must_link=None,
             cannot_link=apart and f"{folder}/{apart}",
-            constraints=None,
             probabilities=True,
-            plot=None,
-            report=None,
-            settings=settings,
             quiet=True,
-        ).run()
+        )
+        ClusterJob(data, settings, None, **vars(options)).run()
     for run in _PROJECT_RUNS:
         long = run.get("long")
         ProjectJob(

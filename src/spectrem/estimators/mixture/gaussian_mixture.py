@@ -170,7 +170,7 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
             self.labels_ = log_joint(self._params(), rows.x).argmax(axis=1)
             if rows.labels is not None:
                 self.labels_ = np.where(rows.labels >= 0, rows.labels, self.labels_)
-            self.report_ = report_fit(self, trained, rows)
+            self.report_ = report_fit(self, trained.params, rows)
             return self
         gamma = self.history_[-1].gamma if self.history_ else self.gamma
         projection = project(
@@ -184,7 +184,7 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
         if self.assign == "feasible":
             self.labels_ = feasible_labels(ChunkModel(model), trained.params, table, projection.skipped)
         constraints = report_rows(model, trained.params, table, gamma, projection)
-        self.report_ = report_fit(self, trained, rows, constraints, table.must_links)
+        self.report_ = report_fit(self, trained.params, rows, constraints, table.must_links)
         return self
 
     def fit_predict(

@@ -15,7 +15,6 @@ from spectrem.estimators.mixture.input import MixtureRows
 from spectrem.estimators.mixture.table import ChunkTable, rows_of
 from spectrem.inference import Projection
 from spectrem.inference.oracle import weigh_rows
-from spectrem.learning import FitResult
 from spectrem.models.mixture import MixtureModel, MixtureParameters, MixtureShard
 from spectrem.reports import ConstraintReport, FitReport, report_constraints, report_training
 from spectrem.reports.components import Components
@@ -25,7 +24,7 @@ from spectrem.tables import Table
 
 def report_fit(
     mixture: Any,
-    trained: FitResult[MixtureParameters],
+    params: MixtureParameters,
     rows: MixtureRows,
     constraints: tuple[ConstraintReport, ...] = (),
     must_links: Sequence[Links] = (),
@@ -39,7 +38,7 @@ def report_fit(
         {"components": mixture.n_components, "covariance": mixture.covariance_type},
         constraints,
         notes=tuple(f"{own.name}: {len(own.pairs)} pairs, held exactly" for own in must_links),
-        sections=(Components(trained.params, sizes, [str(name) for name in names]),),
+        sections=(Components(params, sizes, [str(name) for name in names]),),
     )
 
 

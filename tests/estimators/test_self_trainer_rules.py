@@ -198,7 +198,7 @@ def test_score_leaves_unlabelled_rows_out():
 def test_not_fitted():
     for kind in (NotFittedError, SklearnNotFittedError):
         message = error_of(lambda: SelfTrainer(GaussianNB()).predict([[0.0]]), kind)
-        assert message == "this SelfTrainer is not fitted yet; call fit"
+        assert message == "this SelfTrainer is not fitted yet; call fit, or load a saved one"
 
 
 @pytest.mark.parametrize(

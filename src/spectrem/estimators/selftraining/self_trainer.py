@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +18,7 @@ from spectrem._validate import check_same_index
 from spectrem.constraints import check_columns, check_values
 from spectrem.estimators.conventions import not_fitted, take_course
 from spectrem.estimators.declare import check_parameters, documented
+from spectrem.estimators.selftraining import file
 from spectrem.estimators.selftraining.classifier import check_classifier, class_probabilities, weight_names
 from spectrem.estimators.selftraining.input import (
     UNLABELLED,
@@ -220,6 +223,47 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         if len(codes) != len(predicted):
             raise InvalidInputError(f"y must have one value per row of X, got {len(codes)} for {len(predicted)} rows")
         return float(np.average(predicted == classes[codes], weights=weights))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the trainer to one file, which `load` reads.
+
+        The classifier inside may be of any library, so that the file is one of skops, JSON and arrays without pickles;
+        it needs ``pip install 'spectrem[skops]'``. It holds the classifier, the course of training and the parameters
+        that JSON can hold, but not what has a value for every training row, nor ``report_``, constraints or a schedule.
+
+        Parameters
+        ----------
+        path : path
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        InvalidInputError
+            If skops is not installed.
+        """
+        self._classifier()
+        file.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], trusted: Sequence[str] = ()) -> Self:
+        """Read a trainer that `save` wrote.
+
+        Parameters
+        ----------
+        path : path
+        trusted : sequence of str
+            Names of types that may be made of the file although they could do harm: those of classifiers that skops
+            does not know, such as your own, and trees of scikit-learn. An error lists those that the file holds; give
+            them if you know where it comes from.
+
+        Raises
+        ------
+        InvalidInputError
+            If the file is missing, damaged or of another kind, or holds a type that is not trusted, or skops is not
+            installed.
+        """
+        return file.load(cls, path, trusted)
 
     def _classifier(self) -> Any:
         if "estimator_" not in vars(self):

@@ -118,6 +118,16 @@ class FitReport:
         ------
         InvalidInputError
             If the folder does not exist or the file cannot be written.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> report = FitReport("GaussianMixture", 4, (), "kept the start")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     report.save(Path(folder, "run.html"))
+        ...     "GaussianMixture: kept the start" in Path(folder, "run.html").read_text()
+        True
         """
         with open_output(path) as file:
             file.write(self.to_html())

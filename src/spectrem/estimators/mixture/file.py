@@ -20,6 +20,7 @@ from spectrem.estimators.storage import (
     save_arrays,
     take_saved_course,
 )
+from spectrem.models.mixture import covariance_shape
 from spectrem.reports import FitReport
 
 M = TypeVar("M")
@@ -66,7 +67,7 @@ def load(cls: type[M], path: str | os.PathLike[str]) -> M:
         check_parameters(mixture)
         k, d = mixture.n_components, arrays["means"].shape[-1]
         as_bounds(mixture, d)
-        covariances = {"full": (k, d, d), "tied": (d, d), "diag": (k, d), "spherical": (k,)}[mixture.covariance_type]
+        covariances = covariance_shape(mixture.covariance_type, k, d)
         for name, shape in zip(BLOCKS, ((k,), (k, d), covariances, covariances, covariances), strict=True):
             array = arrays[name]
             if array.shape != shape or not np.isfinite(array).all():

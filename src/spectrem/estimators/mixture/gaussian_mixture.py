@@ -33,7 +33,14 @@ from spectrem.inference import project
 from spectrem.kernels import responsibilities
 from spectrem.learning import EStep
 from spectrem.learning.estep import multipliers_of
-from spectrem.models.mixture import MixtureKernel, MixtureModel, MixtureParameters, build_shards, log_joint
+from spectrem.models.mixture import (
+    MixtureKernel,
+    MixtureModel,
+    MixtureParameters,
+    build_shards,
+    covariance_shape,
+    log_joint,
+)
 from spectrem.reports import ShowsReport
 
 
@@ -190,41 +197,117 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
     def fit_predict(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None, columns: Any = None
     ) -> Ints:
-        """Learn the parameters and return ``labels_``; arguments as of `fit`."""
+        """Learn the parameters and label the rows.
+
+        Parameters
+        ----------
+        X, y, sample_weight, columns
+            As of `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,), int
+            ``labels_``, which meet the constraints as ``assign`` says.
+        """
         return self.fit(X, y, sample_weight, columns).labels_
 
     def predict(self, X: ArrayLike) -> Ints:
-        """Most probable component of every row, shape (n_rows,); constraints have no part in it."""
+        """Find the most probable component of every row; constraints and known components have no part in it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows,), int
+            From 0 to ``n_components - 1``.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+
+        See Also
+        --------
+        spectrem.project : puts constraints on what `predict_proba` gives.
+        """
         return self._joint(X)[0].argmax(axis=1)
 
     def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
-        """Posterior probabilities of components, shape (n_rows, n_components)."""
+        """Posterior probabilities of the components of every row, at gamma = 1 and without constraints.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_components)
+            Rows sum to 1.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
         return self._posteriors(X)[0]
 
     def score_samples(self, X: ArrayLike) -> NDArray[Any]:
-        """Log-density of every row, shape (n_rows,), nats."""
+        """Log-density of every row under the mixture.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            In nats.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
         return self._posteriors(X)[1]
 
     def score(self, X: ArrayLike, y: None = None) -> float:
-        """Mean log-density of the rows, nats."""
+        """Mean of `score_samples` over the rows of X, in nats."""
         return float(self.score_samples(X).mean())
 
     def aic(self, X: ArrayLike) -> float:
-        """Akaike's criterion of the mixture on X; lower is better."""
+        """Akaike's information criterion of the mixture on X; lower is better.
+
+        Parameters that are fixed, whether by ``fixed`` or by bounds, are not counted.
+        """
         return -2 * float(self.score_samples(X).sum()) + 2 * self._n_parameters()
 
     def bic(self, X: ArrayLike) -> float:
-        """Bayesian information criterion of the mixture on X; lower is better."""
+        """Bayesian information criterion of the mixture on X; lower is better. Parameters are counted as in `aic`."""
         values = self.score_samples(X)
         return -2 * float(values.sum()) + self._n_parameters() * float(np.log(len(values)))
 
     def sample(self, n_samples: int = 1) -> tuple[Floats, Ints]:
-        """Draw rows and their components, ordered by component; the same for the same seed as scikit-learn's.
+        """Draw rows from the mixture; for the same ``random_state`` they are those of scikit-learn.
+
+        Parameters
+        ----------
+        n_samples : int
+            At least 1.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            Ordered by component.
+        components : ndarray of shape (n_samples,), int
 
         Raises
         ------
         InvalidInputError
             If ``n_samples`` is below 1.
+        NotFittedError
+            Before `fit`.
         """
         self._check_fitted()
         if n_samples < 1:
@@ -290,11 +373,11 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
 
     def _last(self, model: MixtureModel, n_features: int) -> MixtureParameters:
         """Parameters to go on from."""
-        k, d = self.n_components, n_features
-        shape = {"full": (k, d, d), "tied": (d, d), "diag": (k, d), "spherical": (k,)}[self.covariance_type]
-        if self.means_.shape != (k, d) or self.covariances_.shape != shape:
+        means = (self.n_components, n_features)
+        covariances = covariance_shape(self.covariance_type, *means)
+        if self.means_.shape != means or self.covariances_.shape != covariances:
             raise InvalidInputError(
-                f"warm_start must go on with means of shape {(k, d)} and covariances of shape {shape}, got "
+                f"warm_start must go on with means of shape {means} and covariances of shape {covariances}, got "
                 f"{self.means_.shape} and {self.covariances_.shape} from the last fit; set warm_start=False"
             )
         return self._params() if model.bounds is None else model.bounds.project(self._params())

@@ -16,6 +16,7 @@ from spectrem.models.mixture import (
     MixtureModel,
     MixtureParameters,
     MixtureShard,
+    covariance_shape,
     from_covariances,
     from_posteriors,
     from_precisions,
@@ -74,10 +75,9 @@ def given_start(mixture: Any, n_features: int) -> tuple[Floats | None, Floats | 
         If one has another shape than the mixture, or is not what it stands for.
     """
     k, d = mixture.n_components, n_features
-    precisions = {"full": (k, d, d), "tied": (d, d), "diag": (k, d), "spherical": (k,)}[mixture.covariance_type]
     weights = _array("weights_init", mixture.weights_init, (k,))
     means = _array("means_init", mixture.means_init, (k, d))
-    precision = _array("precisions_init", mixture.precisions_init, precisions)
+    precision = _array("precisions_init", mixture.precisions_init, covariance_shape(mixture.covariance_type, k, d))
     if weights is not None and not ((weights >= 0).all() and abs(weights.sum() - 1) <= 1e-6):
         raise InvalidInputError(
             f"weights_init must be proportions that sum to 1, got {weights.tolist()}; divide them by their sum"

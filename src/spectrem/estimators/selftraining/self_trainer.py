@@ -188,26 +188,70 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         return self
 
     def predict(self, X: Any) -> NDArray:
-        """Labels of rows by the classifier, shape (n_rows,); constraints have no part in it.
+        """Label rows by the classifier; constraints have no part in it.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_rows, n_features)
+            As in `fit`, with the columns that only constraints read.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Some of ``classes_``.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
+
+        See Also
+        --------
+        spectrem.project : puts constraints on what `predict_proba` gives.
         """
         if self.soft_targets:
             return self.classes_[self.predict_proba(X).argmax(axis=1)]  # its own predict may give probabilities
         return self._classifier().predict(split_columns(X, self.columns)[0])
 
     def predict_proba(self, X: Any) -> Floats:
-        """Probabilities of the labels by the classifier, shape (n_rows, n_classes), in the order of ``classes_``.
+        """Probabilities of the labels by the classifier.
 
-        `spectrem.project` puts constraints on them.
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_rows, n_features)
+            As in `fit`, with the columns that only constraints read.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            In the order of ``classes_``; 0 for those that the classifier was not trained on.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+
+        See Also
+        --------
+        spectrem.project : puts constraints on these probabilities.
         """
         return class_probabilities(self._classifier(), split_columns(X, self.columns)[0], self.classes_)
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy on the rows of X that have a label in y; the others are left out.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+            Labels as in `fit`.
+        sample_weight : array-like of shape (n_rows,), optional
+            At least 0.
+
+        Returns
+        -------
+        float
+            The share of weight, from 0 to 1, of the rows whose label `predict` finds.
 
         Raises
         ------

@@ -8,7 +8,7 @@ import numpy as np
 
 from spectrem import E, part
 from spectrem.constraints import compile_constraints
-from spectrem.inference import project
+from spectrem.inference import project_batch
 from spectrem.structures import Chain, Parts
 
 NOUN, VERB, OTHER = range(3)
@@ -40,13 +40,13 @@ def show(title: str, marginals: Parts) -> None:
 
 
 # gamma = 1: the posterior, and the distribution nearest to it that has its verbs.
-show("model", project(chain, scores).marginals)
+show("model", project_batch(chain, scores).marginals)
 for gamma in (1.0, 0.5, 0.0):
-    show(f"with a verb, gamma {gamma:g}", project(chain, scores, rows, gamma).marginals)
+    show(f"with a verb, gamma {gamma:g}", project_batch(chain, scores, rows, gamma).marginals)
 
 # A constraint may yield where it costs too much: here at most half a nat per missing verb.
 soft = compile_constraints(one_verb.slack(penalty=0.5, norm="l1"), chain)
-show("soft, gamma 1", project(chain, scores, soft).marginals)
+show("soft, gamma 1", project_batch(chain, scores, soft).marginals)
 
 # The multipliers are prices: nats gained per unit by which the bound is relaxed.
-print("prices:", project(chain, scores, rows).multipliers.round(2))
+print("prices:", project_batch(chain, scores, rows).multipliers.round(2))

@@ -97,7 +97,7 @@ def test_every_unit_has_its_place():
     [
         ("from spectrem.models import x", "spectrem.structures.chain", ["models"]),
         ("def f():\n    import spectrem.cli", "spectrem.kernels.chain", ["cli"]),
-        ("from ..models import x", "spectrem.inference.project", ["models"]),
+        ("from ..models import x", "spectrem.inference.batch", ["models"]),
         ("from . import chain", "spectrem.structures.product", []),
         ("from spectrem import learning", "spectrem.models.hmm", ["learning"]),
         ("from spectrem import WordAligner", "spectrem.learning.em", ["spectrem"]),

@@ -18,13 +18,13 @@ def refused(message, structure=LABELS, scores=SCORES, gamma=1.0, **options):
 def test_negative_gamma_explains_itself():
     refused(
         r"gamma must be >= 0; got -0\.5: between 0 and minus infinity the E-step is not convex; without constraints "
-        r"every gamma <= 0 equals hard EM, so pass gamma=0; with constraints .* project\(\.\.\., gamma=-inf\)",
+        r"every gamma <= 0 equals hard EM, so pass gamma=0; with constraints .* project_batch\(\.\.\., gamma=-inf\)",
         gamma=-0.5,
     )
 
 
 def test_minus_infinity_points_to_the_integer_program():
-    refused(r"got -inf, which is an integer program; solve it by project\(\.\.\., gamma=-inf\)", gamma=-np.inf)
+    refused(r"got -inf, which is an integer program; solve it by project_batch\(\.\.\., gamma=-inf\)", gamma=-np.inf)
 
 
 @pytest.mark.parametrize("gamma", [np.nan, np.inf])

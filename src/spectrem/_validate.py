@@ -84,13 +84,13 @@ def as_gamma(gamma: float) -> float:
         raise InvalidInputError(f"gamma must be finite and >= 0; got {gamma!r}; pass 1 for the exact posterior")
     if value == -math.inf:
         raise InvalidInputError(
-            "gamma must be >= 0 here; got -inf, which is an integer program; solve it by project(..., gamma=-inf)"
+            "gamma must be >= 0 here; got -inf, which is an integer program; solve it by project_batch(..., gamma=-inf)"
         )
     if value < 0:
         raise InvalidInputError(
             f"gamma must be >= 0; got {gamma!r}: between 0 and minus infinity the E-step is not convex; without "
             "constraints every gamma <= 0 equals hard EM, so pass gamma=0; with constraints use gamma=0 or the "
-            "integer program project(..., gamma=-inf)"
+            "integer program project_batch(..., gamma=-inf)"
         )
     return value
 

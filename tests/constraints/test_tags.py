@@ -18,7 +18,7 @@ from spectrem.constraints import (
     tag_proportions,
 )
 from spectrem.exceptions import InvalidInputError
-from spectrem.inference import project
+from spectrem.inference import project_batch
 from spectrem.structures import Chain, Parts
 
 TAGS = np.array(["N", "V"])
@@ -74,7 +74,7 @@ def closest(rows, n_slack=0, price=0.0):
 
 
 def ours(constraints):
-    return project(CHAIN, scores(), compile_constraints(constraints, CHAIN, COLUMNS)).marginals.unary
+    return project_batch(CHAIN, scores(), compile_constraints(constraints, CHAIN, COLUMNS)).marginals.unary
 
 
 def verbs(mu):

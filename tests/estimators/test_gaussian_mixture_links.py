@@ -13,7 +13,7 @@ from spectrem.estimators.mixture.input import MixtureRows
 from spectrem.estimators.mixture.start import start_posteriors
 from spectrem.estimators.mixture.table import FINE, ChunkModel, make_table, rows_of
 from spectrem.exceptions import InvalidInputError
-from spectrem.inference import project
+from spectrem.inference import project_batch
 from spectrem.models.mixture import MixtureModel, build_shards, from_covariances, log_joint
 from spectrem.structures import Categorical, Parts
 
@@ -30,7 +30,7 @@ def project_chunks(params, constraints, gamma, shards):
     model = MixtureModel(3, "spherical")
     table = make_table(model, constraints, shards, 3, n_threads=1)
     scores = ChunkModel(model).scores(params, table)
-    found = project(table.structure, scores, table.rows, gamma, weights=table.chunks.weights, tol=1e-10)
+    found = project_batch(table.structure, scores, table.rows, gamma, weights=table.chunks.weights, tol=1e-10)
     return rows_of(table, found.marginals), found.dual_value
 
 
@@ -52,7 +52,7 @@ def test_chunks_are_the_projection_onto_the_links(gamma, seed):
     ]
     structure = Categorical(np.full(12, 3))
     rows = compile_constraints(constraints, structure, {"row": np.arange(12)})
-    wanted = project(structure, Parts(log_joint(params, x).ravel()), rows, gamma, tol=1e-10)
+    wanted = project_batch(structure, Parts(log_joint(params, x).ravel()), rows, gamma, tol=1e-10)
     found, value = project_chunks(params, constraints, gamma, build_shards(x, rows=5))
     np.testing.assert_allclose(found.ravel(), wanted.marginals.unary, atol=1e-6)
     np.testing.assert_allclose(value, wanted.dual_value, rtol=1e-8)

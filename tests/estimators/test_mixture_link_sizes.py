@@ -11,7 +11,7 @@ from spectrem.constraints.clusters import Links
 from spectrem.estimators.mixture.chunks import compile_chunks, make_chunks
 from spectrem.estimators.mixture.sizes import check_sizes
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
-from spectrem.inference import project
+from spectrem.inference import project_batch
 from spectrem.inference.assignment import assign
 from spectrem.structures import Parts
 
@@ -113,7 +113,7 @@ def test_links_and_sizes_against_every_labelling(seed):
 
     def solve(gamma):
         check_sizes(rows, chunks.weights, k)
-        return project(structure, Parts(means), rows, gamma, weights=chunks.weights)
+        return project_batch(structure, Parts(means), rows, gamma, weights=chunks.weights)
 
     if best == -np.inf:
         with pytest.raises(InfeasibleConstraintError):

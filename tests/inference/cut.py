@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
-from spectrem.constraints.rows import Block, Rows
+from spectrem.constraints.rows import Block, CorpusRows, Rows
 from spectrem.inference import find_variants, solve_corpus_program
 from spectrem.structures import Categorical, Chain, Parts
 
@@ -69,8 +69,8 @@ class Cut:
 
     def solve(self, **options):
         norms = np.sqrt(np.asarray(self.rows.matrix.power(2).sum(axis=1))).ravel()
-        options = {"norms": norms, "support": self.support} | options
-        return solve_corpus_program(self.evaluate, self.rows.bounds, self.rows.blocks, **options)
+        rows = CorpusRows(self.rows.bounds, self.rows.blocks, norms)
+        return solve_corpus_program(self.evaluate, rows, **({"support": self.support} | options))
 
 
 def batch(kind, rng, n=24):

@@ -11,12 +11,12 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from spectrem.constraints import E, cannot_link, compile_constraints, part
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
-from spectrem.inference import assignment_program
+from spectrem.inference import assignment
 from spectrem.inference.assignment import assign
-from spectrem.inference.assignment_counts import find_counts
 from spectrem.inference.highs import OUT_OF_TIME
 from spectrem.inference.oracle import weigh_rows
 from spectrem.inference.result import Status
+from spectrem.inference.transportation import find_counts
 from spectrem.structures import Categorical
 
 
@@ -199,7 +199,7 @@ def test_one_label_and_ragged_rows():
 @pytest.mark.parametrize("many", [4, 30])
 @pytest.mark.parametrize(("n", "seed"), [(60, 0), (60, 1), (400, 2)])
 def test_few_cells_are_as_good_as_all(monkeypatch, n, seed, many):
-    monkeypatch.setattr(assignment_program, "_MANY_CELLS", many)
+    monkeypatch.setattr(assignment, "_MANY_CELLS", many)
     rng = np.random.default_rng(seed)
     k = 4
     scores = draw_scores(rng, n, k, False, True)
@@ -225,8 +225,8 @@ def test_few_cells_at_bad_prices(monkeypatch, seed):
     structure = Categorical(np.full(60, 4))
     rows = compile_constraints(rule, structure)
     whole = assign(structure, scores, rows)
-    monkeypatch.setattr(assignment_program, "_MANY_CELLS", 20)
-    monkeypatch.setattr(assignment_program, "_price", price)
+    monkeypatch.setattr(assignment, "_MANY_CELLS", 20)
+    monkeypatch.setattr(assignment, "_price", price)
     assert assign(structure, scores, rows).score == pytest.approx(whole.score, abs=1e-9)
 
 
@@ -238,7 +238,7 @@ def test_few_cells_with_penalties(monkeypatch):
     rule = (E[part("label") == 0] <= 5).slack(penalty=0.4, norm="l1")
     rows = compile_constraints([rule, E[part("label").isin([0, 1])] >= 60], structure)
     whole = assign(structure, scores, rows)
-    monkeypatch.setattr(assignment_program, "_MANY_CELLS", 4)
+    monkeypatch.setattr(assignment, "_MANY_CELLS", 4)
     few = assign(structure, scores, rows)
     assert few.score == pytest.approx(whole.score, abs=1e-9)
     assert few.gap == pytest.approx(0.0, abs=1e-7)
@@ -305,12 +305,12 @@ def test_curved_slack_and_time():
 
 
 def test_stopping_early_warns(monkeypatch):
-    real = assignment_program.run_integer
+    real = assignment.run_integer
 
     def hurried(*args):
         return replace(real(*args), status=OUT_OF_TIME)
 
-    monkeypatch.setattr(assignment_program, "run_integer", hurried)
+    monkeypatch.setattr(assignment, "run_integer", hurried)
     structure = Categorical([2, 2, 2])
     pairs = np.array([[0, 0, 1], [1, 2, 2]])
     rules = [(E[(part("label") == 1) & part("row_of").isin(pair.tolist())] <= 1) for pair in pairs.T]

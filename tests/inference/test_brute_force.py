@@ -9,7 +9,7 @@ import pytest
 from spectrem import project as project_table
 from spectrem.constraints import E, cannot_link, compile_constraints, must_link, part
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
-from spectrem.inference import project
+from spectrem.inference import project_batch
 from spectrem.inference.assignment import assign
 from spectrem.structures import Categorical, Parts
 from spectrem.tables import Table
@@ -140,20 +140,20 @@ def test_against_every_choice_of_labels(seed):
         assert found.score == pytest.approx(value, rel=NEAR, abs=NEAR)
     if ties_weight_zero(structure, weights, rows):
         with pytest.raises(InvalidInputError, match="must tie instances of positive weight"):
-            project(structure, Parts(scores), rows, -np.inf, weights=weights)
+            project_batch(structure, Parts(scores), rows, -np.inf, weights=weights)
         return
     matrix = counted_rows(structure, rows, weights, False)
     best = by_enumeration(structure, scores, weights, rows, matrix)
     if best == -np.inf:
         with pytest.raises(InfeasibleConstraintError):
-            project(structure, Parts(scores), rows, -np.inf, weights=weights)
+            project_batch(structure, Parts(scores), rows, -np.inf, weights=weights)
     else:
-        found = project(structure, Parts(scores), rows, -np.inf, weights=weights)
+        found = project_batch(structure, Parts(scores), rows, -np.inf, weights=weights)
         check(structure, scores, weights, rows, matrix, best, found.marginals.unary)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         try:
-            relaxed = project(structure, Parts(scores), rows, 0.0, weights=weights)
+            relaxed = project_batch(structure, Parts(scores), rows, 0.0, weights=weights)
         except InfeasibleConstraintError:
             assert best == -np.inf
             return
@@ -181,7 +181,7 @@ def test_a_row_that_no_part_can_meet(way):
             assign(structure, scores, rows, weights=weights)
         return
     with pytest.raises(InfeasibleConstraintError, match="'some'"):
-        project(structure, Parts(scores), rows, way, weights=weights)
+        project_batch(structure, Parts(scores), rows, way, weights=weights)
 
 
 def test_penalties_of_a_row_of_weight_zero_are_its_own():

@@ -5,7 +5,7 @@ import pytest
 
 from spectrem.constraints import E, compile_constraints, part
 from spectrem.exceptions import InvalidInputError
-from spectrem.inference import Newton, project
+from spectrem.inference import Newton, project_batch
 from spectrem.structures import Categorical, Parts
 from spectrem.testing import check_projection, check_structure
 
@@ -34,7 +34,7 @@ class OneOf:
 @pytest.mark.parametrize("rule", range(len(RULES)))
 def test_one_label_per_instance_is_inferred_as_a_categorical_is(rule, gamma):
     rows = compile_constraints(RULES[rule], LABELS)
-    one, same, other = (project(s, SCORES, rows, gamma) for s in (LABELS, OneOf(True), OneOf(False)))
+    one, same, other = (project_batch(s, SCORES, rows, gamma) for s in (LABELS, OneOf(True), OneOf(False)))
     np.testing.assert_array_equal(same.marginals.unary, one.marginals.unary)
     np.testing.assert_array_equal(same.multipliers, one.multipliers)
     assert same.n_evaluations == one.n_evaluations
@@ -43,9 +43,9 @@ def test_one_label_per_instance_is_inferred_as_a_categorical_is(rule, gamma):
 
 def test_newton_takes_what_says_that_it_has_one_label():
     rows = compile_constraints(RULES[0], LABELS)
-    assert project(OneOf(True), SCORES, rows, 1.0, solver=Newton()).violation < 1e-6
+    assert project_batch(OneOf(True), SCORES, rows, 1.0, solver=Newton()).violation < 1e-6
     with pytest.raises(InvalidInputError, match=r"solver Newton needs gamma > 0, one label per instance"):
-        project(OneOf(False), SCORES, rows, 1.0, solver=Newton())
+        project_batch(OneOf(False), SCORES, rows, 1.0, solver=Newton())
 
 
 @pytest.mark.parametrize("says_so", [False, True])

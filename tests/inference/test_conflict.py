@@ -15,8 +15,8 @@ from spectrem.constraints import cluster_size, linear
 from spectrem.constraints.compile import compile_constraints
 from spectrem.constraints.rows import Block, Rows, Slack
 from spectrem.exceptions import InfeasibleConstraintError
-from spectrem.inference import project
-from spectrem.inference.conflict import find_conflict
+from spectrem.inference import project_batch
+from spectrem.inference.conflict.search import find_conflict
 from spectrem.inference.oracle import BatchDual
 from spectrem.structures import Categorical, Chain, Parts
 
@@ -109,7 +109,7 @@ def test_projections_name_a_smallest_conflict(seed, gamma):
     if violation(structure, scores, rows, hard, weights) < 1e-9:
         return
     with pytest.raises(InfeasibleConstraintError, match="no feasible q") as caught:
-        project(structure, scores, rows, gamma, weights=weights)
+        project_batch(structure, scores, rows, gamma, weights=weights)
     named = list(caught.value.rows)
     assert violation(structure, scores, rows, named, weights) > 1e-6
     for fewer in combinations(hard, len(named) - 1):

@@ -6,10 +6,9 @@ import scipy.sparse as sp
 from enumerated import SLACKS, Enumerated, inner_point, make_rows, random_structure
 from scipy.special import expit
 
-from spectrem.constraints.rows import Block, Rows
+from spectrem.constraints.rows import Block, CorpusRows, Rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
-from spectrem.inference import Status, project, shift_scores, solve_corpus_dual
-from spectrem.inference.corpus import pick_rows
+from spectrem.inference import Status, project_batch, shift_scores, solve_corpus_dual
 from spectrem.structures import Parts
 
 
@@ -59,17 +58,17 @@ def test_shards_give_what_one_batch_gives(slack, nested, gamma):
     def evaluate(multipliers):
         value, expected = 0.0, np.zeros(len(multipliers))
         for part, s, rows, matrix in shards:
-            result = project(part, shift_scores(s, sp.csr_array(matrix.T), multipliers), rows, gamma, tol=1e-10)
+            result = project_batch(part, shift_scores(s, sp.csr_array(matrix.T), multipliers), rows, gamma, tol=1e-10)
             value += result.dual_value
             expected += matrix @ result.marginals.unary
         return value, expected
 
-    ours = solve_corpus_dual(evaluate, corpus.bounds, corpus.blocks, gamma)
-    whole = project(structure, scores, join(inside, corpus) if nested else corpus, gamma)
+    ours = solve_corpus_dual(evaluate, CorpusRows(corpus.bounds, corpus.blocks), gamma)
+    whole = project_batch(structure, scores, join(inside, corpus) if nested else corpus, gamma)
     assert ours.status == Status.SOLVED
     assert ours.dual_value == pytest.approx(whole.dual_value, abs=1e-6)
     np.testing.assert_allclose(ours.multipliers, whole.multipliers[len(inside.bounds) :], atol=1e-4)
-    again = solve_corpus_dual(evaluate, corpus.bounds, corpus.blocks, gamma, start=ours.multipliers)
+    again = solve_corpus_dual(evaluate, CorpusRows(corpus.bounds, corpus.blocks), gamma, start=ours.multipliers)
     assert again.n_evaluations <= ours.n_evaluations
 
 
@@ -81,26 +80,28 @@ def coins(multipliers):
 def test_rows_that_cannot_hold_over_the_corpus_are_named():
     block = Block("three heads", 0, 1, True, "corpus", None, np.zeros(1, np.int64), {})
     with pytest.raises(InfeasibleConstraintError, match=r"'three heads': no feasible q over the corpus; .*row 0 grows"):
-        solve_corpus_dual(coins, [3.0], (block,), support=lambda d: (2 * max(0.0, -d[0]), 2.0 * (d < 0)))
+        solve_corpus_dual(
+            coins, CorpusRows(np.array([3.0]), (block,)), support=lambda d: (2 * max(0.0, -d[0]), 2.0 * (d < 0))
+        )
 
 
 def test_a_map_that_returns_nan_is_refused():
     block = Block("heads", 0, 1, True, "corpus", None, np.zeros(1, np.int64), {})
     with pytest.raises(InvalidInputError, match="evaluate must return finite sums"):
-        solve_corpus_dual(lambda m: (np.nan, np.zeros(1)), [1.0], (block,))
+        solve_corpus_dual(lambda m: (np.nan, np.zeros(1)), CorpusRows(np.array([1.0]), (block,)))
 
 
 def test_gamma_of_0_is_sent_to_the_linear_program():
     block = Block("heads", 0, 1, True, "corpus", None, np.zeros(1, np.int64), {})
     with pytest.raises(InvalidInputError, match="gamma must be positive; got 0; at gamma = 0 call solve_corpus_prog"):
-        solve_corpus_dual(coins, [1.0], (block,), 0.0)
+        solve_corpus_dual(coins, CorpusRows(np.array([1.0]), (block,)), 0.0)
 
 
 def test_rows_are_picked_with_their_blocks():
     structure, _, inside, corpus = shard_case(0, None, nested=True)
     rows = join(corpus, inside)
     within = rows.where(lambda block: block.scope == "instance")
-    first, second = pick_rows(rows, within), pick_rows(rows, ~within)
+    first, second = rows.pick(within), rows.pick(~within)
     np.testing.assert_array_equal(first.matrix.toarray(), inside.matrix.toarray())
     np.testing.assert_array_equal(second.bounds, corpus.bounds)
     assert (first.blocks[0].start, first.blocks[0].stop) == (0, len(inside.bounds))

@@ -8,9 +8,16 @@ import scipy.sparse as sp
 from cut import Cut, batch, counts_of, inner_of
 from enumerated import best_integer, make_rows, random_structure, slack_cost
 
-from spectrem.constraints.rows import Block, Rows, Slack
+from spectrem.constraints.rows import Block, CorpusRows, Rows, Slack
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
-from spectrem.inference import Status, choose_structures, find_variants, project, shift_scores, solve_corpus_program
+from spectrem.inference import (
+    Status,
+    choose_structures,
+    find_variants,
+    project_batch,
+    shift_scores,
+    solve_corpus_program,
+)
 from spectrem.structures import Chain, Parts
 
 SOME = [None, *(Slack(kind, norm, 1.6) for kind in ("penalty", "bound") for norm in ("l1", "linf"))]
@@ -21,7 +28,7 @@ def choose(cut, **options):
     mixture = cut.solve()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = choose_structures(cut.variants, mixture, cut.rows.bounds, cut.rows.blocks, **options)
+        found = choose_structures(cut.variants, mixture, CorpusRows(cut.rows.bounds, cut.rows.blocks), **options)
     return found, [str(w.message) for w in caught if issubclass(w.category, ConvergenceWarning)]
 
 
@@ -35,7 +42,7 @@ def test_the_choice_and_its_bound_enclose_the_integer_optimum(slack, kind, equal
         structure, rng, scope="corpus", slack=slack, equality=equality, n_rows=2, inner=inner_of(structure, rng, 0.0)
     )
     rows = Rows(rows.matrix, np.rint(rows.bounds), rows.row_instance, rows.blocks)
-    best = project(structure, scores, rows, -np.inf).primal_value
+    best = project_batch(structure, scores, rows, -np.inf).primal_value
     for n_shards in (1, 3, 8):
         cut = Cut(structure, scores, rows, n_shards)
         ours, warned = choose(cut)
@@ -147,15 +154,15 @@ def test_rows_inside_instances_are_met_by_every_variant(slack):
     transpose = sp.csr_array(corpus.matrix.T)
 
     def evaluate(multipliers):
-        found = project(structure, shift_scores(scores, transpose, multipliers), inside, -np.inf)
+        found = project_batch(structure, shift_scores(scores, transpose, multipliers), inside, -np.inf)
         return found.dual_value, corpus.matrix @ found.marginals.unary
 
-    mixture = solve_corpus_program(evaluate, corpus.bounds, corpus.blocks)
+    mixture = solve_corpus_program(evaluate, CorpusRows(corpus.bounds, corpus.blocks))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         ours = choose_structures(
             lambda points: [find_variants(structure, scores, corpus.matrix, points, inside=inside)],
-            mixture, corpus.bounds, corpus.blocks,
+            mixture, CorpusRows(corpus.bounds, corpus.blocks),
         )  # fmt: skip
     best = best_integer(structure, scores, both)
     assert ours.value <= best + 1e-7

@@ -5,9 +5,9 @@ import pytest
 from cut import Cut, batch, counts_of, inner_of
 from enumerated import SLACKS, make_rows, slack_cost
 
-from spectrem.constraints.rows import Block, Rows, Slack
+from spectrem.constraints.rows import Block, CorpusRows, Rows, Slack
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
-from spectrem.inference import Status, check_corpus_rows, project
+from spectrem.inference import Status, check_corpus_rows, project_batch
 from spectrem.structures import Chain, Parts
 
 
@@ -20,7 +20,7 @@ def test_shards_give_the_optimum_of_one_batch(slack, kind, equality):
     rows = make_rows(
         structure, rng, scope="corpus", slack=slack, equality=equality, n_rows=4, inner=inner_of(structure, rng)
     )
-    whole = project(structure, scores, rows, 0.0)
+    whole = project_batch(structure, scores, rows, 0.0)
     for n_shards in (1, 3, 8):
         cut = Cut(structure, scores, rows, n_shards)
         ours = cut.solve(tol=1e-9)
@@ -46,7 +46,7 @@ def test_weights_ties_and_senses(sense):
     weights = rng.integers(0, 3, 24).astype(float)
     n = float(weights @ structure.lengths)
     rows = counts_of(structure, [0.5 * n, 0.2 * n], sense)
-    whole = project(structure, scores, rows, 0.0, weights=weights)
+    whole = project_batch(structure, scores, rows, 0.0, weights=weights)
     for n_shards in (1, 3, 8):
         cut = Cut(structure, scores, rows, n_shards, weights)
         ours = cut.solve()
@@ -80,7 +80,7 @@ def test_rows_that_cannot_hold_are_named_alone_and_together():
         with pytest.raises(InfeasibleConstraintError, match=match):
             cut.solve()
         with pytest.raises(InfeasibleConstraintError, match=match):
-            check_corpus_rows(cut.support, cut.rows.bounds, cut.rows.blocks, np.zeros(2))
+            check_corpus_rows(cut.support, CorpusRows(cut.rows.bounds, cut.rows.blocks), np.zeros(2))
         if "conflicts" not in match:
             continue
         with pytest.warns(ConvergenceWarning, match="ran out of iterations"):
@@ -99,12 +99,12 @@ def test_feasibility_is_decided_as_a_linear_program_decides_it(seed):
         rows = Rows(rows.matrix, rows.bounds + shift * rng.normal(size=3), rows.row_instance, rows.blocks)
         cut = Cut(structure, scores, rows, 2)
         try:
-            project(structure, scores, rows, 0.0)
+            project_batch(structure, scores, rows, 0.0)
         except InfeasibleConstraintError:
             with pytest.raises(InfeasibleConstraintError, match="'test rows': no feasible q"):
-                check_corpus_rows(cut.support, rows.bounds, rows.blocks, rng.normal(size=3), looks=100)
+                check_corpus_rows(cut.support, CorpusRows(rows.bounds, rows.blocks), rng.normal(size=3), looks=100)
         else:
-            assert check_corpus_rows(cut.support, rows.bounds, rows.blocks, rng.normal(size=3), looks=100)
+            assert check_corpus_rows(cut.support, CorpusRows(rows.bounds, rows.blocks), rng.normal(size=3), looks=100)
 
 
 def test_feasibility_stays_open_when_looks_run_out():
@@ -112,9 +112,9 @@ def test_feasibility_stays_open_when_looks_run_out():
     structure, scores = batch("categorical", rng)
     rows = make_rows(structure, rng, scope="corpus", equality=True, n_rows=4, inner=inner_of(structure, rng))
     cut = Cut(structure, scores, rows, 2)
-    assert not check_corpus_rows(cut.support, rows.bounds, rows.blocks, np.zeros(4), looks=1)
+    assert not check_corpus_rows(cut.support, CorpusRows(rows.bounds, rows.blocks), np.zeros(4), looks=1)
     paid = tuple(Block("soft", 0, 4, True, "corpus", Slack("penalty", "l1", 1.0), np.zeros(4, int), {}) for _ in "x")
-    assert check_corpus_rows(cut.support, rows.bounds + 1e3, paid, np.zeros(4), looks=1)
+    assert check_corpus_rows(cut.support, CorpusRows(rows.bounds + 1e3, paid), np.zeros(4), looks=1)
 
 
 def test_a_few_dozen_looks_are_enough_for_a_large_corpus():

@@ -13,13 +13,13 @@ from spectrem import E, Lattice, part
 from spectrem import project as project_table
 from spectrem.constraints import compile_constraints
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
-from spectrem.inference import Status, highs, ilp, project
-from spectrem.inference.highs import INFEASIBLE, OPTIMAL, OUT_OF_TIME, Deadline, Matrices, run_integer, run_linear
+from spectrem.inference import Status, highs, integer, project_batch
+from spectrem.inference.highs import INFEASIBLE, OPTIMAL, OUT_OF_TIME, Deadline, run_integer, run_linear
+from spectrem.inference.program import Program
 from spectrem.structures import Categorical, Parts
 
 LABEL = part("label")
-NONE = sp.csr_array((0, 1))
-ONE = Matrices(np.ones(1), np.ones(1), NONE, np.zeros(0), NONE, np.zeros(0))
+ONE = Program(np.ones(1), np.ones(1), sp.csr_array((0, 1)), np.zeros(0), np.zeros(0, bool))
 
 
 def triangles(n):
@@ -80,16 +80,16 @@ def test_variables_have_finite_ends_that_are_never_met(programs, kind, norm, gam
     ]
     scores = Parts(rng.normal(size=18))
     rows = compile_constraints(rules, structure)
-    found = project(structure, scores, rows, gamma)
+    found = project_batch(structure, scores, rows, gamma)
     infeasible = [*rules, E[LABEL == 0] >= 5]
     with pytest.raises(InfeasibleConstraintError):
-        project(structure, scores, compile_constraints(infeasible, structure), gamma)
+        project_batch(structure, scores, compile_constraints(infeasible, structure), gamma)
     assert found.status in (Status.CERTIFIED, Status.SOLVED)
     assert len(programs) > 2
     assert all(np.isfinite(upper).all() for upper, _ in programs)
 
 
-@pytest.mark.parametrize("run", [run_linear, lambda *args: run_integer(args[0], np.ones(1, bool), args[1])])
+@pytest.mark.parametrize("run", [run_linear, lambda *args: run_integer(args[0], 1, args[1])])
 def test_a_program_that_does_not_come_back_is_given_up(monkeypatch, run):
     released, ended = Event(), Event()
 
@@ -125,25 +125,19 @@ def test_presolve_is_left_out_where_it_breaks_down(monkeypatch):
         return OptimizeResult(x=None, status=4, message="no")
 
     monkeypatch.setattr(scipy.optimize, "milp", broken)
-    assert run_integer(ONE, np.ones(1, bool), np.inf).status == 4
+    assert run_integer(ONE, 1, np.inf).status == 4
     assert presolve == [True, False]
 
 
 def test_nothing_to_choose():
     def program(equal_to, limit):
-        shape = len(equal_to), 0
-        return Matrices(
-            np.zeros(0),
-            np.zeros(0),
-            sp.csr_array(shape),
-            np.array(equal_to),
-            sp.csr_array((len(limit), 0)),
-            np.array(limit),
-        )
+        n = len(equal_to) + len(limit)
+        equality = np.arange(n) < len(equal_to)
+        return Program(np.zeros(0), np.zeros(0), sp.csr_array((n, 0)), np.array(equal_to + limit), equality)
 
     assert run_linear(program([0.0], [1.0]), 1.0).status == OPTIMAL
     assert run_linear(program([1.0], [1.0]), 1.0).status == INFEASIBLE
-    assert run_integer(program([0.0], [-1.0]), np.zeros(0, bool), 1.0).status == INFEASIBLE
+    assert run_integer(program([0.0], [-1.0]), 0, 1.0).status == INFEASIBLE
 
 
 @pytest.mark.parametrize("bad", [-1, np.nan, "3", True])
@@ -168,11 +162,11 @@ def test_the_programs_of_a_call_share_its_time(monkeypatch, programs):
         return real(*args, **given)
 
     monkeypatch.setattr(scipy.optimize, "milp", slow)
-    found = project(structure, scores, rows, -np.inf, time_limit=100.0)
+    found = project_batch(structure, scores, rows, -np.inf, time_limit=100.0)
     assert found.primal_value == pytest.approx(3.0)
     assert [options["time_limit"] for _, options in programs] == [100.0, 96.0, 92.0]
     programs.clear()
-    project(structure, scores, rows, -np.inf)
+    project_batch(structure, scores, rows, -np.inf)
     assert [options["time_limit"] for _, options in programs] == [300.0, 296.0, 292.0]
 
 
@@ -193,7 +187,7 @@ def test_linear_programs_out_of_time_leave_the_average(monkeypatch):
     structure, scores, rows = triangles(1)
     monkeypatch.setattr(scipy.optimize, "linprog", hurried)
     with pytest.warns(ConvergenceWarning, match="1 of 1 constrained problems"):
-        found = project(structure, scores, rows, 0.0, max_iter=3)
+        found = project_batch(structure, scores, rows, 0.0, max_iter=3)
     assert found.status == Status.MAX_ITERATIONS
     np.testing.assert_allclose(found.marginals.unary.reshape(-1, 2).sum(axis=1), 1.0)
     assert found.dual_value >= 1.5 - 1e-9
@@ -201,21 +195,21 @@ def test_linear_programs_out_of_time_leave_the_average(monkeypatch):
 
 def test_integer_programs_out_of_time(monkeypatch):
     structure, scores, rows = triangles(2)
-    real = ilp.run_integer
+    real = integer.run_integer
 
     def best_so_far(*args):
         return replace(real(*args), status=OUT_OF_TIME, bound=-np.inf)
 
-    monkeypatch.setattr(ilp, "run_integer", best_so_far)
+    monkeypatch.setattr(integer, "run_integer", best_so_far)
     with pytest.warns(ConvergenceWarning, match="raise time_limit, or give"):
-        found = project(structure, scores, rows, -np.inf)
+        found = project_batch(structure, scores, rows, -np.inf)
     assert found.status == Status.MAX_ITERATIONS
     assert found.primal_value == pytest.approx(2.0)
     assert 3.0 - 1e-6 <= found.dual_value < np.inf
-    monkeypatch.setattr(ilp, "run_integer", lambda *args: highs.Outcome(OUT_OF_TIME, message="late"))
+    monkeypatch.setattr(integer, "run_integer", lambda *args: highs.Outcome(OUT_OF_TIME, message="late"))
     with pytest.raises(
         InvalidInputError,
         match=r"no structures that meet the constraints were found within time_limit=9 seconds \(late; 2 of 2 problems "
         r"are left\); allow more time, give the constraints slack, or use gamma = 0",
     ):
-        project(structure, scores, rows, -np.inf, time_limit=9)
+        project_batch(structure, scores, rows, -np.inf, time_limit=9)

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from spectrem.constraints import E, compile_constraints, linear, part
 from spectrem.constraints.rows import Block, Rows, Slack
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
-from spectrem.inference import Accelerated, FixedStep, QuasiNewton, Solution, Status, project
+from spectrem.inference import Accelerated, FixedStep, QuasiNewton, Solution, Status, project_batch
 from spectrem.structures import Categorical, Chain, Parts
 
 GAMMAS = [-np.inf, 0.0, 0.3, 1.0, 2.5]
@@ -37,7 +37,7 @@ def test_a_row_out_of_reach_is_named_with_its_keys(gamma):
         match=r"'one verb per sentence': no feasible q in sentence 12: its possible parts reach 0 to 0, "
         r"and the row demands >= 0.5; relax the bound, give the constraint slack",
     ):
-        project(structure, scores, rows, gamma)
+        project_batch(structure, scores, rows, gamma)
 
 
 @pytest.mark.parametrize("gamma", [0.0, 1.0])
@@ -63,7 +63,7 @@ def test_a_demand_is_told_as_it_was_written(constraint, told, gamma):
     structure = Categorical([2, 2])
     rows = compile_constraints(constraint, structure)
     with pytest.raises(InfeasibleConstraintError) as error:
-        project(structure, Parts(np.zeros(4)), rows, gamma)
+        project_batch(structure, Parts(np.zeros(4)), rows, gamma)
     assert told in str(error.value)
 
 
@@ -81,14 +81,14 @@ def test_rows_that_conflict_are_both_named(gamma, scope):
     )
     scores = Parts(np.random.default_rng(0).normal(size=6))
     if gamma != -np.inf:  # 0.3 and 0.1 leave room for fractions but not for whole labels
-        assert project(structure, scores, rows, gamma).violation < 1e-6
+        assert project_batch(structure, scores, rows, gamma).violation < 1e-6
     rows = rows_of(rows.matrix.toarray(), [0.3, -0.8], instance, *rows.blocks)
     feasible = rows_of(rows.matrix.toarray(), [0.3, -0.6], instance, *rows.blocks)
     if gamma != -np.inf:
-        assert project(structure, scores, feasible, gamma).violation < 1e-6
+        assert project_batch(structure, scores, feasible, gamma).violation < 1e-6
     rows = rows_of([[0, 0, 0, 1, 1, 0], [0, 0, 0, -1, -1, 0]], [0.3, -0.8], instance, *rows.blocks)
     with pytest.raises(InfeasibleConstraintError, match=r"'few': no feasible q .*conflicts with 'many' "):
-        project(structure, scores, rows, gamma)
+        project_batch(structure, scores, rows, gamma)
 
 
 @pytest.mark.parametrize("solver", [QuasiNewton(), Accelerated(), None])
@@ -98,18 +98,18 @@ def test_barely_infeasible_is_proven_and_barely_feasible_is_solved(solver):
     def rows(low):
         return rows_of([[1, 1, 0], [-1, -1, 0]], [0.4, -low], [0, 0], block("a", 0, 1), block("b", 1, 2))
 
-    assert project(structure, scores, rows(0.4), solver=solver).violation < 1e-6
+    assert project_batch(structure, scores, rows(0.4), solver=solver).violation < 1e-6
     with pytest.raises(
         InfeasibleConstraintError, match=r"'a': no feasible q in instance 0 \(.*\); it conflicts with 'b'"
     ):
-        project(structure, scores, rows(0.401), solver=solver)
+        project_batch(structure, scores, rows(0.401), solver=solver)
 
 
 @pytest.mark.parametrize("gamma", [0.3, 1.0])
 def test_a_bound_on_the_edge_is_solved(gamma):
     """E[label 0] <= 0 has its solution at an infinite price, which is approached, not an error."""
     rows = rows_of([[1, 0, 0], [0, 1, -1]], [0.0, 0.0], [0, 0], block("never", 0, 2))
-    result = project(Categorical([3]), Parts(np.array([2.0, 1.0, 0.0])), rows, gamma)
+    result = project_batch(Categorical([3]), Parts(np.array([2.0, 1.0, 0.0])), rows, gamma)
     np.testing.assert_allclose(result.marginals.unary, [0, 0.5, 0.5], atol=1e-6)
 
 
@@ -122,10 +122,10 @@ def test_slack_makes_it_feasible():
                       (Slack("bound", "linf", 0.19), False)):  # fmt: skip
         rows = rows_of(matrix, bounds, instance, block("both", 0, 2, slack=slack))
         if ok:
-            assert project(structure, scores, rows).violation < 1e-6
+            assert project_batch(structure, scores, rows).violation < 1e-6
         else:
             with pytest.raises(InfeasibleConstraintError, match="'both': no feasible q"):
-                project(structure, scores, rows)
+                project_batch(structure, scores, rows)
 
 
 def test_a_path_that_cannot_be_is_found_through_the_structure():
@@ -135,7 +135,7 @@ def test_a_path_that_cannot_be_is_found_through_the_structure():
     rows = rows_of([[1, 0, 0, 0], [0, 0, 0, 1]], [1, 1], [0, 0], block("0 then 1", 0, 2, equality=True))
     for gamma in GAMMAS:
         with pytest.raises(InfeasibleConstraintError, match="'0 then 1': no feasible q in instance 0"):
-            project(structure, scores, rows, gamma)
+            project_batch(structure, scores, rows, gamma)
 
 
 def simple():
@@ -151,12 +151,18 @@ def simple():
         ({"tol": 0.0}, r"tol must be positive; got 0.0"),
         ({"start": [1.0, 2.0]}, r"start must be 1 finite multipliers, one per row; got shape \(2,\)"),
         ({"start": [np.nan]}, r"start must be 1 finite multipliers"),
-        ({"weights": [1.0]}, r"weights must be 2 nonnegative numbers, one per instance; got shape \(1,\)"),
-        ({"weights": [1.0, -1.0]}, r"weights must be 2 nonnegative numbers.* with minimum -1"),
-        ({"scores": Parts(np.array([0, np.nan, 0, 0]))}, r"scores.unary must be finite or -inf; got nan at position 1"),
-        ({"scores": Parts(np.array([0, 0, np.inf, 0]))}, r"scores.unary must be finite or -inf; got inf at position 2"),
-        ({"scores": Parts(np.zeros(3))}, r"scores.unary must have shape \(4,\); got \(3,\)"),
-        ({"scores": Parts(np.zeros(4), (np.zeros(1),))}, r"scores.factors must hold 0 arrays; got 1"),
+        ({"weights": [1.0]}, r"weights must have shape \(2,\), one per instance; got \(1,\)"),
+        ({"weights": [1.0, -1.0]}, r"weights must be finite and >= 0; got -1.0 at index 1; use 0 to leave"),
+        (
+            {"scores": Parts(np.array([0, np.nan, 0, 0]))},
+            r"scores.unary must hold finite scores in nats, .* got NaN at index \(1,\)",
+        ),
+        (
+            {"scores": Parts(np.array([0, 0, np.inf, 0]))},
+            r"scores.unary must hold finite scores in nats, .* got \+inf at index \(2,\)",
+        ),
+        ({"scores": Parts(np.zeros(3))}, r"scores.unary must have shape \(4,\), one score per part .*; got \(3,\)"),
+        ({"scores": Parts(np.zeros(4), (np.zeros(1),))}, r"scores.factors must have 0 arrays of shapes \[\]; got 1"),
         ({"scores": Parts(np.array([-np.inf, -np.inf, 0, 0]))}, r"instance 0 must leave at least one structure poss"),
         ({"rows": rows_of([[1, 0]], [0.2], [0], block("b", 0, 1))}, r"rows.matrix must have shape \(1, 4\)"),
         ({"rows": rows_of([[1, 0, 0, 0]], [np.nan], [0], block("b", 0, 1))}, r"rows must have finite bounds"),
@@ -166,12 +172,12 @@ def test_input_that_cannot_be_meant(change, message):
     structure, scores, rows = simple()
     arguments = {"structure": structure, "scores": scores, "rows": rows, **change}
     with pytest.raises(InvalidInputError, match=message):
-        project(**arguments)
+        project_batch(**arguments)
 
 
 def test_an_impossible_instance_is_named_without_rows_too():
     with pytest.raises(InvalidInputError, match="scores of instance 1 must leave at least one structure possible"):
-        project(Categorical([1, 1]), Parts(np.array([0.0, -np.inf])))
+        project_batch(Categorical([1, 1]), Parts(np.array([0.0, -np.inf])))
 
 
 def test_steps_that_overflow_are_not_passed_on():
@@ -181,12 +187,12 @@ def test_steps_that_overflow_are_not_passed_on():
 
     structure, scores, rows = simple()
     with pytest.raises(InvalidInputError, match="multipliers that are not finite; try a smaller step size"):
-        project(structure, scores, rows, solver=Broken())
+        project_batch(structure, scores, rows, solver=Broken())
 
 
 @pytest.mark.parametrize("eta", [np.inf, np.nan, 0.0, lambda t: -1.0])
 def test_fixed_steps_are_positive_and_finite(eta):
     with pytest.raises(InvalidInputError, match=r"step_size must be positive and finite; got .* at step 0; try 1.0"):
-        project(*simple(), solver=FixedStep(2, eta))
+        project_batch(*simple(), solver=FixedStep(2, eta))
     with pytest.raises(InvalidInputError, match="steps must be at least 0; got -1"):
         FixedStep(-1)

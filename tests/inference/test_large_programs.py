@@ -8,10 +8,10 @@ from spectrem.constraints import E, linear, part
 from spectrem.constraints.compile import compile_constraints
 from spectrem.constraints.rows import Rows
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError
-from spectrem.inference import Status, project
+from spectrem.inference import Status, project_batch
 from spectrem.inference.highs import Deadline
 from spectrem.inference.oracle import BatchDual
-from spectrem.inference.problem_programs import ProblemPrograms
+from spectrem.inference.problems import ProblemPrograms
 from spectrem.inference.solvers import linear_program
 from spectrem.inference.solvers.columns import follow_temperatures, solve_by_columns
 from spectrem.inference.solvers.linear_program import LinearProgram
@@ -46,9 +46,9 @@ RULES = {
 
 
 def both_ways(monkeypatch, *arguments, **options):
-    fast = project(*arguments, 0.0, **options)
+    fast = project_batch(*arguments, 0.0, **options)
     monkeypatch.setattr(linear_program, "_LARGE", 10**9)
-    whole = project(*arguments, 0.0, **options)
+    whole = project_batch(*arguments, 0.0, **options)
     monkeypatch.undo()
     return fast, whole
 
@@ -74,11 +74,11 @@ def test_few_labels_are_looked_at():
     structure, scores = table(0, impossible=0.0)
     dual = BatchDual(structure, scores, compile_constraints(RULES["equal"], structure), 0.0)
     problem = ProblemPrograms(dual).write(0)
-    program, owner = problem.program, problem.shapes.owner
+    program, owner, unit = problem.program, problem.owner, problem.row * problem.unit
     warm, gamma = follow_temperatures(dual)
-    found = solve_by_columns(program, owner, warm.multipliers, 6 * gamma, 1e-8, Deadline(None))
-    bound = dual.evaluate(found.prices, np.ones(1, bool)).value[0]
-    assert -found.cost == pytest.approx(bound, rel=1e-9)
+    found = solve_by_columns(program, owner, warm.multipliers / unit, 6 * gamma / problem.unit, 1e-8, Deadline(None))
+    bound = dual.evaluate(found.prices * unit, np.ones(1, bool)).value[0]
+    assert -found.cost * problem.unit == pytest.approx(bound, rel=1e-9)
     # far from the optimum, too, it comes to the same end
     lost = solve_by_columns(program, owner, np.zeros_like(found.prices), 0.0, 1e-8, Deadline(None))
     assert lost.cost == pytest.approx(found.cost, rel=1e-9)
@@ -88,13 +88,13 @@ def test_rows_that_conflict_are_found_on_the_way():
     structure, scores = table(0)
     rows = compile_constraints([features(1, scores), (E[...] >= 51).per("label").named("sizes")], structure)
     with pytest.raises(InfeasibleConstraintError, match=r"'sizes': .* sum to 408, and together they can reach 400"):
-        project(structure, scores, rows, 0.0)
+        project_batch(structure, scores, rows, 0.0)
     dual = BatchDual(structure, scores, rows, 0.0)
     problem = ProblemPrograms(dual).write(0)
     nothing = np.zeros(len(rows.bounds))
-    proof = solve_by_columns(problem.program, problem.shapes.owner, nothing, 1.0, 1e-8, Deadline(None))
+    proof = solve_by_columns(problem.program, problem.owner, nothing, 1.0, 1e-8, Deadline(None))
     assert proof.cost == np.inf
-    assert dual.infeasible(proof.prices, np.ones(1, bool))[0]
+    assert dual.infeasible(proof.prices * problem.row, np.ones(1, bool))[0]
 
 
 def test_many_rows(monkeypatch):
@@ -122,12 +122,12 @@ def test_thousands_of_small_problems_are_solved_exactly_and_few_programs_run(mon
     programs = []
     run = linear_program.run_linear
     monkeypatch.setattr(linear_program, "run_linear", lambda *given: (programs.append(1), run(*given))[1])
-    result = project(labels, scores, rows, 0.0)
+    result = project_batch(labels, scores, rows, 0.0)
     assert result.status == Status.SOLVED
     assert result.violation <= 1e-7
     assert result.primal_value == pytest.approx(result.dual_value, abs=1e-6)
     small = Parts(np.where(np.abs(scores.unary) < 1e-6, scores.unary, 0.0)) if scale < 1 else scores
-    own = project(labels, small, rows, 0.0)
+    own = project_batch(labels, small, rows, 0.0)
     assert own.status <= Status.SOLVED
     assert own.primal_value == pytest.approx(own.dual_value, abs=1e-8 * abs(own.dual_value))
     assert 2 <= len(programs) <= 40
@@ -141,12 +141,12 @@ def test_one_infeasible_problem_among_thousands_is_told():
     bounds[few] = 0.2 * bounds[few]
     rows = Rows(rows.matrix, bounds, rows.row_instance, rows.blocks)
     with pytest.raises(InfeasibleConstraintError, match="'half': no feasible q in word 1234, label 0"):
-        project(labels, scores, rows, 0.0)
+        project_batch(labels, scores, rows, 0.0)
 
 
 def test_thousands_of_rows_that_are_one_problem_are_solved_exactly():
     labels, scores, rows = words(20_000, 2500, totals=(E[...] <= 7400).per("label").named("totals"))
-    result = project(labels, scores, rows, 0.0)
+    result = project_batch(labels, scores, rows, 0.0)
     assert len(rows.bounds) > 5000
     assert BatchDual(labels, scores, rows, 0.0).n_problems == 1
     assert result.status == Status.SOLVED
@@ -158,9 +158,9 @@ def test_problems_beyond_the_limit_end_open_and_say_so():
     labels, scores, rows = words(600, 30)
     open_ended = LinearProgram(most_rows=2)
     with pytest.warns(ConvergenceWarning, match="ran out of iterations"):
-        result = project(labels, scores, rows, 0.0, solver=open_ended)
+        result = project_batch(labels, scores, rows, 0.0, solver=open_ended)
     assert result.status == Status.MAX_ITERATIONS
     assert result.residual > 1e-8
-    exact = project(labels, scores, rows, 0.0)
+    exact = project_batch(labels, scores, rows, 0.0)
     assert exact.status == Status.SOLVED
     assert result.dual_value >= exact.dual_value - 1e-9

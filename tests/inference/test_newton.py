@@ -8,9 +8,9 @@ from scipy.special import logsumexp
 
 from spectrem.constraints.rows import Block, Rows, Slack
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
-from spectrem.inference import Newton, QuasiNewton, Status, project
+from spectrem.inference import Newton, QuasiNewton, Status, project_batch
+from spectrem.inference.batch import choose_solver
 from spectrem.inference.oracle import BatchDual
-from spectrem.inference.project import choose_solver
 from spectrem.structures import Categorical, Chain, Parts
 
 
@@ -66,7 +66,7 @@ def dense_optimum(structure, scores, rows, gamma, weights=None, tol=1e-12):
 def test_the_dense_optimum_is_reached(seed, scope, equality, gamma):
     # one row per instance of two labels can be an equality that fixes it; two would be too many
     structure, scores, rows = case(seed, scope=scope, equality=equality, n_rows=1 if equality else 3)
-    result = project(structure, scores, rows, gamma, solver=Newton(tol=1e-10))
+    result = project_batch(structure, scores, rows, gamma, solver=Newton(tol=1e-10))
     assert result.status == Status.SOLVED
     assert result.dual_value == pytest.approx(dense_optimum(structure, scores, rows, gamma), abs=1e-7)
     assert result.primal_value == pytest.approx(result.dual_value, abs=1e-8)
@@ -77,7 +77,7 @@ def test_the_dense_optimum_is_reached(seed, scope, equality, gamma):
 @pytest.mark.parametrize("seed", range(3))
 def test_penalties_are_boxes(seed):
     structure, scores, rows = case(seed, slack=Slack("penalty", "l1", 0.3), equality=seed == 1)
-    result = project(structure, scores, rows, 1.0, solver=Newton(tol=1e-10))
+    result = project_batch(structure, scores, rows, 1.0, solver=Newton(tol=1e-10))
     assert np.abs(result.multipliers).max() <= 0.3
     assert result.dual_value == pytest.approx(dense_optimum(structure, scores, rows, 1.0), abs=1e-8)
 
@@ -89,7 +89,7 @@ def test_it_agrees_with_quasi_newton(scope, slack):
     for given in (None, slack):
         problem = case(7, scope=scope, slack=given)
         ours, theirs = (
-            project(*problem, 0.7, solver=solver, weights=weights)
+            project_batch(*problem, 0.7, solver=solver, weights=weights)
             for solver in (Newton(tol=1e-11), QuasiNewton(tol=1e-11))
         )
         np.testing.assert_allclose(ours.marginals.unary, theirs.marginals.unary, atol=1e-7)
@@ -100,9 +100,9 @@ def test_it_agrees_with_quasi_newton(scope, slack):
 def test_weights_count_in_the_dense_dual():
     structure, scores, rows = case(3)
     weights = np.array([1.0, 0.5, 2.0, 1.0, 0.0, 3.0])
-    bounds = rows.matrix @ (project(structure, scores, rows).marginals.unary * weights[structure.instance])
+    bounds = rows.matrix @ (project_batch(structure, scores, rows).marginals.unary * weights[structure.instance])
     rows = Rows(rows.matrix, bounds, rows.row_instance, rows.blocks)
-    result = project(structure, scores, rows, 1.0, solver=Newton(tol=1e-10), weights=weights)
+    result = project_batch(structure, scores, rows, 1.0, solver=Newton(tol=1e-10), weights=weights)
     touched = np.unique(structure.instance[rows.matrix.indices])
     assert len(touched) == structure.n_instances
     assert result.dual_value == pytest.approx(dense_optimum(structure, scores, rows, 1.0, weights), abs=1e-8)
@@ -117,7 +117,7 @@ def test_saturated_probabilities_take_few_evaluations():
         np.full(3, -1),
         (Block("rows", 0, 3, False, "corpus", None, np.zeros(3, int), {}),),
     )
-    result = project(structure, Parts(unary), rows, solver=Newton())
+    result = project_batch(structure, Parts(unary), rows, solver=Newton())
     assert result.marginals.unary[[0, 2]].sum() == pytest.approx(1.05)
     assert result.primal_value == pytest.approx(result.dual_value, abs=1e-6)
     assert result.violation <= 1e-8
@@ -133,7 +133,7 @@ def test_tiny_bounds_hold_relative_to_themselves():
         np.zeros(2, int),
         (Block("rows", 0, 2, False, "instance", None, np.zeros(2, int), {}),),
     )
-    q = project(structure, Parts(np.log(p)), rows).marginals.unary
+    q = project_batch(structure, Parts(np.log(p)), rows).marginals.unary
     assert (rows.matrix @ q <= rows.bounds * (1 + 1e-6)).all()
 
 
@@ -144,7 +144,7 @@ def test_rows_that_depend_on_each_other():
     matrix = sp.csr_array(np.tile(np.eye(4), (1, 20)))
     target = np.array([8.0, 2.0, 5.0, 5.0])
     rows = Rows(matrix, target, np.full(4, -1), (Block("n", 0, 4, True, "corpus", None, np.zeros(4, int), {}),))
-    result = project(Categorical(np.full(20, 4)), Parts(np.log(p).ravel()), rows, solver=Newton())
+    result = project_batch(Categorical(np.full(20, 4)), Parts(np.log(p).ravel()), rows, solver=Newton())
     assert result.status == Status.SOLVED
     np.testing.assert_allclose(matrix @ result.marginals.unary, target, atol=1e-6)
 
@@ -158,13 +158,13 @@ def test_infeasible_rows_are_proven():
         (Block("clash", 0, 2, False, "corpus", None, np.zeros(2, int), {}),),
     )
     with pytest.raises(InfeasibleConstraintError, match="'clash'"):
-        project(structure, scores, clash, solver=Newton())
+        project_batch(structure, scores, clash, solver=Newton())
 
 
 def test_a_warm_start_at_the_solution_takes_one_look():
     structure, scores, rows = case(5)
-    first = project(structure, scores, rows, solver=Newton(tol=1e-12))
-    again = project(structure, scores, rows, solver=Newton(tol=1e-8), start=first.multipliers)
+    first = project_batch(structure, scores, rows, solver=Newton(tol=1e-12))
+    again = project_batch(structure, scores, rows, solver=Newton(tol=1e-8), start=first.multipliers)
     assert again.n_iter <= 2
     assert again.kl is None
 
@@ -174,7 +174,7 @@ def test_when_it_is_chosen_and_what_it_refuses():
     many = case(0, n_rows=41)
     assert isinstance(choose_solver(BatchDual(*many, 1.0), 1e-8, None), QuasiNewton)
     with pytest.raises(InvalidInputError, match="at most 40 rows per problem; leave solver=None"):
-        project(*many, solver=Newton())
+        project_batch(*many, solver=Newton())
     chain = Chain([3], 2)
     rows = Rows(
         sp.csr_array(np.eye(6)[:2]),
@@ -183,7 +183,7 @@ def test_when_it_is_chosen_and_what_it_refuses():
         (Block("r", 0, 2, False, "instance", None, np.zeros(2, int), {}),),
     )
     with pytest.raises(InvalidInputError, match="solver Newton needs gamma > 0, one label per instance"):
-        project(chain, Parts(np.zeros(6), (np.zeros((2, 2)),)), rows, solver=Newton())
+        project_batch(chain, Parts(np.zeros(6), (np.zeros((2, 2)),)), rows, solver=Newton())
 
 
 def test_the_whole_pass_equals_the_structures_own():
@@ -204,7 +204,7 @@ def test_bounds_of_many_labels_take_few_passes():
     matrix, bounds = np.concatenate([counts, -counts]), np.repeat([n / k * 1.5, -n / k / 1.5], k)
     block = Block("sizes", 0, 2 * k, False, "corpus", None, np.zeros(2 * k, int), {})
     rows = Rows(sp.csr_array(matrix), bounds, np.full(2 * k, -1), (block,))
-    result = project(structure, Parts(joint.ravel()), rows, solver=Newton(tol=1e-10))
+    result = project_batch(structure, Parts(joint.ravel()), rows, solver=Newton(tol=1e-10))
     assert result.violation <= 1e-7
     assert 3 < (result.multipliers > 0).sum() < 15
     assert result.primal_value == pytest.approx(result.dual_value, abs=1e-6)

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from spectrem.constraints.rows import Block, Rows
-from spectrem.inference import Status, project
+from spectrem.inference import Status, project_batch
 from spectrem.structures import Categorical, Parts
 
 
@@ -40,7 +40,7 @@ def rows_per_instance(n=10_000, k=20, m=3):
 @pytest.mark.parametrize(("case", "kl"), [(corpus_counts, 236.832959), (rows_per_instance, 895.161564)])
 def test_known_optima_are_reached(case, kl):
     p, rows = case()
-    result = project(Categorical(np.full(len(p), p.shape[1])), Parts(np.log(p).ravel()), rows)
+    result = project_batch(Categorical(np.full(len(p), p.shape[1])), Parts(np.log(p).ravel()), rows)
     assert result.status == Status.SOLVED
     assert result.kl == pytest.approx(kl, abs=2e-6)
     assert result.primal_value == pytest.approx(result.dual_value, abs=1e-5)

@@ -10,7 +10,7 @@ from spectrem import E, part
 from spectrem import project as project_table
 from spectrem.constraints import compile_constraints, linear
 from spectrem.exceptions import InfeasibleConstraintError
-from spectrem.inference import Accelerated, Status, project
+from spectrem.inference import Accelerated, Status, project_batch
 from spectrem.structures import Categorical, Chain, Parts
 
 FACTORS = [1e-12, 1e-9, 1e-3, 1e6, 1e12]
@@ -38,7 +38,7 @@ def test_a_row_in_other_units_is_refused_as_well(factor, gamma, scope):
         linear(factor * np.array([[1.0, 0.0, 0.0, 0.0]]), 1.01 * factor, ">=", scope=scope, name="too much"), labels
     )
     with pytest.raises(InfeasibleConstraintError, match="'too much': no feasible q"):
-        project(labels, Parts(np.zeros(4)), rows, gamma)
+        project_batch(labels, Parts(np.zeros(4)), rows, gamma)
 
 
 @pytest.mark.parametrize("factor", [1e-12, 1e-9, 1e-4, 1e4])
@@ -52,8 +52,8 @@ def test_an_optimum_is_certified_in_the_unit_of_the_scores(factor, gamma, shift)
         [(E[part("tag") == 0] >= 1).per("sentence"), E[part("tag") == 1] == 3, (E[part("tag") == 2] <= 1.5)], chain
     )
     small = Parts(factor * (scores.unary + shift), (factor * scores.factors[0],))
-    plain = project(chain, Parts(scores.unary + shift, scores.factors), rows, gamma)
-    result = project(chain, small, rows, gamma)
+    plain = project_batch(chain, Parts(scores.unary + shift, scores.factors), rows, gamma)
+    result = project_batch(chain, small, rows, gamma)
     assert result.status <= Status.SOLVED
     assert result.primal_value == pytest.approx(factor * plain.primal_value, rel=1e-6)
     assert result.dual_value == pytest.approx(factor * plain.dual_value, rel=1e-6)
@@ -81,7 +81,7 @@ def test_rows_of_very_different_size_that_slack_ties_together(slack, equality, s
         for d in (np.ones(6), scale)
     )
     solver = Accelerated()
-    easy, hard = (project(labels, scores, rows, 1.0, solver=solver) for rows in (plain, spread))
+    easy, hard = (project_batch(labels, scores, rows, 1.0, solver=solver) for rows in (plain, spread))
     assert easy.status == hard.status == Status.SOLVED
     assert hard.n_iter <= 10 * easy.n_iter
     assert hard.primal_value == pytest.approx(hard.dual_value, abs=1e-5 * (1 + abs(hard.dual_value)))
@@ -99,7 +99,7 @@ def test_prices_are_told_in_the_units_of_the_user():
     labels, scores = Categorical([3, 3]), Parts(np.log([0.6, 0.3, 0.1, 0.2, 0.5, 0.3]))
     matrix, bounds = np.array([[1.0, 0, 0, 1, 0, 0], [0, 1.0, 0, 0, 1, 0]]), np.array([0.5, 0.4])
     plain = compile_constraints(linear(matrix, bounds).slack(bound=0.01, norm="l2"), labels)
-    result = project(labels, scores, plain, 1.0)
+    result = project_batch(labels, scores, plain, 1.0)
     unit = 1e7
     other = replace(
         plain,
@@ -107,6 +107,6 @@ def test_prices_are_told_in_the_units_of_the_user():
         bounds=plain.bounds * unit,
         blocks=(replace(plain.blocks[0], slack=replace(plain.blocks[0].slack, strength=0.01 * unit)),),
     )
-    scaled = project(labels, scores, other, 1.0)
+    scaled = project_batch(labels, scores, other, 1.0)
     assert scaled.status == Status.SOLVED
     np.testing.assert_allclose(scaled.multipliers * unit, result.multipliers, rtol=1e-6)

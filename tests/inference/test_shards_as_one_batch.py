@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from spectrem.constraints import E, compile_constraints, compile_shard, corpus_rows, facts_of, max_over, part
 from spectrem.constraints.rows import Rows
-from spectrem.inference import project
+from spectrem.inference import project_batch
 from spectrem.structures import Chain, Parts
 
 N_TAGS = 3
@@ -76,7 +76,7 @@ def test_one_shard_and_several_have_the_same_posteriors(rule, order):
     scores = Parts(rng.normal(size=structure.n_unary), tuple(rng.normal(size=s) for s in structure.factor_shapes))
     rules = [RULES[rule].named("rule"), (E[part("tag") == 2] <= 0.9).per("sentence").named("other")]
     whole = compile_constraints(rules, structure, columns, weights)
-    expected = project(structure, scores, whole, weights=weights, tol=1e-10)
+    expected = project_batch(structure, scores, whole, weights=weights, tol=1e-10)
     free = structure.smoothed_max(scores, 1.0)[1].unary
     assert np.abs(expected.marginals.unary - free).max() > 1e-3
     for n_shards in (1, 3, 12):
@@ -91,6 +91,6 @@ def test_one_shard_and_several_have_the_same_posteriors(rule, order):
         places = [(place, len(some)) for (_, _, place), some in zip(batches, cut, strict=True)]
         rows = together(corpus_rows(facts), parts, places, structure.n_unary)
         assert len(rows.bounds) == len(whole.bounds)
-        found = project(structure, scores, rows, weights=weights, tol=1e-10)
+        found = project_batch(structure, scores, rows, weights=weights, tol=1e-10)
         assert found.dual_value == pytest.approx(expected.dual_value, rel=1e-9)
         np.testing.assert_allclose(found.marginals.unary, expected.marginals.unary, atol=1e-6)

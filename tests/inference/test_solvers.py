@@ -18,10 +18,10 @@ from spectrem.inference import (
     QuasiNewton,
     Status,
     Subgradient,
-    project,
+    project_batch,
 )
+from spectrem.inference.batch import choose_solver
 from spectrem.inference.oracle import BatchDual
-from spectrem.inference.project import choose_solver
 from spectrem.structures import Categorical, Parts
 
 
@@ -55,7 +55,7 @@ def literal_algorithm_2(structure, scores, rows, gamma, steps, eta):
 @pytest.mark.parametrize("eta", [0.3, lambda t: 1.0 / (1 + t)])
 def test_fixed_steps_are_the_papers_algorithm(gamma, scope, eta):
     structure, scores, rows = case(0, scope=scope)
-    result = project(structure, scores, rows, gamma, solver=FixedStep(5, eta))
+    result = project_batch(structure, scores, rows, gamma, solver=FixedStep(5, eta))
     lam, mu = literal_algorithm_2(structure, scores, rows, gamma, 5, eta if callable(eta) else lambda t: eta)
     np.testing.assert_allclose(result.multipliers, lam, atol=1e-12)
     np.testing.assert_allclose(result.marginals.unary, mu, atol=1e-12)
@@ -73,7 +73,7 @@ def test_fixed_steps_of_agreement_are_the_papers_algorithm_3():
         q1 = np.exp(s1 - lam - logsumexp(s1 - lam))
         q2 = np.exp(s2 + lam - logsumexp(s2 + lam))
         lam = lam + 0.5 * (q1 - q2)
-    result = project(*agreement_of(s1[None], s2[None]), solver=FixedStep(5, 0.5))
+    result = project_batch(*agreement_of(s1[None], s2[None]), solver=FixedStep(5, 0.5))
     np.testing.assert_allclose(result.multipliers, lam, atol=1e-12)
 
 
@@ -95,7 +95,7 @@ def test_full_agreement_is_the_average_of_the_scores(gamma):
     structure, scores, rows = agreement_of(left, right)
     dual = BatchDual(structure, scores, rows, gamma)
     assert dual.n_problems == 5
-    result = project(structure, scores, rows, gamma, tol=1e-10)
+    result = project_batch(structure, scores, rows, gamma, tol=1e-10)
     mean = (left + right) / 2
     q = np.exp(mean / gamma - logsumexp(mean / gamma, axis=1, keepdims=True))
     np.testing.assert_allclose(result.marginals.unary.reshape(5, 2, 4), np.stack([q, q], axis=1), atol=1e-8)
@@ -108,13 +108,13 @@ def test_full_agreement_is_the_average_of_the_scores(gamma):
 def test_bracket_agrees_with_accelerated_on_single_rows(slack, equality, gamma):
     for seed in range(3):
         structure, scores, rows = case(seed, n_rows=1, slack=slack, equality=equality)
-        ours = project(structure, scores, rows, gamma)
-        other = project(structure, scores, rows, gamma, solver=Accelerated())
+        ours = project_batch(structure, scores, rows, gamma)
+        other = project_batch(structure, scores, rows, gamma, solver=Accelerated())
         assert isinstance(choose_solver(BatchDual(structure, scores, rows, gamma), 1e-8, None), Bracket)
         assert ours.dual_value == pytest.approx(other.dual_value, abs=1e-7)
         np.testing.assert_allclose(ours.multipliers, other.multipliers, atol=1e-5)
         assert ours.n_evaluations < 25
-        warm = project(structure, scores, rows, gamma, start=ours.multipliers)
+        warm = project_batch(structure, scores, rows, gamma, start=ours.multipliers)
         np.testing.assert_allclose(warm.multipliers, ours.multipliers, atol=1e-5)
 
 
@@ -124,7 +124,7 @@ def test_bracket_solves_a_bernoulli_in_closed_form():
     matrix = sp.csr_array(np.kron(np.eye(4), [[1.0, 0.0]]))
     bounds = np.array([0.3, 0.3, 0.01, 1e-6])
     block = Block("rare", 0, 4, False, "instance", None, np.arange(4), {})
-    result = project(Categorical([2] * 4), scores, Rows(matrix, bounds, np.arange(4), (block,)))
+    result = project_batch(Categorical([2] * 4), scores, Rows(matrix, bounds, np.arange(4), (block,)))
     odds = np.log(bounds / (1 - bounds))
     np.testing.assert_allclose(result.multipliers, np.maximum(0, logits - odds), atol=2e-2)
     np.testing.assert_allclose(result.multipliers[:3], np.maximum(0, logits - odds)[:3], atol=1e-5)
@@ -137,8 +137,8 @@ def test_quasi_newton_agrees_with_accelerated_and_needs_less(slack, equality, sc
     spent = np.zeros(2)
     for seed in range(3):
         structure, scores, rows = case(seed, scope=scope, slack=slack, equality=equality, n_rows=3)
-        ours = project(structure, scores, rows, 1.0, solver=QuasiNewton())
-        other = project(structure, scores, rows, 1.0, solver=Accelerated())
+        ours = project_batch(structure, scores, rows, 1.0, solver=QuasiNewton())
+        other = project_batch(structure, scores, rows, 1.0, solver=Accelerated())
         assert ours.status == other.status == Status.SOLVED
         assert ours.dual_value == pytest.approx(other.dual_value, abs=1e-6)
         spent += ours.n_evaluations, other.n_evaluations
@@ -167,14 +167,14 @@ def test_the_solver_is_chosen_by_shape():
 
 def test_problems_are_independent_of_the_batch_they_are_in():
     structure, scores, rows = case(0, n_instances=5, n_rows=3, equality=True)
-    whole = project(structure, scores, rows, 0.5)
+    whole = project_batch(structure, scores, rows, 0.5)
     for i in range(5):
         own = structure.instance == i
         alone = structure.__class__([structure.members[i]], [structure.counts[i]])
         mine = rows.row_instance == i
         block = Block("b", 0, 3, True, "instance", None, np.zeros(3, np.int64), {})
         part = Rows(rows.matrix[mine][:, own], rows.bounds[mine], np.zeros(3, np.int64), (block,))
-        single = project(alone, Parts(scores.unary[own], scores.factors), part, 0.5)
+        single = project_batch(alone, Parts(scores.unary[own], scores.factors), part, 0.5)
         np.testing.assert_array_equal(single.multipliers, whole.multipliers[mine])
 
 
@@ -182,11 +182,11 @@ def test_subgradient_averages_tend_to_the_linear_relaxation():
     certified = 0
     for seed in range(3):
         structure, scores, rows = case(seed, n_instances=2)
-        exact = project(structure, scores, rows, 0.0)
+        exact = project_batch(structure, scores, rows, 0.0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            few = project(structure, scores, rows, 0.0, solver=Subgradient(steps=20))
-            many = project(structure, scores, rows, 0.0, solver=Subgradient(steps=1000))
+            few = project_batch(structure, scores, rows, 0.0, solver=Subgradient(steps=20))
+            many = project_batch(structure, scores, rows, 0.0, solver=Subgradient(steps=1000))
         certified += int((many.instance_status == Status.CERTIFIED).sum())
         assert abs(many.primal_value - exact.dual_value) < 0.05
         assert abs(many.primal_value - exact.dual_value) <= abs(few.primal_value - exact.dual_value) + 1e-9
@@ -199,8 +199,8 @@ def test_a_certificate_is_a_proof():
     seen = 0
     for seed in range(6):
         structure, scores, rows = case(seed)
-        result = project(structure, scores, rows, 0.0)
-        exact = project(structure, scores, rows, 0.0, solver=LinearProgram(max_iter=1))
+        result = project_batch(structure, scores, rows, 0.0)
+        exact = project_batch(structure, scores, rows, 0.0, solver=LinearProgram(max_iter=1))
         for i in np.flatnonzero(result.instance_status == Status.CERTIFIED):
             mu = result.marginals.unary[structure.instance == i]
             assert set(mu) <= {0.0, 1.0}
@@ -219,7 +219,7 @@ def test_a_certificate_is_a_proof():
 )
 def test_a_solver_that_does_not_fit_says_so(solver, gamma, how, message):
     with pytest.raises(InvalidInputError, match=message):
-        project(*case(0, **how), gamma, solver=solver)
+        project_batch(*case(0, **how), gamma, solver=solver)
 
 
 @pytest.mark.parametrize("scale", [30.0, 1e3, 1e5])
@@ -230,7 +230,7 @@ def test_scores_far_apart_are_no_obstacle(scale, equality):
         for how in ({"n_rows": 1}, {"n_rows": 3}, {"scope": "corpus"}):
             structure, scores, rows = case(seed, equality=equality, **how)
             scores = Parts(scores.unary * scale, tuple(f * scale for f in scores.factors))
-            result = project(structure, scores, rows, 1.0)
+            result = project_batch(structure, scores, rows, 1.0)
             assert result.status == Status.SOLVED
             assert result.violation < 1e-6
             assert result.primal_value == pytest.approx(result.dual_value, abs=1e-6 * scale)
@@ -243,7 +243,7 @@ def test_scores_far_apart_are_no_obstacle_with_tied_slack(slack):
     for seed in range(2):
         structure, scores, rows = case(seed, slack=slack)
         scores = Parts(scores.unary * 300, tuple(f * 300 for f in scores.factors))
-        result = project(structure, scores, rows, 1.0)
+        result = project_batch(structure, scores, rows, 1.0)
         assert result.status == Status.SOLVED
         assert result.violation < 1e-6
         assert result.primal_value == pytest.approx(result.dual_value, abs=1e-4)

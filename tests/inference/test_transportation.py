@@ -12,7 +12,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from spectrem.constraints import E, compile_constraints, part
 from spectrem.constraints.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
-from spectrem.inference import LinearProgram, Status, project
+from spectrem.inference import LinearProgram, Status, project_batch
 from spectrem.inference.transportation import find_transports
 from spectrem.structures import Categorical, Parts
 
@@ -54,9 +54,9 @@ def check(structure, scores, rows, gamma, weights=None, **options):
     best = by_program(scores, sizes, rows, unit, gamma == -np.inf)
     if best is None:
         with pytest.raises(InfeasibleConstraintError):
-            project(structure, Parts(scores), rows, gamma, weights=weights, **options)
+            project_batch(structure, Parts(scores), rows, gamma, weights=weights, **options)
         return None
-    found = project(structure, Parts(scores), rows, gamma, weights=weights, **options)
+    found = project_batch(structure, Parts(scores), rows, gamma, weights=weights, **options)
     scale = max(1.0, abs(best))
     near = {"rel": 0.0, "abs": 1e-8 * scale}
     q = found.marginals.unary
@@ -175,7 +175,7 @@ def test_the_other_problems_take_the_usual_path(gamma):
     found = check(structure, scores, rows, gamma)
     assert certified(found) or gamma == 0
     if gamma == 0:
-        usual = project(structure, Parts(scores), rows, gamma, solver=LinearProgram())
+        usual = project_batch(structure, Parts(scores), rows, gamma, solver=LinearProgram())
         assert found.dual_value == pytest.approx(usual.dual_value, abs=1e-8)
         np.testing.assert_allclose(found.marginals.unary, usual.marginals.unary, atol=1e-8)
 
@@ -225,7 +225,7 @@ def test_weights_that_differ_in_rows_that_count_instances_once():
     rows = compile_constraints(E[part("label") == 1] <= 1, structure)
     once = replace(rows, blocks=(replace(rows.blocks[0], weighted=False),))
     for gamma in (0.0, -np.inf):
-        found = project(structure, Parts(np.array([0.0, 2.0, 0.0, 1.0])), once, gamma, weights=weights)
+        found = project_batch(structure, Parts(np.array([0.0, 2.0, 0.0, 1.0])), once, gamma, weights=weights)
         assert found.marginals.unary.tolist() == [1.0, 0.0, 0.0, 1.0]
         assert found.primal_value == pytest.approx(5.0)
 
@@ -247,8 +247,8 @@ def test_slack_and_a_solver_that_is_given_take_the_usual_path():
     assert find_transports(structure, soft, 0.0, None) is None
     rows = compile_constraints(E[part("label") == 1] <= 1, structure)
     scores = Parts(np.array([0.0, 1.0, 0.0, 2.0, 0.0, 3.0, 0.0, 4.0]))
-    assert project(structure, scores, rows, 0.0, solver=LinearProgram()).n_evaluations > 1
-    assert project(structure, scores, rows, 0.0).n_evaluations == 1
+    assert project_batch(structure, scores, rows, 0.0, solver=LinearProgram()).n_evaluations > 1
+    assert project_batch(structure, scores, rows, 0.0).n_evaluations == 1
 
 
 def test_entries_told_twice_or_of_nothing():
@@ -283,26 +283,26 @@ def test_errors_are_those_of_the_usual_path(gamma):
     ):
         rows = compile_constraints(rules, structure)
         with pytest.raises(InfeasibleConstraintError) as counted:
-            project(structure, Parts(scores), rows, gamma)
+            project_batch(structure, Parts(scores), rows, gamma)
         with pytest.raises(InfeasibleConstraintError) as usual:
-            project(structure, Parts(scores), rows, 0.0, solver=LinearProgram())
+            project_batch(structure, Parts(scores), rows, 0.0, solver=LinearProgram())
         assert str(counted.value) == str(usual.value)
         assert counted.value.rows == usual.value.rows
     few = scores.copy()
     few[[0, 2, 4]] = -np.inf
     rows = compile_constraints(E[part("label") == 0] >= 2, structure)
     with pytest.raises(InfeasibleConstraintError, match="at most"):
-        project(structure, Parts(few), rows, gamma)
+        project_batch(structure, Parts(few), rows, gamma)
     few[:2] = -np.inf
     with pytest.raises(InvalidInputError, match="at least one structure possible"):
-        project(structure, Parts(few), rows, gamma)
+        project_batch(structure, Parts(few), rows, gamma)
 
 
 def test_whole_numbers_that_no_labels_meet():
     structure = Categorical(np.full(3, 2))
     rows = compile_constraints((E[part("label") == 0] == 1.5).named("half"), structure)
     with pytest.raises(InfeasibleConstraintError, match=r"'half'.*whole structures cannot"):
-        project(structure, Parts(np.zeros(6)), rows, -np.inf)
+        project_batch(structure, Parts(np.zeros(6)), rows, -np.inf)
 
 
 @pytest.mark.parametrize("gamma", [0.0, -np.inf])
@@ -311,7 +311,7 @@ def test_infeasible_documents_can_be_skipped(gamma):
     rules = [(E[part("label") == 0] <= 0).per("instance").named("none"), (E[part("label") == 1] <= 1).named("few")]
     scores = np.array([1.0, -np.inf, 1.0, 0.0, 1.0, 0.0])
     rows = compile_constraints(rules[:1], structure)
-    found = project(structure, Parts(scores), rows, gamma, infeasible="skip")
+    found = project_batch(structure, Parts(scores), rows, gamma, infeasible="skip")
     assert found.skipped.tolist() == [0]
     assert found.marginals.unary.tolist() == [1.0, 0.0, 0.0, 1.0, 0.0, 1.0]
 
@@ -323,7 +323,7 @@ def test_a_hundred_thousand_rows_at_once(python_steps):
         scores = Parts((rng.normal(size=(n, k)) + np.linspace(0, 2, k)).ravel())
         rows = compile_constraints((E[...]).per("label").between(n // 40, n // 10), structure)
         found = []
-        steps = python_steps(lambda: found.append(project(structure, scores, rows, 0.0)))
+        steps = python_steps(lambda: found.append(project_batch(structure, scores, rows, 0.0)))
         return found[0], steps
 
     solve(400)  # compiles

@@ -9,7 +9,7 @@ from enumerated import SLACKS, Enumerated, random_structure
 
 from spectrem.constraints.rows import Block, Rows, Slack
 from spectrem.exceptions import InfeasibleConstraintError
-from spectrem.inference import project
+from spectrem.inference import project_batch
 from spectrem.structures import Categorical, Parts
 
 WEIGHTS = np.array([2, 0, 1, 3, 0, 1])
@@ -85,8 +85,8 @@ def make(scope, seed, slack=None, family="listed", equality=False):
 
 def check(case, gamma, atol=1e-6, **options):
     many, copies, parts, source = case.repeated(WEIGHTS)
-    ours = project(case.structure, case.scores, case.rows, gamma, weights=WEIGHTS, **options)
-    theirs = project(many.structure, many.scores, many.rows, gamma, **options)
+    ours = project_batch(case.structure, case.scores, case.rows, gamma, weights=WEIGHTS, **options)
+    theirs = project_batch(many.structure, many.scores, many.rows, gamma, **options)
     assert ours.dual_value == pytest.approx(theirs.dual_value, abs=atol)
     assert ours.primal_value == pytest.approx(theirs.primal_value, abs=atol)
     assert (ours.kl is None) == (theirs.kl is None)
@@ -132,15 +132,15 @@ def test_equalities(scope):
 @pytest.mark.parametrize("gamma", [0.0, 1.0])
 def test_without_rows(gamma):
     case = make("own", 0)
-    result = project(case.structure, case.scores, None, gamma, weights=WEIGHTS)
+    result = project_batch(case.structure, case.scores, None, gamma, weights=WEIGHTS)
     assert result.dual_value == result.primal_value == pytest.approx(WEIGHTS @ result.values)
 
 
 @pytest.mark.parametrize("family", ["listed", "categorical"])
 def test_what_weighs_nothing_is_projected_at_the_prices_of_the_others(family):
     case = make("both", 3, family=family)
-    nothing = project(case.structure, case.scores, case.rows, 1.0, weights=WEIGHTS)
-    little = project(case.structure, case.scores, case.rows, 1.0, weights=np.maximum(WEIGHTS, 1e-7), tol=1e-10)
+    nothing = project_batch(case.structure, case.scores, case.rows, 1.0, weights=WEIGHTS)
+    little = project_batch(case.structure, case.scores, case.rows, 1.0, weights=np.maximum(WEIGHTS, 1e-7), tol=1e-10)
     assert np.abs(nothing.multipliers).max() > 0.1
     np.testing.assert_allclose(nothing.marginals.unary, little.marginals.unary, atol=1e-5)
     np.testing.assert_allclose(nothing.multipliers, little.multipliers, atol=1e-4)
@@ -150,7 +150,7 @@ def test_what_weighs_nothing_is_projected_at_the_prices_of_the_others(family):
 
 def test_nothing_weighs_anything():
     case = make("both", 3)
-    result = project(case.structure, case.scores, case.rows, 1.0, weights=np.zeros(6), infeasible="skip")
+    result = project_batch(case.structure, case.scores, case.rows, 1.0, weights=np.zeros(6), infeasible="skip")
     assert (result.dual_value, result.primal_value) == (0.0, 0.0)
 
 
@@ -159,21 +159,21 @@ def test_rows_left_out_and_rows_that_fail_keep_their_numbers():
     bounds = case.rows.bounds.copy()
     bounds[1] = -30.0  # of instance 1, which weighs nothing
     rows = Rows(case.rows.matrix, bounds, case.rows.row_instance, case.rows.blocks)
-    left = project(case.structure, case.scores, rows, 1.0, weights=WEIGHTS, infeasible="skip")
+    left = project_batch(case.structure, case.scores, rows, 1.0, weights=WEIGHTS, infeasible="skip")
     assert left.skipped.tolist() == [1]
     assert left.multipliers[1] == 0.0
     assert left.dual_value == pytest.approx(
-        project(case.structure, case.scores, case.rows, 1.0, weights=WEIGHTS).dual_value
+        project_batch(case.structure, case.scores, case.rows, 1.0, weights=WEIGHTS).dual_value
     )
     bounds[1], bounds[3] = case.rows.bounds[1], -1e3
     with pytest.raises(InfeasibleConstraintError) as error:
-        project(case.structure, case.scores, rows, 1.0, weights=WEIGHTS)
+        project_batch(case.structure, case.scores, rows, 1.0, weights=WEIGHTS)
     assert error.value.rows == (3,)
 
 
 def test_at_gamma_zero_what_weighs_nothing_takes_the_best_at_the_prices():
     case = make("corpus", 3)
-    result = project(case.structure, case.scores, case.rows, 0.0, weights=WEIGHTS)
+    result = project_batch(case.structure, case.scores, case.rows, 0.0, weights=WEIGHTS)
     assert np.abs(result.multipliers).max() > 0.1
     shifted = Parts(case.scores.unary - case.rows.matrix.T @ result.multipliers, case.scores.factors)
     _, best = case.structure.smoothed_max(shifted, 0.0)
@@ -187,7 +187,7 @@ def test_integer_programs_sum_by_weight():
     matrix = sp.csr_array(np.array([[0, 1.0, 0, 0, 0, 0], [0, 0, 0, 0, 1.0, 0]]))
     block = Block("not this one", 0, 2, False, "instance", None, np.arange(2), {})
     rows = Rows(matrix, np.full(2, 0.5), np.array([0, 2]), (block,))
-    result = project(structure, Parts(unary), rows, -np.inf, weights=[2.0, 3.0, 0.5])
+    result = project_batch(structure, Parts(unary), rows, -np.inf, weights=[2.0, 3.0, 0.5])
     assert result.primal_value == result.dual_value == pytest.approx(2 * 3 + 3 * 4 + 0.5 * 5)
 
 
@@ -199,8 +199,8 @@ def test_the_unit_of_the_weights_changes_nothing(seed, family, gamma, unit):
     case = make("both" if seed == 10 else "corpus", seed, family=family)
     bounds = case.rows.bounds * np.where(case.rows.row_instance < 0, unit, 1.0)
     rows = Rows(case.rows.matrix, bounds, case.rows.row_instance, case.rows.blocks)
-    plain = project(case.structure, case.scores, case.rows, gamma, weights=WEIGHTS)
-    scaled = project(case.structure, case.scores, rows, gamma, weights=unit * WEIGHTS)
+    plain = project_batch(case.structure, case.scores, case.rows, gamma, weights=WEIGHTS)
+    scaled = project_batch(case.structure, case.scores, rows, gamma, weights=unit * WEIGHTS)
     assert scaled.dual_value == pytest.approx(unit * plain.dual_value, rel=1e-6)
     assert scaled.kl == pytest.approx(unit * plain.kl, rel=1e-5)
     if gamma > 0:

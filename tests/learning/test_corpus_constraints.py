@@ -11,7 +11,7 @@ from toy_models import Tagger, TaggerParams, join, random_params, random_shards
 from spectrem.constraints import E, at_least, compile_constraints, part, sparsity, tag_proportions
 from spectrem.corpus import Local
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
-from spectrem.inference import Accelerated, Spectral, project
+from spectrem.inference import Accelerated, Spectral, project_batch
 from spectrem.learning import Anneal, Constant, EStep, Quench, Step, Stopping, pose, run_em
 from spectrem.structures import Parts
 
@@ -53,7 +53,7 @@ def whole(params, shards, constraints, gamma=1.0):
     one = join(shards)
     structure, scores = MODEL.structure(one), MODEL.scores(params, one)
     rows = compile_constraints(constraints, structure, MODEL.columns(one))
-    return project(structure, scores, rows, gamma, weights=one.weights)
+    return project_batch(structure, scores, rows, gamma, weights=one.weights)
 
 
 @pytest.mark.parametrize("gamma", [0.5, 1.0, 2.0])
@@ -168,7 +168,7 @@ def test_spectral_wants_one_problem():
     structure, scores = MODEL.structure(shards[0]), MODEL.scores(params, shards[0])
     rows = compile_constraints(at_least(0.3, "one"), structure, MODEL.columns(shards[0]))
     with pytest.raises(InvalidInputError, match="Spectral solves one problem with rows over the corpus; got 4 sep"):
-        project(structure, scores, rows, solver=Spectral(3))
+        project_batch(structure, scores, rows, solver=Spectral(3))
     with pytest.raises(InvalidInputError, match="steps must be at least 0; got -1; 5 to 10 are usual"):
         Spectral(-1)
     with pytest.raises(InvalidInputError, match="dual_steps must be at least 0, got -1; None solves to tol"):
@@ -179,8 +179,8 @@ def test_spectral_is_an_exact_solver_too():
     params, shards = problem(2, n_shards=1)
     structure, scores = MODEL.structure(shards[0]), MODEL.scores(params, shards[0])
     rows = compile_constraints([SPARSE, *SHARES], structure, MODEL.columns(shards[0]))
-    ours = project(structure, scores, rows, solver=Spectral(2000))
-    other = project(structure, scores, rows, solver=Accelerated(tol=1e-10))
+    ours = project_batch(structure, scores, rows, solver=Spectral(2000))
+    other = project_batch(structure, scores, rows, solver=Accelerated(tol=1e-10))
     assert ours.dual_value == pytest.approx(other.dual_value, abs=1e-7)
 
 
@@ -338,13 +338,13 @@ def test_constraints_that_only_clash_together_are_left_out_together():
     mild = (E[part("tag") == "two"] >= 0.1).per("sentence").named("mild")
     columns = MODEL.columns(shard)
     rows = compile_constraints([many, few, mild], structure, columns)
-    result = project(structure, scores, rows, infeasible="skip")
+    result = project_batch(structure, scores, rows, infeasible="skip")
     assert result.skipped.tolist() == [0, 1, 2, 3, 4, 5]
     assert not result.multipliers[:6].any()
-    alone = project(structure, scores, compile_constraints(mild, structure, columns))
+    alone = project_batch(structure, scores, compile_constraints(mild, structure, columns))
     np.testing.assert_allclose(result.marginals.unary, alone.marginals.unary, atol=1e-6)
     with pytest.raises(InfeasibleConstraintError):
-        project(structure, scores, rows)
+        project_batch(structure, scores, rows)
 
 
 def test_a_transition_that_cannot_be_is_seen():
@@ -356,7 +356,7 @@ def test_a_transition_that_cannot_be_is_seen():
     structure, scores = MODEL.structure(shard), MODEL.scores(params, shard)
     both = [at_least(1, "one"), at_least(1, "two")]
     rows = compile_constraints(both, structure, MODEL.columns(shard))
-    result = project(structure, scores, rows, infeasible="skip")
+    result = project_batch(structure, scores, rows, infeasible="skip")
     # One token cannot be both; two tokens that must be alike can be either, one each in expectation.
     assert result.skipped.tolist() == [0, 2]
     assert result.marginals.unary[3:].reshape(2, 3)[:, 1:].sum(axis=0) == pytest.approx([1, 1], abs=1e-6)
@@ -400,7 +400,7 @@ def test_a_constraint_is_left_out_of_an_instance_as_a_whole():
     structure, scores = model.structure(shard), model.scores(params, shard)
     each = (E[...] >= 0.2).per("sentence", "tag")
     rows = compile_constraints(each, structure, model.columns(shard))
-    result = project(structure, scores, rows, infeasible="skip")
+    result = project_batch(structure, scores, rows, infeasible="skip")
     assert result.skipped.tolist() == [3, 4, 5]  # of the second sentence, all tags
 
 
@@ -409,6 +409,6 @@ def test_no_step_raises_the_dual(length):
     params, shards = problem(2, n_shards=1)
     structure, scores = MODEL.structure(shards[0]), MODEL.scores(params, shards[0])
     rows = compile_constraints(sparsity(30, 2), structure, MODEL.columns(shards[0]))
-    values = [project(structure, scores, rows, solver=Spectral(steps, length)).dual_value for steps in range(12)]
+    values = [project_batch(structure, scores, rows, solver=Spectral(steps, length)).dual_value for steps in range(12)]
     assert (np.diff(values) <= 1e-12).all()
     assert values[-1] < values[0] - 0.5

@@ -8,7 +8,7 @@ from toy_models import Tagger, join, random_params, random_shards
 from spectrem.constraints import E, compile_constraints, part
 from spectrem.corpus import Local
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
-from spectrem.inference import project
+from spectrem.inference import project_batch
 from spectrem.learning import Constant, EStep, Stopping, run_em
 
 ONES = E[part("tag") == 1]
@@ -38,7 +38,7 @@ def problem(n_shards=5, seed=3):
 def whole(params, shards, rules, gamma):
     one, model = join(shards), Tagger()
     structure = model.structure(one)
-    return project(structure, model.scores(params, one), compile_constraints(rules, structure), gamma)
+    return project_batch(structure, model.scores(params, one), compile_constraints(rules, structure), gamma)
 
 
 @pytest.mark.parametrize("name", RULES)

@@ -8,7 +8,7 @@ from toy_models import Tagger, join, random_params, random_shards
 from spectrem.constraints import E, compile_constraints, part
 from spectrem.corpus import Local
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
-from spectrem.inference import FixedStep, project
+from spectrem.inference import FixedStep, project_batch
 from spectrem.learning import Constant, EStep, Step, Stopping, pose, run_em
 from spectrem.learning.estep import multipliers_of
 
@@ -52,7 +52,7 @@ def test_f_never_falls_under_constraints(gamma, constraints):
 def test_one_shard_is_project_and_gather():
     params, shards = problem(2, n_shards=1)
     structure, scores = MODEL.structure(shards[0]), MODEL.scores(params, shards[0])
-    projection = project(structure, scores, compile_constraints([ONCE], structure), weights=shards[0].weights)
+    projection = project_batch(structure, scores, compile_constraints([ONCE], structure), weights=shards[0].weights)
     stats = MODEL.gather(params, shards[0], projection.marginals)
     result = of_corpus(MODEL, EStep([ONCE]), shards, params)
     for name in ("start", "transition", "emission"):
@@ -68,7 +68,7 @@ def test_one_shard_is_project_and_gather():
         )
         begin += length
         one, one_scores = MODEL.structure(alone), MODEL.scores(params, alone)
-        entropy_and_score.append(project(one, one_scores, compile_constraints([ONCE], one)).primal_value)
+        entropy_and_score.append(project_batch(one, one_scores, compile_constraints([ONCE], one)).primal_value)
     assert result.objective == pytest.approx(float(shards[0].weights @ entropy_and_score), rel=1e-7)
 
 

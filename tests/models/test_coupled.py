@@ -21,7 +21,7 @@ from bitext_oracles import (
 
 from spectrem.constraints import agreement, compile_constraints, fertility
 from spectrem.data import Links
-from spectrem.inference import FixedStep, project
+from spectrem.inference import FixedStep, project_batch
 from spectrem.models.alignment import CoupledKernel, build_shards, coupled
 
 CONSTRAINTS = {
@@ -45,7 +45,7 @@ def generic(kernel, params, shard, gamma):
     model = kernel.model
     structure, scores = model.structure(shard), model.scores(params, shard)
     weights = model.weights(shard)
-    projection = project(
+    projection = project_batch(
         structure, scores, rows_of(kernel, structure), gamma, solver=FixedStep(kernel.steps, kernel.step_size),
         weights=weights,
     )  # fmt: skip
@@ -177,7 +177,7 @@ def test_many_steps_reach_agreement():
     )
     assert many.violation < 1e-6 < few.violation
     structure, scores = model.structure(shard), model.scores(params, shard)
-    exact = project(structure, scores, compile_constraints([agreement()], structure))
+    exact = project_batch(structure, scores, compile_constraints([agreement()], structure))
     assert many.objective == pytest.approx(model.weights(shard) @ exact.objectives, rel=1e-9)
 
 

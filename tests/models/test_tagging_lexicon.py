@@ -70,7 +70,7 @@ def test_more_states_than_words_and_one_state():
         (lambda: Lexicon.from_allowed([0, 1], [-1], 2), r"states must be in 0\.\.1; got -1 at index 0"),
         (lambda: Lexicon.from_allowed([0, 2], [1, 0], 2), r"increase within a word; got 0 after 1 at index 1; sort"),
         (lambda: Lexicon.from_allowed([0, 2], [1, 1], 2), r"increase within a word; got 1 after 1 at index 1"),
-        (lambda: Lexicon.from_allowed([0, 3], [0, 1], 2), r"states must have 3 entries, as offsets say; got 2"),
+        (lambda: Lexicon.from_allowed([0, 3], [0, 1], 2), r"states must have 3 entries, as its offsets say; got 2"),
         (lambda: Lexicon.from_allowed([1, 2], [0, 1], 2), r"offsets must start at 0 and never fall"),
         (lambda: small().with_entries([3], [(0,)]), r"words must be in 0\.\.2, or -1.*got 3; number the words"),
         (lambda: small().with_entries([0], [()]), r"allowed must hold increasing states.*got \[\] for word 0; sort"),

@@ -9,7 +9,7 @@ from spectrem import E, GaussianMixture, SelfTrainer, part, project
 from spectrem.constraints.clusters import cannot_link, cluster_size, must_link
 from spectrem.constraints.rows import Block, Rows
 from spectrem.estimators.mixture.table import ChunkModel, make_table
-from spectrem.inference import project as project_rows
+from spectrem.inference import project_batch
 from spectrem.models.mixture import MixtureModel, build_shards
 from spectrem.reports import prices_by_name, report_constraints
 
@@ -99,7 +99,7 @@ def test_prices_are_what_the_objective_gains(data, mixture):
         model, shards = MixtureModel(K, "spherical"), build_shards(x, weights, None, {"seen": SEEN})
         table = make_table(model, constraints(size, sure), shards, K, n_threads=1)
         scores = ChunkModel(model).scores(fitted._params(), table)
-        return project_rows(table.structure, scores, table.rows, weights=table.chunks.weights, tol=1e-12).dual_value
+        return project_batch(table.structure, scores, table.rows, weights=table.chunks.weights, tol=1e-12).dual_value
 
     prices, step = fitted.report_.prices, 1e-4
     slope = (value(size - step, 0.6) - value(size + step, 0.6)) / (2 * step)

@@ -5,7 +5,7 @@ import pytest
 
 from spectrem.constraints import E, compile_constraints, max_over, part
 from spectrem.constraints.tags import at_least
-from spectrem.inference import project
+from spectrem.inference import project_batch
 from spectrem.structures import Chain, EdgeChain, Parts
 from spectrem.testing import check_projection
 from spectrem.testing.check_constraint import check_constraint
@@ -143,5 +143,5 @@ def test_constraints_on_labels_mean_what_they_do_on_a_chain():
     scores = random_scores(chain)
     spread_scores = Parts(scores.unary[edges.state_part], scores.factors)
     rows = compile_constraints(rules[0], chain), compile_constraints(rules[0], edges)
-    one, other = project(chain, scores, rows[0], 1.0), project(edges, spread_scores, rows[1], 1.0)
+    one, other = project_batch(chain, scores, rows[0], 1.0), project_batch(edges, spread_scores, rows[1], 1.0)
     assert other.dual_value == pytest.approx(one.dual_value, abs=1e-8)

@@ -115,7 +115,7 @@ def ignores(structure, scores, rows, gamma, **options):
     return replace(PROJECT(structure, scores, None, gamma, **options), multipliers=np.zeros(len(rows.bounds)))
 
 
-PROJECT = module.project
+PROJECT = module.project_batch
 SOME = {"verb": VERB, "slack": VERB.slack(penalty=0.2, norm="l1"), "sum": E[part("tag") == 2] == 2.5}
 
 
@@ -141,7 +141,7 @@ SOME = {"verb": VERB, "slack": VERB.slack(penalty=0.2, norm="l1"), "sum": E[part
 )  # fmt: skip
 def test_what_is_wrong_is_noticed(monkeypatch, wrong, gamma, rule, told):
     check_projection(SOME[rule], CHAIN, gammas=[gamma])
-    monkeypatch.setattr(module, "project", wrong)
+    monkeypatch.setattr(module, "project_batch", wrong)
     with pytest.raises(AssertionError, match=told):
         check_projection(SOME[rule], CHAIN, gammas=[gamma])
 
@@ -149,7 +149,7 @@ def test_what_is_wrong_is_noticed(monkeypatch, wrong, gamma, rule, told):
 def test_an_infeasible_problem_that_is_not_told_is_noticed(monkeypatch):
     never = (E[part("tag") == 1] >= 4).per("sentence")
     assert set(check_projection(never, CHAIN).values()) == {None}
-    monkeypatch.setattr(module, "project", ignores)
+    monkeypatch.setattr(module, "project_batch", ignores)
     for gamma, told in ((1.0, "and cannot be met"), (0.0, "cannot be met"), (-INFINITE, "cannot be met")):
         with pytest.raises(AssertionError, match=told):
             check_projection(never, CHAIN, gammas=[gamma])

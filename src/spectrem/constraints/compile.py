@@ -42,7 +42,7 @@ def compile_constraints(
         the structure takes its place.
     weights : ndarray of shape (n_instances,), optional
         How often an instance counts in ``E.count`` over several instances. What they count in expectations over several
-        instances is up to `spectrem.inference.project`, given the same weights.
+        instances is up to `spectrem.inference.project_batch`, given the same weights.
 
     Returns
     -------

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+
+from spectrem.constraints.groups import KeyColumns
 
 Norm = Literal["l1", "l2", "linf"]
 Scope = Literal["instance", "group", "corpus"]
@@ -74,6 +76,18 @@ class Block:
     weighted: bool = True
     turned: NDArray[np.bool_] | None = None
 
+    def pick(self, wanted: NDArray[np.bool_], start: int) -> Block:
+        """Some of the rows, shape (stop - start,), as the rows from ``start`` on."""
+        keys = self.keys
+        return replace(
+            self,
+            start=start,
+            stop=start + int(wanted.sum()),
+            slack_group=np.unique(self.slack_group[wanted], return_inverse=True)[1].astype(np.int64),
+            keys=keys.pick(wanted) if isinstance(keys, KeyColumns) else {name: v[wanted] for name, v in keys.items()},
+            turned=None if self.turned is None else self.turned[wanted],
+        )
+
     @property
     def senses(self) -> NDArray[np.str_]:
         """``"<="``, ``">="`` or ``"=="`` of every row as it was written, shape (stop - start,)."""
@@ -106,6 +120,26 @@ class Rows:
         for block in self.blocks:
             found[block.start : block.stop] = test(block)
         return found
+
+    def pick(self, wanted: NDArray[np.bool_]) -> Rows:
+        """Some of the rows, shape (n_rows,), bool, with their blocks renumbered; blocks without any are dropped."""
+        blocks: list[Block] = []
+        for block in self.blocks:
+            own = wanted[block.start : block.stop]
+            if own.any():
+                blocks.append(block.pick(own, blocks[-1].stop if blocks else 0))
+        index = np.flatnonzero(wanted)
+        return Rows(sp.csr_array(self.matrix[index]), self.bounds[index], self.row_instance[index], tuple(blocks))
+
+    def times(self, chosen: NDArray[np.bool_], factor: NDArray[np.float64]) -> Rows:
+        """The same with entries of the chosen rows, shape (n_rows,), times the factor of their part, shape (n_unary,).
+
+        The pattern of the matrix is shared, its entries are not.
+        """
+        m = self.matrix
+        entries = np.repeat(chosen, np.diff(m.indptr))
+        data = m.data * np.where(entries, factor[m.indices], 1.0)
+        return replace(self, matrix=sp.csr_array((data, m.indices, m.indptr), shape=m.shape))
 
     @property
     def counted_by_weight(self) -> NDArray[np.bool_]:
@@ -153,8 +187,13 @@ class CorpusRows:
     bounds : ndarray of shape (n_rows,)
         ``sum over shards of ShardRows.matrix @ mu <= bounds`` or ``==``.
     blocks : tuple of Block
-        One for each constraint of corpus scope, and for each of group scope with groups that straddle shards.
+        One for each constraint of corpus scope, and for each of group scope with groups that straddle shards; together
+        they cover rows 0 ... n_rows - 1.
+    norms : ndarray of shape (n_rows,) or None
+        Euclidean norm of each row of U over the corpus, which levels rows of different size; None takes
+        ``sqrt(max(1, |b|))``.
     """
 
     bounds: NDArray[np.float64]
     blocks: tuple[Block, ...]
+    norms: NDArray[np.float64] | None = None

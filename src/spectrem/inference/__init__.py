@@ -1,12 +1,11 @@
-"""Projections onto expectation constraints: ``project`` and the solvers behind it."""
+"""Projections onto expectation constraints: `project_batch` and the solvers behind it."""
 
-from spectrem.inference.checks import Infeasible, check_infeasible
-from spectrem.inference.corpus import CorpusSolution, solve_corpus_dual
-from spectrem.inference.corpus_choice import CorpusChoice, choose_structures
-from spectrem.inference.corpus_feasibility import check_corpus_rows
-from spectrem.inference.corpus_program import CorpusMixture, solve_corpus_program
+from spectrem.inference.batch import Infeasible, check_infeasible, project_batch
+from spectrem.inference.corpus.choice import CorpusChoice, ShardVariants, choose_structures, find_variants
+from spectrem.inference.corpus.dual import CorpusSolution, solve_corpus_dual
+from spectrem.inference.corpus.master import check_corpus_rows
+from spectrem.inference.corpus.mixture import CorpusMixture, solve_corpus_program
 from spectrem.inference.oracle import shift_scores
-from spectrem.inference.project import project
 from spectrem.inference.result import Projection, Status
 from spectrem.inference.solvers.accelerated import Accelerated
 from spectrem.inference.solvers.bracket import Bracket
@@ -17,32 +16,10 @@ from spectrem.inference.solvers.quasi_newton import QuasiNewton
 from spectrem.inference.solvers.solver import Solution, Solver
 from spectrem.inference.solvers.spectral import Spectral
 from spectrem.inference.solvers.subgradient import Subgradient
-from spectrem.inference.variants import ShardVariants, find_variants
 
 __all__ = [
-    "Accelerated",
-    "Bracket",
-    "CorpusChoice",
-    "CorpusMixture",
-    "CorpusSolution",
-    "FixedStep",
-    "Infeasible",
-    "LinearProgram",
-    "Newton",
-    "Projection",
-    "QuasiNewton",
-    "ShardVariants",
-    "Solution",
-    "Solver",
-    "Spectral",
-    "Status",
-    "Subgradient",
-    "check_corpus_rows",
-    "check_infeasible",
-    "choose_structures",
-    "find_variants",
-    "project",
-    "shift_scores",
-    "solve_corpus_dual",
-    "solve_corpus_program",
-]
+    "Accelerated", "Bracket", "CorpusChoice", "CorpusMixture", "CorpusSolution", "FixedStep", "Infeasible",
+    "LinearProgram", "Newton", "Projection", "QuasiNewton", "ShardVariants", "Solution", "Solver", "Spectral",
+    "Status", "Subgradient", "check_corpus_rows", "check_infeasible", "choose_structures", "find_variants",
+    "project_batch", "shift_scores", "solve_corpus_dual", "solve_corpus_program",
+]  # fmt: skip

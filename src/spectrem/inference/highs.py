@@ -11,10 +11,10 @@ from threading import Thread
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from spectrem._arrays import Bools, Floats
+from spectrem._arrays import Floats
 from spectrem.exceptions import InvalidInputError
+from spectrem.inference.program import Program
 
 TIME_LIMIT = 300.0
 """Seconds that all programs of one call may take together unless the caller says otherwise."""
@@ -56,29 +56,6 @@ class Deadline:
 
 
 @dataclass(frozen=True)
-class Matrices:
-    """Minimise ``cost @ x`` with ``0 <= x <= upper``, ``equal @ x == equal_to``, ``below @ x <= limit``.
-
-    Attributes
-    ----------
-    cost : ndarray of shape (n_variables,)
-    upper : ndarray of shape (n_variables,)
-        Finite: presolve may loop for ever over a variable without a bound, and does not look at the time there.
-    equal : csr_array of shape (n_equalities, n_variables)
-    equal_to : ndarray of shape (n_equalities,)
-    below : csr_array of shape (n_inequalities, n_variables)
-    limit : ndarray of shape (n_inequalities,)
-    """
-
-    cost: Floats
-    upper: Floats
-    equal: sp.csr_array
-    equal_to: Floats
-    below: sp.csr_array
-    limit: Floats
-
-
-@dataclass(frozen=True)
 class Outcome:
     """How a program ended.
 
@@ -93,8 +70,8 @@ class Outcome:
     bound : float
         No solution of the integer program costs less.
     message : str
-    below_prices, equal_prices : ndarray
-        By how much a linear program's cost falls per unit of ``limit`` and of ``equal_to``.
+    prices : ndarray of shape (n_rows,)
+        By how much a linear program's cost falls per unit of the bound of each row.
     """
 
     status: int
@@ -102,16 +79,15 @@ class Outcome:
     cost: float = np.nan
     bound: float = -np.inf
     message: str = ""
-    below_prices: Floats = field(default_factory=lambda: np.zeros(0))
-    equal_prices: Floats = field(default_factory=lambda: np.zeros(0))
+    prices: Floats = field(default_factory=lambda: np.zeros(0))
 
 
-def run_linear(program: Matrices, seconds: float, *, method: str = "highs", accurate: bool = True) -> Outcome:
+def run_linear(program: Program, seconds: float, *, method: str = "highs", accurate: bool = True) -> Outcome:
     """Solve a linear program.
 
     Parameters
     ----------
-    program : Matrices
+    program : Program
     seconds : float
         It is ``OUT_OF_TIME`` then.
     method : {"highs", "highs-ipm", "highs-ds"}
@@ -120,23 +96,23 @@ def run_linear(program: Matrices, seconds: float, *, method: str = "highs", accu
 
     Examples
     --------
+    >>> import scipy.sparse as sp
     >>> one = sp.csr_array([[1.0, 1.0]])
-    >>> program = Matrices(np.array([1.0, 2.0]), np.ones(2), one, np.ones(1), sp.csr_array((0, 2)), np.zeros(0))
-    >>> run_linear(program, 10.0).cost
+    >>> run_linear(Program(np.array([1.0, 2.0]), np.ones(2), one, np.ones(1), np.ones(1, bool)), 10.0).cost
     1.0
     """
     from scipy.optimize import linprog
 
     solve: Any = linprog  # its stubs know no sparse arrays
-    some = bool(program.below.shape[0])
+    below, equal = ~program.equality, program.equality
 
     def run(options: dict[str, Any]) -> Any:
         return solve(
             program.cost,
-            A_ub=program.below if some else None,
-            b_ub=program.limit if some else None,
-            A_eq=program.equal,
-            b_eq=program.equal_to,
+            A_ub=program.matrix[below] if below.any() else None,
+            b_ub=program.bounds[below] if below.any() else None,
+            A_eq=program.matrix[equal],
+            b_eq=program.bounds[equal],
             bounds=np.column_stack([np.zeros(len(program.upper)), program.upper]),
             method=method,
             options=options | (_ACCURATE if accurate else {}),
@@ -145,22 +121,23 @@ def run_linear(program: Matrices, seconds: float, *, method: str = "highs", accu
     return _run(program, seconds, run)
 
 
-def run_integer(program: Matrices, whole: Bools, seconds: float, gap: float = 0.0, nodes: int | None = None) -> Outcome:
-    """Solve a program of which the variables ``whole``, shape (n_variables,), are whole numbers.
+def run_integer(program: Program, n_whole: int, seconds: float, gap: float = 0.0, nodes: int | None = None) -> Outcome:
+    """Solve a program of which the first ``n_whole`` variables are whole numbers.
 
     It ends once the cost is within ``gap`` times itself of the optimum, or after so many ``nodes`` of the search.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
 
-    constraints = [LinearConstraint(program.equal, program.equal_to, program.equal_to)]
-    if program.below.shape[0]:
-        constraints.append(LinearConstraint(program.below, -np.inf, program.limit))
+    equal, limit = program.equality, program.bounds
+    constraints = [LinearConstraint(program.matrix[equal], limit[equal], limit[equal])]
+    if not equal.all():
+        constraints.append(LinearConstraint(program.matrix[~equal], -np.inf, limit[~equal]))
     solve: Any = milp
 
     def run(options: dict[str, Any]) -> Any:
         return solve(
             program.cost,
-            integrality=whole.astype(np.int64),
+            integrality=(np.arange(len(program.cost)) < n_whole).astype(np.int64),
             bounds=Bounds(0.0, program.upper),
             constraints=constraints,
             options={"mip_rel_gap": gap, "node_limit": nodes} | options,
@@ -169,7 +146,7 @@ def run_integer(program: Matrices, whole: Bools, seconds: float, gap: float = 0.
     return _run(program, seconds, run)
 
 
-def _run(program: Matrices, seconds: float, run: Callable[[dict[str, Any]], Any]) -> Outcome:
+def _run(program: Program, seconds: float, run: Callable[[dict[str, Any]], Any]) -> Outcome:
     """Within the time; once more without presolve where that breaks down, as it does on a few programs."""
     if not len(program.cost):
         return _without_variables(program)
@@ -181,8 +158,10 @@ def _run(program: Matrices, seconds: float, run: Callable[[dict[str, Any]], Any]
             return Outcome(OUT_OF_TIME, message="HiGHS did not come back within its time")
         if result.x is not None:
             cost, bound = float(result.fun), result.get("mip_dual_bound")  # None where nothing has to be whole
-            prices = (-result.ineqlin.marginals, -result.eqlin.marginals) if "eqlin" in result else ()
-            return Outcome(result.status, result.x, cost, cost if bound is None else bound, result.message, *prices)
+            prices = np.zeros(len(program.bounds))
+            if "eqlin" in result:
+                prices[program.equality], prices[~program.equality] = -result.eqlin.marginals, -result.ineqlin.marginals
+            return Outcome(result.status, result.x, cost, cost if bound is None else bound, result.message, prices)
         if result.status != BROKEN:
             break
     return Outcome(result.status, message=result.message)
@@ -209,9 +188,9 @@ def _watch(call: Callable[[], Any], seconds: float) -> Any:
         return None
 
 
-def _without_variables(program: Matrices) -> Outcome:
+def _without_variables(program: Program) -> Outcome:
     """SciPy refuses a program that has nothing to choose: its rows hold, or they do not."""
-    prices = np.zeros(len(program.limit)), np.zeros(len(program.equal_to))
-    if (np.abs(program.equal_to) <= _ROUNDING).all() and (program.limit >= -_ROUNDING).all():
-        return Outcome(OPTIMAL, np.zeros(0), 0.0, 0.0, "nothing to choose", *prices)
+    missed = np.where(program.equality, np.abs(program.bounds), -program.bounds)
+    if (missed <= _ROUNDING).all():
+        return Outcome(OPTIMAL, np.zeros(0), 0.0, 0.0, "nothing to choose", np.zeros(len(missed)))
     return Outcome(INFEASIBLE, message="nothing to choose")

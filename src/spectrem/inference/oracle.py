@@ -204,13 +204,9 @@ class BatchDual:
         direction = self.terms.recession(multipliers)
         largest = max_by(self.row_problem, np.abs(direction), self.n_problems)
         direction = direction / np.where(largest > 0, largest, 1.0)[self.row_problem]
-        possible = Parts(
-            np.where(np.isneginf(self.scores.unary), -np.inf, 0.0),
-            tuple(np.where(np.isneginf(f), -np.inf, 0.0) for f in self.scores.factors),
-        )
         self.n_evaluations += 1
         wanted = self.instances_of(active)
-        shifted = self._shifted(possible, direction, wanted)
+        shifted = self._shifted(possible_parts(self.scores), direction, wanted)
         values, _ = self.structure.smoothed_max(shifted, 0.0, active=wanted)
         slope = self.per_problem(values, direction) + self.terms.value(direction)
         unit = sum_by(self.row_problem, self.size * np.abs(direction), self.n_problems)
@@ -234,9 +230,7 @@ class BatchDual:
     def _ranges(self) -> tuple[Floats, Floats]:
         """Of every problem, the best score that structures have without the rows, and how far the worst lies below."""
         best, _ = self.structure.smoothed_max(self.scores, 0.0)
-        turned = (np.where(np.isneginf(s), s, -s) for s in (self.scores.unary, *self.scores.factors))
-        unary, *factors = turned
-        least, _ = self.structure.smoothed_max(Parts(unary, tuple(factors)), 0.0)
+        least, _ = self.structure.smoothed_max(self.scores.map(lambda s: np.where(np.isneginf(s), s, -s)), 0.0)
         inside = self.instance_problem >= 0
         problem, weight = self.instance_problem[inside], self.instance_weight[inside]
         top = sum_by(problem, weight * best[inside], self.n_problems)
@@ -253,6 +247,11 @@ def refuse_impossible(values: Floats) -> None:
         )
 
 
+def possible_parts(scores: Parts) -> Parts:
+    """Scores of 0 for what is possible, and of ``-inf`` for what is not."""
+    return scores.map(lambda s: np.where(np.isneginf(s), -np.inf, 0.0))
+
+
 def shift_scores(scores: Parts, transpose: sp.csr_array, multipliers: Floats) -> Parts:
     """Scores less the price of the rows they take part in, ``s - U^T multipliers``."""
     return Parts(scores.unary - transpose @ multipliers, scores.factors)
@@ -267,14 +266,11 @@ def weigh_rows(structure: Structure, rows: Rows, weights: Floats | None) -> Rows
     counted = (rows.row_instance < 0) & rows.where(lambda block: block.weighted)
     if weights is None or (weights == 1).all() or not counted.any():
         return rows
-    matrix = sp.csr_array(rows.matrix.astype(np.float64))
-    across = np.repeat(counted, np.diff(matrix.indptr))
-    factor = np.where(across, weights[structure.instance[matrix.indices]], 1.0)
-    matrix.data = matrix.data * factor
-    if (factor == 0).any():
-        matrix = matrix.copy()  # until here the pattern may be shared with the rows
-        matrix.eliminate_zeros()
-    return replace(rows, matrix=matrix)
+    weighed = rows.times(counted, weights[structure.instance])
+    if (weights == 0).any():
+        weighed = replace(weighed, matrix=weighed.matrix.copy())  # until here the pattern is shared
+        weighed.matrix.eliminate_zeros()
+    return weighed
 
 
 def per_copy(structure: Structure, rows: Rows, weights: Floats | None) -> Rows:
@@ -290,17 +286,16 @@ def per_copy(structure: Structure, rows: Rows, weights: Floats | None) -> Rows:
     once = rows.where(lambda block: not block.weighted)
     if weights is None or (weights == 1).all() or not once.any():
         return rows
-    matrix = sp.csr_array(rows.matrix.astype(np.float64))
     for block in rows.blocks:
-        tied = structure.instance[matrix[block.start : block.stop].indices]
+        tied = structure.instance[rows.matrix[block.start : block.stop].indices]
         if block.equality and not block.weighted and not weights[tied].all():
             raise InvalidInputError(
                 f"{block.name!r} must tie instances of positive weight, got weight 0 in instance "
                 f"{tied[weights[tied] == 0][0]}; leave out what ties it, or give it a small weight"
             )
     share = 1.0 / np.where(weights > 0, weights, 1.0)
-    matrix.data *= np.where(np.repeat(once, np.diff(matrix.indptr)), share[structure.instance[matrix.indices]], 1.0)
-    return replace(rows, matrix=matrix, blocks=tuple(replace(block, weighted=True) for block in rows.blocks))
+    weighted = tuple(replace(block, weighted=True) for block in rows.blocks)
+    return replace(rows.times(once, share[structure.instance]), blocks=weighted)
 
 
 def split_problems(structure: Structure, rows: Rows) -> tuple[Ints, Ints, int]:

@@ -1,91 +1,247 @@
-"""Rows with slack over some variables, written out for HiGHS."""
+"""Linear and integer programs over structures, rows and slack: the one form in which all are written."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from spectrem._arrays import Bools, Floats, Ints
-from spectrem.inference.highs import Matrices, Outcome
-from spectrem.inference.slack_variables import SlackVariables
+from spectrem.inference.segments import sum_by
+from spectrem.inference.slack import SlackGroups, SlackTerms
+
+
+@dataclass(frozen=True)
+class SlackVariables:
+    """Nonnegative slack variables y of a minimisation: ``U mu + matrix @ y <= b``, ``ties @ y <= 0``.
+
+    Attributes
+    ----------
+    matrix : csr_array of shape (n_rows, n_variables)
+        Takes the upward violation from a row and, for equality rows, adds the downward one.
+    cost, upper : ndarray of shape (n_variables,)
+        One variable per group holds its norm; it costs the penalty, or is at most the bound. All upper ends are finite
+        and, but for that of a bound, beyond anything that is of use.
+    ties : csr_array of shape (n_ties, n_variables)
+    variable_problem, tie_problem : ndarray of int64
+    curved : tuple of (SlackGroups, first row variable, norm variable)
+        Groups under an l2 norm, of which ``ties`` holds only an outer approximation.
+    """
+
+    matrix: sp.csr_array
+    cost: Floats
+    upper: Floats
+    ties: sp.csr_array
+    variable_problem: Ints
+    tie_problem: Ints
+    curved: tuple[tuple[SlackGroups, int, int], ...]
+
+    def pick(self, rows: Ints, own: Ints, ties: Ints) -> SlackVariables:
+        """Some rows, variables and ties; without word of what is curved."""
+        return SlackVariables(
+            sp.csr_array(self.matrix[rows][:, own]),
+            self.cost[own],
+            self.upper[own],
+            sp.csr_array(self.ties[ties][:, own]),
+            self.variable_problem[own],
+            self.tie_problem[ties],
+            (),
+        )
+
+    def tangents(self, y: Floats, size: Floats) -> sp.csr_array:
+        """Ties, shape (n_new, n_variables), of the l2 groups whose norm in ``y`` is too small for its violations.
+
+        ``size``, shape (n_rows,), is what a violation of each row is measured in.
+        """
+        found = []
+        for group, first, norm in self.curved:
+            sides, n = 2 if group.equality else 1, len(group.rows)
+            violation = y[first : first + sides * n].reshape(sides, n).sum(axis=0)
+            length = group.norm(violation, "l2")
+            room = np.maximum.reduceat(size[group.rows], group.offsets[:-1])
+            for g in np.flatnonzero(length > y[norm : norm + len(length)] + room):
+                members = np.arange(group.offsets[g], group.offsets[g + 1])
+                cut = np.zeros(len(y))
+                for side in range(sides):
+                    cut[first + side * n + members] = violation[members] / length[g]
+                cut[norm + g] = -1.0
+                found.append(cut)
+        return sp.csr_array(np.array(found).reshape(len(found), len(y)))
+
+
+def largest_excess(matrix: sp.csr_array, bounds: Floats) -> Floats:
+    """A number that ``abs(matrix @ mu - bounds)`` never exceeds for parts in [0, 1], shape (n_rows,).
+
+    Examples
+    --------
+    >>> largest_excess(sp.csr_array([[1.0, -2.0]]), np.array([-0.5]))
+    array([3.5])
+    """
+    return np.asarray(abs(matrix).sum(axis=1), np.float64).ravel() + np.abs(bounds)
+
+
+def compile_slack_variables(terms: SlackTerms, largest: Floats) -> SlackVariables:
+    """Write the slack of all rows as a linear program (exact for l1, linf and single rows).
+
+    Parameters
+    ----------
+    terms : SlackTerms
+    largest : ndarray of shape (n_rows,)
+        A number that the violation of a row never exceeds, as `largest_excess`.
+    """
+    # So far away that no solution comes near, and no price falls to the ends of variables in place of the rows.
+    end = 2.0 * largest + 1.0
+    n_rows, n_variables = len(terms.row_problem), 0
+    matrix, ties = [sp.csr_array((n_rows, 0))], [sp.csr_array((0, 0))]
+    cost, upper = [np.zeros(0)], [np.zeros(0)]
+    variable_problem, tie_problem = [terms.row_problem[:0]], [terms.row_problem[:0]]
+    curved = []
+    for group in terms.groups:
+        n, n_groups, sizes = len(group.rows), len(group.problem), np.diff(group.offsets)
+        signs = (-1.0, 1.0) if group.equality else (-1.0,)
+        n_sides = len(signs)
+        group_of = np.repeat(np.arange(n_groups), sizes)
+        owner, each = np.tile(group_of, n_sides), np.arange(n_sides * n)
+        taken = np.repeat(signs, n), (np.tile(group.rows, n_sides), each)
+        matrix += [sp.csr_array(taken, shape=(n_rows, len(each))), sp.csr_array((n_rows, n_groups))]
+        tie: list[list[Any]] = []
+        if group.slack.norm in ("l1", "l2"):
+            share = np.ones(len(each)) if group.slack.norm == "l1" else 1.0 / np.sqrt(sizes[owner])
+            tie.append([sp.csr_array((share, (owner, each)), shape=(n_groups, len(each))), -sp.eye_array(n_groups)])
+            tie_problem.append(group.problem)
+        if group.slack.norm in ("linf", "l2"):
+            of_norm = sp.csr_array((np.ones(len(each)), (each, owner)), shape=(len(each), n_groups))
+            tie.append([sp.eye_array(len(each)), -of_norm])
+            tie_problem.append(group.problem[owner])
+        ties.append(sp.block_array(tie, format="csr"))
+        if group.slack.norm == "l2" and n > n_groups:
+            curved.append((group, n_variables, n_variables + len(each)))
+        penalty, strength = group.slack.kind == "penalty", group.slack.strength
+        ends = end[group.rows]
+        cost += [np.zeros(len(each)), strength * group.weight if penalty else np.zeros(n_groups)]
+        upper += [np.tile(ends, n_sides), sum_by(group_of, ends, n_groups) if penalty else np.full(n_groups, strength)]
+        variable_problem += [group.problem[owner], group.problem]
+        n_variables += len(each) + n_groups
+    return SlackVariables(
+        sp.csr_array(sp.hstack(matrix, format="csr")),
+        np.concatenate(cost),
+        np.concatenate(upper),
+        sp.csr_array(sp.block_diag(ties, format="csr")),
+        np.concatenate(variable_problem),
+        np.concatenate(tie_problem),
+        tuple(curved),
+    )
 
 
 @dataclass(frozen=True)
 class Program:
-    """Minimise ``cost @ x + slack.cost @ y`` where rows with slack hold and x is made of the shapes of structures.
-
-    ``body @ x + slack.matrix @ y <= bounds`` or, where ``equality``, ``==``; ``shapes @ x == ones``;
-    ``slack.ties @ y <= 0``; ``0 <= x <= upper`` and ``0 <= y <= slack.upper``.
+    """Minimise ``cost @ x`` where ``matrix @ x <= bounds`` or, where ``equality``, ``==``, and ``0 <= x <= upper``.
 
     Attributes
+    ----------
+    cost : ndarray of shape (n_variables,)
+    upper : ndarray of shape (n_variables,)
+        Finite: presolve may loop for ever over a variable without a bound, and does not look at the time there.
+    matrix : csr_array of shape (n_rows, n_variables)
+    bounds : ndarray of shape (n_rows,)
+    equality : ndarray of shape (n_rows,), bool
+    """
+
+    cost: Floats
+    upper: Floats
+    matrix: sp.csr_array
+    bounds: Floats
+    equality: Bools
+
+    def pick(self, rows: Ints, columns: Ints) -> Program:
+        """Some of the rows over some of the variables; the others are 0."""
+        return Program(
+            self.cost[columns],
+            self.upper[columns],
+            sp.csr_array(self.matrix[rows][:, columns]),
+            self.bounds[rows],
+            self.equality[rows],
+        )
+
+    def with_rows(self, matrix: sp.csr_array) -> Program:
+        """With the rows ``matrix @ x <= 0`` after the others."""
+        n = matrix.shape[0]
+        return replace(
+            self,
+            matrix=sp.csr_array(sp.vstack([self.matrix, matrix], format="csr")),
+            bounds=np.append(self.bounds, np.zeros(n)),
+            equality=np.append(self.equality, np.zeros(n, np.bool_)),
+        )
+
+    def elastic(self, miss: Floats) -> Program:
+        """The first rows may be missed, at the costs per unit ``miss``, shape (n_elastic,).
+
+        Variables follow that tell how far each of them is missed upward, then how far each equality is downward.
+        """
+        n = len(miss)
+        both = np.flatnonzero(self.equality[:n])
+        way = np.concatenate([np.arange(n), both])
+        signs = np.repeat([-1.0, 1.0], [n, len(both)])
+        missed = sp.csr_array((signs, (way, np.arange(len(way)))), shape=(len(self.bounds), len(way)))
+        # So far away that no solution comes near, and no price falls to the ends of variables.
+        reach = abs(self.matrix[:n]) @ self.upper + np.abs(self.bounds[:n])
+        return replace(
+            self,
+            cost=np.append(self.cost, miss[way]),
+            upper=np.append(self.upper, 2.0 * reach[way] + 1.0),
+            matrix=sp.csr_array(sp.hstack([self.matrix, missed], format="csr")),
+        )
+
+    def scaled(self, row: Floats, column: Floats, unit: float = 1.0) -> Program:
+        """In other units: rows are multiplied by ``row``, variables divided by ``column``, costs by ``unit``.
+
+        Factors that are missing at the end are 1. Powers of two change nothing but the units.
+        """
+        row = np.append(row, np.ones(len(self.bounds) - len(row)))
+        matrix = self.matrix.copy()
+        matrix.data = np.repeat(row, np.diff(matrix.indptr)) * matrix.data * column[matrix.indices]
+        return replace(
+            self, cost=self.cost * column / unit, upper=self.upper / column, matrix=matrix, bounds=self.bounds * row
+        )
+
+
+def write_program(
+    cost: Floats,
+    upper: Floats,
+    body: sp.csr_array,
+    bounds: Floats,
+    equality: Bools,
+    shapes: sp.csr_array,
+    ones: Floats,
+    slack: SlackVariables,
+) -> Program:
+    """The program of x made of the shapes of structures, under rows with slack.
+
+    Parameters
     ----------
     cost, upper : ndarray of shape (n_x,)
     body : csr_array of shape (n_rows, n_x)
     bounds : ndarray of shape (n_rows,)
     equality : ndarray of shape (n_rows,), bool
     shapes : csr_array of shape (n_shapes, n_x)
+        ``shapes @ x == ones``.
     ones : ndarray of shape (n_shapes,)
     slack : SlackVariables
+        Of the rows.
+
+    Returns
+    -------
+    Program
+        Its variables are the x, then those of slack; its rows are those given, the shapes, then the ties of slack.
     """
-
-    cost: Floats
-    upper: Floats
-    body: sp.csr_array
-    bounds: Floats
-    equality: Bools
-    shapes: sp.csr_array
-    ones: Floats
-    slack: SlackVariables
-
-    def matrices(self, miss: Floats | None = None) -> Matrices:
-        """The variables x, then y.
-
-        With costs ``miss``, shape (n_rows,), rows may be missed: variables follow that tell how far each is missed
-        upward, then how far each equality is downward.
-        """
-        n, both, slack = len(self.bounds), np.flatnonzero(self.equality), self.slack
-        pieces, costs, ends = [self.body, slack.matrix], [self.cost, slack.cost], [self.upper, slack.upper]
-        if miss is not None:
-            way = np.concatenate([np.arange(n), both])
-            signs = np.repeat([-1.0, 1.0], [n, len(both)])
-            pieces.append(sp.csr_array((signs, (way, np.arange(len(way)))), shape=(n, len(way))))
-            # So far away that no solution comes near, and no price falls to the ends of variables.
-            reach = abs(self.body) @ self.upper + abs(slack.matrix) @ slack.upper + np.abs(self.bounds)
-            costs, ends = [*costs, miss[way]], [*ends, 2.0 * reach[way] + 1.0]
-        rows = sp.csr_array(sp.hstack(pieces, format="csr"))
-        below, width = np.flatnonzero(~self.equality), rows.shape[1]
-        ties = _widen(slack.ties, len(self.cost), width)
-        return Matrices(
-            cost=np.concatenate(costs),
-            upper=np.concatenate(ends),
-            equal=sp.csr_array(sp.vstack([rows[both], _widen(self.shapes, 0, width)], format="csr")),
-            equal_to=np.concatenate([self.bounds[both], self.ones]),
-            below=sp.csr_array(sp.vstack([rows[below], ties], format="csr")),
-            limit=np.concatenate([self.bounds[below], np.zeros(ties.shape[0])]),
-        )
-
-    def pick(self, columns: Ints) -> Program:
-        """The same over some of the x."""
-        return replace(
-            self,
-            cost=self.cost[columns],
-            upper=self.upper[columns],
-            body=sp.csr_array(self.body[:, columns]),
-            shapes=sp.csr_array(self.shapes[:, columns]),
-        )
-
-    def prices(self, outcome: Outcome) -> Floats:
-        """By how much the cost falls per unit of the bound of each row, shape (n_rows,)."""
-        prices = np.empty(len(self.bounds))
-        n_equal = int(self.equality.sum())
-        prices[self.equality] = outcome.equal_prices[:n_equal]
-        prices[~self.equality] = outcome.below_prices[: len(prices) - n_equal]
-        return prices
-
-
-def _widen(matrix: sp.csr_array, before: int, width: int) -> sp.csr_array:
-    """Columns of zeros on both sides."""
-    shape = matrix.shape[0], width
-    return sp.csr_array((matrix.data, matrix.indices + before, matrix.indptr), shape=shape)
+    blocks: list[list[Any]] = [[body, slack.matrix], [shapes, None], [None, slack.ties]]
+    n_shapes, n_ties = shapes.shape[0], slack.ties.shape[0]
+    return Program(
+        np.concatenate([cost, slack.cost]),
+        np.concatenate([upper, slack.upper]),
+        sp.csr_array(sp.block_array(blocks, format="csr")),
+        np.concatenate([bounds, ones, np.zeros(n_ties)]),
+        np.concatenate([equality, np.ones(n_shapes, np.bool_), np.zeros(n_ties, np.bool_)]),
+    )

@@ -6,8 +6,7 @@ from spectrem.learning.history import FitResult, FitStatus, Record
 from spectrem.learning.model import Kernel, Model
 from spectrem.learning.posed_corpus import PosedCorpus, pose
 from spectrem.learning.restarts import keep_best
-from spectrem.learning.schedule import Anneal, Constant, Quench, Schedule
-from spectrem.learning.stopping import Stopping
+from spectrem.learning.schedule import Anneal, Constant, Quench, Schedule, Stopping
 
 __all__ = [
     "Anneal",

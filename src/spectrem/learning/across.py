@@ -10,8 +10,9 @@ import scipy.sparse as sp
 from spectrem._arrays import Floats
 from spectrem.constraints.rows import CorpusRows
 from spectrem.exceptions import InvalidInputError
+from spectrem.inference.corpus.choice import ShardVariants, find_variants
+from spectrem.inference.oracle import possible_parts
 from spectrem.inference.slack import compile_slack
-from spectrem.inference.variants import ShardVariants, find_variants
 from spectrem.learning.estep import Latest, Posed, Step, expectation, less_cost, posterior, scores_of
 from spectrem.models.estep import RowSum
 from spectrem.structures import Parts
@@ -51,9 +52,8 @@ def support_of(posed: Posed, step: Step, direction: Floats) -> DualSum:
     multipliers bound the maximum that they leave from above, and these do so closely where prices grow without end.
     """
     structure, weights, inside = posed.structure, posed.weights, posed.inside
-    scores = scores_of(posed, step)
-    unary, *factors = (np.where(np.isneginf(s), -np.inf, 0.0) for s in (scores.unary, *scores.factors))
-    unary, added = less_cost(posed, unary, direction), 0.0
+    possible = possible_parts(scores_of(posed, step))
+    unary, added = less_cost(posed, possible.unary, direction), 0.0
     assert step.prices is not None
     largest = np.abs(step.prices[direction != 0]).max(initial=0.0)
     multipliers = posterior(posed, step).multipliers if inside is not None and largest > 0 else None
@@ -64,7 +64,7 @@ def support_of(posed: Posed, step: Step, direction: Floats) -> DualSum:
         own, copies = terms.recession(multipliers) / largest, np.append(weights, 1.0)
         unary = unary - inside.matrix.T @ own
         added = float(copies @ terms.value(own) + (copies[owner] * inside.bounds) @ own)
-    values, marginals = structure.smoothed_max(Parts(unary, tuple(factors)), 0.0)
+    values, marginals = structure.smoothed_max(Parts(unary, possible.factors), 0.0)
     return DualSum(float(weights @ values + added), expectation(posed, marginals))
 
 

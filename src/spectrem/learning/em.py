@@ -16,8 +16,7 @@ from spectrem.learning.estep import EStep, Step
 from spectrem.learning.history import FitResult, FitStatus, Record
 from spectrem.learning.model import Model, log_prior
 from spectrem.learning.posed_corpus import pose
-from spectrem.learning.schedule import Constant, Schedule
-from spectrem.learning.stopping import Stopping
+from spectrem.learning.schedule import Constant, Schedule, Stopping
 
 Params = TypeVar("Params")
 

@@ -14,19 +14,20 @@ from spectrem._arrays import Floats, Ints
 from spectrem.constraints.compile import Constraints, flatten
 from spectrem.constraints.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
-from spectrem.inference import Infeasible, Solver, check_infeasible, project
+from spectrem.inference import Infeasible, Solver, check_infeasible, project_batch
 from spectrem.inference.oracle import refuse_impossible
 from spectrem.kernels.sparse import less_prices
 from spectrem.learning.model import Kernel, log_normaliser
 from spectrem.models.estep import EStepResult, RowSum
 from spectrem.structures import Parts, Structure
+from spectrem.structures._ragged import no_parts
 
 
 @dataclass(frozen=True, eq=False)
 class EStep:
     """How posteriors are found: a frozen value that pickles.
 
-    Posteriors are projected onto the constraints by `spectrem.project` ([Samdani2012] eq. 8, [Ganchev2010] eq. 17);
+    Posteriors are projected onto the constraints by `project_batch` ([Samdani2012] eq. 8, [Ganchev2010] eq. 17);
     without any they are the model's own.
 
     Parameters
@@ -196,7 +197,7 @@ def expect(posed: Posed, step: Step) -> tuple[EStepResult[Any], Posed]:
         free_value = float(posed.weights @ free)
         value = (1 - estep.alpha) * free_value + estep.alpha * value
         if estep.alpha < 1:
-            marginals = _mix(free_marginals, marginals, estep.alpha)
+            marginals = free_marginals.map(lambda p, q: (1 - estep.alpha) * p + estep.alpha * q, marginals)
     normaliser = log_normaliser(model, params, posed.shard)
     expected = EStepResult(
         model.gather(params, posed.shard, marginals),
@@ -241,7 +242,7 @@ def _posterior(posed: Posed, step: Step) -> Posterior:
         refuse_impossible(values)
         return Posterior(float(weights @ values), marginals)
     try:
-        found = project(
+        found = project_batch(
             posed.structure, scores, rows, step.gamma,
             solver=estep.solver if step.prices is None else None,
             start=posed.multipliers,
@@ -274,7 +275,7 @@ def with_multipliers(shard: Any, multipliers: Floats | None) -> Any:
 def _mixed(posed: Posed, step: Step, mixture: Mixture) -> Posterior:
     """Best structures at several multipliers, in a mixture or one per instance; their worth is known to the caller."""
     structure, n = posed.structure, posed.structure.n_instances
-    unary, factors = np.zeros(structure.n_unary), [np.zeros(shape) for shape in structure.factor_shapes]
+    marginals = no_parts(structure)
     if mixture.shares is not None:
         own = mixture.shares[:, posed.number if mixture.shares.shape[1] > 1 else 0]
         taken = np.tile(own[:, None], n)
@@ -288,11 +289,9 @@ def _mixed(posed: Posed, step: Step, mixture: Mixture) -> Posterior:
         # Counts of shared factors are those of the instances that take this point, as often as they do.
         part = replace(posed, weights=posed.weights * taken[k], latest=None)
         found = posterior(part, step._replace(prices=mixture.points[k], mixture=None))
-        unary += taken[k][structure.instance] * found.marginals.unary
-        for factor, own_factor in zip(factors, found.marginals.factors, strict=True):
-            factor += own_factor
+        marginals.add(found.marginals, taken[k][structure.instance])
         violation, skipped = max(violation, found.violation), found.skipped or skipped
-    return Posterior(0.0, Parts(unary, tuple(factors)), violation, None, skipped)
+    return Posterior(0.0, marginals, violation, None, skipped)
 
 
 def less_cost(posed: Posed, scores: Floats, prices: Floats) -> Floats:
@@ -364,15 +363,4 @@ def skew(scores: Parts, reference: Parts, gamma: float) -> Parts:
                 "return log r on the structure of the model"
             )
     share = gamma - 1.0
-    return Parts(
-        scores.unary + share * reference.unary,
-        tuple(score + share * factor for score, factor in zip(scores.factors, factors, strict=True)),
-    )
-
-
-def _mix(free: Parts, constrained: Parts, alpha: float) -> Parts:
-    def both(p: Floats, q: Floats) -> Floats:
-        return (1 - alpha) * p + alpha * q
-
-    factors = (both(p, q) for p, q in zip(free.factors, constrained.factors, strict=True))
-    return Parts(both(free.unary, constrained.unary), tuple(factors))
+    return scores.map(lambda s, r: s + share * r, Parts(reference.unary, factors))

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from spectrem._arrays import Floats
-from spectrem.constraints.compile import corpus_rows
+from spectrem.constraints.compile import Constraints, compile_shard, corpus_rows, facts_of
 from spectrem.constraints.facts import CorpusFacts
-from spectrem.constraints.rows import CorpusRows
+from spectrem.constraints.rows import CorpusRows, Rows
 from spectrem.corpus import Corpus, Local
 from spectrem.exceptions import InvalidInputError, warn_unconverged
 from spectrem.inference import Spectral, Status, solve_corpus_dual
-from spectrem.inference.corpus_choice import choose_structures
-from spectrem.inference.corpus_feasibility import check_corpus_rows
-from spectrem.inference.corpus_program import solve_corpus_program
-from spectrem.inference.slack import SlackTerms, compile_slack
-from spectrem.inference.variants import ShardVariants
+from spectrem.inference.corpus.choice import choose_structures
+from spectrem.inference.corpus.master import check_corpus_rows
+from spectrem.inference.corpus.mixture import solve_corpus_program
 from spectrem.learning.across import (
     DualSum,
     evaluate_shard,
@@ -29,16 +29,8 @@ from spectrem.learning.across import (
     with_scores,
     worst_violation,
 )
-from spectrem.learning.estep import EStep, Mixture, Posterior, Step, expect, posterior
-from spectrem.learning.posing import (
-    count_parts,
-    expect_anew,
-    find_facts,
-    number_shard,
-    pose_compiled,
-    pose_shard,
-    with_rows,
-)
+from spectrem.learning.estep import EStep, Mixture, Posed, Posterior, Step, expect, posterior
+from spectrem.learning.model import columns_of, is_known, weights_of
 from spectrem.models.estep import EStepResult
 
 # No constraint that can hold needs prices (in nats over gamma) like this one.
@@ -57,7 +49,7 @@ def pose(model: Any, corpus: Corpus, estep: EStep) -> PosedCorpus:
         return PosedCorpus(corpus)
     if estep.rows is not None:
         return PosedCorpus(corpus.derive(pose_compiled, model, estep.rows))
-    numbered = corpus.derive(number_shard, each=range(len(corpus)))
+    numbered = corpus.derive(Numbered, each=range(len(corpus)))
     shards = numbered.derive(pose_shard, model)
     if not estep.constraints:
         return PosedCorpus(shards)
@@ -71,7 +63,7 @@ def pose(model: Any, corpus: Corpus, estep: EStep) -> PosedCorpus:
     if not len(rows.bounds):
         return PosedCorpus(shards)
     norms = np.sqrt(shards.sum(squared_norms, len(rows.bounds)))
-    return PosedCorpus(shards, rows, norms, compile_slack(rows.blocks, np.zeros(len(norms), np.int64), 1))
+    return PosedCorpus(shards, replace(rows, norms=norms))
 
 
 def posterior_alone(shard: Any, step: Step) -> Posterior:
@@ -102,10 +94,6 @@ class PosedCorpus:
         Of `Posed`; of the model's own shards where a kernel does the E-step.
     rows : CorpusRows or None
         Those that span the corpus, if there are any.
-    norms : ndarray of shape (n_rows,) or None
-        Euclidean norm of each of them.
-    terms : SlackTerms or None
-        Of ``rows``.
     multipliers : ndarray of shape (n_rows,) or None
         Of ``rows``, to start from.
     length : float
@@ -120,8 +108,6 @@ class PosedCorpus:
 
     shards: Corpus
     rows: CorpusRows | None = None
-    norms: Floats | None = None
-    terms: SlackTerms | None = None
     multipliers: Floats | None = None
     length: float = 1.0
     n_solved: int = 0
@@ -164,23 +150,20 @@ class PosedCorpus:
             return self._solve_program(scored, step)
         rows, steps = self.rows, step.estep.dual_steps
         assert rows is not None
-        assert self.terms is not None
-        last: list[tuple[Step, float, Floats]] = []
+        last: list[tuple[Step, Floats, Floats]] = []
 
-        def evaluate(prices: Floats) -> tuple[float, Floats]:
+        def evaluate(prices: Floats) -> tuple[Floats, Floats]:
             # Solvers ask again, at the end, where they have asked last.
             if not last or not np.array_equal(last[0][0].prices, prices):  # type: ignore[arg-type]
                 look = step._replace(prices=prices.copy(), look=last[0][0].look + 1 if last else 1)
-                last[:] = [(look, *scored.sum(evaluate_shard, look).dense)]
+                last[:] = [(look, *_gathered(scored, True, evaluate_shard, look))]
             return last[0][1:]
 
-        def support(direction: Floats) -> tuple[float, Floats]:
-            found: tuple[float, Floats] = scored.sum(support_of, last[0][0], direction).dense
-            return found
+        def support(direction: Floats) -> tuple[Floats, Floats]:
+            return _gathered(scored, True, support_of, last[0][0], direction)
 
         solution = solve_corpus_dual(
-            evaluate, rows.bounds, rows.blocks, step.gamma,
-            norms=self.norms, terms=self.terms, support=support,
+            evaluate, rows, step.gamma, support=support,
             solver=None if steps is None else Spectral(steps, self.length, step.estep.tol),
             start=self._start(), tol=step.estep.tol,
         )  # fmt: skip
@@ -189,7 +172,7 @@ class PosedCorpus:
         return _Solved(
             last[0][0],
             prices,
-            float(rows.bounds @ prices + self.terms.value(prices)[0]),
+            solution.added,
             self.length if solution.length is None else solution.length,
             steps is not None or solution.status != Status.MAX_ITERATIONS,
         )
@@ -205,21 +188,14 @@ class PosedCorpus:
         def evaluate(prices: Floats) -> tuple[Floats, Floats]:
             return _gathered(scored, many, evaluate_shard, linear._replace(prices=prices))
 
-        def support(direction: Floats) -> tuple[Floats, Floats]:
-            return _gathered(scored, many, support_of, linear._replace(prices=self._start()), direction)
-
+        support = partial(_gathered, scored, many, support_of, linear._replace(prices=self._start()))
         mixture = solve_corpus_program(
-            evaluate, rows.bounds, rows.blocks,
-            norms=self.norms, terms=self.terms, support=support, start=self._start(),
+            evaluate, rows, support=support, start=self._start(),
             tol=step.estep.tol, max_iter=_FEW_LOOKS if many else _LOOKS,
         )  # fmt: skip
         found, value = Mixture(mixture.points, shares=mixture.weights), mixture.value
         if step.gamma == -np.inf:
-
-            def variants(points: Floats) -> Iterator[ShardVariants]:
-                return scored.collect(variants_of, step, points)
-
-            choice = choose_structures(variants, mixture, rows.bounds, rows.blocks, terms=self.terms)
+            choice = choose_structures(partial(scored.collect, variants_of, step), mixture, rows)
             found, value = Mixture(choice.points, choices=choice.choices), choice.value
         return _Solved(step._replace(mixture=found), mixture.multipliers, value, self.length, True)
 
@@ -244,15 +220,8 @@ class PosedCorpus:
         due = self.n_solved & (self.n_solved + 1) == 0
         if self.proven or violation <= _MISSED or step.gamma <= 0 or not due:
             return self.proven
-
-        def support(direction: Floats) -> tuple[float, Floats]:
-            found: tuple[float, Floats] = scored.sum(support_of, step, direction).dense
-            return found
-
-        return check_corpus_rows(
-            support, rows.bounds, rows.blocks, solved.multipliers,
-            expectation=reached, norms=self.norms, terms=self.terms,
-        )  # fmt: skip
+        support = partial(_gathered, scored, True, support_of, step)
+        return check_corpus_rows(support, rows, solved.multipliers, expectation=reached)
 
 
 class _Solved(NamedTuple):
@@ -270,3 +239,58 @@ def _gathered(scored: Corpus, together: bool, f: Callable[..., DualSum], *broadc
     found = [scored.sum(f, *broadcast)] if together else list(scored.collect(f, *broadcast))
     values, expectations = zip(*(own.dense for own in found), strict=True)
     return np.array(values), np.array(expectations)
+
+
+class Numbered(NamedTuple):
+    """A shard and its number in the corpus, from 0."""
+
+    shard: Any
+    number: int
+
+
+def pose_shard(numbered: Numbered, model: Any) -> Posed:
+    """A shard's structure and weights."""
+    shard, number = numbered
+    structure = model.structure(shard)
+    return Posed(shard, number, structure, weights_of(model, shard, structure))
+
+
+def count_parts(posed: Posed) -> int:
+    """Of a shard."""
+    return posed.structure.n_unary
+
+
+def expect_anew(numbered: Numbered, step: Step, facts: CorpusFacts) -> EStepResult[Any]:
+    """The E-step of a shard that is posed for it and forgotten."""
+    posed = with_rows(pose_shard(numbered, step.model), step.model, step.estep.constraints, facts, 0)
+    return expect(posed, step)[0]
+
+
+def pose_compiled(shard: Any, model: Any, rows: Rows) -> Posed:
+    """The only shard of a corpus with its rows."""
+    return replace(pose_shard(Numbered(shard, 0), model), inside=rows if len(rows.bounds) else None)
+
+
+def find_facts(posed: Posed, model: Any, constraints: Constraints, before: CorpusFacts | None = None) -> CorpusFacts:
+    """What the rows of other shards need to know of this one."""
+    columns = columns_of(model, posed.shard)
+    return facts_of(constraints, posed.structure, columns, posed.weights, before, posed.number)
+
+
+def with_rows(posed: Posed, model: Any, constraints: Constraints, facts: CorpusFacts, n_rows: int) -> Posed:
+    """A shard with its own rows and its part of those over the corpus."""
+    columns = columns_of(model, posed.shard)
+    rows = compile_shard(constraints, facts, posed.number, posed.structure, columns, posed.weights)
+    inside = None if is_known(model, posed.shard) or not len(rows.inside.bounds) else rows.inside
+    alone = len(facts.n_instances) == 1 or posed.structure.instance_name in columns
+    where = "" if alone else f" (instances are counted from 0 in shard {posed.number})"
+    posed = replace(posed, inside=inside, where=where)
+    if not n_rows:
+        return posed
+    flipped = sp.csr_array(rows.matrix.T)
+    index = np.int32 if n_rows < 2**31 else np.int64
+    columns_over_corpus = rows.present[flipped.indices].astype(index)
+    transpose = sp.csr_array(
+        (flipped.data, columns_over_corpus, flipped.indptr.astype(index)), shape=(posed.structure.n_unary, n_rows)
+    )
+    return replace(posed, across=rows.matrix, present=rows.present, transpose=transpose)

@@ -1,4 +1,4 @@
-"""Which gamma each EM iteration uses."""
+"""Which gamma each EM iteration uses, and when a stage of constant gamma is over."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from numbers import Real
 from typing import Any, Protocol
 
 from spectrem.exceptions import InvalidInputError, quoted
+from spectrem.learning.history import Record
 
 
 class Schedule(Protocol):
@@ -116,3 +117,32 @@ def check_gamma(gamma: Any, name: str = "gamma") -> None:
             f"{name} must be -inf or at least 0 and finite, got {gamma}; between -inf and 0 the E-step is not convex, "
             "and without constraints every gamma <= 0 is hard EM: use 0 (linear relaxation) or -inf (integer program)"
         )
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """Stop a stage after ``max_iter`` iterations or when the objective's gain falls below ``tol``.
+
+    Parameters
+    ----------
+    max_iter : int
+        Iterations for every gamma of the schedule.
+    tol : float
+        Gain of the objective, in proportion to ``scale``, below which a stage has converged; 0 runs all iterations.
+    scale : float, optional
+        By default the size of the objective itself (nats per nat); a number of rows makes ``tol`` nats per row.
+    """
+
+    max_iter: int = 5
+    tol: float = 0.0
+    scale: float | None = None
+
+    def converged(self, stage: list[Record]) -> bool:
+        """Whether the last two records of the stage are as close as ``tol`` asks."""
+        if self.tol <= 0 or len(stage) < 2:
+            return False
+        before, after = stage[-2].objective, stage[-1].objective
+        if before == -math.inf:
+            return False
+        scale = abs(before) if self.scale is None else self.scale
+        return abs(after - before) <= self.tol * max(scale, 1e-300)

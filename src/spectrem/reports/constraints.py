@@ -109,7 +109,7 @@ def report_weighted(
     structure : Structure
     weights : ndarray of shape (n_instances,)
     multipliers : ndarray of shape (n_rows,)
-        Of `spectrem.inference.project` with these weights.
+        Of `spectrem.inference.project_batch` with these weights.
     before, after : ndarray of shape (n_unary,)
     """
     weighted = weigh_rows(structure, rows, weights)

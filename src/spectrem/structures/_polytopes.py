@@ -1,4 +1,4 @@
-"""Linear descriptions of one instance: independent simplexes, and paths through a layered graph."""
+"""Linear descriptions of instances: independent simplexes, paths through a layered graph, and several side by side."""
 
 from __future__ import annotations
 
@@ -79,6 +79,25 @@ def path_polytope(
             for cells, factor in zip(cells_of, factors, strict=True)
         ),
     )
+
+
+def join_polytopes(polytopes: Sequence[Polytope], factor_sizes: Sequence[int]) -> Polytope:
+    """Independent polytopes as one: variables and parts one after the other, factors of ``factor_sizes`` in common."""
+    return Polytope(
+        equalities=_diagonal([p.equalities for p in polytopes]),
+        right_hand_side=np.concatenate([np.zeros(0), *(p.right_hand_side for p in polytopes)]),
+        objective=np.concatenate([np.zeros(0), *(p.objective for p in polytopes)]),
+        unary_index=np.concatenate([np.zeros(0, np.int64), *(p.unary_index for p in polytopes)]),
+        unary=_diagonal([p.unary for p in polytopes]),
+        factors=tuple(
+            sp.csr_array(sp.hstack([sp.csr_array((n_cells, 0)), *(p.factors[k] for p in polytopes)], format="csr"))
+            for k, n_cells in enumerate(factor_sizes)
+        ),
+    )
+
+
+def _diagonal(blocks: list[sp.csr_array]) -> sp.csr_array:
+    return sp.csr_array(sp.block_diag([sp.csr_array((0, 0)), *blocks], format="csr"))
 
 
 def _ones(rows: NDArray[np.int64], columns: NDArray[np.int64], shape: tuple[int, int]) -> sp.csr_array:

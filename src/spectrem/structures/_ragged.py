@@ -22,7 +22,7 @@ class Inputs(NamedTuple):
     weights: NDArray[np.float64]
 
 
-def offsets_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+def offsets_of(lengths: NDArray[np.int64] | NDArray[np.bool_]) -> NDArray[np.int64]:
     """Row boundaries, shape (n_rows + 1,), starting at 0."""
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
@@ -38,6 +38,11 @@ def positions_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
 def rows_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     """The row of every entry, flat over rows."""
     return np.repeat(np.arange(len(lengths)), lengths)
+
+
+def ranges_of(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """``starts[k], starts[k] + 1, ...``, so many as ``lengths[k]``, flat over rows."""
+    return np.repeat(starts, lengths) + positions_of(lengths)
 
 
 def check_scores(structure: Structure, scores: Parts) -> Parts:

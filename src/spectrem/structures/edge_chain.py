@@ -69,14 +69,14 @@ class EdgeChain:
 
     >>> import numpy as np
     >>> from spectrem.constraints import E, compile_constraints, part
-    >>> from spectrem.inference import project
+    >>> from spectrem.inference import project_batch
     >>> from spectrem.structures import EdgeChain, Parts
     >>> chain, tag, previous = EdgeChain([3], n_states=3), part("tag"), part("previous")
     >>> rules = [E[(tag == 1) & (previous == 1)] <= 0, E[(tag == 2) & ~previous.isin([1, 2])] <= 0]
     >>> states = np.log([[0.1, 0.4, 0.5], [0.2, 0.5, 0.3], [0.5, 0.2, 0.3]])
     >>> scores = Parts(states.ravel()[chain.state_part], (np.zeros((3, 3)),))
     >>> rows = compile_constraints([rule.per("sentence") for rule in rules], chain)
-    >>> best = project(chain, scores, rows, gamma=-np.inf).marginals
+    >>> best = project_batch(chain, scores, rows, gamma=-np.inf).marginals
     >>> np.bincount(chain.state_part, best.unary).reshape(3, 3).argmax(axis=1).tolist()
     [1, 2, 0]
     """

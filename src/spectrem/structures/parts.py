@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +32,17 @@ class Parts:
 
     unary: NDArray[np.float64]
     factors: tuple[NDArray[np.float64], ...] = ()
+
+    def map(self, f: Callable[..., NDArray[np.float64]], *others: Parts) -> Parts:
+        """``f`` of the unary parts, and of every factor, of this and of others."""
+        factors = zip(self.factors, *(other.factors for other in others), strict=True)
+        return Parts(f(self.unary, *(other.unary for other in others)), tuple(f(*own) for own in factors))
+
+    def add(self, other: Parts, share: NDArray[np.float64]) -> None:
+        """Add in place: unary parts times a share for each, shape (n_unary,), factors as they are."""
+        self.unary[:] += share * other.unary
+        for own, its in zip(self.factors, other.factors, strict=True):
+            own += its
 
     def dot(self, other: Parts) -> float:
         """Inner product over all parts, with ``-inf * 0 = 0``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem._validate import as_active, as_gamma, as_integers, as_weights
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures._columns import Member, Sources, check_numbering, join_column, name_columns
+from spectrem.structures._polytopes import join_polytopes
 from spectrem.structures._ragged import check_instance, check_scores, no_parts, positions_of
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope, Structure
@@ -252,33 +253,18 @@ class Product:
     def polytope(self, scores: Parts, instance: int) -> Polytope:
         """All polytopes, block by block."""
         n = check_instance(self, instance)
-        blocks: list[tuple[int, Polytope]] = []
-        starts, unary, factor_of = [], 0, []
-        for number, (key, share) in enumerate(zip(self.members, self.split(check_scores(self, scores)), strict=True)):
+        shares = self.split(check_scores(self, scores))
+        sizes = [[factor.size for factor in share.factors] for share in shares]
+        blocks, start = [], 0
+        for number, (key, share) in enumerate(zip(self.members, shares, strict=True)):
             member = self.members[key]
-            blocks += [(number, member.polytope(share, i)) for i in self._own_instances(key, n)]
-            starts.append(unary)
-            unary += member.n_unary
-            factor_of += [(number, k, f.size) for k, f in enumerate(share.factors)]
-        sizes = [len(polytope.objective) for _, polytope in blocks]
-        nothing = sp.csr_array((0, 0))
-        return Polytope(
-            equalities=_diagonal([nothing, *(p.equalities for _, p in blocks)]),
-            right_hand_side=np.concatenate([np.zeros(0), *(p.right_hand_side for _, p in blocks)]),
-            objective=np.concatenate([np.zeros(0), *(p.objective for _, p in blocks)]),
-            unary_index=np.concatenate([np.zeros(0, np.int64), *(starts[k] + p.unary_index for k, p in blocks)]),
-            unary=_diagonal([nothing, *(p.unary for _, p in blocks)]),
-            factors=tuple(
-                _beside(
-                    [
-                        p.factors[k] if number == own else sp.csr_array((cells, size))
-                        for (own, p), size in zip(blocks, sizes, strict=True)
-                    ],
-                    cells,
-                )
-                for number, k, cells in factor_of
-            ),
-        )
+            for i in self._own_instances(key, n):
+                own = member.polytope(share, i)
+                nothing = [[sp.csr_array((size, len(own.objective))) for size in others] for others in sizes]
+                factors = [*itertools.chain(*nothing[:number]), *own.factors, *itertools.chain(*nothing[number + 1 :])]
+                blocks.append(replace(own, unary_index=start + own.unary_index, factors=tuple(factors)))
+            start += member.n_unary
+        return join_polytopes(blocks, list(itertools.chain(*sizes)))
 
     def enumerate(self, instance: int) -> Iterator[Parts]:
         """Every combination of the members' structures as indicators, the first member's changing last."""
@@ -337,11 +323,3 @@ def _missing(structure: Structure, name: str) -> NDArray[np.bool_] | None:
         return cast("NDArray[np.bool_] | None", declared(name))
     values = np.asarray(structure.columns[name])
     return np.isnan(values) if values.dtype.kind in "fT" else None
-
-
-def _diagonal(blocks: list[sp.csr_array]) -> sp.csr_array:
-    return sp.csr_array(sp.block_diag(blocks, format="csr"))
-
-
-def _beside(blocks: list[sp.csr_array], n_rows: int) -> sp.csr_array:
-    return sp.csr_array(sp.hstack([sp.csr_array((n_rows, 0)), *blocks], format="csr"))

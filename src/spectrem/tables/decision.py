@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from spectrem.constraints.rows import Rows
 from spectrem.inference.assignment import assign
+from spectrem.inference.batch import project_batch
 from spectrem.inference.highs import Deadline
-from spectrem.inference.project import project
 from spectrem.inference.result import Status
 from spectrem.structures.structure import has_one_label
 from spectrem.tables.reading import Cells
@@ -70,8 +70,8 @@ def _decide_lattice(
 ) -> Decision:
     """By the integer program and the linear relaxation of the structure."""
     deadline = Deadline(time_limit)
-    best = project(cells.table.inner, cells.scores, rows, -np.inf, weights=weights, time_limit=deadline.left)
-    relaxed = project(cells.table.inner, cells.scores, rows, 0.0, weights=weights, time_limit=deadline.left)
+    best = project_batch(cells.table.inner, cells.scores, rows, -np.inf, weights=weights, time_limit=deadline.left)
+    relaxed = project_batch(cells.table.inner, cells.scores, rows, 0.0, weights=weights, time_limit=deadline.left)
     cell = np.flatnonzero(np.rint(best.marginals.unary) == 1)
     positions = cells.table.positions(cell)
     gap = relaxed.dual_value - best.primal_value

@@ -14,9 +14,7 @@ from spectrem.constraints.clusters import resolve_links
 from spectrem.constraints.compile import Constraints, compile_constraints, flatten
 from spectrem.constraints.rows import Rows
 from spectrem.constraints.values import check_columns, check_values
-from spectrem.inference.checks import Infeasible
-from spectrem.inference.corpus import pick_rows
-from spectrem.inference.project import project as project_structure
+from spectrem.inference.batch import Infeasible, project_batch
 from spectrem.inference.solvers.solver import Solver
 from spectrem.reports import report_constraints, report_weighted
 from spectrem.tables.reading import read_columns, read_table, read_weights
@@ -71,7 +69,7 @@ def project(
     scores : {"probabilities", "log"}
         ``"log"``: `proba` holds log-probabilities, logits or other scores in nats, -inf for impossible.
     solver : Solver or None
-        As in `spectrem.inference.project`.
+        As in `spectrem.inference.project_batch`.
     tol : float
         Largest residual relative to the size of a row of the constraints.
     max_iter : int or None
@@ -79,8 +77,8 @@ def project(
         ``"skip"`` leaves out constraints inside a row where they cannot hold; their price is 0, and what remains of
         their violation is reported.
     time_limit : float or None
-        Seconds for the linear and integer programs of gamma = 0 and -inf together, as in `spectrem.inference.project`;
-        None is 300, inf no limit.
+        Seconds for the linear and integer programs of gamma = 0 and -inf together, as in
+        `spectrem.inference.project_batch`; None is 300, inf no limit.
 
     Returns
     -------
@@ -141,7 +139,7 @@ def project(
     check_columns(listed, ChainMap(cast(Any, own), cast(Any, given)))
     listed = list(resolve_links(listed, ChainMap(cast(Any, own), cast(Any, given)), cells.table.n_instances))
     rows = compile_constraints(listed, cells.table, given, weights)
-    solution = project_structure(
+    solution = project_batch(
         cells.table.inner, cells.scores, rows, gamma,
         solver=solver, weights=weights, tol=tol, max_iter=max_iter, infeasible=infeasible, time_limit=time_limit,
     )  # fmt: skip
@@ -173,4 +171,4 @@ def _without(rows: Rows, skipped: NDArray[np.int64]) -> Rows:
         return rows
     kept = np.ones(len(rows.bounds), np.bool_)
     kept[skipped] = False
-    return pick_rows(rows, kept)
+    return rows.pick(kept)

@@ -12,7 +12,7 @@ from spectrem.constraints.compile import Constraints, compile_constraints
 from spectrem.constraints.rows import Rows
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError
 from spectrem.inference.assignment import assign
-from spectrem.inference.project import project
+from spectrem.inference.batch import project_batch
 from spectrem.inference.result import Projection, Status
 from spectrem.inference.solvers.solver import Solver
 from spectrem.structures import Parts, Structure
@@ -113,7 +113,7 @@ def _check(
         # Problems that end open are told by their status, which is looked at below.
         warnings.simplefilter("ignore", ConvergenceWarning)
         try:
-            result: Projection | None = project(
+            result: Projection | None = project_batch(
                 structure, scores, rows, gamma, solver=None if gamma == -np.inf else solver
             )
         except InfeasibleConstraintError as error:

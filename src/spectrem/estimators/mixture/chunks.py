@@ -89,7 +89,7 @@ def compile_chunks(
         return Categorical(np.full(n, k)), rows
     data, instance = rows.matrix.data.copy(), rows.matrix.indices // k
     entry_row = np.repeat(np.arange(len(rows.bounds)), np.diff(rows.matrix.indptr))
-    # What `project` multiplies by the weight of the chunk must come out as the sum over its rows of data.
+    # What `project_batch` multiplies by the weight of the chunk must come out as the sum over its rows of data.
     summed = rows.counted_by_weight
     means = chunks.mean.tocoo()
     share = np.bincount(means.coords[1], means.data, n)

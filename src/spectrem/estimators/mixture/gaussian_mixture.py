@@ -29,7 +29,7 @@ from spectrem.estimators.mixture.table import FINE, ROUGH, ChunkModel, feasible_
 from spectrem.estimators.mixture.training import train
 from spectrem.estimators.shared_parameters import check_one_gamma
 from spectrem.exceptions import InvalidInputError
-from spectrem.inference import project
+from spectrem.inference import project_batch
 from spectrem.kernels import responsibilities
 from spectrem.learning import EStep
 from spectrem.learning.estep import multipliers_of
@@ -180,7 +180,7 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
             self.report_ = report_fit(self, trained.params, rows)
             return self
         gamma = self.history_[-1].gamma if self.history_ else self.gamma
-        projection = project(
+        projection = project_batch(
             table.structure, ChunkModel(model).scores(trained.params, table), table.rows, gamma,
             start=next(iter(trained.posed.shards.collect(multipliers_of))), weights=table.chunks.weights,
             tol=FINE, infeasible=self.infeasible,

@@ -1,7 +1,7 @@
 """A mixture under constraints: all rows of data are one shard, so that those not tied together are solved apart.
 
 Rows of data are cheap to hold at once, unlike sentences, and constraints on pairs and groups of them tie few together:
-`project` then solves each such set with a step size of its own. Densities and moments still go block by block.
+`project_batch` then solves each such set with a step size of its own. Densities and moments still go block by block.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from spectrem.estimators.mixture.chunks import Chunks, compile_chunks, make_chun
 from spectrem.estimators.mixture.sizes import check_sizes
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.assignment import assign
-from spectrem.inference.corpus import pick_rows
 from spectrem.models.mixture import MixtureModel, MixtureParameters, MixtureShard, MixtureStats
 from spectrem.structures import Categorical, Parts
 
@@ -163,7 +162,7 @@ def feasible_labels(model: ChunkModel, params: MixtureParameters, table: ChunkTa
     kept[skipped] = False
     found = assign(
         table.structure, model.scores(params, table).unary,
-        table.rows if kept.all() else pick_rows(table.rows, kept),
+        table.rows if kept.all() else table.rows.pick(kept),
         weights=table.chunks.weights, time_limit=TIME_LIMIT,
     )  # fmt: skip
     return found.labels[table.chunks.chunk]

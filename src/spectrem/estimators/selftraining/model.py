@@ -19,11 +19,10 @@ from spectrem.constraints.compile import Constraints
 from spectrem.constraints.rows import Rows
 from spectrem.estimators.selftraining.classifier import log_probabilities
 from spectrem.exceptions import InvalidInputError
-from spectrem.inference import Infeasible, Projection, project
-from spectrem.inference.corpus import pick_rows
+from spectrem.inference import Infeasible, Projection, project_batch
 from spectrem.learning import EStep, Step
 from spectrem.learning.estep import expect
-from spectrem.learning.posing import pose_compiled
+from spectrem.learning.posed_corpus import pose_compiled
 from spectrem.models.estep import EStepResult
 from spectrem.reports import ConstraintReport, report_weighted
 from spectrem.structures import Categorical, Parts
@@ -170,7 +169,7 @@ def compile_rows(sample: Sample, constraints: Constraints) -> Rows:
     own = {"label": np.tile(sample.classes, len(sample.codes)), "labelled": sample.known}
     rows = compile_constraints(constraints, sample.structure, {**sample.columns, **own}, sample.weights)
     inside = rows.row_instance >= 0
-    return pick_rows(rows, ~inside | ~sample.known[np.where(inside, rows.row_instance, 0)])
+    return rows.pick(~inside | ~sample.known[np.where(inside, rows.row_instance, 0)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,7 +231,7 @@ class TableKernel:
         return posteriors
 
     def _project(self, scores: Parts, gamma: float, sample: Sample) -> Projection:
-        return project(
+        return project_batch(
             sample.structure, scores, self.rows, gamma,
             weights=sample.weights, tol=PROJECTION_TOLERANCE, infeasible=self.infeasible,
         )  # fmt: skip

@@ -76,7 +76,7 @@ def solve_by_columns(
     Parameters
     ----------
     program : Program
-        Of a `Categorical` structure.
+        Of a `Categorical` structure, as `write_program` orders its rows and variables.
     owner : ndarray of shape (n_x,), int64
         The instance of every label, increasing.
     prices : ndarray of shape (n_rows,)
@@ -92,7 +92,7 @@ def solve_by_columns(
     ColumnSolution or None
         With an infinite cost if the rows cannot hold: its prices are a proof. None if it does not come to an end.
     """
-    task = _Columns(program, owner, deadline)
+    task = _Columns(program, len(prices), owner, deadline)
     reduced = task.reduced(prices)
     taking = task.possible & (reduced >= task.best(reduced)[owner] - near)
     large = 10.0 * (1.0 + np.abs(prices).max(initial=0.0))
@@ -101,24 +101,24 @@ def solve_by_columns(
         if answer is None or answer.missing <= _MISSING:
             return answer
         # At that price of a violation the rows do not hold: do they at any?
-        slack = replace(program.slack, cost=np.zeros(len(program.slack.cost)))
-        free = replace(program, cost=np.zeros(len(program.cost)), slack=slack)
-        least = _Columns(free, owner, deadline).grow(taking, 1.0, tol)
+        free = replace(program, cost=np.zeros(len(program.cost)))
+        least = _Columns(free, len(prices), owner, deadline).grow(taking, 1.0, tol)
         if least is None or least.missing > _MISSING:
             return None if least is None else least._replace(cost=np.inf)
     return None
 
 
 class _Columns:
-    def __init__(self, program: Program, owner: Ints, deadline: Deadline) -> None:
-        self.program, self.owner, self.deadline = program, owner, deadline
-        self.possible = program.upper > 0
+    def __init__(self, program: Program, n_rows: int, owner: Ints, deadline: Deadline) -> None:
+        self.program, self.n_rows, self.owner, self.deadline = program, n_rows, owner, deadline
+        self.score = np.where(program.upper[: len(owner)] > 0, -program.cost[: len(owner)], -np.inf)
+        self.possible = ~np.isneginf(self.score)
         self.starts = np.flatnonzero(np.diff(owner, prepend=-1))
-        self.turned = sp.csr_array(program.body.T)
+        self.turned = sp.csr_array(program.matrix[:n_rows, : len(owner)].T)
 
     def reduced(self, prices: Floats) -> Floats:
         """Scores less prices; ``-inf`` for impossible labels."""
-        return np.where(self.possible, -self.program.cost - self.turned @ prices, -np.inf)
+        return self.score - self.turned @ prices
 
     def best(self, reduced: Floats) -> Floats:
         """Of every instance."""
@@ -140,23 +140,23 @@ class _Columns:
 
     def solve(self, taking: Bools, large: float) -> ColumnSolution | None:
         """The program of some labels, whose rows may be violated at a cost of ``large``."""
-        program, owner = self.program, self.owner
+        program, owner, n_rows = self.program, self.owner, self.n_rows
         several = np.bincount(owner[taking], minlength=len(self.starts)) > 1
         fixed, free = np.flatnonzero(taking & ~several[owner]), np.flatnonzero(taking & several[owner])
-        x = np.zeros(len(owner) + len(program.slack.cost))
+        x = np.zeros(len(program.cost))
         x[fixed] = 1.0
-        bounds = program.bounds - program.body @ x[: len(owner)]
+        left = replace(program, bounds=program.bounds - program.matrix @ x)
+        n_ties = len(program.bounds) - n_rows - len(several)
+        rows = np.flatnonzero(np.concatenate([np.ones(n_rows, np.bool_), several, np.ones(n_ties, np.bool_)]))
         columns = np.concatenate([free, np.arange(len(owner), len(x))])
-        shapes = sp.csr_array(program.shapes[several][:, free])
-        some = replace(program.pick(free), bounds=bounds, shapes=shapes, ones=np.ones(shapes.shape[0]))
-        matrices = some.matrices(np.full(len(bounds), large))
+        some = left.pick(rows, columns).elastic(np.full(n_rows, large))
         # Many rows are as degenerate as they come: there an interior point and a crossover are far faster than simplex.
-        method = "highs-ipm" if len(bounds) > _MANY_ROWS else "highs"
-        result = run_linear(matrices, self.deadline.left, method=method)
+        method = "highs-ipm" if n_rows > _MANY_ROWS else "highs"
+        result = run_linear(some, self.deadline.left, method=method)
         if result.x is None:
-            result = run_linear(matrices, self.deadline.left)
+            result = run_linear(some, self.deadline.left)
         if result.x is None:
             return None
         x[columns] = result.x[: len(columns)]
         missing = float(result.x[len(columns) :].sum())
-        return ColumnSolution(x, some.prices(result), result.cost + float(program.cost[fixed].sum()), missing)
+        return ColumnSolution(x, result.prices[:n_rows], result.cost + float(program.cost[fixed].sum()), missing)

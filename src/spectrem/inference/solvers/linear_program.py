@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -12,14 +12,14 @@ from spectrem._arrays import Bools, Floats, Ints
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.highs import INFEASIBLE, Deadline, Outcome, run_linear
 from spectrem.inference.oracle import BatchDual, DualFunction
-from spectrem.inference.problem_programs import ProblemProgram, ProblemPrograms, read_structures
+from spectrem.inference.problems import ProblemProgram, ProblemPrograms
+from spectrem.inference.program import SlackVariables
 from spectrem.inference.result import Status
-from spectrem.inference.scaling import ScaledProgram, scale_program
 from spectrem.inference.segments import sum_by
-from spectrem.inference.slack_variables import SlackVariables
 from spectrem.inference.solvers.columns import NEAR, follow_temperatures, solve_by_columns
 from spectrem.inference.solvers.solver import Solution
 from spectrem.inference.solvers.subgradient import Subgradient
+from spectrem.structures._ragged import no_parts
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import has_one_label
 
@@ -77,46 +77,44 @@ class LinearProgram:
         prices, primal = multipliers.copy(), np.zeros(dual.n_problems)
         solved: list[tuple[ProblemProgram, Floats]] = []
         warm: tuple[Solution, float] | None = None
+        by_columns = has_one_label(dual.structure) and not programs.variables.curved
         waiting = _batches(dual, programs, hard)
         while waiting:
             some = waiting.pop()
             p = int(some[0])
             problem = programs.write(some)
             rows = problem.rows
-            scaled = scale_program(problem.program, len(problem.instances), dual.spread[some].sum())
-            unit = scaled.price / np.where(dual.row_weight > 0, dual.row_weight, 1.0)[rows]
-            large = len(problem.program.cost) + len(problem.slack) > _LARGE
-            if len(some) == 1 and large and has_one_label(dual.structure) and not programs.variables.curved:
+            unit = problem.row * problem.unit / np.where(dual.row_weight > 0, dual.row_weight, 1.0)[rows]
+            if by_columns and len(some) == 1 and len(problem.program.cost) > _LARGE:
                 warm = follow_temperatures(dual) if warm is None else warm
-                begin, near = warm[0].multipliers[rows] / unit, NEAR * warm[1] / scaled.unit
+                begin, near = warm[0].multipliers[rows] / unit, NEAR * warm[1] / problem.unit
                 if warm[0].status[p] == Status.INFEASIBLE:
                     status[p] = Status.INFEASIBLE
                     multipliers[rows] = warm[0].multipliers[rows]
                     continue
-                found = solve_by_columns(scaled.program, problem.shapes.owner, begin, near, self.tol, deadline)
+                found = solve_by_columns(problem.program, problem.owner, begin, near, self.tol, deadline)
                 if found is not None:
                     prices[rows] = found.prices * unit
                     if found.cost < np.inf:
-                        primal[p] = -found.cost * scaled.unit
-                        solved.append((problem, scaled.original(found.x)))
+                        primal[p] = -found.cost * problem.unit
+                        solved.append((problem, found.x))
                         continue
                     proof = np.where(dual.row_problem == p, prices, 0.0)
                     if dual.infeasible(proof, np.arange(dual.n_problems) == p)[p]:
                         status[p] = Status.INFEASIBLE
                         multipliers[rows] = prices[rows]
                         continue
-            result = self._solve(problem, scaled, programs.variables, deadline)
+            result = self._solve(problem, programs.variables, deadline)
             if result.x is None:
                 if len(some) > 1:
                     waiting += [some[k : k + 1] for k in range(len(some))]
                 elif result.status == INFEASIBLE:
                     status[p] = Status.INFEASIBLE
                 continue
-            prices[rows] = scaled.program.prices(result) * unit
-            x = scaled.original(result.x)
-            cost = np.concatenate([problem.program.cost, problem.program.slack.cost])
-            primal -= sum_by(programs.owners(problem), cost * x, dual.n_problems)
-            solved.append((problem, x))
+            prices[rows] = result.prices[: len(rows)] * unit
+            earned = problem.unit * problem.program.cost * result.x
+            primal -= sum_by(programs.owners(problem), earned, dual.n_problems)
+            solved.append((problem, result.x))
         prices = dual.terms.project(prices)
         done = np.zeros(dual.n_problems, bool)
         done[hard] = True
@@ -132,24 +130,21 @@ class LinearProgram:
         mixture = partial(_mixture, dual, first, kept, done, mixed & ~done)
         return Solution(multipliers, status, residual, first.n_iter + len(hard), mixed, mixture)
 
-    def _solve(
-        self, problem: ProblemProgram, scaled: ScaledProgram, variables: SlackVariables, deadline: Deadline
-    ) -> Outcome:
+    def _solve(self, problem: ProblemProgram, variables: SlackVariables, deadline: Deadline) -> Outcome:
         """HiGHS, with tangents to the l2 norms until the slack it chooses lies under them."""
-        program = scaled.program
+        program, n = problem.program, len(problem.owner)
         y, size = np.zeros(len(variables.cost)), np.zeros(len(variables.matrix.indptr) - 1)
-        size[problem.rows] = 1e-11 / scaled.row
+        size[problem.rows] = 1e-11 / problem.row
         for _ in range(self.max_cuts):
-            result = run_linear(program.matrices(), deadline.left)
+            result = run_linear(program, deadline.left)
             if result.x is None or not variables.curved:
                 break
-            y[problem.slack] = result.x[len(program.cost) :] * scaled.slack
-            cuts = variables.tangents(y, size)[:, problem.slack].toarray() * scaled.slack
+            y[problem.slack] = (result.x * problem.column)[n:]
+            cuts = variables.tangents(y, size)[:, problem.slack].toarray() * problem.column[n:]
             if not len(cuts):
                 break
             new = sp.csr_array(cuts / -cuts.min(axis=1, keepdims=True))
-            ties = sp.csr_array(sp.vstack([program.slack.ties, new], format="csr"))
-            program = replace(program, slack=replace(program.slack, ties=ties))
+            program = program.with_rows(sp.csr_array(sp.hstack([sp.csr_array((len(cuts), n)), new], format="csr")))
         return result
 
 
@@ -182,18 +177,16 @@ def _mixture(
     weights: Floats | None,
 ) -> tuple[Parts, Floats]:
     structure = dual.structure
-    parts = Parts(np.zeros(structure.n_unary), tuple(np.zeros(s) for s in structure.factor_shapes))
+    parts = no_parts(structure)
     score = np.zeros(dual.n_problems)
     for program, x in solved:
         problem = dual.instance_problem[program.instances]
-        own = np.maximum(x[: len(program.shapes.owner)], 0.0) * done[problem][program.shapes.owner]
-        scores = read_structures(program, own, weights, parts)
+        own = np.maximum(x[: len(program.owner)], 0.0) * done[problem][program.owner]
+        scores = program.read(own, weights, parts)
         score += sum_by(problem, dual.instance_weight[program.instances] * scores, dual.n_problems)
     if averaged.any() and first.mixture is not None:
         share = dual.instances_of(averaged).astype(float)
         rest, rest_score = first.mixture(share if weights is None else share * weights)
-        parts.unary[:] += share[structure.instance] * rest.unary
-        for factor, counts in zip(parts.factors, rest.factors, strict=True):
-            factor += counts
+        parts.add(rest, share[structure.instance])
         score += np.where(averaged, rest_score, 0.0)
     return parts, score

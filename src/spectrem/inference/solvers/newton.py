@@ -57,32 +57,17 @@ class Newton:
         place[rows] = np.arange(len(rows)) - np.repeat(row_offsets[:-1], np.diff(row_offsets))
         x = np.array(start, np.float64)
         value, residual, evaluations = np.zeros(n), np.full(n, np.inf), np.zeros(n, np.int64)
-        newton_duals(
-            row_offsets,
-            rows,
-            instance_offsets,
-            instances,
-            place,
+        problems = row_offsets, rows, instance_offsets, instances, place
+        scored = (
             structure.offsets,
             dual.scores.unary,
             dual.transpose.indptr,
             dual.transpose.indices,
             dual.transpose.data,
-            dual.instance_weight,
-            dual.row_weight * dual.rows.bounds + terms.kink,
-            terms.lower,
-            terms.upper,
-            dual.scale * dual.gamma,
-            dual.size,
-            dual.lever,
-            float(dual.gamma),
-            self.tol,
-            self.max_iter,
-            x,
-            value,
-            residual,
-            evaluations,
         )
+        linear = dual.instance_weight, dual.row_weight * dual.rows.bounds + terms.kink, terms.lower, terms.upper
+        units = dual.scale * dual.gamma, dual.size, dual.lever, float(dual.gamma)
+        newton_duals(*problems, *scored, *linear, *units, self.tol, self.max_iter, x, value, residual, evaluations)
         passes = int(evaluations.max(initial=0))
         dual.n_evaluations += passes
         if dual.free_value is None and not start.any() and np.isfinite(value).all():

@@ -14,6 +14,7 @@ from spectrem.inference.oracle import BatchDual, DualFunction
 from spectrem.inference.result import Status
 from spectrem.inference.segments import sum_by
 from spectrem.inference.solvers.solver import Solution, excess_of, mark_infeasible
+from spectrem.structures._ragged import no_parts
 from spectrem.structures.parts import Parts
 
 
@@ -110,15 +111,13 @@ class Subgradient:
         """Walk the same way again, so that no iterate needs to be kept; weights 1, 2, 3, ... over their sum."""
         structure, active = dual.structure, mixed.copy()
         base = np.ones(structure.n_instances) if weights is None else weights
-        parts = Parts(np.zeros(structure.n_unary), tuple(np.zeros(s) for s in structure.factor_shapes))
+        parts = no_parts(structure)
         score = np.zeros(dual.n_problems)
         for t, x, _, _ in self._walk(dual, start, active):
             share = np.where(active, 2.0 * (t + 1) / ((last + 1.0) * (last + 2.0)), 0.0)
             instance_share = np.where(dual.instances_of(active), share[np.maximum(dual.instance_problem, 0)], 0.0)
             values, piece = dual.smoothed_max(x, instance_share > 0, base * instance_share)
-            parts.unary[:] += instance_share[structure.instance] * piece.unary
-            for factor, counts in zip(parts.factors, piece.factors, strict=True):
-                factor += counts
+            parts.add(piece, instance_share[structure.instance])
             excess = dual.row_weight * (dual.rows.bounds - dual.matrix @ piece.unary)
             whole = dual.per_problem(values, x) - sum_by(dual.row_problem, x * excess, dual.n_problems)
             score += share * whole

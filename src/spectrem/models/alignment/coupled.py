@@ -33,7 +33,7 @@ _MOST_CELLS = 1 << 14
 class CoupledKernel:
     """E-step with agreement and bounded fertility by fixed gradient steps ([Samdani2012] alg. 3, [Ganchev2010] §5).
 
-    Equal, up to rounding, to `project` with the rows of `agreement()` and `fertility()` and the solver
+    Equal, up to rounding, to `project_batch` with the rows of `agreement()` and `fertility()` and the solver
     `FixedStep`; a test holds the two equal. Pairs that are long, or whose scores leave the range of a double, take
     the same steps through the passes of `spectrem.structures.Alignment`, without a group and without rows.
 

@@ -12,9 +12,8 @@ from spectrem.exceptions import InvalidInputError
 from spectrem.kernels import responsibilities
 from spectrem.models.estep import EStepResult
 from spectrem.models.mixture.model import MixtureModel, impose, log_joint
-from spectrem.models.mixture.parameters import MixtureParameters
+from spectrem.models.mixture.parameters import MixtureParameters, MixtureStats
 from spectrem.models.mixture.shards import MixtureShard
-from spectrem.models.mixture.statistics import MixtureStats
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,11 @@
-"""Mixtures of Gaussians: scores of components and their M-step."""
+"""Mixtures of Gaussians: scores of components, their M-step, and parameters to start from."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import iadd
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +13,8 @@ from numpy.typing import NDArray
 from spectrem._arrays import Floats, Ints
 from spectrem.kernels import gaussian, gaussian_moments
 from spectrem.models.mixture.bounds import Bounds
-from spectrem.models.mixture.parameters import CovarianceType, MixtureParameters, from_covariances
+from spectrem.models.mixture.parameters import CovarianceType, MixtureParameters, MixtureStats, from_covariances
 from spectrem.models.mixture.shards import UNKNOWN, MixtureShard
-from spectrem.models.mixture.statistics import MixtureStats
 from spectrem.structures import Categorical, Parts
 
 # Expected counts up to this are rounding errors: the component has no rows.
@@ -169,3 +170,49 @@ def impose(labels: Ints, joint: Floats) -> None:
 def _symmetric(lower: Floats) -> Floats:
     below = np.tril(lower, -1)
     return np.tril(lower) + np.swapaxes(below, -1, -2)
+
+
+def from_posteriors(model: MixtureModel, shards: Sequence[MixtureShard], posteriors: Floats) -> MixtureParameters:
+    """The M-step's parameters for posteriors of all rows, within the model's bounds; fixed blocks are found as others.
+
+    Means come first, by a pass of their own, so that squares are taken about them.
+
+    Parameters
+    ----------
+    model : MixtureModel
+    shards : sequence of MixtureShard
+    posteriors : ndarray of shape (n_rows, n_components)
+        At least 0; need not sum to 1.
+
+    Raises
+    ------
+    InvalidInputError
+        If a covariance is not positive definite.
+
+    Examples
+    --------
+    >>> from spectrem.models.mixture import build_shards
+    >>> from_posteriors(MixtureModel(1, "diag"), build_shards(np.array([[1.0], [3.0]])), np.ones((2, 1))).means.tolist()
+    [[2.0]]
+    """
+    shares = [posteriors[shard.rows] * shard.weights[:, None] for shard in shards]
+    counts = sum((own.sum(axis=0) for own in shares), start=np.full(posteriors.shape[1], NOTHING))
+    total = sum(own.T @ shard.x for own, shard in zip(shares, shards, strict=True))
+    means = total / counts[:, None]
+    unit = unit_covariances(model.covariance_type, *means.shape)
+    about = MixtureParameters(model.covariance_type, counts / counts.sum(), means, unit, unit)
+    if model.bounds is not None:
+        model = replace(model, bounds=replace(model.bounds, fixed=frozenset()))
+    stats = reduce(iadd, (model.moments(about, shard, own) for own, shard in zip(shares, shards, strict=True)))
+    found = model.m_step(about, stats)
+    return found if model.bounds is None else model.bounds.project(found)  # components without rows, too
+
+
+def unit_covariances(kind: CovarianceType, k: int, d: int) -> Floats:
+    """Covariances of unit Gaussians, their own inverses; a component without rows is left with one."""
+    return {
+        "full": np.broadcast_to(np.eye(d), (k, d, d)),
+        "tied": np.eye(d),
+        "diag": np.ones((k, d)),
+        "spherical": np.ones(k),
+    }[kind]

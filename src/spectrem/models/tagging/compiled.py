@@ -11,8 +11,9 @@ import numpy as np
 from spectrem._arrays import Floats, Ints
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.oracle import refuse_impossible
+from spectrem.inference.segments import sum_by
 from spectrem.models.estep import EStepResult
-from spectrem.models.tagging.model import HMMModel, log, sum_by
+from spectrem.models.tagging.model import HMMModel, log
 from spectrem.models.tagging.parameters import HMMCounts, HMMParameters
 from spectrem.models.tagging.shards import TagShard
 from spectrem.structures import TiedChain, TiedChain2, TiedCounts2

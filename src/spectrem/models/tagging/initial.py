@@ -10,12 +10,14 @@ import numpy as np
 from spectrem._arrays import Floats
 from spectrem.corpus import Corpus
 from spectrem.exceptions import InvalidInputError
+from spectrem.inference.segments import sum_by
 from spectrem.models.estep import EStepResult
 from spectrem.models.priors import DirichletPrior
 from spectrem.models.tagging.compiled import TagKernel
-from spectrem.models.tagging.model import HMMModel, sum_by
+from spectrem.models.tagging.model import HMMModel
 from spectrem.models.tagging.parameters import HMMCounts, HMMParameters
 from spectrem.models.tagging.shards import TagShard, count_known
+from spectrem.structures._ragged import offsets_of
 
 _TABLES = ("initial", "transition", "emission")
 
@@ -242,7 +244,7 @@ def _certain(shard: TagShard, model: HMMModel) -> HMMCounts:
     states = lexicon.entry_states[first_part]
     weights = np.repeat(shard.weights, shard.lengths)
     is_first = np.zeros(len(states), np.bool_)
-    is_first[(np.cumsum(shard.lengths) - shard.lengths)[shard.lengths > 0]] = True
+    is_first[offsets_of(shard.lengths)[:-1][shard.lengths > 0]] = True
     first = np.flatnonzero(is_first & single)
     later = np.flatnonzero(~is_first & single)
     later = later[single[later - 1]]

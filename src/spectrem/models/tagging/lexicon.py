@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_count, as_integers, as_offsets
 from spectrem.exceptions import InvalidInputError
+from spectrem.structures._tokens import check_states
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +77,13 @@ class Lexicon:
         n_states = as_count(n_states, "n_states", minimum=1)
         offsets = as_integers(offsets, "offsets")
         offsets = as_offsets(offsets, "offsets", max(len(offsets) - 1, 0))
-        states = as_integers(states, "states")
-        _check_allowed(offsets, states, n_states)
+        states = check_states(offsets, states, n_states, "states", "word")
+        empty = np.diff(offsets) == 0
+        if empty.any():
+            raise InvalidInputError(
+                f"every word needs a state that can emit it; word {int(np.argmax(empty))} has none; give it every "
+                "state to leave it free"
+            )
         return _unrestricted(n_states, offsets, states)
 
     @property
@@ -201,30 +207,3 @@ class Lexicon:
 
 def _unrestricted(n_states: int, offsets: Ints, states: Ints) -> Lexicon:
     return Lexicon(n_states, offsets, states, offsets, states, np.arange(len(states)))
-
-
-def _check_allowed(offsets: Ints, states: Ints, n_states: int) -> None:
-    if len(states) != offsets[-1]:
-        raise InvalidInputError(
-            f"states must have {offsets[-1]} entries, as offsets say; got {len(states)}; flatten them word after word"
-        )
-    empty = np.diff(offsets) == 0
-    if empty.any():
-        raise InvalidInputError(
-            f"every word needs a state that can emit it; word {int(np.argmax(empty))} has none; give it every state to "
-            "leave it free"
-        )
-    outside = (states < 0) | (states >= n_states)
-    if outside.any():
-        at = int(np.argmax(outside))
-        raise InvalidInputError(
-            f"states must be in 0..{n_states - 1}; got {states[at]} at index {at}; raise n_states or drop the state"
-        )
-    falling = np.append(False, np.diff(states) <= 0)[: len(states)]
-    falling[offsets[:-1]] = False
-    if falling.any():
-        at = int(np.argmax(falling))
-        raise InvalidInputError(
-            f"states must increase within a word; got {states[at]} after {states[at - 1]} at index {at}; sort each "
-            "word's states and drop duplicates"
-        )

@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
 from spectrem.exceptions import InvalidInputError
+from spectrem.inference.segments import sum_by
 from spectrem.models.priors import DirichletPrior, MeanFieldPrior, Prior
 from spectrem.models.tagging.lexicon import Lexicon
 from spectrem.models.tagging.parameters import HMMCounts, HMMParameters
 from spectrem.models.tagging.restrictions import Multinomials, Restrictions, dense_rows, emission_rows
 from spectrem.models.tagging.shards import TagShard
 from spectrem.structures import Chain, Chain2, Parts
+from spectrem.structures._ragged import offsets_of, ranges_of
 
 _TABLES = ("initial", "transition", "second", "emission")
 
@@ -227,12 +229,9 @@ class HMMModel:
         lexicon = self.lexicon
         starts = lexicon.entry_offsets[shard.entries]
         widths = lexicon.entry_offsets[shard.entries + 1] - starts
-        offsets = np.zeros(len(widths) + 1, np.int64)
-        np.cumsum(widths, out=offsets[1:])
-        parts = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], widths)
-        heads = (np.cumsum(shard.lengths) - shard.lengths)[shard.lengths > 0]
-        own = widths[heads]
-        first = np.arange(own.sum()) + np.repeat(offsets[heads] - (np.cumsum(own) - own), own)
+        offsets, parts = offsets_of(widths), ranges_of(starts, widths)
+        heads = offsets_of(shard.lengths)[:-1][shard.lengths > 0]
+        first = ranges_of(offsets[heads], widths[heads])
         return Layout(offsets, lexicon.entry_states[parts], lexicon.entry_cells[parts], first)
 
 
@@ -249,11 +248,6 @@ def log(probability: Floats) -> Floats:
     """Nats; -inf for 0."""
     with np.errstate(divide="ignore"):
         return np.log(probability)
-
-
-def sum_by(row: Ints, values: Floats, n_rows: int) -> Floats:
-    """Sums of values by row, as float64 where there is none to sum, too."""
-    return np.bincount(row, values, n_rows).astype(np.float64, copy=False)
 
 
 def _check_table(name: str, given: Floats | None, shape: tuple[int, ...] | None) -> None:

@@ -58,11 +58,9 @@ class HMMCounts:
     emission: Floats
 
     def __iadd__(self, other: HMMCounts) -> HMMCounts:
-        np.add(self.initial, other.initial, out=self.initial)
-        np.add(self.transition, other.transition, out=self.transition)
-        np.add(self.emission, other.emission, out=self.emission)
-        if self.second is not None and other.second is not None:
-            np.add(self.second, other.second, out=self.second)
+        for own, its in zip(vars(self).values(), vars(other).values(), strict=True):
+            if own is not None:
+                np.add(own, its, out=own)
         return self
 
     def __add__(self, other: HMMCounts) -> HMMCounts:

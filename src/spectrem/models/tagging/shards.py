@@ -12,6 +12,7 @@ from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_integers, as_lengths, as_weights
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.tagging.lexicon import Lexicon
+from spectrem.structures._ragged import offsets_of, ranges_of
 
 # A shard is closed after this many (token, state) parts: an eighth of the corpus, within bounds.
 _SHARDS, _LEAST_PARTS, _MOST_PARTS = 8, 1 << 15, 1 << 21
@@ -101,10 +102,8 @@ def build_shards(
             "Lexicon.with_entries returned with this lexicon"
         )
     weights = as_weights(weights, len(lengths))
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    widths = np.diff(lexicon.entry_offsets)[entries]
-    part_offsets = np.concatenate([[0], np.cumsum(widths)])[offsets]
-    open_offsets = np.concatenate([[0], np.cumsum(widths > 1)])[offsets]
+    offsets, widths = offsets_of(lengths), np.diff(lexicon.entry_offsets)[entries]
+    part_offsets, open_offsets = offsets_of(widths)[offsets], offsets_of(widths > 1)[offsets]
     known = np.diff(open_offsets) == 0 if known is None else np.asarray(known, np.bool_)
     most = int(np.clip(part_offsets[-1] // _SHARDS, _LEAST_PARTS, _MOST_PARTS))
     shards: list[TagShard] = []
@@ -112,9 +111,7 @@ def build_shards(
         chosen = np.flatnonzero((known == given) & (lengths > 0))
         for sentences in _runs(chosen, np.diff(part_offsets)[chosen], most):
             own_lengths = lengths[sentences]
-            tokens = np.arange(own_lengths.sum()) + np.repeat(
-                offsets[sentences] - (np.cumsum(own_lengths) - own_lengths), own_lengths
-            )
+            tokens = ranges_of(offsets[sentences], own_lengths)
             shards.append(TagShard(own_lengths, entries[tokens], weights[sentences], given, sentences))
     return shards or [TagShard(lengths[:0], entries, weights[:0], False, np.zeros(0, np.int64))]
 
@@ -149,11 +146,9 @@ def in_corpus_order(shards: Sequence[TagShard], values: Sequence[NDArray]) -> ND
     lengths = np.concatenate([shard.lengths for shard in shards])
     by_sentence = np.zeros(sentences.max(initial=-1) + 1, np.int64)
     by_sentence[sentences] = lengths
-    starts = (np.cumsum(by_sentence) - by_sentence)[sentences]
-    at = np.arange(lengths.sum()) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
     together = np.concatenate(list(values))
     ordered = np.empty_like(together)
-    ordered[at] = together
+    ordered[ranges_of(offsets_of(by_sentence)[sentences], lengths)] = together
     return ordered
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from spectrem.constraints.rows import Block, Rows
-from spectrem.inference.conflict import Conflict
+from spectrem.inference.conflict.search import Conflict
 
 _SHOWN = 3
 

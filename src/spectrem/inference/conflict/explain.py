@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError
-from spectrem.inference.conflict import Conflict, find_conflict, find_proof, unproven
-from spectrem.inference.conflict_text import keys_of, place_of, tell_conflict
+from spectrem.inference.conflict.search import Conflict, find_conflict, find_proof, unproven
+from spectrem.inference.conflict.text import keys_of, place_of, tell_conflict
 from spectrem.inference.highs import Deadline
 from spectrem.inference.oracle import BatchDual
 from spectrem.inference.result import Status

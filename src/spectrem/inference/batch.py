@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Bools, Floats
+from spectrem._validate import as_weights
 from spectrem.constraints.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
-from spectrem.inference.checks import Infeasible, check_infeasible, check_problem
-from spectrem.inference.corpus import pick_rows
-from spectrem.inference.feasibility import (
+from spectrem.inference.conflict.explain import (
     drop_rows,
     drop_unreachable,
     explain_infeasible,
@@ -20,7 +20,7 @@ from spectrem.inference.feasibility import (
     refuse_unreachable,
 )
 from spectrem.inference.highs import Deadline
-from spectrem.inference.ilp import solve_integer
+from spectrem.inference.integer import solve_integer
 from spectrem.inference.oracle import BatchDual, per_copy, refuse_impossible, shift_scores
 from spectrem.inference.result import Projection, Status, describe, warn_open
 from spectrem.inference.segments import share_equally, sum_by
@@ -29,11 +29,14 @@ from spectrem.inference.solvers.linear_program import LinearProgram
 from spectrem.inference.solvers.newton import smooth_solver
 from spectrem.inference.solvers.solver import Solution, Solver
 from spectrem.inference.transportation import Transports, find_transports
+from spectrem.structures._ragged import check_scores
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Structure
 
+Infeasible = Literal["raise", "skip"]
 
-def project(
+
+def project_batch(
     structure: Structure,
     scores: Parts,
     rows: Rows | None = None,
@@ -114,14 +117,14 @@ def project(
     >>> from spectrem.structures.categorical import Categorical
     >>> block = Block("first is rare", 0, 1, False, "instance", None, np.zeros(1, int), {})
     >>> rows = Rows(sp.csr_array([[1.0, 0.0, 0.0]]), np.array([0.2]), np.array([0]), (block,))
-    >>> result = project(Categorical([3]), Parts(np.log([0.6, 0.3, 0.1])), rows)
+    >>> result = project_batch(Categorical([3]), Parts(np.log([0.6, 0.3, 0.1])), rows)
     >>> result.marginals.unary.round(3)
     array([0.2, 0.6, 0.2])
     >>> result.status.message
     'solved to the tolerance asked for'
     """
     check_infeasible(infeasible)
-    rows, first, weight = check_problem(structure, scores, rows, gamma, start, weights, tol)
+    scores, rows, first, weight = _check_problem(structure, scores, rows, gamma, start, weights, tol)
     if rows is None:
         return _unconstrained(structure, scores, gamma, weight)
     rows = per_copy(structure, rows, weight)
@@ -181,7 +184,7 @@ class _Task:
         if wanted.all():
             return self.solve(scores, rows, first)
         try:
-            solved = self.solve(scores, pick_rows(rows, wanted), first[wanted])
+            solved = self.solve(scores, rows.pick(wanted), first[wanted])
         except InfeasibleConstraintError as error:
             error.rows = tuple(np.flatnonzero(wanted)[list(error.rows)].tolist())
             raise
@@ -264,8 +267,7 @@ def _finish(dual: BatchDual, solution: Solution, weights: Floats | None) -> Proj
     if solution.mixture is not None and solution.mixed is not None and solution.mixed.any():
         _, rest = dual.smoothed_max(multipliers, ~dual.instances_of(solution.mixed), weights)
         mixture, mixture_score = solution.mixture(weights)
-        factors = zip(rest.factors, mixture.factors, strict=True)
-        marginals = Parts(rest.unary + mixture.unary, tuple(a + b for a, b in factors))
+        marginals = rest.map(np.add, mixture)
         score = np.where(solution.mixed, mixture_score, score)
     excess = dual.matrix @ marginals.unary - dual.rows.bounds
     dual_value = dual.total(dual_total, values)
@@ -310,3 +312,57 @@ def _unconstrained(structure: Structure, scores: Parts, gamma: float, weights: F
         instance_status=np.full(n, status, np.int8),
         instance_violation=np.zeros(n),
     )
+
+
+def check_infeasible(infeasible: str) -> None:
+    """Raise unless the option is one of the two there are."""
+    if infeasible not in get_args(Infeasible):
+        raise InvalidInputError(
+            f'infeasible must be "raise" or "skip", got {infeasible!r}; "raise" names the constraint'
+        )
+
+
+def _check_problem(
+    structure: Structure,
+    scores: Parts,
+    rows: Rows | None,
+    gamma: float,
+    start: ArrayLike | None,
+    weights: ArrayLike | None,
+    tol: float,
+) -> tuple[Parts, Rows | None, Floats, Floats | None]:
+    """Coerce and refuse what cannot be meant; returns scores, rows, the starting multipliers and the weights."""
+    constrained = rows is not None and len(rows.bounds) > 0
+    if isinstance(gamma, bool) or not isinstance(gamma, int | float | np.integer | np.floating):
+        raise InvalidInputError(f"gamma must be a number, got {gamma!r}; try 1.0")
+    if np.isnan(gamma) or gamma == np.inf or (gamma < 0 and gamma != -np.inf and constrained):
+        reason = (
+            "between -inf and 0 the constrained problem is not convex; use gamma = 0 for its linear relaxation or "
+            "gamma = -inf for the integer program"
+            if gamma < 0
+            else "use gamma = 1 for posterior regularisation, 0 for hard assignments, or any finite number between"
+        )
+        raise InvalidInputError(f"gamma must be -inf or a finite number >= 0; got {gamma}; {reason}")
+    if not tol > 0:
+        raise InvalidInputError(f"tol must be positive; got {tol}; the default is 1e-8")
+    scores = check_scores(structure, scores)
+    weight = None if weights is None else as_weights(weights, structure.n_instances)
+    if not constrained:
+        return scores, None, np.zeros(0), weight
+    assert rows is not None
+    if rows.matrix.shape != (len(rows.bounds), structure.n_unary):
+        raise InvalidInputError(
+            f"rows.matrix must have shape {(len(rows.bounds), structure.n_unary)}, one column per unary part; "
+            f"got {rows.matrix.shape}; compile the constraint for this structure"
+        )
+    if not (np.isfinite(rows.bounds).all() and np.isfinite(rows.matrix.data).all()):
+        raise InvalidInputError(
+            "rows must have finite bounds and coefficients; got NaN or inf; drop rows without bound"
+        )
+    first = np.zeros(len(rows.bounds)) if start is None else np.asarray(start, np.float64)
+    if first.shape != rows.bounds.shape or not np.isfinite(first).all():
+        raise InvalidInputError(
+            f"start must be {len(rows.bounds)} finite multipliers, one per row; got shape {first.shape}; "
+            "pass the multipliers of an earlier projection of the same rows, or None"
+        )
+    return scores, rows, first, weight

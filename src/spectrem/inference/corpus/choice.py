@@ -8,28 +8,138 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats, Ints
-from spectrem.constraints.rows import Block
+from spectrem.constraints.rows import Block, CorpusRows, Rows
 from spectrem.exceptions import InfeasibleConstraintError, warn_unconverged
-from spectrem.inference.conflict_text import place_of
-from spectrem.inference.corpus_program import CorpusMixture
+from spectrem.inference.batch import project_batch
+from spectrem.inference.conflict.text import place_of
+from spectrem.inference.corpus.mixture import CorpusMixture
 from spectrem.inference.highs import Deadline, run_integer
-from spectrem.inference.ilp import refuse_curved
-from spectrem.inference.program import Program
+from spectrem.inference.integer import refuse_curved
+from spectrem.inference.oracle import shift_scores
+from spectrem.inference.program import Program, compile_slack_variables, write_program
 from spectrem.inference.result import Status
-from spectrem.inference.segments import row_maxima
+from spectrem.inference.segments import row_maxima, sum_by
 from spectrem.inference.slack import SlackTerms, compile_slack
-from spectrem.inference.slack_variables import compile_slack_variables
-from spectrem.inference.variants import ShardVariants
-
-Variants = Callable[[Floats], Iterable[ShardVariants]]
+from spectrem.structures.parts import Parts
+from spectrem.structures.structure import Structure
 
 _ROUNDS = 3
 _NODES = 200  # of a search: what lies deeper is not worth the wait
 _MORE = 16  # points per round
 _HOLDS = 1e-6  # violations relative to the size of a row: HiGHS' own tolerance
+
+
+@dataclass(frozen=True)
+class ShardVariants:
+    """What a shard contributes to a choice of whole structures.
+
+    Attributes
+    ----------
+    score : float
+        Of the instances that rows see no difference in, at the first point, nats.
+    expectation : ndarray of shape (n_rows,)
+        ``U h`` of those.
+    instance : ndarray of shape (n_variants,), int64
+        Increasing; every instance of the others has several variants.
+    point : ndarray of shape (n_variants,), int64
+        The first point at which the instance takes the variant.
+    scores : ndarray of shape (n_variants,)
+        Times the instance's weight, less what rows inside it cost, nats.
+    expectations : csr_array of shape (n_variants, n_rows)
+        Times the instance's weight.
+    """
+
+    score: float
+    expectation: Floats
+    instance: Ints
+    point: Ints
+    scores: Floats
+    expectations: sp.csr_array
+
+
+def find_variants(
+    structure: Structure,
+    scores: Parts,
+    matrix: sp.csr_array,
+    points: Floats,
+    *,
+    weights: Floats | None = None,
+    inside: Rows | None = None,
+) -> ShardVariants:
+    """The best structures at several points, without those that differ in nothing that rows of corpus scope see.
+
+    Parameters
+    ----------
+    structure : Structure
+    scores : Parts
+        Nats.
+    matrix : csr_array of shape (n_rows, n_unary)
+        U of the rows of corpus scope.
+    points : ndarray of shape (n_points, n_rows)
+        Multipliers.
+    weights : ndarray of shape (n_instances,) or None
+    inside : Rows or None
+        Rows inside instances, which the structures meet.
+
+    Examples
+    --------
+    >>> from spectrem.structures import Categorical
+    >>> found = find_variants(Categorical([2, 2]), Parts(np.array([1.0, 0.0, 5.0, 0.0])),
+    ...                       sp.csr_array([[1.0, 0.0, 1.0, 0.0]]), np.array([[0.0], [2.0]]))
+    >>> found.instance, found.point, found.scores, found.expectations.toarray().ravel(), found.score
+    (array([0, 0]), array([0, 1]), array([1., 0.]), array([1., 0.]), 5.0)
+    """
+    n, n_rows = structure.n_instances, len(matrix.indptr) - 1
+    weight = np.ones(n) if weights is None else weights
+    transpose = sp.csr_array(matrix.T)
+    entry_row = np.repeat(np.arange(n_rows), np.diff(matrix.indptr))
+    owner = structure.instance[matrix.indices]
+    # One number tells rows of expectations apart; structures that are best at some prices and equal there score alike.
+    key = np.random.default_rng(0).normal(size=n_rows)
+    mark, score = np.zeros((len(points), n)), np.zeros((len(points), n))
+    expectations = []
+    for k, point in enumerate(points):
+        unary, values = _best(structure, shift_scores(scores, transpose, point), weights, inside)
+        score[k] = weight * (values + sum_by(structure.instance, (transpose @ point) * unary, n))
+        data = matrix.data * unary[matrix.indices] * weight[owner]
+        taken = data != 0
+        own = sp.csr_array((data[taken], (owner[taken], entry_row[taken])), shape=(n, n_rows))
+        mark[k] = own @ key
+        expectations.append(own)
+    instance = np.tile(np.arange(n), len(points))
+    order = np.lexsort((mark.ravel(), instance))
+    first = np.ones(len(order), np.bool_)
+    first[1:] = (np.diff(instance[order]) != 0) | (np.diff(mark.ravel()[order]) != 0)
+    kept = order[first]
+    several = (np.bincount(instance[kept], minlength=n) > 1)[instance[kept]]
+    chosen = np.sort(kept[several])
+    chosen = chosen[np.argsort(instance[chosen], kind="stable")]
+    fixed = np.ones(n, np.bool_)
+    fixed[instance[chosen]] = False
+    every = sp.csr_array(sp.vstack(expectations, format="csr"))
+    return ShardVariants(
+        float(score[0][fixed].sum()),
+        fixed.astype(np.float64) @ expectations[0],
+        instance[chosen],
+        chosen // n if n else chosen,
+        score.ravel()[chosen],
+        sp.csr_array(every[chosen]),
+    )
+
+
+def _best(structure: Structure, scores: Parts, weights: Floats | None, inside: Rows | None) -> tuple[Floats, Floats]:
+    """Indicators and scores of the best structures, less what rows inside instances cost."""
+    if inside is None or not len(inside.bounds):
+        values, marginals = structure.smoothed_max(scores, 0.0)
+        return marginals.unary, values
+    found = project_batch(structure, scores, inside, -np.inf, weights=weights)
+    terms = compile_slack(inside.blocks, inside.row_instance, structure.n_instances)
+    return found.marginals.unary, found.values - terms.cost(inside.matrix @ found.marginals.unary - inside.bounds)
+
+
+Variants = Callable[[Floats], Iterable[ShardVariants]]
 
 
 @dataclass(frozen=True)
@@ -70,10 +180,8 @@ class CorpusChoice:
 def choose_structures(
     variants: Variants,
     mixture: CorpusMixture,
-    bounds: ArrayLike,
-    blocks: tuple[Block, ...],
+    rows: CorpusRows,
     *,
-    terms: SlackTerms | None = None,
     tol: float = 1e-6,
     time_limit: float | None = None,
 ) -> CorpusChoice:
@@ -83,7 +191,7 @@ def choose_structures(
     have at these points and at some around them, by an integer program; what it finds is measured against the bound of
     the relaxation. While the gap is too wide, points from further around add structures to choose from.
 
-    Use when gamma = -inf and corpus rows span several shards; `project` is exact on a single batch.
+    Use when gamma = -inf and corpus rows span several shards; `project_batch` is exact on a single batch.
 
     Parameters
     ----------
@@ -91,10 +199,7 @@ def choose_structures(
         From points of shape (n_points, n_rows) to what `find_variants` gives for every shard, in order.
     mixture : CorpusMixture
         Of the same rows.
-    bounds : array-like of shape (n_rows,)
-    blocks : tuple of Block
-    terms : SlackTerms or None
-        Of the blocks, where they are known already.
+    rows : CorpusRows
     tol : float
         Relative gap.
     time_limit : float or None
@@ -116,9 +221,7 @@ def choose_structures(
     ConvergenceWarning
         If the gap is above ``tol``.
     """
-    limits = np.asarray(bounds, np.float64)
-    if terms is None:
-        terms = compile_slack(blocks, np.zeros(len(limits), np.int64), 1)
+    terms = compile_slack(rows.blocks, np.zeros(len(rows.bounds), np.int64), 1)
     deadline = Deadline(time_limit)
     points = np.concatenate([mixture.multipliers[None], mixture.points])
     away = np.abs(points - mixture.multipliers).max(axis=0)
@@ -126,7 +229,7 @@ def choose_structures(
     rng = np.random.default_rng(0)
     best: CorpusChoice | None = None
     for _ in range(_ROUNDS):
-        task = _Task(list(variants(points)), limits, terms)
+        task = _Task(list(variants(points)), rows.bounds, terms)
         found = task.solve(mixture.bound, tol, deadline)
         if found is not None:
             choice = task.choice(found, points, mixture.bound, tol)
@@ -135,11 +238,11 @@ def choose_structures(
                 return best
         if not deadline.left:
             break
-        around = mixture.multipliers + away * rng.normal(size=(_MORE, len(limits)))
+        around = mixture.multipliers + away * rng.normal(size=(_MORE, len(rows.bounds)))
         points = np.concatenate([points, [terms.project(point) for point in around]])
         away = 4.0 * away
     if best is None:
-        raise InfeasibleConstraintError(task.tell(blocks, deadline))
+        raise InfeasibleConstraintError(task.tell(rows.blocks, deadline))
     warn_unconverged(
         f"whole structures that meet the constraints over the corpus were found, but not proven to be the best: they "
         f"may miss {best.gap:.2g} of the objective; raise tol, or use gamma = 0",
@@ -178,28 +281,25 @@ class _Task:
     def program(self, cost: Floats, slack_cost: Floats, constant: float) -> Program:
         """Over the variants, and a variable that is 1 and carries the constant."""
         n = len(cost)
-        level = sp.diags_array(1.0 / self.unit)
-        nothing = sp.csr_array((len(self.bounds), 1))
         members = np.append(self.member, self.n_members), np.arange(n + 1)
-        return Program(
+        program = write_program(
             cost=np.append(cost, constant),
             upper=np.ones(n + 1),
-            body=sp.csr_array(sp.hstack([level @ self.table.T, nothing], format="csr")),
-            bounds=self.rest / self.unit,
+            body=sp.csr_array(sp.hstack([self.table.T, sp.csr_array((len(self.bounds), 1))], format="csr")),
+            bounds=self.rest,
             equality=self.terms.equality,
             shapes=sp.csr_array((np.ones(n + 1), members), shape=(self.n_members + 1, n + 1)),
             ones=np.ones(self.n_members + 1),
-            slack=replace(self.slack, matrix=sp.csr_array(level @ self.slack.matrix), cost=slack_cost),
+            slack=replace(self.slack, cost=slack_cost),
         )
+        return program.scaled(1.0 / self.unit, np.ones(len(program.cost)))
 
     def solve(self, bound: float, tol: float, deadline: Deadline) -> _Found | None:
         """The best choice that meets the rows, or None."""
         tops = np.full(self.n_members, -np.inf)
         np.maximum.at(tops, self.member, self.scores)
         program = self.program(tops[self.member] - self.scores, self.slack.cost, max(1.0, abs(bound)))
-        matrices = program.matrices()
-        whole = np.arange(len(matrices.cost)) < len(self.scores)
-        result = run_integer(matrices, whole, deadline.left, gap=0.1 * tol, nodes=_NODES)
+        result = run_integer(program, len(self.scores), deadline.left, gap=0.1 * tol, nodes=_NODES)
         if result.x is None:
             return None
         found = self.read(result.x)
@@ -235,9 +335,8 @@ class _Task:
     def tell(self, blocks: tuple[Block, ...], deadline: Deadline) -> str:
         """The rows that the choice nearest to meeting them misses."""
         exact = self.program(np.zeros(len(self.scores)), np.zeros(len(self.slack.cost)), 0.0)
-        elastic = exact.matrices(np.ones(len(self.bounds)))
-        whole = np.arange(len(elastic.cost)) < len(self.scores)
-        result = run_integer(elastic, whole, min(5.0, deadline.left), gap=0.01, nodes=_NODES)
+        elastic = exact.elastic(np.ones(len(self.bounds)))
+        result = run_integer(elastic, len(self.scores), min(5.0, deadline.left), gap=0.01, nodes=_NODES)
         missed = []
         if result.x is not None:
             found = self.read(result.x)

@@ -6,16 +6,14 @@ import numpy as np
 
 from spectrem._arrays import Floats
 from spectrem.exceptions import InvalidInputError
-from spectrem.inference.feasibility import explain_infeasible
+from spectrem.inference.conflict.explain import explain_infeasible
 from spectrem.inference.highs import INFEASIBLE, OPTIMAL, Deadline, run_integer
 from spectrem.inference.oracle import BatchDual
-from spectrem.inference.problem_programs import ProblemPrograms, read_structures
+from spectrem.inference.problems import ProblemPrograms
+from spectrem.inference.program import SlackVariables
 from spectrem.inference.result import Projection, Status, describe, warn_open
-from spectrem.inference.scaling import scale_program
 from spectrem.inference.segments import sum_by
-from spectrem.inference.slack_variables import SlackVariables
 from spectrem.inference.solvers.subgradient import Subgradient
-from spectrem.structures.parts import Parts
 
 
 def solve_integer(dual: BatchDual, weights: Floats | None, deadline: Deadline) -> Projection:
@@ -40,16 +38,14 @@ def solve_integer(dual: BatchDual, weights: Floats | None, deadline: Deadline) -
     values, marginals = dual.smoothed_max(solution.multipliers, easy, weights)
     price = (dual.transpose @ solution.multipliers) * marginals.unary
     values = values + sum_by(dual.structure.instance, price, dual.structure.n_instances)
-    parts = Parts(marginals.unary.copy(), tuple(f.copy() for f in marginals.factors))
+    parts = marginals.map(np.copy)
     bound = np.zeros(dual.n_problems)
     hard = np.flatnonzero(~certified)
     if len(hard):
         relaxed = dual.evaluate(solution.multipliers, ~certified).value + dual.terms.value(solution.multipliers)
     for k, p in enumerate(hard):
         problem = programs.write(int(p))
-        scaled = scale_program(problem.program, len(problem.instances), dual.spread[p])
-        matrices = scaled.program.matrices()
-        result = run_integer(matrices, np.arange(len(matrices.cost)) < len(scaled.program.cost), deadline.left)
+        result = run_integer(problem.program, len(problem.owner), deadline.left)
         if result.status == INFEASIBLE:
             status[p] = Status.INFEASIBLE
             continue
@@ -60,8 +56,8 @@ def solve_integer(dual: BatchDual, weights: Floats | None, deadline: Deadline) -
                 "the constraints slack, or use gamma = 0"
             )
         status[p] = Status.CERTIFIED if result.status == OPTIMAL else Status.MAX_ITERATIONS
-        bound[p] = min(-result.bound * scaled.unit, relaxed[p])
-        values[problem.instances] = read_structures(problem, np.rint(result.x), weights, parts)
+        bound[p] = min(-result.bound * problem.unit, relaxed[p])
+        values[problem.instances] = problem.read(np.rint(result.x), weights, parts)
     if (status == Status.INFEASIBLE).any():
         raise explain_infeasible(dual, status, whole=True)
     if (status == Status.MAX_ITERATIONS).any():

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Bools, Floats
-from spectrem.constraints.groups import KeyColumns
-from spectrem.constraints.rows import Block, Rows
+from spectrem.constraints.rows import CorpusRows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
-from spectrem.inference.conflict_text import place_of
+from spectrem.inference.conflict.text import place_of
 from spectrem.inference.oracle import Evaluation
 from spectrem.inference.result import Status
-from spectrem.inference.slack import SlackTerms, compile_slack
+from spectrem.inference.slack import compile_slack
 from spectrem.inference.solvers.newton import smooth_solver
 from spectrem.inference.solvers.solver import Solution, Solver
 
@@ -46,6 +44,8 @@ class CorpusSolution:
     status : Status
     dual_value : float
         Nats, with ``b . lambda`` and the slack terms.
+    added : float
+        These two alone: what the rows add to the values of the shards.
     residual : float
     n_evaluations, n_iter : int
     length : float or None
@@ -55,6 +55,7 @@ class CorpusSolution:
     multipliers: Floats
     status: Status
     dual_value: float
+    added: float
     residual: float
     n_evaluations: int
     n_iter: int
@@ -65,22 +66,14 @@ class CorpusDual:
     """A dual with one problem, evaluated by the caller; see `solve_corpus_dual` for what it is made of."""
 
     def __init__(
-        self,
-        evaluate: Evaluate,
-        bounds: ArrayLike,
-        blocks: tuple[Block, ...],
-        gamma: float,
-        norms: ArrayLike | None,
-        terms: SlackTerms | None,
-        support: Evaluate | None,
+        self, evaluate: Evaluate, rows: CorpusRows, gamma: float = 1.0, support: Evaluate | None = None
     ) -> None:
-        self._evaluate, self.support, self.blocks = evaluate, support, blocks
+        self._evaluate, self.support, self.blocks, self.bounds = evaluate, support, rows.blocks, rows.bounds
         self.gamma, self.n_problems, self.n_evaluations = gamma, 1, 0
-        self.bounds = np.asarray(bounds, np.float64)
         n = len(self.bounds)
         self.row_problem, self.row_weight, self.lever = np.zeros(n, np.int64), np.ones(n), np.ones(n)
-        self.terms = compile_slack(blocks, self.row_problem, 1) if terms is None else terms
-        length = np.sqrt(np.maximum(1.0, np.abs(self.bounds))) if norms is None else np.asarray(norms, np.float64)
+        self.terms = compile_slack(rows.blocks, self.row_problem, 1)
+        length = np.sqrt(np.maximum(1.0, np.abs(self.bounds))) if rows.norms is None else rows.norms
         self.scale = 1.0 / np.where(length > 0, length * length, 1.0)
         size = np.maximum(np.abs(self.bounds), length)
         self.size = np.where(size > 0, size, 1.0)
@@ -145,12 +138,9 @@ class CorpusDual:
 
 def solve_corpus_dual(
     evaluate: Evaluate,
-    bounds: ArrayLike,
-    blocks: tuple[Block, ...],
+    rows: CorpusRows,
     gamma: float = 1.0,
     *,
-    norms: ArrayLike | None = None,
-    terms: SlackTerms | None = None,
     support: Evaluate | None = None,
     solver: Solver | None = None,
     start: ArrayLike | None = None,
@@ -159,32 +149,26 @@ def solve_corpus_dual(
 ) -> CorpusSolution:
     """Multipliers of rows of corpus scope; the shards are seen only through ``evaluate``.
 
-    Instance rows inside the shards are solved by a nested ``project`` with scores ``shift_scores(s, U_c^T, lambda)``:
-    its ``dual_value`` is the shard's value and ``U_c mu`` its expectation (the envelope theorem), so the corpus dual
-    keeps its form. Solve the nested problems more sharply than this one (a tenth of ``tol``).
+    Instance rows inside the shards are solved by a nested `project_batch` with scores
+    ``shift_scores(s, U_c^T, lambda)``: its ``dual_value`` is the shard's value and ``U_c mu`` its expectation (the
+    envelope theorem), so the corpus dual keeps its form. Solve the nested problems more sharply than this one (a tenth
+    of ``tol``).
 
-    Use when corpus rows span more than one shard; on a single batch ``project`` does the same by itself.
+    Use when corpus rows span more than one shard; on a single batch `project_batch` does the same by itself.
 
     Parameters
     ----------
     evaluate : callable
         From multipliers of shape (n_rows,) to the sum over instances of ``smax_gamma(s - U^T lambda)`` in nats and the
         expectations ``U mu`` of shape (n_rows,); or to both with a row per shard.
-    bounds : array-like of shape (n_rows,)
-    blocks : tuple of Block
-        Covering rows 0 ... n_rows - 1.
+    rows : CorpusRows
     gamma : float, > 0
         At gamma = 0 the solution is a mixture: `solve_corpus_program`.
-    norms : array-like of shape (n_rows,) or None
-        Euclidean norm of each row of U over the corpus; levels rows of different size. None takes
-        ``sqrt(max(1, |b|))``.
-    terms : SlackTerms or None
-        Of the blocks, where they are known already.
     support : callable or None
         From a direction d to ``sum_i max over structures of -d . U h`` and ``U h`` of those structures, shaped as those
         of ``evaluate``; lets an infeasible constraint be proven.
     solver, start, tol, max_iter
-        As in ``project``.
+        As in `project_batch`.
 
     Returns
     -------
@@ -200,43 +184,27 @@ def solve_corpus_dual(
     Two coins, together to show heads 0.5 times:
 
     >>> import numpy as np
+    >>> from spectrem.constraints.rows import Block, CorpusRows
     >>> def evaluate(multipliers):
     ...     odds = np.exp([1.0, 0.0] - multipliers)
     ...     return float(np.log1p(odds).sum()), np.array([(odds / (1 + odds)).sum()])
     >>> block = Block("heads", 0, 1, True, "corpus", None, np.zeros(1, int), {})
-    >>> result = solve_corpus_dual(evaluate, [0.5], (block,))
+    >>> result = solve_corpus_dual(evaluate, CorpusRows(np.array([0.5]), (block,)))
     >>> evaluate(result.multipliers)[1].round(6)
     array([0.5])
     """
     if solver is None and not gamma > 0:
         raise InvalidInputError(f"gamma must be positive; got {gamma:g}; at gamma = 0 call solve_corpus_program")
-    dual = CorpusDual(evaluate, bounds, blocks, gamma, norms, terms, support)
+    dual = CorpusDual(evaluate, rows, gamma, support)
     solution = dual.solve(smooth_solver(dual, tol, max_iter) if solver is None else solver, start)
     value = dual.evaluate(solution.multipliers, np.ones(1, bool)).value + dual.terms.value(solution.multipliers)
     return CorpusSolution(
         solution.multipliers,
         Status(int(solution.status[0])),
         float(value[0]),
+        float(rows.bounds @ solution.multipliers + dual.terms.value(solution.multipliers)[0]),
         float(solution.residual[0]),
         dual.n_evaluations,
         solution.n_iter,
         None if solution.length is None else float(solution.length[0]),
     )
-
-
-def pick_rows(rows: Rows, wanted: Bools) -> Rows:
-    """Some of the rows, with their blocks renumbered; blocks without any are dropped."""
-    blocks, start = [], 0
-    for block in rows.blocks:
-        own = wanted[block.start : block.stop]
-        if size := int(own.sum()):
-            slack_group = np.unique(block.slack_group[own], return_inverse=True)[1].astype(np.int64)
-            keys = block.keys
-            keys = keys.pick(own) if isinstance(keys, KeyColumns) else {name: v[own] for name, v in keys.items()}
-            turned = None if block.turned is None else block.turned[own]
-            blocks.append(
-                replace(block, start=start, stop=start + size, slack_group=slack_group, keys=keys, turned=turned)
-            )
-            start += size
-    index = np.flatnonzero(wanted)
-    return Rows(sp.csr_array(rows.matrix[index]), rows.bounds[index], rows.row_instance[index], tuple(blocks))

@@ -1,4 +1,7 @@
-"""The program over mixtures of structures seen so far, which column generation solves between looks at a corpus."""
+"""The program over mixtures of structures seen so far: column generation between looks at a corpus.
+
+Its prices tell, too, whether rows over the corpus can hold at all.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,18 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats
+from spectrem.constraints.rows import CorpusRows
+from spectrem.inference.corpus.dual import CorpusDual, Evaluate
 from spectrem.inference.highs import Deadline, run_linear
-from spectrem.inference.program import Program
+from spectrem.inference.program import compile_slack_variables, write_program
 from spectrem.inference.slack import SlackTerms
-from spectrem.inference.slack_variables import compile_slack_variables
 
 _ROUNDS, _MOST_CUTS = 3, 2_000
 _USED = 1e-9  # violations relative to the size of a row that pass for none
+_HOLDS, _CLASHES = 1e-9, -1e-9  # relative to the size of the rows
 
 
 class MasterSolution(NamedTuple):
@@ -94,7 +100,7 @@ class Master:
         room = sp.csr_array((np.ones(len(free)), (free, np.arange(len(free)))), shape=(n_rows, len(free)))
         columns = sp.csr_array(((self.expectations - low[self.piece]) / self.size).T)
         price = centre * self.size
-        program = Program(
+        program = write_program(
             cost=np.concatenate([best[self.piece] - reduced, price[free]]) / unit,
             upper=np.concatenate([np.ones(n), 2.0 * largest[free] / self.size[free] + 1.0]),
             body=sp.csr_array(sp.hstack([columns, room], format="csr")),
@@ -108,10 +114,10 @@ class Master:
         )
         stay, start = box * self.lever * self.size / unit, n + len(free)
         stop = start + len(slack.cost)
+        beyond = sp.csr_array((0, start))
         for _ in range(_ROUNDS):
-            ties = sp.csr_array(sp.vstack([slack.ties, self._cuts], format="csr"))
-            some = replace(program, slack=replace(program.slack, ties=ties))
-            result = run_linear(some.matrices(stay), deadline.left)
+            cuts = sp.csr_array(sp.block_diag([beyond, self._cuts], format="csr"))
+            result = run_linear(program.with_rows(cuts).elastic(stay), deadline.left)
             if result.x is None:
                 return None
             cuts = slack.tangents(result.x[start:stop] * length, 1e-10 * self.size)
@@ -124,8 +130,111 @@ class Master:
         weights /= np.bincount(self.piece, weights, self.n_pieces)[self.piece]
         return MasterSolution(
             weights,
-            self.terms.project(centre + some.prices(result) * unit / self.size),
+            self.terms.project(centre + result.prices[:n_rows] * unit / self.size),
             float(centre @ self.bounds + best.sum() - result.cost * unit),
             bool(result.x[stop:].max(initial=0.0) > _USED),
             cuts.shape[0] > 0 and self._cuts.shape[0] < _MOST_CUTS,
         )
+
+
+def can_hold(dual: CorpusDual, expectations: list[Floats], direction: Floats, looks: int = 20) -> bool:
+    """True if some distribution meets the rows, False if that stays open.
+
+    A linear program over the distributions known tells the prices at which they all break the rows; the corpus tells
+    whether any other does not. That many ``looks`` are taken at it.
+
+    Parameters
+    ----------
+    dual : CorpusDual
+        With a ``support``.
+    expectations : list of ndarray of shape (n_rows,)
+        ``U mu`` of distributions that are known already.
+    direction : ndarray of shape (n_rows,)
+        Multipliers to begin with.
+    looks : int
+
+    Raises
+    ------
+    InfeasibleConstraintError
+        If no distribution does.
+    """
+    terms = dual.terms
+    if terms.penalised.all():
+        return True
+    master = Master(dual.bounds, terms, dual.size, np.where(terms.penalised, 0.0, 1.0 / dual.size), 1)
+    for k, expectation in enumerate(expectations):
+        master.add(k, np.zeros(1), expectation[None])
+    trial = terms.recession(direction)
+    if not trial.any() and not expectations:
+        trial = terms.recession(terms.project(np.ones(len(direction))))
+    for _ in range(looks):
+        if trial.any():
+            slope, expectation = dual.slope(trial)
+            if slope < _CLASHES * float(dual.size @ np.abs(trial)):
+                raise dual.conflict(trial)
+            master.add(len(master.scores), np.zeros(1), expectation[None])
+        answer = master.solve(np.zeros(len(trial)), 1.0, Deadline(None))
+        if answer is None:
+            return False
+        if answer.value >= -_HOLDS and not answer.rough:
+            return True
+        trial = terms.recession(answer.prices)
+    return False
+
+
+def check_corpus_rows(
+    support: Evaluate,
+    rows: CorpusRows,
+    direction: ArrayLike,
+    *,
+    expectation: ArrayLike | None = None,
+    looks: int = 20,
+) -> bool:
+    """Whether rows over a corpus can hold: True if proven, False if it stays open; an error if they cannot.
+
+    Parameters do not matter but for what they make impossible, so that one proof is enough for a fit.
+
+    Use where multipliers are not solved for but only take a few steps per iteration, and rows are still broken: such
+    multipliers would grow for ever, in silence.
+
+    Parameters
+    ----------
+    support : callable
+        From a direction d of shape (n_rows,) to ``max over structures of -d . U h`` and ``U h`` of the structures that
+        attain it, each summed over instances; with a row per shard or over the whole corpus. It is what evaluates the
+        dual at gamma = 0, with every possible part scoring 0.
+    rows : CorpusRows
+    direction : array-like of shape (n_rows,)
+        Multipliers so far; that of a conflict is looked for from there.
+    expectation : array-like of shape (n_rows,) or None
+        ``U mu`` at those multipliers.
+    looks : int
+        Calls of ``support``.
+
+    Returns
+    -------
+    bool
+
+    Raises
+    ------
+    InfeasibleConstraintError
+        Naming the constraints that conflict.
+
+    Examples
+    --------
+    Two coins cannot show heads three times:
+
+    >>> from spectrem.constraints.rows import Block, CorpusRows
+    >>> def support(direction):
+    ...     return 2 * max(0.0, -direction[0]), np.array([2.0 * (direction[0] < 0)])
+    >>> block = Block("heads", 0, 1, True, "corpus", None, np.zeros(1, int), {})
+    >>> check_corpus_rows(support, CorpusRows(np.array([1.5]), (block,)), [0.3])
+    True
+    >>> check_corpus_rows(support, CorpusRows(np.array([3.0]), (block,)), [-5.0])  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    spectrem.exceptions.InfeasibleConstraintError: 'heads': no feasible q over the corpus; the price of row 0 grows ...
+    """
+    dual = CorpusDual(support, rows, support=support)
+    known = [] if expectation is None else [np.asarray(expectation, np.float64)]
+    return can_hold(dual, known, np.asarray(direction, np.float64), looks)

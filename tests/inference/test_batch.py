@@ -15,7 +15,7 @@ from enumerated import (
 
 from spectrem.constraints.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
-from spectrem.inference import Status, project
+from spectrem.inference import Status, project_batch
 from spectrem.structures import Alignment, Categorical, Chain, Parts, Product
 from spectrem.testing import enumerate_structures
 
@@ -38,7 +38,7 @@ def case(seed, n_instances=3, **how):
 @pytest.mark.parametrize(("gamma", "seed"), [(0.3, 5), (1.0, 0), (2.5, 5)])
 def test_the_dual_meets_the_primal_of_an_explicit_distribution(slack, scope, equality, gamma, seed):
     structure, scores, rows = case(seed, scope=scope, equality=equality, slack=slack)
-    result = project(structure, scores, rows, gamma)
+    result = project_batch(structure, scores, rows, gamma)
     primal, violation = explicit_primal(structure, scores, rows, gamma, result.multipliers)
     assert result.status == Status.SOLVED
     assert primal == pytest.approx(result.dual_value, abs=1e-6)
@@ -53,7 +53,7 @@ def test_the_dual_meets_the_primal_of_an_explicit_distribution(slack, scope, equ
 def test_an_independent_optimiser_finds_nothing_better(slack, scope, equality):
     structure, scores, rows = case(3, 2, scope=scope, equality=equality, slack=slack)
     best = best_primal(structure, scores, rows, 1.0)
-    assert project(structure, scores, rows, 1.0).primal_value == pytest.approx(best, abs=2e-6)
+    assert project_batch(structure, scores, rows, 1.0).primal_value == pytest.approx(best, abs=2e-6)
 
 
 @every_slack
@@ -62,7 +62,7 @@ def test_an_independent_optimiser_finds_nothing_better(slack, scope, equality):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_gamma_zero_is_the_linear_relaxation(slack, scope, equality, seed):
     structure, scores, rows = case(seed, 2, scope=scope, equality=equality, slack=slack)
-    result = project(structure, scores, rows, 0.0)
+    result = project_batch(structure, scores, rows, 0.0)
     assert result.status <= Status.SOLVED
     assert result.primal_value == pytest.approx(result.dual_value, abs=1e-7)
     mu = result.marginals.unary
@@ -82,14 +82,14 @@ def test_gamma_minus_infinity_is_the_best_feasible_choice(slack, scope, equality
     structure, scores, rows = case(seed, scope=scope, equality=equality, slack=slack)
     if slack is not None and slack.norm == "l2":
         with pytest.raises(InvalidInputError, match=r"norm 'l2' cannot be used at gamma = -inf.*norm='l1'"):
-            project(structure, scores, rows, -np.inf)
+            project_batch(structure, scores, rows, -np.inf)
         return
     best = best_integer(structure, scores, rows)
     if best == -np.inf:
         with pytest.raises(InfeasibleConstraintError, match="'test rows': no feasible q"):
-            project(structure, scores, rows, -np.inf)
+            project_batch(structure, scores, rows, -np.inf)
         return
-    result = project(structure, scores, rows, -np.inf)
+    result = project_batch(structure, scores, rows, -np.inf)
     mu = result.marginals.unary
     cost, violation = slack_cost(rows, rows.matrix @ mu - rows.bounds)
     assert result.status == Status.CERTIFIED
@@ -105,9 +105,9 @@ def test_gamma_minus_infinity_is_the_best_feasible_choice(slack, scope, equality
 @pytest.mark.parametrize("gamma", [0.0, 0.3, 1.0])
 def test_slack_groups_are_separate_norms(norm, gamma):
     structure, scores, rows = case(4, n_rows=3, slack=SLACKS[1 + norm], groups="own")
-    result = project(structure, scores, rows, gamma)
+    result = project_batch(structure, scores, rows, gamma)
     # one row a group: all norms are one, so the l1 penalty says it all
-    by_rows = project(structure, scores, case(4, n_rows=3, slack=SLACKS[1])[2], gamma)
+    by_rows = project_batch(structure, scores, case(4, n_rows=3, slack=SLACKS[1])[2], gamma)
     assert result.dual_value == pytest.approx(by_rows.dual_value, abs=1e-6)
 
 
@@ -117,7 +117,7 @@ def test_rows_that_are_not_tight_cost_nothing(scope, gamma):
     tight = []
     for seed in range(4):
         structure, scores, rows = case(seed, scope=scope, n_rows=3)
-        result = project(structure, scores, rows, gamma)
+        result = project_batch(structure, scores, rows, gamma)
         room = rows.bounds - rows.matrix @ result.marginals.unary
         assert (result.multipliers >= 0).all()
         assert (room > -1e-7).all()
@@ -154,8 +154,8 @@ def test_real_structures_are_projected_like_lists_of_their_members(family, gamma
     back = np.empty(len(order), np.int64)
     back[order] = np.arange(len(order))
     rows = Rows(listed_rows.matrix[:, back], listed_rows.bounds, listed_rows.row_instance, listed_rows.blocks)
-    ours = project(structure, scores, rows, gamma, weights=weights)
-    theirs = project(listed, listed_scores, listed_rows, gamma, weights=weights)
+    ours = project_batch(structure, scores, rows, gamma, weights=weights)
+    theirs = project_batch(listed, listed_scores, listed_rows, gamma, weights=weights)
     assert ours.dual_value == pytest.approx(theirs.dual_value, abs=1e-7)
     if gamma > 0:
         np.testing.assert_allclose(ours.marginals.unary[order], theirs.marginals.unary, atol=1e-6)
@@ -177,8 +177,8 @@ def test_weights_count_an_instance_as_often_in_corpus_rows():
         block = Block("count", 0, 1, True, "corpus", None, np.zeros(1, np.int64), {})
         return Rows(csr_array(row[which].reshape(1, -1)), np.array([0.4]), np.array([-1]), (block,))
 
-    weighted = project(structure, Parts(scores.ravel()), rows([0, 1, 2]), 0.7, weights=[1.0, 2.0, 1.0])
-    copied = project(twice, Parts(scores[[0, 1, 1, 2]].ravel()), rows([0, 1, 1, 2]), 0.7)
+    weighted = project_batch(structure, Parts(scores.ravel()), rows([0, 1, 2]), 0.7, weights=[1.0, 2.0, 1.0])
+    copied = project_batch(twice, Parts(scores[[0, 1, 1, 2]].ravel()), rows([0, 1, 1, 2]), 0.7)
     assert weighted.dual_value == pytest.approx(copied.dual_value, abs=1e-9)
     assert weighted.primal_value == pytest.approx(copied.primal_value, abs=1e-9)
     assert weighted.kl == pytest.approx(copied.kl, abs=1e-9)
@@ -192,8 +192,8 @@ def test_weights_count_an_instance_as_often_in_corpus_rows():
 def test_weights_multiply_factor_counts(gamma):
     structure, scores, rows = case(0)
     weights = np.array([0.0, 3.0, 1.0])
-    parts = [project(structure, scores, rows, gamma, weights=np.eye(3)[i]) for i in range(3)]
-    together = project(structure, scores, rows, gamma, weights=weights)
+    parts = [project_batch(structure, scores, rows, gamma, weights=np.eye(3)[i]) for i in range(3)]
+    together = project_batch(structure, scores, rows, gamma, weights=weights)
     expected = sum(w * p.marginals.factors[0] for w, p in zip(weights, parts, strict=True))
     np.testing.assert_allclose(together.marginals.factors[0], expected, atol=1e-7)
     assert together.dual_value == pytest.approx(3 * parts[1].dual_value + parts[2].dual_value)
@@ -204,28 +204,28 @@ def test_weights_multiply_factor_counts(gamma):
 @pytest.mark.parametrize("gamma", [0.0, 0.3, 1.0])
 def test_a_warm_start_gives_the_same_in_less(slack, scope, gamma):
     structure, scores, rows = case(6, scope=scope, slack=slack)
-    cold = project(structure, scores, rows, gamma)
-    warm = project(structure, scores, rows, gamma, start=cold.multipliers)
+    cold = project_batch(structure, scores, rows, gamma)
+    warm = project_batch(structure, scores, rows, gamma, start=cold.multipliers)
     assert warm.dual_value == pytest.approx(cold.dual_value, abs=1e-7)
     assert gamma == 0 or warm.n_evaluations <= cold.n_evaluations
-    astray = project(structure, scores, rows, gamma, start=cold.multipliers + 3.0)
+    astray = project_batch(structure, scores, rows, gamma, start=cold.multipliers + 3.0)
     assert astray.dual_value == pytest.approx(cold.dual_value, abs=1e-6)
 
 
 def test_kl_is_the_divergence_from_the_model():
     structure, scores, rows = case(1)
-    result = project(structure, scores, rows, 1.0)
-    free = project(structure, scores)
+    result = project_batch(structure, scores, rows, 1.0)
+    free = project_batch(structure, scores)
     assert free.kl == 0.0
     assert result.kl == pytest.approx(free.dual_value - result.primal_value, abs=1e-6)
     assert result.kl > 0.01
-    assert project(structure, scores, rows, 1.0, start=result.multipliers).kl is None
+    assert project_batch(structure, scores, rows, 1.0, start=result.multipliers).kl is None
 
 
 def test_shares_of_the_dual_value_add_up():
     for scope in SCOPES:
         structure, scores, rows = case(1, scope=scope, slack=SLACKS[4])
-        result = project(structure, scores, rows, 1.0)
+        result = project_batch(structure, scores, rows, 1.0)
         assert result.objectives.sum() == pytest.approx(result.dual_value)
 
 
@@ -235,7 +235,7 @@ def test_instances_without_rows_keep_their_distribution():
     block = rows.blocks[0].__class__("one", 0, 2, False, "instance", None, np.zeros(2, np.int64), {})
     some = Rows(rows.matrix[inside], rows.bounds[inside], rows.row_instance[inside], (block,))
     for gamma in (-np.inf, 0.0, 1.0):
-        result, free = project(structure, scores, some, gamma), project(structure, scores, None, gamma)
+        result, free = project_batch(structure, scores, some, gamma), project_batch(structure, scores, None, gamma)
         keep = structure.instance != 1
         np.testing.assert_allclose(result.marginals.unary[keep], free.marginals.unary[keep])
         np.testing.assert_allclose(result.values[[0, 2]], free.values[[0, 2]])
@@ -245,7 +245,7 @@ def test_instances_without_rows_keep_their_distribution():
 @pytest.mark.parametrize("gamma", [-np.inf, -3.0, 0.0])
 def test_without_rows_every_gamma_up_to_zero_is_hard(gamma):
     structure, scores = random_structure(np.random.default_rng(0))
-    result = project(structure, scores, None, gamma)
+    result = project_batch(structure, scores, None, gamma)
     assert result.status == Status.CERTIFIED
     assert set(result.marginals.unary) == {0.0, 1.0}
 
@@ -255,7 +255,7 @@ def test_status_says_when_iterations_ran_out():
 
     structure, scores, rows = case(0, n_rows=3, equality=True)
     with pytest.warns(ConvergenceWarning, match=r"3 of 3 constrained problems ran out of iterations .*raise max_iter"):
-        result = project(structure, scores, rows, 1.0, max_iter=2)
+        result = project_batch(structure, scores, rows, 1.0, max_iter=2)
     assert result.status == Status.MAX_ITERATIONS
     assert (result.instance_status == Status.MAX_ITERATIONS).all()
     assert result.residual > 1e-8

@@ -11,10 +11,9 @@ import scipy.sparse as sp
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.inference.highs import INFEASIBLE, OPTIMAL, run_integer, run_linear
 from spectrem.inference.oracle import BatchDual
-from spectrem.inference.problem_programs import write_shapes
-from spectrem.inference.program import Program
+from spectrem.inference.problems import join_instances
+from spectrem.inference.program import Program, SlackVariables, compile_slack_variables, largest_excess, write_program
 from spectrem.inference.segments import row_maxima
-from spectrem.inference.slack_variables import SlackVariables, compile_slack_variables, largest_excess
 from spectrem.structures.structure import has_one_label
 
 
@@ -43,7 +42,9 @@ class ConflictSystem:
     size : ndarray of shape (n_rows,)
         Unit in which a violation is measured.
     program : Program
-        That costs nothing; its rows are divided by ``size``.
+        That costs nothing; its first rows are these, divided by ``size``.
+    n_x : int
+        How many of its variables are x; those of slack follow.
     exact : bool
         Whether rows that can hold together here can do so in the batch; not under an l2 slack, which is approximated
         from outside.
@@ -52,41 +53,37 @@ class ConflictSystem:
     rows: Ints
     size: Floats
     program: Program
+    n_x: int
     exact: bool
 
     def excess(self, active: Bools, seconds: float) -> Excess:
         """By how much the active rows, shape (n_rows,), fail to hold together."""
-        some, multipliers = self._of(active), np.zeros(len(self.rows))
-        result = run_linear(some.matrices(np.ones(len(some.bounds))), seconds)
+        n_active, multipliers = int(active.sum()), np.zeros(len(self.rows))
+        result = run_linear(self._of(active).elastic(np.ones(n_active)), seconds)
         if result.status != OPTIMAL:
             return Excess(np.nan, multipliers)
-        price = some.prices(result)
+        price = result.prices[:n_active]
         multipliers[active] = np.where(np.abs(price) > 1e-9, price, 0.0) / self.size[active]
         return Excess(result.cost, multipliers)
 
-    def extreme(self, row: int, sign: float, others: Bools, seconds: float) -> float:
-        """Least (sign 1) or greatest (sign -1) value of the left side of a row while other rows hold, or NaN."""
-        if not len(self.program.cost):
+    def least(self, signs: Floats, active: Bools, seconds: float) -> float:
+        """The least that the sum of left sides, each times its sign, can be while the active rows hold, or NaN."""
+        if not self.n_x:
             return 0.0
-        some = replace(self._of(others), cost=sign * self.program.body[[row]].toarray().ravel())
-        result = run_linear(some.matrices(), seconds)
-        return float(sign * result.cost * self.size[row]) if result.status == OPTIMAL else np.nan
+        unit = float(self.size[signs != 0].max())
+        cost = np.zeros(len(self.program.cost))
+        cost[: self.n_x] = (signs * self.size / unit) @ self.program.matrix[: len(self.rows), : self.n_x]
+        result = run_linear(replace(self._of(active), cost=cost), seconds)
+        return result.cost * unit if result.status == OPTIMAL else np.nan
 
     def holds_whole(self, active: Bools, seconds: float) -> bool | None:
         """Whether whole structures can meet the active rows; None if that was not found out within the time."""
-        matrices = self._of(active).matrices()
-        result = run_integer(matrices, np.arange(len(matrices.cost)) < len(self.program.cost), seconds)
+        result = run_integer(self._of(active), self.n_x, seconds)
         return True if result.x is not None else False if result.status == INFEASIBLE else None
 
     def _of(self, active: Bools) -> Program:
-        index, program = np.flatnonzero(active), self.program
-        return replace(
-            program,
-            body=sp.csr_array(program.body[index]),
-            bounds=program.bounds[index],
-            equality=program.equality[index],
-            slack=replace(program.slack, matrix=sp.csr_array(program.slack.matrix[index])),
-        )
+        others = np.arange(len(self.rows), len(self.program.bounds))
+        return self.program.pick(np.concatenate([np.flatnonzero(active), others]), np.arange(len(self.program.cost)))
 
 
 def write_system(dual: BatchDual, problem: int, rows: Ints, most: int) -> ConflictSystem | None:
@@ -100,29 +97,29 @@ def write_system(dual: BatchDual, problem: int, rows: Ints, most: int) -> Confli
         if int(touched[dual.structure.instance].sum()) > most:
             return None
         touched[:1] |= not touched.any()  # blocks need one; an instance more changes nothing
-        shapes = write_shapes(dual, np.flatnonzero(touched))
-        possible = np.flatnonzero(~np.isneginf(shapes.objective))
-        body = sp.csr_array((matrix[:, shapes.unary_index] @ shapes.unary)[:, possible])
-        equal, equal_to = sp.csr_array(shapes.equalities[:, possible]), shapes.right_hand_side
+        polytope, _ = join_instances(dual, np.flatnonzero(touched))
+        possible = np.flatnonzero(~np.isneginf(polytope.objective))
+        body = sp.csr_array((matrix[:, polytope.unary_index] @ polytope.unary)[:, possible])
+        equal, equal_to = sp.csr_array(polytope.equalities[:, possible]), polytope.right_hand_side
     slack, exact = _slack(dual, rows)
     if body.shape[1] + len(slack.upper) > most:
         return None
     bounds = dual.rows.bounds[rows]
     size = np.maximum(np.abs(bounds), row_maxima(body))
     size = np.where(size > 0, size, 1.0)
-    unit = sp.diags_array(1.0 / size, format="csr")
-    program = Program(
+    program = write_program(
         cost=np.zeros(body.shape[1]),
         # Of a kind there are so many instances; the variables of a polytope are at most 1.
         upper=np.asarray(equal.T @ equal_to) if has_one_label(dual.structure) else np.ones(body.shape[1]),
-        body=sp.csr_array(unit @ body),
-        bounds=bounds / size,
+        body=body,
+        bounds=bounds,
         equality=dual.terms.equality[rows],
         shapes=equal,
         ones=equal_to,
-        slack=replace(slack, matrix=sp.csr_array(unit @ slack.matrix), cost=np.zeros(len(slack.cost))),
+        slack=replace(slack, cost=np.zeros(len(slack.cost))),
     )
-    return ConflictSystem(rows, size, program, exact)
+    program = program.scaled(1.0 / size, np.ones(len(program.cost)))
+    return ConflictSystem(rows, size, program, body.shape[1], exact)
 
 
 def _kinds(dual: BatchDual, matrix: sp.csr_array, touched: Bools) -> tuple[sp.csr_array, sp.csr_array, Floats]:

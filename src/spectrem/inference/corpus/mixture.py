@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats
-from spectrem.constraints.rows import Block
+from spectrem.constraints.rows import CorpusRows
 from spectrem.exceptions import InvalidInputError, warn_unconverged
-from spectrem.inference.corpus import CorpusDual, Evaluate, by_shard
-from spectrem.inference.corpus_feasibility import can_hold
-from spectrem.inference.corpus_master import Master, MasterSolution
+from spectrem.inference.corpus.dual import CorpusDual, Evaluate, by_shard
+from spectrem.inference.corpus.master import Master, MasterSolution, can_hold
 from spectrem.inference.highs import Deadline
 from spectrem.inference.result import Status
-from spectrem.inference.slack import SlackTerms
 from spectrem.inference.solvers.newton import smooth_solver
 from spectrem.inference.solvers.solver import check_now
 
@@ -74,11 +71,8 @@ class CorpusMixture:
 
 def solve_corpus_program(
     evaluate: Evaluate,
-    bounds: ArrayLike,
-    blocks: tuple[Block, ...],
+    rows: CorpusRows,
     *,
-    norms: ArrayLike | None = None,
-    terms: SlackTerms | None = None,
     support: Evaluate | None = None,
     start: ArrayLike | None = None,
     tol: float = 1e-8,
@@ -103,13 +97,7 @@ def solve_corpus_program(
         From multipliers of shape (n_rows,) to values, shape (n_shards,), of ``smax_0(s - U^T lambda)`` in nats summed
         over the instances of each shard, and the expectations ``U h`` of the best structures, shape (n_shards, n_rows).
         The same multipliers must give the same structures again.
-    bounds : array-like of shape (n_rows,)
-    blocks : tuple of Block
-        Covering rows 0 ... n_rows - 1.
-    norms : array-like of shape (n_rows,) or None
-        Euclidean norm of each row of U over the corpus; None takes ``sqrt(max(1, |b|))``.
-    terms : SlackTerms or None
-        Of the blocks, where they are known already.
+    rows : CorpusRows
     support : callable or None
         As ``evaluate``, with every possible part scoring 0: lets an infeasible constraint be proven.
     start : array-like of shape (n_rows,) or None
@@ -134,21 +122,18 @@ def solve_corpus_program(
     --------
     Two coins, one per shard, together to show heads 0.5 times:
 
+    >>> from spectrem.constraints.rows import Block, CorpusRows
     >>> def evaluate(multipliers):
     ...     worth = np.array([1.0, 0.5]) - multipliers
     ...     return np.maximum(worth, 0.0), (worth > 0).astype(float)[:, None]
     >>> block = Block("heads", 0, 1, True, "corpus", None, np.zeros(1, int), {})
-    >>> result = solve_corpus_program(evaluate, [0.5], (block,))
+    >>> result = solve_corpus_program(evaluate, CorpusRows(np.array([0.5]), (block,)))
     >>> result.expectation, result.value, result.status.name
     (array([0.5]), 0.5, 'SOLVED')
     """
     if max_iter < 1:
         raise InvalidInputError(f"max_iter must be at least 1; got {max_iter}; the default is 200")
-
-    def dual_of(look: Evaluate) -> CorpusDual:
-        return CorpusDual(look, bounds, blocks, 1.0, norms, terms, support)
-
-    mixture = _Bundle(evaluate, dual_of, max_iter, Deadline(time_limit)).run(tol, start)
+    mixture = _Bundle(evaluate, rows, support, max_iter, Deadline(time_limit)).run(tol, start)
     if mixture.status == Status.MAX_ITERATIONS:
         warn_unconverged(
             f"the linear program over the corpus {Status.MAX_ITERATIONS.message} (gap {mixture.gap:.2g}, violation "
@@ -162,10 +147,10 @@ class _Bundle:
     """Column generation from the points looked at, in a box around the best of them."""
 
     def __init__(
-        self, evaluate: Evaluate, dual_of: Callable[[Evaluate], CorpusDual], max_iter: int, deadline: Deadline
+        self, evaluate: Evaluate, rows: CorpusRows, support: Evaluate | None, max_iter: int, deadline: Deadline
     ) -> None:
-        self.evaluate, self.dual, self.max_iter, self.deadline = evaluate, dual_of(evaluate), max_iter, deadline
-        self.dual_of = dual_of
+        self.evaluate, self.rows, self.max_iter, self.deadline = evaluate, rows, max_iter, deadline
+        self.dual = CorpusDual(evaluate, rows, support=support)
         self.lever = self.dual.size * self.dual.scale
         self.points: list[Floats] = []
         self.bounds: list[float] = []
@@ -190,7 +175,7 @@ class _Bundle:
 
     def run(self, tol: float, start: ArrayLike | None) -> CorpusMixture:
         # From afar the dual of a large corpus is all but smooth.
-        near = self.dual_of(self.look)
+        near = CorpusDual(self.look, self.rows, support=self.dual.support)
         near.solve(smooth_solver(near, _NEAR, min(_FIRST_STEPS, self.max_iter - 1)), start)
         del near  # it refers to this bundle, and a corpus is let go of when nothing refers to it
         points, best = self.points, int(np.argmin(self.bounds))

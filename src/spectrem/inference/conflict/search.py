@@ -9,7 +9,7 @@ from math import comb
 import numpy as np
 
 from spectrem._arrays import Floats, Ints
-from spectrem.inference.conflict_system import ConflictSystem, write_system
+from spectrem.inference.conflict.system import write_system
 from spectrem.inference.highs import Deadline
 from spectrem.inference.oracle import BatchDual
 from spectrem.inference.segments import sum_by
@@ -43,8 +43,8 @@ class Conflict:
         The least (for ``==`` under a negative multiplier: the greatest) value of the left side of each row while the
         others hold; NaN where it was not looked for.
     total : float
-        Of rows that count alike in the proof: the least that ``sum of sign(multiplier) * left side`` can be at all,
-        whatever the bounds; else NaN.
+        Of rows without slack that count alike in the proof: the least that ``sum of sign(multiplier) * left side`` can
+        be at all, whatever the bounds; else NaN.
     whole : bool
         Whether expectations could meet the rows, and only whole structures cannot.
     """
@@ -308,22 +308,14 @@ class _Search:
         for row in range(len(rows)):
             if len(rows) > 12 or self.deadline.left <= 0:
                 break
-            others = all_rows.copy()
-            others[row] = False
-            allowed[row] = system.extreme(row, 1.0 if multipliers[row] >= 0 else -1.0, others, self.deadline.left)
-        return Conflict(rows, irreducible, smallest, multipliers, allowed, _total(system, multipliers), False)
-
-
-def _total(system: ConflictSystem, multipliers: Floats) -> float:
-    """The least sum of the left sides, each with the sign of its multiplier, if these are all of one size."""
-    size, program = np.abs(multipliers), system.program
-    if not (len(size) > 1 and size.min() > 0.999999 * size.max() > 0 and not len(program.slack.cost)):
-        return np.nan
-    if (program.shapes.sum(axis=0) != 1).any():  # paths and the like, whose parts do not exclude each other
-        return np.nan
-    least = np.full(program.shapes.shape[0], np.inf)
-    np.minimum.at(least, program.shapes.tocsc().indices, (np.sign(multipliers) * system.size) @ program.body)
-    return float(least @ program.ones)
+            sign = np.zeros(len(rows))
+            sign[row] = 1.0 if multipliers[row] >= 0 else -1.0
+            allowed[row] = sign[row] * system.least(sign, sign == 0, self.deadline.left)
+        price, total = np.abs(multipliers), np.nan
+        alike = len(rows) > 1 and price.min() > 0.999999 * price.max() > 0
+        if alike and len(system.program.cost) == system.n_x:
+            total = system.least(np.sign(multipliers), ~all_rows, _LAST)
+        return Conflict(rows, irreducible, smallest, multipliers, allowed, total, False)
 
 
 def _range(dual: BatchDual, rows: Ints) -> tuple[Floats, Floats]:

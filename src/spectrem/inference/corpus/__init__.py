@@ -1,0 +1,1 @@
+"""Rows over a corpus, of which only sums over shards come home."""

@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 COMPILED := $(shell grep -rl njit src/spectrem --include='*.py')
 
-.PHONY: help demo test test-all lint types bench picture clean
+.PHONY: help demo test test-all lint types bench reproduce picture clean
 
 help:
 	@echo "make demo      align a generated bitext under EM, PR and UEM; table and picture"
@@ -14,6 +14,7 @@ help:
 	@echo "make lint      ruff: rules and format"
 	@echo "make types     mypy"
 	@echo "make bench     accuracy, time and memory (real corpora beside the checkout)"
+	@echo "make reproduce an experiment of a paper: NAME=uem-table2 ARGS=--quick; without NAME, the list of them"
 	@echo "make picture   the picture of README.md"
 	@echo "make clean     remove .venv and caches"
 
@@ -45,6 +46,9 @@ bench: $(VENV)/warm
 	$(BIN)/python benchmarks/start.py --write
 	$(BIN)/python benchmarks/align.py $(ARGS)
 
+reproduce: $(VENV)/warm
+	@$(BIN)/python -m reproductions $(NAME) $(ARGS)
+
 picture: $(VENV)/warm
 	$(BIN)/spectrem demo --plot docs/posteriors.png
 
@@ -64,4 +68,4 @@ $(VENV)/warm: $(VENV)/installed $(COMPILED)
 
 clean:
 	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests reproductions -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -54,7 +54,7 @@ def run_home(generator: Any, home: str, iterations: int) -> dict[str, Any]:
 
         with (
             LocalCluster(n_workers=PROCESSES, threads_per_worker=1, dashboard_address=":0") as cluster,
-            Client(cluster) as client,
+            Client(cluster, direct_to_workers=True) as client,
         ):
             client.wait_for_workers(PROCESSES)
             corpus = OnDask(shards, client)

@@ -1,6 +1,7 @@
 """Imports point one way: a package may import only what stands before it, whether at the top or inside a function."""
 
 import ast
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import spectrem
 
 ROOT = Path(spectrem.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
+REPRODUCTIONS = sorted((Path(__file__).parents[1] / "reproductions").rglob("*.py"))
 LAYERS = [
     *("kernels", "structures", "constraints", "inference", "models", "learning", "reports", "tables", "estimators"),
     "cli",
@@ -22,7 +24,6 @@ LEAVES = {
     "datasets": {"data"},
     "plotting": {"data", "metrics", *LAYERS[: LAYERS.index("estimators")]},
     "testing": {"corpus", *LAYERS[: LAYERS.index("estimators")]},
-    "reproduce": {"corpus", "data", "metrics", "datasets", "plotting", *LAYERS[: LAYERS.index("cli")]},
 }
 ALLOWED = {
     **{layer: set(LAYERS[:k]) | {"corpus", "data", "metrics"} for k, layer in enumerate(LAYERS)},
@@ -34,7 +35,7 @@ ALLOWED = {
     "_validate": set(),
     "_compiled": set(),
 }
-ALLOWED["cli"] |= {"datasets", "plotting", "reproduce"}
+ALLOWED["cli"] |= {"datasets", "plotting"}
 ALLOWED["estimators"] |= {"datasets"}
 ALLOWED["kernels"] = set()
 ALLOWED["structures"] = {"kernels"}
@@ -123,3 +124,52 @@ def test_kernels_do_not_import_each_other():
     for path in (ROOT / "kernels").glob("*.py"):
         reached = imported_modules(path.read_text(), module_name(path), path.name == "__init__.py")
         assert not [name for name in reached if name.startswith("spectrem.kernels")], path.name
+
+
+def imported_names(source):
+    """(module, name) of everything imported, name being None where a module is."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, None) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.module or "", alias.name) for alias in node.names)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_the_library_does_not_import_reproductions(path):
+    assert "reproductions" not in {module.split(".")[0] for module, _ in imported_names(path.read_text("utf-8"))}
+
+
+# Public modules that list no names.
+UNLISTED = {"spectrem.exceptions", "spectrem.models.priors"}
+
+
+def is_public(module, name):
+    """Whether users may import the name: a package lists it, and no part of its path is private."""
+    if module.split(".")[0] != "spectrem":
+        return True
+    listed = import_module(module)
+    return name in getattr(listed, "__all__", ()) or (module in UNLISTED and not name.startswith("_"))
+
+
+@pytest.mark.parametrize("path", REPRODUCTIONS, ids=lambda p: "/".join(p.parts[-2:]))
+def test_reproductions_use_what_users_may_use(path):
+    private = [
+        (module, name) for module, name in imported_names(path.read_text("utf-8")) if not is_public(module, name)
+    ]
+    assert not private
+
+
+@pytest.mark.parametrize(
+    ("source", "public"),
+    [
+        ("from spectrem.plotting import Line", True),
+        ("from spectrem.plotting.curves import make_figure", False),
+        ("from spectrem.exceptions import InvalidInputError", True),
+        ("from spectrem._outputs import open_bytes", False),
+        ("import spectrem.learning.em", False),
+        ("from pathlib import Path", True),
+    ],
+)
+def test_the_test_of_public_names_notices(source, public):
+    assert all(is_public(module, name) for module, name in imported_names(source)) is public

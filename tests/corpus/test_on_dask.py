@@ -1,5 +1,6 @@
 """What travels on a cluster, what its scheduler keeps, and what happens when a worker dies."""
 
+import itertools
 import os
 import pickle
 import signal
@@ -14,6 +15,7 @@ from spectrem.exceptions import InvalidInputError
 
 pytest.importorskip("distributed", reason="needs the extra `dask`")
 
+from distributed import Client, wait
 from distributed.comm.tcp import TCP
 
 
@@ -92,6 +94,69 @@ def test_arrays_stay_aligned_where_they_travel():
         assert array.flags.aligned
         assert array.flags.writeable
         assert np.array_equal(array, shard[name])
+
+
+def layout(shard, broadcast):
+    """Arrays as a function finds them, and some that it returns."""
+    found = [
+        [(a.ctypes.data % 8, a.flags.aligned, a.flags.writeable) for a in own.values()] for own in (shard, broadcast)
+    ]
+    return np.array(found), {name: a + 1 for name, a in shard.items()}
+
+
+def test_large_arrays_stay_aligned_through_a_cluster(client, cluster):
+    """They leave the pickle, and what comes first Dask packs with it; through the scheduler and past it."""
+    shard = {f"{k}": np.arange(k, dtype=np.float64) for k in (1, 8192, 3, 20_000)}
+    with Client(cluster, direct_to_workers=True) as direct:
+        for own in (client, direct):
+            found, arrays = next(OnDask([shard, shard], own).collect(layout, shard))
+            assert np.array_equal(found, np.broadcast_to([0, 1, 1], (2, 4, 3)))
+            for name, array in arrays.items():
+                assert array.flags.aligned
+                assert array.flags.writeable
+                assert np.array_equal(array, shard[name] + 1)
+
+
+def test_large_arrays_are_not_copied_into_the_pickle():
+    box, buffers = Box({"small": np.zeros(10), "large": np.arange(10_000.0)}), []
+    head = pickle.dumps(box, protocol=5, buffer_callback=buffers.append)
+    assert len(head) < 2000
+    assert np.shares_memory(np.frombuffer(buffers[-1]), box.value["large"])
+    for again in (pickle.loads(head, buffers=buffers), pickle.loads(pickle.dumps(box, protocol=4))):
+        assert np.array_equal(again.value["large"], box.value["large"])
+
+
+def test_neighbours_lie_together(client):
+    """So that their sums are added where they are made."""
+    for n in (4, 8, 21):
+        corpus = OnDask(range(n), client)
+        holders = [client.who_has(future)[future.key] for future in _waited(corpus._futures)]
+        assert sum(a != b for a, b in itertools.pairwise(holders)) == 1
+
+
+def test_one_block_per_thread_where_all_are_alike(client):
+    sizes = {n: len(OnDask(range(n), client)._futures) for n in (1, 2, 4, 5, 8, 16, 21, 100)}
+    assert sizes == {1: 1, 2: 2, 4: 2, 5: 5, 8: 2, 16: 2, 21: 6, 100: 7}
+
+
+def _waited(futures):
+    wait(futures)
+    return futures
+
+
+def test_a_call_that_is_lost_with_its_worker_is_made_again(client, restock, monkeypatch):
+    """Nothing else has it: a scattered value is no result of a task."""
+    corpus, scatter = OnDask([np.arange(4.0) + k for k in range(8)], client), client.scatter
+
+    def lost(box, **settings):
+        future = scatter(box, **settings)
+        (holder,) = client.who_has(future)[future.key]
+        os.kill(client.run(os.getpid, workers=[holder])[holder], signal.SIGKILL)
+        return future
+
+    monkeypatch.setattr(client, "scatter", lost)
+    restock()
+    assert corpus.sum(shard_sum, Counted(np.ones(2))).tolist() == [8 * 6 + 4 * 28.0]
 
 
 class Dying:

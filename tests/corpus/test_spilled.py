@@ -250,7 +250,7 @@ def test_n_threads_is_checked_first(tmp_path):
     assert folders(tmp_path) == []
 
 
-@pytest.mark.parametrize("n", [1, 7, 8, 9, 16, 37])
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 32, 71])
 def test_sums_of_many_shards_wait_on_disk(tmp_path, n):
     rng = np.random.default_rng(n)
     values = [rng.normal(size=300) * 10.0 ** rng.integers(-8, 8) for _ in range(n)]
@@ -265,4 +265,35 @@ def test_sums_of_many_shards_wait_on_disk(tmp_path, n):
         assert len(sizes(tmp_path)) == n
     total += 1.0  # it is the caller's, whether or not it has waited
     assert np.array_equal(total, Local(values).sum(np.copy) + 1.0)
-    assert more == [(k // 8).bit_count() for k in range(n)]  # one file for every sum of 8, 16, 32, ... that waits
+    assert more == [(k // 16).bit_count() for k in range(n)]  # one file for every sum of 16, 32, ... that waits
+
+
+def test_what_lies_aside_is_the_same_and_takes_no_memory_while_shards_are_worked_on(tmp_path):
+    value = {"table": np.arange(1 << 20, dtype=np.int32), "words": ["a", "b"]}
+
+    def resident(array):
+        """Bytes of its pages that this process holds."""
+        address, found, inside = array.ctypes.data, 0, False
+        with open("/proc/self/smaps") as lines:
+            for line in lines:
+                name, *rest = line.split()
+                if "-" in name and not name.endswith(":"):
+                    first, last = (int(end, 16) for end in name.split("-"))
+                    inside = first <= address < last
+                elif inside and name == "Rss:":
+                    found = 1024 * int(rest[0])
+        return found
+
+    with Spilled(range(4), tmp_path) as corpus:
+        again = corpus.aside(value)
+        assert again["words"] == ["a", "b"]
+        assert again["table"].flags.writeable
+        for _ in range(2):
+            assert np.array_equal(again["table"], value["table"])
+            if sys.platform == "linux":
+                assert resident(again["table"]) >= value["table"].nbytes
+            assert corpus.sum(abs) == 6
+            if sys.platform == "linux":
+                assert resident(again["table"]) < 1 << 19
+    assert np.array_equal(again["table"], value["table"])
+    assert not folders(tmp_path)

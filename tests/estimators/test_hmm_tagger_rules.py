@@ -43,8 +43,8 @@ def test_not_fitted():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"order": 3}, "order must be 1 or 2, got 3; 1 is a bigram tagger, 2 a trigram tagger"),
-        ({"order": True}, "order must be 1 or 2, got True; 1 is a bigram tagger, 2 a trigram tagger"),
+        ({"order": 3}, "order must be 1 or 2, got 3; 2 is a trigram tagger"),
+        ({"order": True}, "order must be 1 or 2, got True; 2 is a trigram tagger"),
         ({"n_states": 0}, "n_states must be at least 1, got 0"),
         ({"n_states": 2.0}, "n_states must be an integer, got 2.0"),
         ({"min_count": 0}, "min_count must be at least 1, got 0"),
@@ -100,11 +100,11 @@ def test_not_fitted():
         ),
         (
             {"dictionary": ["the"]},
-            "dictionary must map words to their tags, got list; read one with read_tag_dictionary",
+            "dictionary must map words to their tags, got ['the']; read such a mapping with read_tag_dictionary",
         ),
         (
             {"vocabulary": "the dog"},
-            "vocabulary must be a sequence of words, got the string 'the dog'; put it in a list",
+            "vocabulary must be a sequence of words, got 'the dog'; put it in a list",
         ),
         (
             {"init": "zeros"},

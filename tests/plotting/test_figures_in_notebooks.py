@@ -10,11 +10,8 @@ pytest.importorskip("matplotlib")
 from spectrem import E, GaussianMixture, part, project
 from spectrem.learning import Record
 from spectrem.plotting import (
-    BarPanel,
-    Bars,
     Line,
     Panel,
-    draw_bars,
     draw_panels,
     plot_clusters,
     plot_objective,
@@ -35,7 +32,6 @@ def clusters():
 
 
 DRAWN = {
-    "draw_bars": lambda: draw_bars([BarPanel("accuracy", "%", ["English"], [Bars("EM", [40.0], [2.0])])]),
     "draw_panels": lambda: draw_panels([Panel("AER", "pairs", "%", [Line("EM", [1, 2], [30, 20])])]),
     "plot_clusters": clusters,
     "plot_objective": lambda: plot_objective([Record(1.0, -1.0, -1.0, 0.0, 0.1)] * 2),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+from dataclasses import dataclass
+from typing import Annotated
 
 import typer
 
@@ -10,7 +11,7 @@ from spectrem.cli.annealing import Annealing
 from spectrem.cli.estimator_options import Settings, option_of, takes
 from spectrem.cli.files import command_files
 from spectrem.cli.homes import Home
-from spectrem.cli.options import LEAST_PROBABILITY, ConstraintName, MinProbability, Output, Quiet, refuse_unused
+from spectrem.cli.options import ConstraintName, MinProbability, Output, Quiet, refuse_unused
 from spectrem.estimators.alignment.parameters import DECODING, AlignerParameters
 from spectrem.estimators.shared_parameters import TRAINING
 from spectrem.exceptions import InvalidInputError
@@ -20,108 +21,101 @@ _FILES = "Files"
 _OPEN = ("decode", "threshold", "project_at_predict", "n_threads")
 
 
-Source: TypeAlias = Annotated[
-    str,
-    typer.Argument(
-        metavar="SOURCE",
-        help="Source sentences, one per line, words separated by spaces. Without TARGET a file of both sides: "
-        "'source ||| target' or two columns with a tab between. Plain or gzipped UTF-8; - is standard input.",
-    ),
-]
-Target: TypeAlias = Annotated[
-    str | None,
-    typer.Argument(metavar="TARGET", help="Target sentences: line n translates line n of SOURCE.", show_default=False),
-]
-ConstraintNames: TypeAlias = Annotated[
-    list[ConstraintName] | None,
-    typer.Option(
-        "--constraint",
-        metavar="NAME",
-        help="What link probabilities must meet; repeat for several. agreement: both directions give every link "
-        "the same probability. fertility: a word is linked at most --max-fertility times, in expectation. "
-        "none: plain EM.",
-        show_default="agreement",
-        rich_help_panel=TRAINING,
-    ),
-]
-Dev: TypeAlias = Annotated[
-    tuple[str, str, str] | None,
-    typer.Option(
-        "--dev",
-        metavar="SRC TGT GOLD",
-        help="Choose --threshold with the least AER on these sentence pairs with links made by hand. Their text is "
-        "trained on like the rest, their links are not.",
-        show_default=False,
-        rich_help_panel=TRAINING,
-    ),
-]
-TuneGamma: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--tune-gamma",
-        help="Choose --gamma on --dev too; trains five times (1, 0.75, 0.5, 0.25, 0.1).",
-        rich_help_panel=TRAINING,
-    ),
-]
-Probabilities: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--probabilities",
-        metavar="FILE",
-        help="Write probabilities there, one line per pair: i-j:p is the mean over both directions, i-NULL:p and "
-        "NULL-j:p say that a source or target word has no counterpart; for example '0-0:0.983 1-NULL:0.7'.",
-        show_default=False,
-        rich_help_panel=DECODING,
-    ),
-]
-Save: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--save",
-        metavar="MODEL",
-        help="Keep the trained model in this file.",
-        show_default=False,
-        rich_help_panel=_FILES,
-    ),
-]
-Load: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--load",
-        metavar="MODEL",
-        help="Align with a saved model, without training.",
-        show_default=False,
-        rich_help_panel=_FILES,
-    ),
-]
-Lowercase: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--lowercase",
-        help="Lower-case all text first (done for you when a model saved so is loaded).",
-        rich_help_panel=_FILES,
-    ),
-]
+@dataclass(frozen=True)
+class AlignmentOptions:
+    """Arguments and options of `spectrem align` besides the parameters of `WordAligner`."""
+
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="Source sentences, one per line, words separated by spaces. Without TARGET a file of both sides: "
+            "'source ||| target' or two columns with a tab between. Plain or gzipped UTF-8; - is standard input.",
+        ),
+    ]
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TARGET", help="Target sentences: line n translates line n of SOURCE.", show_default=False
+        ),
+    ] = None
+    output: Output = "-"
+    constraint: Annotated[
+        list[ConstraintName] | None,
+        typer.Option(
+            "--constraint",
+            metavar="NAME",
+            help="What link probabilities must meet; repeat for several. agreement: both directions give every link "
+            "the same probability. fertility: a word is linked at most --max-fertility times, in expectation. "
+            "none: plain EM.",
+            show_default="agreement",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None
+    dev: Annotated[
+        tuple[str, str, str] | None,
+        typer.Option(
+            "--dev",
+            metavar="SRC TGT GOLD",
+            help="Choose --threshold with the least AER on these sentence pairs with links made by hand. Their text is "
+            "trained on like the rest, their links are not.",
+            show_default=False,
+            rich_help_panel=TRAINING,
+        ),
+    ] = None
+    tune_gamma: Annotated[
+        bool,
+        typer.Option(
+            "--tune-gamma",
+            help="Choose --gamma on --dev too; trains five times (1, 0.75, 0.5, 0.25, 0.1).",
+            rich_help_panel=TRAINING,
+        ),
+    ] = False
+    probabilities: Annotated[
+        str | None,
+        typer.Option(
+            "--probabilities",
+            metavar="FILE",
+            help="Write probabilities there, one line per pair: i-j:p is the mean over both directions, i-NULL:p and "
+            "NULL-j:p say that a source or target word has no counterpart; for example '0-0:0.983 1-NULL:0.7'.",
+            show_default=False,
+            rich_help_panel=DECODING,
+        ),
+    ] = None
+    min_probability: MinProbability = None
+    save: Annotated[
+        str | None,
+        typer.Option(
+            "--save",
+            metavar="MODEL",
+            help="Keep the trained model in this file.",
+            show_default=False,
+            rich_help_panel=_FILES,
+        ),
+    ] = None
+    load: Annotated[
+        str | None,
+        typer.Option(
+            "--load",
+            metavar="MODEL",
+            help="Align with a saved model, without training.",
+            show_default=False,
+            rich_help_panel=_FILES,
+        ),
+    ] = None
+    lowercase: Annotated[
+        bool,
+        typer.Option(
+            "--lowercase",
+            help="Lower-case all text first (done for you when a model saved so is loaded).",
+            rich_help_panel=_FILES,
+        ),
+    ] = False
+    quiet: Quiet = False
 
 
 @takes(AlignerParameters, leave=["infeasible"])
-def align(
-    source: Source,
-    settings: Settings,
-    annealing: Annealing,
-    home: Home,
-    target: Target = None,
-    output: Output = "-",
-    constraint: ConstraintNames = None,
-    dev: Dev = None,
-    tune_gamma: TuneGamma = False,
-    probabilities: Probabilities = None,
-    min_probability: MinProbability = None,
-    save: Save = None,
-    load: Load = None,
-    lowercase: Lowercase = False,
-    quiet: Quiet = False,
-) -> None:
+def align(own: AlignmentOptions, settings: Settings, annealing: Annealing, home: Home) -> None:
     """Align the words of sentence pairs, learning from these pairs alone.
 
     Example: **spectrem align english.txt french.txt -o links.txt**
@@ -132,45 +126,34 @@ def align(
     with more pairs: thousands at least. Text should be tokenised already;
     --lowercase helps when there is little of it.
     """
-    if load is not None:
-        training = [option_of(AlignerParameters, name) for name in settings if name not in _OPEN]
-        training += [*annealing.given, *home.given, *["--constraint"] * bool(constraint)]
-        training += ["--tune-gamma"] * tune_gamma + ["--save"] * (save is not None)
-        training += ["--threshold auto"] * (settings.get("threshold") == "auto")
-        if training:
-            raise InvalidInputError(
-                f"{', '.join(training)}: only for training, but --load {load} aligns without; drop one or the other"
-            )
+    if own.load is not None:
+        _refuse_training(own, settings, [*annealing.given, *home.given])
     annealing.check(settings.get("gamma", 1.0))
-    if min_probability is not None and probabilities is None:
-        refuse_unused(f"--min-probability {min_probability:g}", "--probabilities")
-    if constraint:
-        settings = {**settings, "constraints": _constraints(constraint)}
-    if "max_fertility" in settings and ConstraintName.FERTILITY not in (constraint or ()):
+    if own.min_probability is not None and own.probabilities is None:
+        refuse_unused(f"--min-probability {own.min_probability:g}", "--probabilities")
+    if own.constraint:
+        settings = {**settings, "constraints": _constraints(own.constraint)}
+    if "max_fertility" in settings and "fertility" not in settings.get("constraints", ()):
         refuse_unused(f"--max-fertility {settings['max_fertility']:g}", "--constraint fertility")
-    _check_tuning(settings, dev, tune_gamma)
-    _check_decoding(settings, probabilities, tuned=dev is not None and not tune_gamma)
-    gold = dict(zip(("SRC of --dev", "TGT of --dev", "GOLD of --dev"), dev or (), strict=False))
-    inputs = {"SOURCE": source, "TARGET": target, "--load": load, **gold}
-    outputs = {"--output": output, "--probabilities": probabilities, "--save": save}
+    _check_tuning(own, settings)
+    _check_decoding(own, settings)
+    gold = dict(zip(("SRC of --dev", "TGT of --dev", "GOLD of --dev"), own.dev or (), strict=False))
+    inputs = {"SOURCE": own.source, "TARGET": own.target, "--load": own.load, **gold}
+    outputs = {"--output": own.output, "--probabilities": own.probabilities, "--save": own.save}
     with command_files(inputs, outputs, home.folders(settings)), home.opened(settings) as placed:
         from spectrem.cli.alignment_job import AlignmentJob
 
-        AlignmentJob(
-            source=source,
-            target=target,
-            output=output,
-            probabilities=probabilities,
-            min_probability=LEAST_PROBABILITY if min_probability is None else min_probability,
-            settings=placed,
-            annealing=annealing,
-            dev=dev,
-            tune_gamma=tune_gamma,
-            save=save,
-            load=load,
-            lowercase=lowercase,
-            quiet=quiet,
-        ).run()
+        AlignmentJob(own, placed, annealing).run()
+
+
+def _refuse_training(own: AlignmentOptions, settings: Settings, more: list[str]) -> None:
+    refused = [option_of(AlignerParameters, name) for name in settings if name not in _OPEN] + more
+    refused += ["--constraint"] * bool(own.constraint) + ["--tune-gamma"] * own.tune_gamma
+    refused += ["--save"] * (own.save is not None) + ["--threshold auto"] * (settings.get("threshold") == "auto")
+    if refused:
+        raise InvalidInputError(
+            f"{', '.join(refused)}: only for training, but --load {own.load} aligns without; drop one or the other"
+        )
 
 
 def _constraints(names: list[ConstraintName]) -> tuple[str, ...]:
@@ -181,29 +164,29 @@ def _constraints(names: list[ConstraintName]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.value for name in names))
 
 
-def _check_tuning(settings: Settings, dev: Any, tune_gamma: bool) -> None:
-    if tune_gamma and dev is None:
+def _check_tuning(own: AlignmentOptions, settings: Settings) -> None:
+    if own.tune_gamma and own.dev is None:
         raise InvalidInputError("--tune-gamma needs sentence pairs with links made by hand; add --dev SRC TGT GOLD")
-    if tune_gamma and "gamma" in settings:
+    if own.tune_gamma and "gamma" in settings:
         raise InvalidInputError(
             f"--tune-gamma chooses gamma, but --gamma {settings['gamma']:g} gives it; drop one of them"
         )
-    if dev is not None and "threshold" in settings:
+    if own.dev is not None and "threshold" in settings:
         raise InvalidInputError(
             f"--dev chooses the threshold, but --threshold {settings['threshold']} is given; drop one of them"
         )
 
 
-def _check_decoding(settings: Settings, probabilities: str | None, *, tuned: bool) -> None:
+def _check_decoding(own: AlignmentOptions, settings: Settings) -> None:
     way = settings.get("decode", "posterior")
     if way == "posterior":
         return
-    if tuned:
+    if own.dev is not None and not own.tune_gamma:
         raise InvalidInputError(
             f"--dev chooses the threshold, which --decode {way} does not use; drop it, add --tune-gamma, or use "
             "--decode posterior"
         )
-    concerned = ["threshold"] if probabilities is not None else ["threshold", "project_at_predict"]
+    concerned = ["threshold"] if own.probabilities is not None else ["threshold", "project_at_predict"]
     for name in concerned:
         if name in settings:
             raise InvalidInputError(

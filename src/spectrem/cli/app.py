@@ -19,13 +19,12 @@ from spectrem.cli.evaluate import evaluate
 from spectrem.cli.files import limits_named
 from spectrem.cli.lexicon import lexicon
 from spectrem.cli.project import project
-from spectrem.cli.reproduce import app as reproduce
 from spectrem.cli.symmetrize import symmetrize
 from spectrem.cli.tag import app as tag
 from spectrem.cli.warmup import warmup
 from spectrem.exceptions import SpectremError
 
-_ORDER = ("align", "evaluate", "symmetrize", "lexicon", "tag", "project", "cluster", "demo", "reproduce", "warmup")
+_ORDER = ("align", "evaluate", "symmetrize", "lexicon", "tag", "project", "cluster", "demo", "warmup")
 
 
 class Commands(TyperGroup):
@@ -114,5 +113,4 @@ app.add_typer(tag, name="tag")
 app.command()(project)
 app.command()(cluster)
 app.command()(demo)
-app.add_typer(reproduce, name="reproduce")
 app.command()(warmup)

@@ -26,8 +26,8 @@ def takes(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of an estimator: its parameter ``settings`` becomes one option for each.
 
-    A parameter whose type is a data class of options, such as `spectrem.cli.annealing.Annealing`, becomes one option
-    for each of its fields.
+    A parameter whose type is a data class of options and arguments, such as `spectrem.cli.annealing.Annealing`, becomes
+    one for each of its fields.
 
     Parameters
     ----------
@@ -107,11 +107,14 @@ def _read(flag: str, declared: Parameter, value: Any) -> Any:
 
 
 def _options_of(group: Any) -> list[inspect.Parameter]:
-    """The fields of a data class as options."""
+    """The fields of a data class as options and arguments of a command."""
     hints = get_type_hints(group, include_extras=True)
     return [
         inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if field.default is MISSING else field.default,
+            annotation=hints[field.name],
         )
         for field in fields(group)
     ]

@@ -74,18 +74,6 @@ def finish() -> None:
     ignore_signals()
 
 
-def check_standard_output() -> None:
-    """Refuse to begin what would be printed nowhere.
-
-    Raises
-    ------
-    InvalidInputError
-        If standard output is closed.
-    """
-    if not sys.stdout.writable():
-        raise InvalidInputError(f"{STANDARD_OUTPUT} is closed; open it, or name a file by --output where there is one")
-
-
 def check_folder(name: str, path: Path) -> None:
     """Refuse a folder that cannot be made, or in which nothing can be.
 
@@ -110,8 +98,8 @@ def _check_standard(written: Mapping[str, str]) -> None:
     for name in (*_MODELS, *_ENDINGS):
         if written.get(name) == STANDARD:
             raise InvalidInputError(f"{name} -: this output is no text for standard output; name a file")
-    if STANDARD in written.values():
-        check_standard_output()
+    if STANDARD in written.values() and not sys.stdout.writable():
+        raise InvalidInputError(f"{STANDARD_OUTPUT} is closed; open it, or name a file by --output where there is one")
 
 
 def _check_endings(written: Mapping[str, str]) -> None:

@@ -18,17 +18,6 @@ from spectrem.cli.freeing import LITTLE, return_freed_memory
 from spectrem.estimators.shared_parameters import COMPUTING
 from spectrem.exceptions import InvalidInputError, SpectremError, shorten
 
-Threads: TypeAlias = Annotated[
-    int | None,
-    typer.Option(
-        "--threads",
-        min=1,
-        metavar="N",
-        help="Results do not depend on it.",
-        show_default="one per processor",
-        rich_help_panel=COMPUTING,
-    ),
-]
 Dask: TypeAlias = Annotated[
     str | None,
     typer.Option(

@@ -46,9 +46,6 @@ MinProbability: TypeAlias = Annotated[
         show_default=f"{LEAST_PROBABILITY}",
     ),
 ]
-Seed: TypeAlias = Annotated[
-    int, typer.Option("--seed", min=0, max=2**32 - 1, metavar="N", help="The same seed gives the same result.")
-]
 
 
 def refuse_unused(option: str, needed: str) -> None:

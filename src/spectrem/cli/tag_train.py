@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, TypeAlias
+from dataclasses import dataclass
+from typing import Annotated
 
 import typer
 
@@ -20,80 +20,74 @@ from spectrem.exceptions import InvalidInputError
 _FILES = "Files"
 
 
-Model: TypeAlias = Annotated[
-    str, typer.Option("--model", metavar="FILE", help="Where to write the model.", rich_help_panel=_FILES)
-]
-Corpus: TypeAlias = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="CORPUS",
-        help="Tokenised sentences to learn from, one per line, plain or gzipped UTF-8; or tagged text, whose tags "
-        "are ignored; - is standard input. Can be left out where --labelled is given.",
-        show_default=False,
-    ),
-]
-Dictionary: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--dictionary",
-        metavar="FILE",
-        help="The tags that words may have: lines of a word, a tab, and its tags with spaces between. Words that "
-        "are not listed may have any.",
-        show_default=False,
-        rich_help_panel=_FILES,
-    ),
-]
-Labelled: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--labelled",
-        metavar="FILE",
-        help="Sentences tagged by hand, to be learned from besides CORPUS: word/TAG lines, CoNLL-U or columns; "
-        "words without a tag (_) are left open.",
-        show_default=False,
-        rich_help_panel=_FILES,
-    ),
-]
-ConstraintTexts: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--constraint",
-        metavar="TEXT",
-        help="What tags must meet in expectation; repeat for several. 'VERB AUX >= 1': every sentence has one of "
-        "these tags. 'NOUN <= 30%': of all words. 'sparsity 32': every word has few tags.",
-        show_default=False,
-        rich_help_panel=TRAINING,
-    ),
-]
-Start: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--start",
-        metavar="MODEL",
-        help="Start from a model trained before. Then --anneal is skewed: soft posteriors are drawn to those of "
-        "this model, not to uniform ones.",
-        show_default=False,
-        rich_help_panel=TRAINING,
-    ),
-]
+@dataclass(frozen=True)
+class TrainingOptions:
+    """The argument and options of `spectrem tag train` besides the parameters of `HMMTagger`."""
+
+    model: Annotated[
+        str, typer.Option("--model", metavar="FILE", help="Where to write the model.", rich_help_panel=_FILES)
+    ]
+    corpus: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="CORPUS",
+            help="Tokenised sentences to learn from, one per line, plain or gzipped UTF-8; or tagged text, whose tags "
+            "are ignored; - is standard input. Can be left out where --labelled is given.",
+            show_default=False,
+        ),
+    ] = None
+    dictionary: Annotated[
+        str | None,
+        typer.Option(
+            "--dictionary",
+            metavar="FILE",
+            help="The tags that words may have: lines of a word, a tab, and its tags with spaces between. Words that "
+            "are not listed may have any.",
+            show_default=False,
+            rich_help_panel=_FILES,
+        ),
+    ] = None
+    labelled: Annotated[
+        str | None,
+        typer.Option(
+            "--labelled",
+            metavar="FILE",
+            help="Sentences tagged by hand, to be learned from besides CORPUS: word/TAG lines, CoNLL-U or columns; "
+            "words without a tag (_) are left open.",
+            show_default=False,
+            rich_help_panel=_FILES,
+        ),
+    ] = None
+    constraint: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--constraint",
+            metavar="TEXT",
+            help="What tags must meet in expectation; repeat for several. 'VERB AUX >= 1': every sentence has one of "
+            "these tags. 'NOUN <= 30%': of all words. 'sparsity 32': every word has few tags.",
+            show_default=False,
+            rich_help_panel=TRAINING,
+        ),
+    ] = None
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--start",
+            metavar="MODEL",
+            help="Start from a model trained before. Then --anneal is skewed: soft posteriors are drawn to those of "
+            "this model, not to uniform ones.",
+            show_default=False,
+            rich_help_panel=TRAINING,
+        ),
+    ] = None
+    format: Format = "auto"
+    columns: Columns = (0, 1)
+    field: Field = "upos"
+    quiet: Quiet = False
 
 
 @takes(TaggerParameters, defaults={"random_state": 0})
-def train(
-    settings: Settings,
-    annealing: Annealing,
-    home: Home,
-    model: Model,
-    corpus: Corpus = None,
-    dictionary: Dictionary = None,
-    labelled: Labelled = None,
-    constraint: ConstraintTexts = None,
-    start: Start = None,
-    format: Format = "auto",
-    columns: Columns = (0, 1),
-    field: Field = "upos",
-    quiet: Quiet = False,
-) -> None:
+def train(own: TrainingOptions, settings: Settings, annealing: Annealing, home: Home) -> None:
     """Learn a tagger: a hidden Markov model of tags and words.
 
     Example: **spectrem tag train text.txt --dictionary tags.tsv --model model.npz**
@@ -102,57 +96,36 @@ def train(
     have (the usual way), by some tagged sentences, by constraints, or by nothing
     but a number of tags.
     """
-    _check(settings, annealing, start, corpus, dictionary, labelled, constraint or ())
-    inputs = {"CORPUS": corpus, "--dictionary": dictionary, "--labelled": labelled, "--start": start}
-    with command_files(inputs, {"--model": model}, home.folders(settings)), home.opened(settings) as placed:
+    _check(own, settings)
+    annealing.check(settings.get("gamma", 1.0))
+    inputs = {"CORPUS": own.corpus, "--dictionary": own.dictionary, "--labelled": own.labelled, "--start": own.start}
+    with command_files(inputs, {"--model": own.model}, home.folders(settings)), home.opened(settings) as placed:
         from spectrem.cli.tag_training import TrainingJob
 
-        TrainingJob(
-            corpus=corpus,
-            model=model,
-            dictionary=dictionary,
-            labelled=labelled,
-            start=start,
-            constraints=tuple(constraint or ()),
-            annealing=annealing,
-            settings=placed,
-            format=format,
-            columns=columns,
-            tag_field=field,
-            quiet=quiet,
-        ).run()
+        TrainingJob(own, placed, annealing).run()
 
 
-def _check(
-    settings: Settings,
-    annealing: Annealing,
-    start: str | None,
-    corpus: str | None,
-    dictionary: str | None,
-    labelled: str | None,
-    constraints: Sequence[str],
-) -> None:
+def _check(own: TrainingOptions, settings: Settings) -> None:
     """Refuse options that cannot be met together, or that change nothing in this run."""
-    init, n_init = settings.get("init"), settings.get("n_init", 1)
-    if dictionary is None and labelled is None and "n_states" not in settings:
+    init, n_init, constraints = settings.get("init"), settings.get("n_init", 1), own.constraint or ()
+    if own.dictionary is None and own.labelled is None and "n_states" not in settings:
         raise InvalidInputError(
             "nothing says which tags there are; give --dictionary, --labelled, or with --n-states how many to find"
         )
-    if corpus is None and labelled is None:
+    if own.corpus is None and own.labelled is None:
         raise InvalidInputError("there is nothing to learn from; give CORPUS, --labelled or both")
-    if init == "supervised" and labelled is None:
+    if init == "supervised" and own.labelled is None:
         raise InvalidInputError("--init supervised starts from tagged sentences; give some with --labelled")
-    if init is not None and start is not None:
-        raise InvalidInputError(f"--start {start} and --init {init} both say where to start; drop one of them")
-    annealing.check(settings.get("gamma", 1.0))
+    if init is not None and own.start is not None:
+        raise InvalidInputError(f"--start {own.start} and --init {init} both say where to start; drop one of them")
     if "infeasible" in settings and not constraints:
         refuse_unused(f"--infeasible {settings['infeasible']}", "--constraint")
     if "dual_steps" in settings and not any("%" in text or "sparsity" in text for text in constraints):
         refuse_unused(
             f"--dual-steps {settings['dual_steps']}", "a --constraint over the whole text (a share or sparsity)"
         )
-    if n_init > 1 and (start is not None or init not in (None, "random")):
-        fixed = f"--start {start}" if init is None else f"--init {init}"
+    if n_init > 1 and (own.start is not None or init not in (None, "random")):
+        fixed = f"--start {own.start}" if init is None else f"--init {init}"
         raise InvalidInputError(
             f"--n-init {n_init}: every start of {fixed} is the same; drop one of them, or give --init random"
         )

@@ -14,6 +14,7 @@ import typer
 from spectrem.cli.annealing import Annealing
 from spectrem.cli.progress import Advance, progress_bar, warn_gaining
 from spectrem.cli.tag_constraints import check_tags, read_constraint
+from spectrem.cli.tag_train import TrainingOptions
 from spectrem.data import FileSentences, TaggedCorpus, display_name, read_sentences, read_tag_dictionary, read_tagged
 from spectrem.estimators import HMMTagger
 from spectrem.estimators.tagging.parameters import check_size
@@ -23,42 +24,34 @@ from spectrem.learning import Record
 
 @dataclass(frozen=True)
 class TrainingJob:
-    """One run from reading to the saved model; see the options of `spectrem tag train`.
+    """One run of `spectrem tag train` from reading to the saved model.
 
     Attributes
     ----------
+    own : TrainingOptions
     settings : dict
         Parameters of `HMMTagger` that were given, but the schedule, which ``annealing`` makes.
     """
 
-    corpus: str | None
-    model: str
-    dictionary: str | None
-    labelled: str | None
-    start: str | None
-    constraints: tuple[str, ...]
-    annealing: Annealing
+    own: TrainingOptions
     settings: dict[str, Any]
-    format: str
-    columns: tuple[int, int]
-    tag_field: str
-    quiet: bool
+    annealing: Annealing
     started: float = field(default_factory=time.perf_counter)
 
     def run(self) -> None:
         """Read, train, save."""
-        constraints = [read_constraint(text) for text in self.constraints]
+        constraints = [read_constraint(text) for text in self.own.constraint or ()]
         n_states = self.settings.get("n_states")
         check_size(n_states or 1, self.settings.get("order", 1), ("--n-states", "--order"))
-        dictionary = None if self.dictionary is None else read_tag_dictionary(self.dictionary)
+        dictionary = None if self.own.dictionary is None else read_tag_dictionary(self.own.dictionary)
         labelled, plain = TaggedCorpus([], []), FileSentences()
-        if self.labelled is not None:
-            labelled = read_tagged(self.labelled, columns=self.columns, field=self.tag_field)  # type: ignore[arg-type]
-        if self.corpus is not None:
-            plain = read_sentences(self.corpus, self.format, column=self.columns[0])  # type: ignore[arg-type]
+        if self.own.labelled is not None:
+            labelled = read_tagged(self.own.labelled, columns=self.own.columns, field=self.own.field)
+        if self.own.corpus is not None:
+            plain = read_sentences(self.own.corpus, self.own.format, column=self.own.columns[0])
         sentences, labels = labelled.words, labelled.tags
         if not any(map(any, (sentences, plain))):
-            files = " and ".join(display_name(path) for path in (self.labelled, self.corpus) if path is not None)
+            files = " and ".join(display_name(path) for path in (self.own.labelled, self.own.corpus) if path)
             raise InvalidInputError(f"{files}: holds no word to learn from; give text, tokenised, a sentence per line")
         names = set(chain.from_iterable((dictionary or {}).values()))
         names |= {tag for sentence in labels if sentence is not None for tag in sentence if tag is not None}
@@ -66,14 +59,14 @@ class TrainingJob:
             raise InvalidInputError(
                 f"--n-states {n_states}: --dictionary and --labelled name {len(names)} tags; leave --n-states out"
             )
-        check_tags(self.constraints, names or {str(k) for k in range(n_states or 0)})
+        check_tags(self.own.constraint or (), names or {str(k) for k in range(n_states or 0)})
         settings = self.annealing.schedule(self.settings)
-        if self.start is not None:
-            settings["init"] = settings["reference"] = HMMTagger.load(self.start)
+        if self.own.start is not None:
+            settings["init"] = settings["reference"] = HMMTagger.load(self.own.start)
         tagger = HMMTagger(dictionary=dictionary, constraints=constraints, **settings)
         n_stages = tagger.n_init * (1 if tagger.schedule is None else len(list(tagger.schedule.gammas())))
         n_tokens = sum(map(len, sentences)) + sum(map(len, plain))
-        with progress_bar(n_stages, shown=not self.quiet) as bar:
+        with progress_bar(n_stages, shown=not self.own.quiet) as bar:
             bar("Training")
             progress = _Progress(bar, tagger.max_iter, n_tokens)
             tagger.set_params(on_iteration=progress.advance)
@@ -85,8 +78,8 @@ class TrainingJob:
                     message = str(error).replace('infeasible="skip"', "--infeasible skip")
                     raise type(error)(f"{self._place(error, labelled, plain)}{message}") from error
             progress.finish(n_stages)
-            tagger.set_params(on_iteration=None).save(self.model)
-        if not self.quiet:
+            tagger.set_params(on_iteration=None).save(self.own.model)
+        if not self.own.quiet:
             self._report(tagger, len(sentences) + len(plain), n_tokens)
 
     def _place(self, error: SpectremError, labelled: TaggedCorpus, plain: FileSentences) -> str:
@@ -96,10 +89,10 @@ class TrainingJob:
             return ""
         number = int(number)
         if number < len(labelled.words):
-            path, place, words = self.labelled, labelled.place(number), labelled.words[number]
+            path, place, words = self.own.labelled, labelled.place(number), labelled.words[number]
         else:
             number -= len(labelled.words)
-            path, place, words = self.corpus, plain.place(number), plain[number]
+            path, place, words = self.own.corpus, plain.place(number), plain[number]
         assert path is not None
         return f"{display_name(path)}, {place} ({shorten(' '.join(words))}): "
 

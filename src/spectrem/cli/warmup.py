@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import typer
@@ -28,10 +30,10 @@ _TAG_RUNS: tuple[dict[str, Any], ...] = (
     {"settings": {"order": 2, "n_states": 4}, "dictionary": None},
     {"settings": {"order": 1, "gamma": 0.0}},
     {"settings": {"order": 2, "gamma": 0.0}},
-    {"settings": {"order": 1}, "constraints": ("VERB >= 1",)},
-    {"settings": {"order": 2}, "constraints": ("VERB >= 1",)},
-    {"settings": {"order": 1, "dual_steps": 0}, "constraints": ("VERB >= 1", "NOUN <= 60%")},
-    {"settings": {"order": 2, "dual_steps": 2}, "constraints": ("NOUN <= 60%", "sparsity 1")},
+    {"settings": {"order": 1}, "constraint": ["VERB >= 1"]},
+    {"settings": {"order": 2}, "constraint": ["VERB >= 1"]},
+    {"settings": {"order": 1, "dual_steps": 0}, "constraint": ["VERB >= 1", "NOUN <= 60%"]},
+    {"settings": {"order": 2, "dual_steps": 2}, "constraint": ["NOUN <= 60%", "sparsity 1"]},
 )
 
 # The same of `spectrem cluster` and `spectrem project`, as options.
@@ -64,6 +66,7 @@ def warmup() -> None:
     import tempfile
     import warnings
 
+    from spectrem.cli.align import AlignmentOptions
     from spectrem.cli.alignment_job import AlignmentJob
     from spectrem.cli.annealing import Annealing
     from spectrem.data import write_lines, write_pharaoh
@@ -80,34 +83,20 @@ def warmup() -> None:
         write_lines(both, [f"{s} ||| {t}" for s, t in zip(bitext.source, bitext.target, strict=True)])
         write_pharaoh(gold, bitext.links)
 
-        def run(**options: Any) -> None:
-            usual: dict[str, Any] = {
-                "source": source,
-                "target": target,
-                "output": links,
-                "probabilities": f"{folder}/probabilities.txt",
-                "min_probability": 0.01,
-                "settings": {},
-                "annealing": Annealing(),
-                "dev": None,
-                "tune_gamma": False,
-                "save": None,
-                "load": None,
-                "lowercase": False,
-                "quiet": True,
-            }
-            merged = usual | options
-            AlignmentJob(**(merged | {"settings": {"n_threads": 1, **merged["settings"]}})).run()
+        usual = AlignmentOptions(source, target, links, probabilities=f"{folder}/probabilities.txt", quiet=True)
+
+        def run(settings: Mapping[str, Any] = {}, **options: Any) -> None:
+            AlignmentJob(replace(usual, **options), {"n_threads": 1, **settings}, Annealing()).run()
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # toy data; only the code matters
             for settings in _RUNS:
-                run(settings=settings)
+                run(settings)
         run(source=both, target=None, dev=(source, target, gold), save=model)
         run(load=model)
         write_lines(source, make_bitext(12, seed=1).source)  # words that the model does not know
         run(load=model)
-        run(load=model, settings={"decode": "grow-diag-final-and"})
+        run({"decode": "grow-diag-final-and"}, load=model)
         words = [" ".join(lines).split() * 200 for lines in (bitext.source, bitext.target)]
         write_lines(
             both, [f"{' '.join(words[0][:n])} ||| {' '.join(words[1][:m])}" for n, m in ((150, 150), (2001, 2))]
@@ -123,6 +112,7 @@ def warmup() -> None:
 def _warm_tagger(folder: str) -> None:
     """Train and apply taggers of every kind on a few generated sentences."""
     from spectrem.cli.annealing import Annealing
+    from spectrem.cli.tag_train import TrainingOptions
     from spectrem.cli.tag_training import TrainingJob
     from spectrem.data import write_tag_dictionary, write_tagged
     from spectrem.datasets import make_tagged_corpus
@@ -132,22 +122,11 @@ def _warm_tagger(folder: str) -> None:
     corpus = make_tagged_corpus(64)  # enough for those that run sentences side by side
     write_tagged(text, corpus.words, corpus.tags)
     write_tag_dictionary(dictionary, corpus.dictionary)
-    usual: dict[str, Any] = {
-        "corpus": text,
-        "model": model,
-        "dictionary": dictionary,
-        "labelled": None,
-        "start": None,
-        "constraints": (),
-        "annealing": Annealing(),
-        "format": "auto",
-        "columns": (0, 1),
-        "tag_field": "upos",
-        "quiet": True,
-    }
-    for options in _TAG_RUNS:
-        settings = {"random_state": 0, "max_iter": 2, "n_threads": 1, **options["settings"]}
-        TrainingJob(**(usual | options | {"settings": settings})).run()
+    for run in _TAG_RUNS:
+        own = TrainingOptions(
+            model, text, run.get("dictionary", dictionary), constraint=run.get("constraint"), quiet=True
+        )
+        TrainingJob(own, {"random_state": 0, "max_iter": 2, "n_threads": 1, **run["settings"]}, Annealing()).run()
         tagger = HMMTagger.load(model)
         for decode in ("posterior", "viterbi"):
             tagger.set_params(decode=decode).predict(corpus.words)

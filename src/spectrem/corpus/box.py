@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from threading import RLock
 from typing import Any
 
+from spectrem.corpus.blas import ONE_BLAS_THREAD
 from spectrem.corpus.changes import arrays_of
+
+# Bytes of arrays that travel apart from the pickle.
+_LARGE = 1 << 16
+# Threads of a worker that import the same modules for two values at once may wait for each other for ever.
+_LOADING = RLock()
 
 
 class Box:
     """A value on a worker.
 
     It tells Dask its size, so that work moves to shards and not shards to work. Its arrays stay aligned where it
-    travels, which those that Dask packs do not: compiled functions would be compiled again for them.
+    travels, which those that Dask packs together do not: compiled functions would be compiled again for them. So only
+    large ones, which Dask sends apart, leave the pickle; those are not copied on their way.
     """
 
     def __init__(self, value: Any, size: int | None = None) -> None:
@@ -24,17 +35,49 @@ class Box:
             self.size = len(head) + sum(array.nbytes for array in arrays)
         return self.size
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return boxed, (pickled(self.value), self.size)
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        large: list[pickle.PickleBuffer] = []
+
+        def stays(array: pickle.PickleBuffer) -> bool:
+            apart = protocol >= 5 and array.raw().nbytes >= _LARGE
+            if apart:
+                large.append(array)
+            return not apart
+
+        data = pickled(self.value, stays)
+        # Dask packs the first with the pickle.
+        return boxed, (data, self.size, [pickle.PickleBuffer(bytearray(1)), *large] if large else [])
 
 
-def pickled(value: Any) -> bytes:
+@dataclass(frozen=True)
+class Call:
+    """A function and its broadcast arguments.
+
+    Attributes
+    ----------
+    f : callable
+    broadcast : tuple
+    limited : bool
+        Whether linear algebra runs on one thread, as it does where shards are worked on in parallel.
+    """
+
+    f: Callable[..., Any]
+    broadcast: tuple[Any, ...]
+    limited: bool
+
+    def __call__(self, shard: Any, own: tuple[Any, ...] = ()) -> Any:
+        with ONE_BLAS_THREAD if self.limited else nullcontext():
+            return self.f(shard, *own, *self.broadcast)
+
+
+def pickled(value: Any, stays: Callable[[pickle.PickleBuffer], bool] | None = None) -> bytes:
     """Bytes, which neither Dask nor the scheduler looks into; functions of a script or a notebook are in them."""
     import cloudpickle
 
-    data: bytes = cloudpickle.dumps(value, protocol=5)
+    data: bytes = cloudpickle.dumps(value, protocol=5, buffer_callback=stays)
     return data
 
 
-def boxed(data: bytes, size: int | None = None) -> Box:
-    return Box(pickle.loads(data), size)
+def boxed(data: bytes, size: int | None = None, large: Sequence[Any] = ()) -> Box:
+    with _LOADING:
+        return Box(pickle.loads(data, buffers=large[1:]), size)

@@ -6,13 +6,10 @@ import operator
 import pickle
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from copy import copy
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spectrem.corpus.blas import ONE_BLAS_THREAD
-from spectrem.corpus.box import Box, boxed, pickled
+from spectrem.corpus.box import Box, Call, boxed, pickled
 from spectrem.corpus.changes import difference, patched
 from spectrem.corpus.connect import current_client
 from spectrem.corpus.corpus import arguments_of, fold
@@ -21,8 +18,8 @@ from spectrem.corpus.local import Local
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-# Subtrees of the sum that are added by one task: a power of two.
-_FAN_IN = 8
+# Subtrees of the sum that are added by one task, a power of two; sums of at most _HERE are added in the driver.
+_FAN_IN, _HERE = 4, 2
 # So many steps are done again at most when a worker is lost, and so many calls are kept by the scheduler.
 _STEPS = 16
 
@@ -40,7 +37,8 @@ class OnDask:
         The scheduler keeps what it needs to make each of them again. Of a large corpus give descriptions, such as
         paths that all workers can read, and derive the shards of them: ``OnDask(paths, client).derive(read)``.
     client : distributed.Client, optional
-        See `connect`; by default the one that was made last.
+        See `connect`; by default the one that was made last. One that is made with ``direct_to_workers=True`` spends
+        less time on what travels; it needs a way to the workers from here.
 
     Raises an InvalidInputError if no client is given and none was made.
 
@@ -55,9 +53,13 @@ class OnDask:
     def __init__(self, shards: Iterable[Any], client: Client | None = None) -> None:
         shards, client = list(shards), client or current_client()
         self._client, self._n_shards, self._size = client, len(shards), 1
-        while len(shards) >= 4 * self._size * max(1, self._n_threads()):
+        each = len(shards) / max(1, self._n_threads())
+        while each >= 4 * self._size or each == 2 * self._size:  # several blocks per thread, or one where all are alike
             self._size *= 2  # a power of two, so that the sum over neighbours is a subtree
-        self._start([self._task(boxed, pickled(list(block))) for block in self._blocks(shards)])
+        blocks, workers = [pickled(list(block)) for block in self._blocks(shards)], list(client.nthreads())
+        places = [workers[k * len(workers) // len(blocks) :][:1] for k in range(len(blocks))]  # neighbours together
+        tasks = zip(blocks, places, strict=True)
+        self._start([self._task(boxed, block, workers=place, allow_other_workers=True) for block, place in tasks])
 
     def __len__(self) -> int:
         return self._n_shards
@@ -70,8 +72,14 @@ class OnDask:
         return other
 
     def sum(self, f: Callable[..., Any], *broadcast: Any) -> Any:
-        """As `Corpus.sum`; the additions are made on the cluster."""
-        return self._total(self._many(_sum, self._futures, call=self._call(f, broadcast)), f, broadcast)
+        """As `Corpus.sum`; all additions but the last are made on the cluster."""
+        from distributed import CancelledError
+
+        call = self._client.scatter(Box(Call(f, broadcast, len(self) > 1), 0), hash=False)
+        try:
+            return self._total(self._many(_sum, self._futures, call=call), f, broadcast)
+        except CancelledError:  # the worker that had the call was lost: a task can make it again
+            return self._total(self._many(_sum, self._futures, call=self._call(f, broadcast)), f, broadcast)
 
     def collect(self, f: Callable[..., Any], *broadcast: Any) -> Iterator[Any]:
         """As `Corpus.collect`; four results per thread of the cluster are under way at a time."""
@@ -119,7 +127,7 @@ class OnDask:
 
     def _call(self, f: Callable[..., Any], broadcast: tuple[Any, ...]) -> Future:
         """What all tasks of a call need, as the result of one task: it travels once, and then from worker to worker."""
-        return self._task(boxed, pickled(_Call(f, broadcast, len(self) > 1)), 0)  # no size: it moves to the shards
+        return self._task(boxed, pickled(Call(f, broadcast, len(self) > 1)), 0)  # no size: it moves to the shards
 
     def _task(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Future:
         return self._many(function, *([argument] for argument in arguments), **named)[0]
@@ -132,15 +140,15 @@ class OnDask:
         return futures
 
     def _total(self, values: list[Future], f: Callable[..., Any], broadcast: tuple[Any, ...]) -> Any:
-        from distributed import KilledWorker
+        from distributed import CancelledError, KilledWorker
 
         fold(range(len(self)))  # no shards, no sum
-        while len(values) > 1:
+        while len(values) > _HERE:
             groups = [values[k : k + _FAN_IN] for k in range(0, len(values), _FAN_IN)]
             values = self._many(_add, groups, priority=1)  # before more values are made
         try:
-            return values[0].result().value
-        except KilledWorker:
+            return fold(box.value for box in self._client.gather(values))
+        except (CancelledError, KilledWorker):
             raise
         except Exception:
             deque(self.collect(f, *broadcast), maxlen=0)  # raises what the first shard that fails raises
@@ -155,19 +163,6 @@ def _ended(futures: list[Future]) -> list[Future]:
         if future.status == "error":
             future.result()
     return futures
-
-
-@dataclass(frozen=True)
-class _Call:
-    """A function and its broadcast arguments."""
-
-    f: Callable[..., Any]
-    broadcast: tuple[Any, ...]
-    limited: bool
-
-    def __call__(self, shard: Any, own: tuple[Any, ...] = ()) -> Any:
-        with ONE_BLAS_THREAD if self.limited else nullcontext():
-            return self.f(shard, *own, *self.broadcast)
 
 
 def _derive(block: Box, own: bytes, call: Box) -> Box:

@@ -13,8 +13,9 @@ from spectrem.corpus.corpus import fold
 from spectrem.corpus.files import Folder, Stored, store
 from spectrem.corpus.local import Local
 
-# Sums of so many shards are written and read again: a few per pass over a corpus, each as large as any other.
-_MANY = 8
+# Sums of so many shards are written and read again: a few per pass over a corpus, each as large as any other. Smaller
+# ones may still grow, which they can where they lie in memory only.
+_MANY = 16
 
 
 class Spilled:
@@ -54,6 +55,7 @@ class Spilled:
     ) -> None:
         Local((), n_threads)  # checks n_threads
         self._folder = Folder(folder)
+        self._aside: list[mmap.mmap] = []
         try:
             # map drops a shard before it asks for the next one
             self._files = Local(list(map(partial(store, folder=self._folder), shards)), n_threads)
@@ -74,6 +76,15 @@ class Spilled:
         """Remove the folder now; this corpus and those derived of it can no longer be used."""
         self._folder.remove()
 
+    def aside(self, value: Any) -> Any:
+        """The value with its arrays in a file, which take no memory while shards are worked on; none may be changed.
+
+        Use for what is as large as a shard or larger and is read between sums. It outlives the corpus.
+        """
+        value, maps = store(value, self._folder).load()
+        self._aside.extend(maps.values())
+        return value
+
     def derive(self, f: Callable[..., Any], *broadcast: Any, each: Sequence[Any] | None = None) -> Spilled:
         """As `Corpus.derive`; the files are removed when nothing refers to the new corpus."""
         return self._of(self._files.derive(partial(_derive, f, self._folder), *broadcast, each=each))
@@ -84,6 +95,7 @@ class Spilled:
 
     def collect(self, f: Callable[..., Any], *broadcast: Any) -> Iterator[Any]:
         """As `Corpus.collect`."""
+        _forget(self._aside)
         return self._files.collect(partial(_value, f), *broadcast)
 
     def advance(self, f: Callable[..., Any], *broadcast: Any) -> tuple[Any, Spilled]:
@@ -105,10 +117,15 @@ class Spilled:
 def _value(f: Callable[..., Any], stored: Stored, *arguments: Any) -> Any:
     shard, maps = stored.load()
     value = f(shard, *arguments)
-    for mapping in maps.values():
-        if hasattr(mapping, "madvise"):
-            mapping.madvise(mmap.MADV_DONTNEED)  # a value may share an array; the others need no memory while it waits
+    _forget(maps.values())  # a value may share an array; the others need no memory while it waits
     return value
+
+
+def _forget(maps: Iterable[mmap.mmap]) -> None:
+    """Let what was read go; it is read again where it is touched."""
+    for mapping in maps:
+        if hasattr(mapping, "madvise"):
+            mapping.madvise(mmap.MADV_DONTNEED)
 
 
 def _derive(f: Callable[..., Any], folder: Folder, stored: Stored, *arguments: Any) -> Stored:

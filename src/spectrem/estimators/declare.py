@@ -197,6 +197,24 @@ def given(
     return _field(default, check or (lambda name, value: None), convert=convert, option=option, **shown)
 
 
+def rule(text: str, holds: Callable[[Any], object], hint: str = "") -> Callable[[str, Any], None]:
+    """A check for `given`: a value must ``text``, as ``holds`` says of it.
+
+    Examples
+    --------
+    >>> check = rule("be 1 or 2", lambda value: value in (1, 2), "; 2 is a trigram tagger")
+    >>> check("order", 3)
+    Traceback (most recent call last):
+    spectrem.exceptions.InvalidInputError: order must be 1 or 2, got 3; 2 is a trigram tagger
+    """
+
+    def check(name: str, value: Any) -> None:
+        if not holds(value):
+            raise InvalidInputError(f"{name} must {text}, got {quoted(value)}{hint}")
+
+    return check
+
+
 def _field(default: Any, check: Callable[[str, Any], None], **known: Any) -> Any:
     return dataclasses.field(default=default, metadata={_KEY: Parameter(check, **known)})
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from spectrem.corpus import Corpus, Local
+from spectrem.corpus import Corpus, Local, Spilled
 from spectrem.exceptions import InvalidInputError, quoted
 
 
@@ -28,6 +28,11 @@ def make_corpus(estimator: Any, shards: Iterable[Any]) -> Corpus:
         )
     corpus: Corpus = estimator.corpus(shards)
     return corpus
+
+
+def beside(corpus: Corpus, value: Any) -> Any:
+    """What training reads between sums, in files if the corpus is in files."""
+    return corpus.aside(value) if isinstance(corpus, Spilled) else value
 
 
 def stage_folder(estimator: Any, stage: str) -> Path | None:

@@ -1,17 +1,14 @@
 """Figures, by matplotlib (the extra ``plot``), which is loaded when the first one is drawn."""
 
-from spectrem.plotting.bars import BarPanel, Bars, draw_bars
 from spectrem.plotting.clusters import plot_clusters
-from spectrem.plotting.curves import Line, Panel, draw_panels
+from spectrem.plotting.curves import COLOURS, Line, Panel, draw_panels
 from spectrem.plotting.fits import plot_objective, plot_prices, plot_violations
 from spectrem.plotting.posteriors import plot_posteriors, save_figure
 
 __all__ = [
-    "BarPanel",
-    "Bars",
+    "COLOURS",
     "Line",
     "Panel",
-    "draw_bars",
     "draw_panels",
     "plot_clusters",
     "plot_objective",

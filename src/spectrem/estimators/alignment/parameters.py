@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from spectrem.estimators.declare import choice, count, given, number, switch
+from spectrem.estimators.declare import choice, count, given, number, rule, switch
 from spectrem.estimators.shared_parameters import (
     TRAINING,
     ComputingParameters,
@@ -46,10 +46,9 @@ def _check_constraints(name: str, value: Any) -> None:
             )
 
 
-def _check_threshold(name: str, value: Any) -> None:
-    is_number = isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) <= 1
-    if not is_number and not (isinstance(value, str) and value == "auto"):
-        raise InvalidInputError(f'{name} must be "auto" or a number in [0, 1], got {quoted(value)}')
+def _is_threshold(value: Any) -> bool:
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    return 0 <= float(value) <= 1 if is_number else isinstance(value, str) and value == "auto"
 
 
 def _number_or_text(text: str) -> float | str:
@@ -133,6 +132,11 @@ class AlignerParameters(LearningParameters, ComputingParameters):
     decode: Decode = choice("posterior", *_DECODES, group=DECODING, metavar="WAY")
     project_at_predict: bool = switch(True, group=DECODING)
     threshold: float | Literal["auto"] = given(
-        "auto", _check_threshold, convert=_number_or_text, option="", group=DECODING, metavar="auto|P"
+        "auto",
+        rule('be "auto" or a number in [0, 1]', _is_threshold),
+        convert=_number_or_text,
+        option="",
+        group=DECODING,
+        metavar="auto|P",
     )
     max_length: int | None = count(None, hint="; None sets no limit", group=TRAINING, metavar="WORDS")

@@ -41,7 +41,7 @@ from spectrem.estimators.alignment.text import (
 )
 from spectrem.estimators.conventions import Estimator, not_fitted, take_course
 from spectrem.estimators.declare import check_parameters, documented
-from spectrem.estimators.homes import make_corpus, stage_folder
+from spectrem.estimators.homes import beside, make_corpus, stage_folder
 from spectrem.estimators.shared_parameters import check_one_gamma
 from spectrem.inference import FixedStep
 from spectrem.learning import Constant, EStep, FitStatus, Record, Schedule, Step, Stopping, run_em
@@ -153,7 +153,7 @@ class WordAligner(AlignerParameters, Estimator):
         n_pairs = bitext.n_pairs
         bitext, weights, links = select_pairs(bitext, weights, known, self.max_length, too_long)
         self.n_skipped_ = n_pairs - bitext.n_pairs
-        self.table_ = table = tabulate_pairs(bitext)
+        table = tabulate_pairs(bitext)
         self.source_vocabulary_, self.target_vocabulary_ = bitext.source_vocabulary, bitext.target_vocabulary
         self.source_counts_ = np.bincount(bitext.source_tokens, minlength=table.n_source_words)
         self.target_counts_ = np.bincount(bitext.target_tokens, minlength=table.n_target_words)
@@ -167,6 +167,7 @@ class WordAligner(AlignerParameters, Estimator):
             cognate_strength=self.cognate_strength,
         )
         corpus = make_corpus(self, iter_shards(bitext, table, weights, links))
+        self.table_, priors = table, priors = beside(corpus, (table, priors))
         make = partial(AlignmentModel, table, self.max_jump, forward_prior=priors[0], backward_prior=priors[1])
         model = make(chain=False, learn_positions=False)
         start, history = [model.initial(self.null_probability)], list[Record]()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from spectrem.estimators.declare import check_number, check_parameters, choice, count, given, number, switch
+from spectrem.estimators.declare import check_number, check_parameters, choice, count, given, number, rule, switch
 from spectrem.estimators.shared_parameters import (
     TRAINING,
     ComputingParameters,
@@ -36,6 +36,16 @@ TABLES = ("initial", "transition", "emission")
 
 STARTS = ("uniform", "posterior-uniform", "random", "unambiguous", "supervised")
 _MOST_CELLS = 1 << 28  # of the largest table of transitions: 2 GiB, of which training holds several
+
+
+_is_order = rule("be 1 or 2", lambda order: not isinstance(order, bool) and order in (1, 2), "; 2 is a trigram tagger")
+_is_dictionary = rule(
+    "map words to their tags",
+    lambda value: isinstance(value, Mapping),
+    "; read such a mapping with read_tag_dictionary",
+)
+_is_vocabulary = rule("be a sequence of words", lambda words: not isinstance(words, str), "; put it in a list")
+_is_spelling = rule("be the spelling of the unknown word", lambda word: isinstance(word, str) and word, "; try '<unk>'")
 
 
 def check_size(n_states: int, order: int, names: tuple[str, str] = ("n_states", "order")) -> None:
@@ -86,11 +96,6 @@ def check_settings(tagger: TaggerParameters) -> None:
         )
 
 
-def _check_order(name: str, value: Any) -> None:
-    if isinstance(value, bool) or value not in (1, 2):
-        raise InvalidInputError(f"{name} must be 1 or 2, got {quoted(value)}; 1 is a bigram tagger, 2 a trigram tagger")
-
-
 def _check_amounts(name: str, value: Any) -> None:
     """A number of at least 0, or one per table."""
     for table, amount in value.items() if isinstance(value, Mapping) else [("", value)]:
@@ -123,18 +128,6 @@ def _check_table(name: str, table: str) -> None:
         raise InvalidInputError(f"{name} must name tables among {', '.join(TABLES)}, got {table!r}")
 
 
-def _check_dictionary(name: str, value: Any) -> None:
-    if not isinstance(value, Mapping):
-        raise InvalidInputError(
-            f"{name} must map words to their tags, got {type(value).__name__}; read one with read_tag_dictionary"
-        )
-
-
-def _check_vocabulary(name: str, value: Any) -> None:
-    if isinstance(value, str):
-        raise InvalidInputError(f"{name} must be a sequence of words, got the string {value!r}; put it in a list")
-
-
 def _check_fitted(name: str, value: Any) -> None:
     if hasattr(value, "get_params") and not hasattr(value, "params_"):
         raise InvalidInputError(
@@ -153,11 +146,6 @@ def _check_start(name: str, value: Any) -> None:
         raise InvalidInputError(
             f"{name} must be one of {', '.join(STARTS)}, HMMParameters or a fitted HMMTagger, got {quoted(value)}"
         )
-
-
-def _check_unknown(name: str, value: Any) -> None:
-    if not isinstance(value, str) or not value:
-        raise InvalidInputError(f"{name} must be the spelling of the unknown word, got {quoted(value)}; try '<unk>'")
 
 
 @dataclass(eq=False, repr=False)
@@ -221,12 +209,12 @@ class TaggerParameters(LearningParameters, StartingParameters, ComputingParamete
         The same number gives the same result.
     """
 
-    order: int = given(1, _check_order, convert=int, option="", least=1, most=2, group=MODEL)
+    order: int = given(1, _is_order, convert=int, option="", least=1, most=2, group=MODEL)
     _: KW_ONLY
     n_states: int | None = count(None, group=MODEL)
     tags: Sequence[Tag] | None = given(None)
-    dictionary: Mapping[Any, Any] | None = given(None, _check_dictionary)
-    vocabulary: Sequence[Word] | Vocabulary | None = given(None, _check_vocabulary)
+    dictionary: Mapping[Any, Any] | None = given(None, _is_dictionary)
+    vocabulary: Sequence[Word] | Vocabulary | None = given(None, _is_vocabulary)
     constraints: Sequence[AnyConstraint] = given((), check_constraints)
     reference: HMMTagger | HMMParameters | Sequence[ArrayLike] | None = given(None, _check_fitted)
     init: str | HMMParameters | HMMTagger | None = given(
@@ -252,7 +240,7 @@ class TaggerParameters(LearningParameters, StartingParameters, ComputingParamete
     prior: Prior | Mapping[str, Prior] | None = given(None, _check_prior)
     transition_mask: Mapping[Tag, Sequence[Tag]] | ArrayLike | None = given(None)
     fixed: Mapping[str, Any] | None = given(None)
-    unknown: str = given("<unk>", _check_unknown, convert=str, option="", group=MODEL, metavar="WORD")
+    unknown: str = given("<unk>", _is_spelling, convert=str, option="", group=MODEL, metavar="WORD")
     min_count: int = count(1, group=MODEL)
     decode: Literal["posterior", "viterbi"] = choice("posterior", "posterior", "viterbi", group=MODEL, metavar="WAY")
     project_at_predict: bool = switch(False, option=None)

@@ -1,0 +1,1 @@
+"""Experiments on word alignment, on the Hansards."""

@@ -1,0 +1,1 @@
+"""Experiments on part-of-speech tagging."""

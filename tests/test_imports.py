@@ -96,8 +96,8 @@ def test_every_unit_has_its_place():
 @pytest.mark.parametrize(
     ("source", "name", "found"),
     [
-        ("from spectrem.models import x", "spectrem.structures.chain", ["models"]),
-        ("def f():\n    import spectrem.cli", "spectrem.kernels.chain", ["cli"]),
+        ("from spectrem.models import x", "spectrem.structures.chains.chain", ["models"]),
+        ("def f():\n    import spectrem.cli", "spectrem.kernels.chains.chain", ["cli"]),
         ("from ..models import x", "spectrem.inference.batch", ["models"]),
         ("from . import chain", "spectrem.structures.product", []),
         ("from spectrem import learning", "spectrem.models.hmm", ["learning"]),
@@ -105,7 +105,7 @@ def test_every_unit_has_its_place():
         ("from spectrem import __version__", "spectrem.models.hmm", []),
         ("from spectrem.structures import Chain", "spectrem.data.text", ["structures"]),
         ("from spectrem.data import text", "spectrem.datasets.bitext", []),
-        ("from spectrem.exceptions import InvalidInputError", "spectrem.kernels.chain", []),
+        ("from spectrem.exceptions import InvalidInputError", "spectrem.kernels.chains.chain", []),
         ("from spectrem.structures import Parts", "spectrem._validate", ["structures"]),
         ("import numpy, spectrem.estimators", "spectrem.testing.check", ["estimators"]),
     ],
@@ -121,7 +121,7 @@ def test_relative_imports_of_a_package():
 
 def test_kernels_do_not_import_each_other():
     """Numba keys what it compiled by the kernel's own file: a change in another one would leave a stale cache."""
-    for path in (ROOT / "kernels").glob("*.py"):
+    for path in (ROOT / "kernels").rglob("*.py"):
         reached = imported_modules(path.read_text(), module_name(path), path.name == "__init__.py")
         assert not [name for name in reached if name.startswith("spectrem.kernels")], path.name
 

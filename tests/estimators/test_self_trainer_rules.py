@@ -58,6 +58,17 @@ def test_clone_and_pickle():
     assert (pickle.loads(pickle.dumps(trainer)).predict_proba(X) == trainer.predict_proba(X)).all()
 
 
+def test_what_is_told_of_training():
+    X, y, _ = data()
+    heard = []
+    trainer = SelfTrainer(GaussianNB(), [THIRD], tol=0.05, on_iteration=heard.append).fit(X, y)
+    assert heard == trainer.history_
+    assert (trainer.n_iter_, trainer.objective_) == (len(heard), heard[-1].objective)
+    assert trainer.converged_
+    assert trainer.report_.status == "converged"
+    assert not SelfTrainer(GaussianNB(), [THIRD], max_iter=2, tol=0).fit(X, y).converged_
+
+
 def test_fit_again_forgets():
     X, y, gold = data()
     trainer = SelfTrainer(GaussianNB(), [THIRD], max_iter=3, tol=0).fit(X, y)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectrem.kernels import alignment as kernel
-from spectrem.kernels import alignment_log, alignment_max
+from spectrem.kernels.alignments import alignment as kernel
+from spectrem.kernels.alignments import alignment_log, alignment_max
 from spectrem.structures import Alignment, Parts
 from spectrem.testing import brute_force_smoothed_max, enumerate_structures
 

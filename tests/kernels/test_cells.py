@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectrem.kernels import cells as kernel
+from spectrem.kernels.alignments import cells as kernel
 
 LENGTHS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=4)
 WIDTH = 2

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
-from spectrem.kernels import chain as kernel
-from spectrem.kernels import chain_lanes, chain_log
-from spectrem.structures._bigram import BigramTable
+from spectrem.kernels.chains import chain as kernel
+from spectrem.kernels.chains import chain_lanes, chain_log
+from spectrem.structures.chains._bigram import BigramTable
 
 FORBIDDEN = -np.inf
 SCALED = pytest.mark.parametrize("sum_pass", [kernel.sum_pass, chain_lanes.sum_pass], ids=["alone", "lanes"])

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectrem.kernels import cooccurrence
+from spectrem.kernels.alignments import cooccurrence
 
 N_SOURCE, N_TARGET = 6, 5
 SIDES = st.lists(

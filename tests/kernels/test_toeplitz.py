@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectrem.kernels.alignment import count_moves, spread
+from spectrem.kernels.alignments.alignment import count_moves, spread
 
 
 def widths_of(n_in, n_out, width, step):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
-from spectrem.kernels import gaussian, gaussian_moments, responsibilities
+from spectrem.kernels.mixtures import gaussian, gaussian_moments, responsibilities
 from spectrem.models.mixture import MixtureParameters, from_covariances, from_precisions, log_joint
 
 KINDS = ("full", "tied", "diag", "spherical")

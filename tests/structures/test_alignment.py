@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from structure_cases import alignments, random_scores, seeds
 
 from spectrem.exceptions import InvalidInputError
-from spectrem.kernels import alignment_log as kernel
+from spectrem.kernels.alignments import alignment_log as kernel
 from spectrem.structures import NULL, Alignment, Parts
 from spectrem.testing import brute_force_smoothed_max
 

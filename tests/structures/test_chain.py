@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from structure_cases import chains, random_scores, seeds
 
 from spectrem.exceptions import InvalidInputError
-from spectrem.kernels import chain_log
+from spectrem.kernels.chains import chain_log
 from spectrem.structures import Chain, Parts
 from spectrem.testing import brute_force_smoothed_max
 

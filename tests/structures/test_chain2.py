@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 from structure_cases import SCORE_KINDS, chains2, random_scores, seeds
 
 from spectrem.exceptions import InvalidInputError
-from spectrem.kernels import chain2 as kernel
-from spectrem.kernels import chain2_log
+from spectrem.kernels.chains import chain2 as kernel
+from spectrem.kernels.chains import chain2_log
 from spectrem.structures import Chain, Chain2, Parts
-from spectrem.structures._potentials import FLOOR
+from spectrem.structures.chains._potentials import FLOOR
 from spectrem.testing import brute_force_smoothed_max, enumerate_structures
 
 

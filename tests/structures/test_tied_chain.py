@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 from spectrem.exceptions import InvalidInputError
-from spectrem.kernels import chain, chain_lanes, chain_log
+from spectrem.kernels.chains import chain, chain_lanes, chain_log
 from spectrem.structures import Chain, Parts, TiedChain
 from spectrem.testing import brute_force_smoothed_max
 

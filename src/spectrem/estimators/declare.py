@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
@@ -231,8 +231,12 @@ def parameters_of(record: Any) -> dict[str, tuple[Any, Parameter]]:
     >>> default, declared.least
     (100, 1)
     """
-    fields = {field.name: field for field in dataclasses.fields(record)}
-    cls = record if isinstance(record, type) else type(record)
+    return dict(_declared(record if isinstance(record, type) else type(record)))
+
+
+@cache
+def _declared(cls: type) -> dict[str, tuple[Any, Parameter]]:
+    fields = {field.name: field for field in dataclasses.fields(cls)}
     names = dict.fromkeys(name for base in cls.__mro__ for name in inspect.get_annotations(base) if name in fields)
     return {name: (fields[name].default, fields[name].metadata[_KEY]) for name in names}
 

@@ -1,0 +1,1 @@
+"""Numba functions, by the family of structure or the method they serve: arrays in, arrays filled, a status out."""

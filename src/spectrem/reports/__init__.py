@@ -6,6 +6,7 @@ from spectrem.reports.constraints import (
     largest_rows,
     prices_by_name,
     report_constraints,
+    report_rows,
     report_weighted,
     row_name,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "largest_rows",
     "prices_by_name",
     "report_constraints",
+    "report_rows",
     "report_training",
     "report_weighted",
     "row_name",

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spectrem.constraints.rows import Block, Rows
@@ -84,11 +85,18 @@ def report_constraints(
 
     Where cells count with weights, in rows over several instances, ``rows.matrix`` holds them already.
     """
-    first, then = rows.matrix @ before, rows.matrix @ after
-    norms = np.sqrt(np.asarray(rows.matrix.multiply(rows.matrix).sum(axis=1), np.float64))
-    size = np.maximum(np.abs(rows.bounds), norms)
+    return report_rows(rows, multipliers, rows.matrix @ before, rows.matrix @ after)
+
+
+def report_rows(
+    rows: Rows, multipliers: NDArray[np.float64], before: NDArray[np.float64], after: NDArray[np.float64]
+) -> tuple[ConstraintReport, ...]:
+    """Reports of all constraints from the expected values of their rows before and after, shape (n_rows,)."""
+    matrix = rows.matrix
+    squares = sp.csr_array((matrix.data**2, matrix.indices, matrix.indptr), shape=matrix.shape)
+    size = np.maximum(np.abs(rows.bounds), np.sqrt(squares @ np.ones(matrix.shape[1])))
     tolerance = _SOLVED * np.where(size > 0, size, 1.0)
-    return tuple(_report(block, rows.bounds, multipliers, first, then, tolerance) for block in rows.blocks)
+    return tuple(_report(block, rows.bounds, multipliers, before, after, tolerance) for block in rows.blocks)
 
 
 def report_weighted(

@@ -3,15 +3,15 @@
 from spectrem.structures.agreement import full_agreement
 from spectrem.structures.alignment import NULL, Alignment
 from spectrem.structures.categorical import Categorical
-from spectrem.structures.chain import Chain
-from spectrem.structures.chain2 import Chain2
-from spectrem.structures.edge_chain import EdgeChain
+from spectrem.structures.chains.chain import Chain
+from spectrem.structures.chains.chain2 import Chain2
+from spectrem.structures.chains.edge_chain import EdgeChain
+from spectrem.structures.chains.tied_chain import TiedChain, TiedCounts
+from spectrem.structures.chains.tied_chain2 import TiedChain2, TiedCounts2
 from spectrem.structures.entropy import entropy
 from spectrem.structures.parts import Parts
 from spectrem.structures.product import Product
 from spectrem.structures.structure import Polytope, Structure
-from spectrem.structures.tied_chain import TiedChain, TiedCounts
-from spectrem.structures.tied_chain2 import TiedChain2, TiedCounts2
 
 __all__ = [
     "NULL",

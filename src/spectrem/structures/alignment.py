@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem._validate import as_count, as_gamma, as_lengths
 from spectrem.exceptions import InvalidInputError
-from spectrem.kernels import alignment as kernel
-from spectrem.kernels import alignment_log, alignment_max
 from spectrem.kernels import categorical as independent
+from spectrem.kernels.alignments import alignment as kernel
+from spectrem.kernels.alignments import alignment_log, alignment_max
 from spectrem.structures._polytopes import path_polytope, simplex_polytope
 from spectrem.structures._ragged import (
     Inputs,

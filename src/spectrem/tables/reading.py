@@ -15,7 +15,7 @@ from spectrem.constraints.groups import distinct
 from spectrem.constraints.user_columns import read_user_columns
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures.categorical import Categorical
-from spectrem.structures.chain import Chain
+from spectrem.structures.chains.chain import Chain
 from spectrem.structures.parts import Parts
 from spectrem.tables.lattice import Lattice
 from spectrem.tables.structure import Table

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem.structures.categorical import Categorical
-from spectrem.structures.chain import Chain
+from spectrem.structures.chains.chain import Chain
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope, has_one_label
 

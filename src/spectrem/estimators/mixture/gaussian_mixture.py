@@ -30,7 +30,7 @@ from spectrem.estimators.mixture.training import train
 from spectrem.estimators.shared_parameters import check_one_gamma
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference import project_batch
-from spectrem.kernels import responsibilities
+from spectrem.kernels.mixtures import responsibilities
 from spectrem.learning import EStep
 from spectrem.learning.estep import multipliers_of
 from spectrem.models.mixture import (

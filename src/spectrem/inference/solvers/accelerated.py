@@ -11,7 +11,7 @@ from spectrem.inference.oracle import DualFunction
 from spectrem.inference.result import Status
 from spectrem.inference.segments import members_of, sum_by
 from spectrem.inference.solvers.solver import Solution, check_now, mark_infeasible, residual_of
-from spectrem.kernels.anderson import anderson_points
+from spectrem.kernels.duals.anderson import anderson_points
 
 
 @dataclass(frozen=True)

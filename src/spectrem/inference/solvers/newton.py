@@ -14,7 +14,7 @@ from spectrem.inference.segments import members_of
 from spectrem.inference.solvers.accelerated import Accelerated
 from spectrem.inference.solvers.quasi_newton import QuasiNewton
 from spectrem.inference.solvers.solver import Solution, Solver
-from spectrem.kernels.newton import newton_duals
+from spectrem.kernels.duals.newton import newton_duals
 from spectrem.structures.structure import has_one_label
 
 MOST_ROWS = 40

@@ -11,7 +11,7 @@ from spectrem.exceptions import InvalidInputError
 from spectrem.inference.oracle import DualFunction
 from spectrem.inference.result import Status
 from spectrem.inference.solvers.solver import Solution
-from spectrem.kernels.spectral import forward_step, measure_move, slope_along
+from spectrem.kernels.duals.spectral import forward_step, measure_move, slope_along
 
 
 @dataclass(frozen=True)

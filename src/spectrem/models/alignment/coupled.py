@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
-from spectrem.kernels import cells
-from spectrem.kernels.bidirectional import PAD, Direction, Duals, Expected, couple
+from spectrem.kernels.alignments import cells
+from spectrem.kernels.alignments.bidirectional import PAD, Direction, Duals, Expected, couple
 from spectrem.models.alignment.model import AlignmentModel, log_departures
 from spectrem.models.alignment.pairs import BitextShard
 from spectrem.models.alignment.parameters import (

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Floats
-from spectrem.kernels.diagonal import anchors, diagonal_pass
+from spectrem.kernels.alignments.diagonal import anchors, diagonal_pass
 from spectrem.models.alignment.pairs import BitextShard
 from spectrem.models.alignment.parameters import AlignmentParameters, DirectionParameters
 

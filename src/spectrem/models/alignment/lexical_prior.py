@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
-from spectrem.kernels.cooccurrence import list_class_pairs
-from spectrem.kernels.multinomials import normalise_lexical
-from spectrem.kernels.similarity import look_alike
+from spectrem.kernels.alignments.cooccurrence import list_class_pairs
+from spectrem.kernels.alignments.multinomials import normalise_lexical
+from spectrem.kernels.alignments.similarity import look_alike
 from spectrem.models.alignment.pairs import PairTable
 from spectrem.models.priors import Numbers
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
-from spectrem.kernels import cells
+from spectrem.kernels.alignments import cells
 from spectrem.models.alignment.jumps import fit_jumps, normalisers
 from spectrem.models.alignment.pairs import BitextShard, PairTable
 from spectrem.models.alignment.parameters import (

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.data import Bitext, Links
-from spectrem.kernels import cooccurrence
-from spectrem.kernels.bidirectional import Pairs
+from spectrem.kernels.alignments import cooccurrence
+from spectrem.kernels.alignments.bidirectional import Pairs
 
 # A shard is closed after this many cells (source x target positions): a twelfth of the corpus, within bounds. Large
 # shards hold more pairs of like lengths, which are solved together; small ones spread better over threads.

@@ -8,7 +8,7 @@ import numpy as np
 
 from spectrem._arrays import Floats, Ints
 from spectrem.data import Bitext
-from spectrem.kernels.similarity import look_alike
+from spectrem.kernels.alignments.similarity import look_alike
 from spectrem.models.alignment.lexical_prior import SIMILARITY, STEM_LENGTH
 from spectrem.models.alignment.pairs import BitextShard, PairTable
 from spectrem.models.alignment.parameters import AlignmentParameters, DirectionParameters, with_floor

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from spectrem.exceptions import InvalidInputError
-from spectrem.kernels import responsibilities
+from spectrem.kernels.mixtures import responsibilities
 from spectrem.models.estep import EStepResult
 from spectrem.models.mixture.model import MixtureModel, impose, log_joint
 from spectrem.models.mixture.parameters import MixtureParameters, MixtureStats

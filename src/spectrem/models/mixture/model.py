@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
-from spectrem.kernels import gaussian, gaussian_moments
+from spectrem.kernels.mixtures import gaussian, gaussian_moments
 from spectrem.models.mixture.bounds import Bounds
 from spectrem.models.mixture.parameters import CovarianceType, MixtureParameters, MixtureStats, from_covariances
 from spectrem.models.mixture.shards import UNKNOWN, MixtureShard

@@ -12,7 +12,7 @@ from numpy.linalg import LinAlgError
 
 from spectrem._arrays import Floats
 from spectrem.exceptions import InvalidInputError
-from spectrem.kernels import gaussian
+from spectrem.kernels.mixtures import gaussian
 
 CovarianceType = Literal["full", "tied", "diag", "spherical"]
 

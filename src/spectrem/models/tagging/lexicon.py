@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_count, as_integers, as_offsets
 from spectrem.exceptions import InvalidInputError
-from spectrem.structures._tokens import check_states
+from spectrem.structures.chains._tokens import check_states
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,23 @@ state one back both directions multiply by a matrix, and the innermost loop alwa
 has all states it adds four rows of that matrix at once, which saves most of the loads and stores of the sums.
 
 Every potential and every normalised forward probability below FLOOR is replaced by zero, so that no product can
-underflow. From the first such removal on the pass carries, node by node, an upper bound on the mass removed so far; an
-instance where the bound ends above LOSS (as a share of its total) gets ``status`` 1 and belongs in the log-space pass.
+underflow: a probability of at least FLOOR times two potentials of at least FLOOR is 1e-300 or more.
+
+Sharp potentials (those of a trained model, or at a small gamma) lose something this way often, and nearly always it is
+mass that could not be seen beside the rest. To find the instance where it could, the pass tracks from the first removal
+on, node by node, an upper bound ``lost`` on the mass that is missing there, in the unit in which the mass that is kept
+sums to one:
+
+* an emission or a transition replaced by zero takes less than FLOOR from a node, because all potentials are at most one
+  and what arrives is at most the total before (one, and the share that is missing already);
+* a forward probability replaced by zero is lost as it stands;
+* what was lost before moves on through the same potentials as the mass that is kept, and is rescaled with it. It dies
+  out where no likely continuation follows. It grows where the mass that is kept has none: this is the case to find, and
+  the reason why one number for all nodes would not do.
+
+The sum of the bounds after the last token is the share of the total that may be missing. An instance where it is above
+LOSS gets ``status`` 1 and belongs in the log-space pass. The backward pass removes nothing and needs no bound: a node
+that is reached has at least FLOOR, so that its future is at most 1 / FLOOR.
 """
 
 import math
@@ -23,7 +38,7 @@ from spectrem._compiled import njit
 
 FLOOR = 1e-100
 LOSS = 1e-12
-# More than what products of bounds can lose by underflow.
+# More than what the products of one node's bound, which have no floor, can lose by underflow.
 UNDERFLOW = 1e-300
 
 
@@ -190,6 +205,7 @@ def _extend(t, masses, initial, second, transition, prior, before, here, emissio
 def _normalise(alpha, scale, lost, leaking):
     """alpha *= scale, floored; adds what the floor removes to ``lost``. Returns the share that may be missing."""
     n_small = 0
+    # Without branches, so that the loop becomes vector instructions; the second one is needed where a floor took mass.
     for k in range(len(alpha)):
         alpha[k] *= scale
         n_small += 1 if 0.0 < alpha[k] < FLOOR else 0
@@ -218,6 +234,7 @@ def _forward(first, n_tokens, rows, table, alpha_space, lost_space, begins, scal
         alpha, lost = alpha_space[begins[t] : begins[t + 1]], lost_space[t % 2, :n_nodes]
         previous = alpha_space[begins[max(t - 1, 0)] : begins[t]]
         _extend(t, previous, initial, second, into, prior, before, here, emission, alpha)
+        # What a floored emission and a floored transition take from one node, at most.
         fresh = (FLOOR if table.floored[row] else 0.0) + (FLOOR if table.factor_floored[factor] else 0.0)
         if leaking:
             previous_lost = lost_space[1 - t % 2, : len(previous)]

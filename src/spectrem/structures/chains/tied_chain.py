@@ -1,4 +1,4 @@
-"""Second-order chains whose tokens take their scores from the rows of one table: the E-step of a trigram HMM."""
+"""First-order chains whose tokens take their scores from the rows of one table: the E-step of an HMM."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._validate import as_count, as_scores
-from spectrem.structures._tied import check_batch, check_gamma, check_rows
-from spectrem.structures._trigram import TiedCounts2, TrigramTable
+from spectrem.structures.chains._bigram import BigramTable, TiedCounts
+from spectrem.structures.chains._tied import check_batch, check_gamma, check_rows
 
 
 @dataclass(frozen=True, eq=False)
-class TiedChain2:
-    """Scores of a second-order chain by row of a table; `Chain2.smoothed_max` without a number per token.
+class TiedChain:
+    """Scores of a first-order chain by row of a table; `Chain.smoothed_max` without a number per token.
 
-    Potentials are computed once, at construction; every batch then needs the working space of its longest sentence.
+    Potentials are computed once, at construction; every batch then needs the working space of some sentences.
 
-    Use when many tokens share their unary scores: trigram HMM taggers, where a row is a word.
+    Use when many tokens share their unary scores: HMM taggers, where a row is a word.
 
     Parameters
     ----------
@@ -32,10 +32,8 @@ class TiedChain2:
         Nats, -inf for impossible.
     initial : array-like of shape (n_states,)
         Nats; added for the first token of a sentence.
-    second : array-like of shape (n_states, n_states)
-        Nats; for the first two tokens of a sentence, [first, second].
-    transition : array-like of shape (n_states, n_states, n_states)
-        Nats; for every three neighbours, [two back, one back, to].
+    transition : array-like of shape (n_states, n_states)
+        Nats; for every two neighbours, [from, to].
     gamma : float
         Entropy weight, > 0.
 
@@ -47,10 +45,10 @@ class TiedChain2:
     Examples
     --------
     >>> import numpy as np
-    >>> from spectrem.structures import TiedChain2
+    >>> from spectrem.structures import TiedChain
     >>> rows = np.log([[0.9, 0.1], [0.2, 0.8]])  # p(word | state) of two words
-    >>> half = np.full((2, 2, 2), np.log(0.5))
-    >>> tied = TiedChain2([0, 2, 4], None, 2, rows.ravel(), half[0, 0], half[0], half, gamma=1.0)
+    >>> half = np.full((2, 2), np.log(0.5))
+    >>> tied = TiedChain([0, 2, 4], None, 2, rows.ravel(), half[0], half, gamma=1.0)
     >>> values, counts = tied.expected_counts([3, 1], rows=[0, 1, 0, 1])
     >>> np.exp(values).round(12).tolist(), counts.rows.round(12).tolist()
     ([0.125, 0.5], [1.8, 0.2, 0.4, 1.6])
@@ -60,7 +58,7 @@ class TiedChain2:
     row_states: NDArray[np.int64] | None
     n_states: int
     gamma: float
-    _table: TrigramTable
+    _table: BigramTable
 
     def __init__(
         self,
@@ -69,21 +67,19 @@ class TiedChain2:
         n_states: int,
         row_scores: ArrayLike,
         initial: ArrayLike,
-        second: ArrayLike,
         transition: ArrayLike,
         gamma: float,
     ) -> None:
         n = as_count(n_states, "n_states", minimum=1)
         offsets, states = check_rows(row_offsets, row_states, n)
-        gamma = check_gamma(gamma, "Chain2")
-        table = TrigramTable(
+        gamma = check_gamma(gamma, "Chain")
+        table = BigramTable(
             offsets,
             np.arange(n) if states is None else states,
             states is None,
             as_scores(row_scores, "row_scores", (int(offsets[-1]),)),
             as_scores(initial, "initial", (n,)),
-            as_scores(second, "second", (n, n)),
-            as_scores(transition, "transition", (n, n, n)),
+            as_scores(transition, "transition", (n, n)),
             gamma,
         )
         table.prepare()
@@ -98,7 +94,7 @@ class TiedChain2:
 
     def expected_counts(
         self, lengths: ArrayLike, rows: ArrayLike, weights: ArrayLike | None = None
-    ) -> tuple[NDArray[np.float64], TiedCounts2]:
+    ) -> tuple[NDArray[np.float64], TiedCounts]:
         """Smoothed max of every sentence and the expected counts behind the tables.
 
         Parameters
@@ -114,8 +110,8 @@ class TiedChain2:
         -------
         values : ndarray of shape (n_instances,)
             Nats; 0 for an empty sentence, -inf for an impossible one.
-        counts : TiedCounts2
-            ``rows``, ``initial``, ``second`` and ``transition`` in the shapes of the tables.
+        counts : TiedCounts
+            ``rows``, ``initial`` and ``transition`` in the shapes of the tables.
 
         Raises
         ------
@@ -123,5 +119,4 @@ class TiedChain2:
             If there are not as many rows as tokens, or a row is out of range.
         """
         token_offsets, numbers, weight = check_batch(lengths, rows, weights, len(self.row_offsets) - 1)
-        active = np.ones(len(weight), np.bool_)
-        return self._table.sum_pass(token_offsets, numbers, active, weight, row_weights=weight)
+        return self._table.sum_pass(token_offsets, numbers, np.ones(len(weight), np.bool_), weight, weight)

@@ -1,4 +1,8 @@
-"""Forward-backward of first-order chains in log space, for what the scaled passes lose."""
+"""Forward-backward of first-order chains in log space, for what the scaled passes lose.
+
+Forward scores are normalised token by token, so that they do not grow with the length of a sentence, which would cost
+digits. Every term of a sum is less its largest, so that no exponential overflows.
+"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""First-order chains whose tokens take their scores from the rows of one table: the E-step of an HMM."""
+"""Second-order chains whose tokens take their scores from the rows of one table: the E-step of a trigram HMM."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._validate import as_count, as_scores
-from spectrem.structures._bigram import BigramTable, TiedCounts
-from spectrem.structures._tied import check_batch, check_gamma, check_rows
+from spectrem.structures.chains._tied import check_batch, check_gamma, check_rows
+from spectrem.structures.chains._trigram import TiedCounts2, TrigramTable
 
 
 @dataclass(frozen=True, eq=False)
-class TiedChain:
-    """Scores of a first-order chain by row of a table; `Chain.smoothed_max` without a number per token.
+class TiedChain2:
+    """Scores of a second-order chain by row of a table; `Chain2.smoothed_max` without a number per token.
 
-    Potentials are computed once, at construction; every batch then needs the working space of some sentences.
+    Potentials are computed once, at construction; every batch then needs the working space of its longest sentence.
 
-    Use when many tokens share their unary scores: HMM taggers, where a row is a word.
+    Use when many tokens share their unary scores: trigram HMM taggers, where a row is a word.
 
     Parameters
     ----------
@@ -32,8 +32,10 @@ class TiedChain:
         Nats, -inf for impossible.
     initial : array-like of shape (n_states,)
         Nats; added for the first token of a sentence.
-    transition : array-like of shape (n_states, n_states)
-        Nats; for every two neighbours, [from, to].
+    second : array-like of shape (n_states, n_states)
+        Nats; for the first two tokens of a sentence, [first, second].
+    transition : array-like of shape (n_states, n_states, n_states)
+        Nats; for every three neighbours, [two back, one back, to].
     gamma : float
         Entropy weight, > 0.
 
@@ -45,10 +47,10 @@ class TiedChain:
     Examples
     --------
     >>> import numpy as np
-    >>> from spectrem.structures import TiedChain
+    >>> from spectrem.structures import TiedChain2
     >>> rows = np.log([[0.9, 0.1], [0.2, 0.8]])  # p(word | state) of two words
-    >>> half = np.full((2, 2), np.log(0.5))
-    >>> tied = TiedChain([0, 2, 4], None, 2, rows.ravel(), half[0], half, gamma=1.0)
+    >>> half = np.full((2, 2, 2), np.log(0.5))
+    >>> tied = TiedChain2([0, 2, 4], None, 2, rows.ravel(), half[0, 0], half[0], half, gamma=1.0)
     >>> values, counts = tied.expected_counts([3, 1], rows=[0, 1, 0, 1])
     >>> np.exp(values).round(12).tolist(), counts.rows.round(12).tolist()
     ([0.125, 0.5], [1.8, 0.2, 0.4, 1.6])
@@ -58,7 +60,7 @@ class TiedChain:
     row_states: NDArray[np.int64] | None
     n_states: int
     gamma: float
-    _table: BigramTable
+    _table: TrigramTable
 
     def __init__(
         self,
@@ -67,19 +69,21 @@ class TiedChain:
         n_states: int,
         row_scores: ArrayLike,
         initial: ArrayLike,
+        second: ArrayLike,
         transition: ArrayLike,
         gamma: float,
     ) -> None:
         n = as_count(n_states, "n_states", minimum=1)
         offsets, states = check_rows(row_offsets, row_states, n)
-        gamma = check_gamma(gamma, "Chain")
-        table = BigramTable(
+        gamma = check_gamma(gamma, "Chain2")
+        table = TrigramTable(
             offsets,
             np.arange(n) if states is None else states,
             states is None,
             as_scores(row_scores, "row_scores", (int(offsets[-1]),)),
             as_scores(initial, "initial", (n,)),
-            as_scores(transition, "transition", (n, n)),
+            as_scores(second, "second", (n, n)),
+            as_scores(transition, "transition", (n, n, n)),
             gamma,
         )
         table.prepare()
@@ -94,7 +98,7 @@ class TiedChain:
 
     def expected_counts(
         self, lengths: ArrayLike, rows: ArrayLike, weights: ArrayLike | None = None
-    ) -> tuple[NDArray[np.float64], TiedCounts]:
+    ) -> tuple[NDArray[np.float64], TiedCounts2]:
         """Smoothed max of every sentence and the expected counts behind the tables.
 
         Parameters
@@ -110,8 +114,8 @@ class TiedChain:
         -------
         values : ndarray of shape (n_instances,)
             Nats; 0 for an empty sentence, -inf for an impossible one.
-        counts : TiedCounts
-            ``rows``, ``initial`` and ``transition`` in the shapes of the tables.
+        counts : TiedCounts2
+            ``rows``, ``initial``, ``second`` and ``transition`` in the shapes of the tables.
 
         Raises
         ------
@@ -119,4 +123,5 @@ class TiedChain:
             If there are not as many rows as tokens, or a row is out of range.
         """
         token_offsets, numbers, weight = check_batch(lengths, rows, weights, len(self.row_offsets) - 1)
-        return self._table.sum_pass(token_offsets, numbers, np.ones(len(weight), np.bool_), weight, weight)
+        active = np.ones(len(weight), np.bool_)
+        return self._table.sum_pass(token_offsets, numbers, active, weight, row_weights=weight)

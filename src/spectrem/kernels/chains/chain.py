@@ -5,8 +5,10 @@ tokens ``token_offsets[n]:token_offsets[n + 1]``.
 
 It is scaled: every potential and every normalised forward probability below FLOOR is replaced by zero, so that no
 product can underflow. From the first such removal on it carries, state by state, an upper bound on the mass removed
-so far; an instance where the bound ends above LOSS (as a share of its total) keeps its ``status`` and belongs in the
-log-space pass.
+so far, in the unit in which the mass that is kept sums to one. It moves through ``bound``, the potentials of
+transitions with FLOOR for those removed: mass lost in a state from which little goes on dies out, and does not spoil
+the instance. An instance where the bounds end above LOSS (as a share of its total) keeps its ``status`` and belongs in
+the log-space pass.
 """
 
 import math
@@ -116,6 +118,7 @@ def _forward(first, n_tokens, rows, table, alpha_space, lost_space, scale):
         here = 0 if table.dense else begin
         alpha, lost = alpha_space[t], lost_space[t % 2]
         removed = table.transition_floored if t > 0 else table.start_floored
+        # What arrives at a state is at most one, and so is every potential: one replaced by zero took less than FLOOR.
         fresh = (FLOOR if removed else 0.0) + (FLOOR if table.floored[row] else 0.0)
         value += table.tops[row] + (table.transition_top if t > 0 else table.start_top)
         if t == 0:
@@ -139,6 +142,7 @@ def _forward(first, n_tokens, rows, table, alpha_space, lost_space, scale):
             return -np.inf, 1.0 if leaking or fresh > 0.0 else 0.0
         scale[t] = 1.0 / total
         low = 0.0
+        # ``low`` charges every state with what the floor took from all: simpler, and still far below LOSS.
         for k in range(width):
             mass = alpha[k] * scale[t]
             alpha[k] = mass if mass >= FLOOR else 0.0

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._validate import as_gamma
-from spectrem.kernels import chain as kernel
-from spectrem.structures._bigram import BigramTable
+from spectrem.kernels.chains import chain as kernel
 from spectrem.structures._polytopes import path_polytope, simplex_polytope
 from spectrem.structures._ragged import (
     Inputs,
@@ -21,7 +20,8 @@ from spectrem.structures._ragged import (
     indicators,
     no_parts,
 )
-from spectrem.structures._tokens import Allowed, Tokens
+from spectrem.structures.chains._bigram import BigramTable
+from spectrem.structures.chains._tokens import Allowed, Tokens
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
 

@@ -1,6 +1,8 @@
 """Forward-backward of second-order chains in log space, for what the scaled pass of `chain2` loses.
 
-Tables, rows and nodes are those of `chain2`. Scores stay in nats, so that no division by gamma overflows.
+Tables, rows and nodes are those of `chain2`. Forward scores are normalised token by token as there, so that they do not
+grow with the length of a sentence, which would cost digits. All stay in nats, so that no division by gamma overflows:
+only differences from a largest term, which are at most zero, are divided.
 """
 
 import math
@@ -34,6 +36,7 @@ def _longest(token_offsets, rows, offsets, status):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _smoothed_max(terms, gamma):
+    """gamma * log(sum(exp(terms / gamma))); the largest term is taken out, so that the sum is between 1 and n."""
     best = -np.inf
     for k in range(len(terms)):
         best = max(best, terms[k])

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.kernels import chain as kernel
-from spectrem.kernels import chain_lanes, chain_log
-from spectrem.structures._potentials import FLOOR, potentials_of
+from spectrem.kernels.chains import chain as kernel
+from spectrem.kernels.chains import chain_lanes, chain_log
+from spectrem.structures.chains._potentials import FLOOR, potentials_of
 
 Vector = NDArray[np.float64]
 

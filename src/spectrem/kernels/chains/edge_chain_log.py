@@ -1,4 +1,8 @@
-"""Forward-backward in log space of chains with scores of their own for every pair, for what the scaled pass leaves."""
+"""Forward-backward in log space of chains with scores of their own for every pair, for what the scaled pass leaves.
+
+Forward scores are normalised token by token, so that they do not grow with the length of a sentence, which would cost
+digits. Every term of a sum is less its largest, so that no exponential overflows.
+"""
 
 import math
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.kernels import potentials as kernel
+from spectrem.kernels.chains import potentials as kernel
 
 FLOOR = kernel.FLOOR
 

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._validate import as_gamma
-from spectrem.kernels import chain2_max
+from spectrem.kernels.chains import chain2_max
 from spectrem.structures._polytopes import path_polytope, simplex_polytope
 from spectrem.structures._ragged import Inputs, check_inputs, check_instance, check_scores, indicators, no_parts
-from spectrem.structures._tokens import Allowed, Tokens
-from spectrem.structures._trigram import TrigramTable
+from spectrem.structures.chains._tokens import Allowed, Tokens
+from spectrem.structures.chains._trigram import TrigramTable
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
 

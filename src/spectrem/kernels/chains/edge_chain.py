@@ -5,7 +5,7 @@ first of its sentence, else one per state of the token before and own state, in 
 
 The sum pass is scaled and multiplies ``exp((score - top of the token) / gamma)``. It does without the log of every sum,
 but leaves an instance to the log-space pass if one of its potentials or normalised forward probabilities is below FLOOR
-and not zero; without any of these no product can underflow.
+and not zero; without any of these no product can underflow. It does not bound small losses, as `chain` does.
 """
 
 import math
@@ -37,6 +37,7 @@ def _forward(first, n_tokens, widths, offsets, potentials, tops, floored, gamma,
         for k in range(width):
             total += alpha[t, k]
         if total == 0.0:
+            # Nothing was removed, so a total of zero is exact: no structure is possible.
             return -np.inf, False
         scale[t] = 1.0 / total
         for k in range(width):

@@ -7,8 +7,9 @@ the first lane, and lengths should differ little: lanes that have ended hold zer
 
 Probabilities are scaled to a sum of one at every step. Potentials and probabilities below FLOOR are removed, so that no
 product can underflow, and from the first removal on a lane carries an upper bound on the share of its total that may be
-missing. This bound does not tell states apart and so grows faster than that of ``chain.sum_pass``: a sentence where it
-ends above LOSS adds nothing and keeps its ``status`` for that pass.
+missing. This bound does not tell states apart and so grows faster than that of ``chain.sum_pass``: at every step lost
+mass may become ``growth`` times as much, the largest sum of the potentials that leave a state. A sentence where it ends
+above LOSS adds nothing and keeps its ``status`` for that pass.
 
 Arrays of a group are flat over (state, lane) for one step, or of shape (states, steps * WIDTH + 8) for all of them: the
 odd number of cache lines keeps rows from competing for the same places. States are padded with zeros to a multiple
@@ -125,6 +126,7 @@ def _forward(first, lengths, rows, table, into, growth, alpha, future, scale, wo
     """Fills ``alpha``, ``future`` (with potentials) and ``scale`` of a group; values and bounds by lane."""
     current, moved, total, fresh = work[0], work[1], work[2, :WIDTH], work[2, WIDTH : 2 * WIDTH]
     n_states, active = len(table.start), WIDTH
+    # A floored potential takes less than FLOOR from every state: what arrives is at most one, all potentials too.
     leak = n_states * FLOOR
     for t in range(lengths[0]):
         at = t * WIDTH
@@ -212,6 +214,7 @@ def sum_pass(order, token_offsets, rows, table, row_weights, weights, values, ex
     into, out_of, pairs = _padded(table.into), _padded(table.into.T), _padded(np.zeros(table.into.shape))
     size = len(into)
     growth = 0.0
+    # ``bound`` counts potentials that were removed as FLOOR; emissions are at most one and can be left out.
     for i in range(n_states):
         growth = max(growth, table.bound[i].sum())
     space, work = np.empty((2, size * (longest * WIDTH + 8))), np.zeros((3, max(size, 2) * WIDTH))

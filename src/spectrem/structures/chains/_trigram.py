@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.kernels import chain2 as kernel
-from spectrem.kernels import chain2_log
-from spectrem.structures._potentials import potentials_of
+from spectrem.kernels.chains import chain2 as kernel
+from spectrem.kernels.chains import chain2_log
 from spectrem.structures._ragged import offsets_of
+from spectrem.structures.chains._potentials import potentials_of
 
 Vector = NDArray[np.float64]
 

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._validate import as_gamma
-from spectrem.kernels import edge_chain as kernel
-from spectrem.kernels import edge_chain_log
+from spectrem.kernels.chains import edge_chain as kernel
+from spectrem.kernels.chains import edge_chain_log
 from spectrem.structures._polytopes import path_polytope, simplex_polytope
-from spectrem.structures._potentials import potentials_of
 from spectrem.structures._ragged import (
     check_inputs,
     check_instance,
@@ -24,7 +23,8 @@ from spectrem.structures._ragged import (
     positions_of,
     rows_of,
 )
-from spectrem.structures._tokens import Allowed, Tokens
+from spectrem.structures.chains._potentials import potentials_of
+from spectrem.structures.chains._tokens import Allowed, Tokens
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
 

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem._validate import as_gamma, as_integers, as_lengths, as_offsets, as_weights
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures._ragged import offsets_of
-from spectrem.structures._tokens import check_states
+from spectrem.structures.chains._tokens import check_states
 
 Integers = NDArray[np.int64]
 

@@ -1,0 +1,1 @@
+"""Steps and projections of the solvers that move the multipliers of constraints."""

@@ -77,19 +77,21 @@ class Demand:
         >>> Demand("", 90.0, 110.0, 112.7, 110.0, 0.05, 0.0011).text
         '110 within 90–110'
         >>> Demand("", 2.0, float("inf"), 1.0, 1.5, 0.0, 1e-5).text
-        '1.5, missing ≥ 2 by 0.5'
+        '1.5, 0.5 below 2'
         """
+        low, high = self.told(self.low), self.told(self.high)
         if self.low == self.high:
-            rule = f"= {self.told(self.low)}"
+            relation, bounds = "=", low
         elif self.high == math.inf:
-            rule = f"≥ {self.told(self.low)}"
+            relation, bounds = "≥", low
         elif self.low == -math.inf:
-            rule = f"≤ {self.told(self.high)}"
+            relation, bounds = "≤", high
         else:
-            rule = f"within {self.told(self.low)}\u2013{self.told(self.high)}"
+            relation, bounds = "within", f"{low}\u2013{high}"
         if self.miss > 0:
-            return f"{self.told(self.after)}, missing {rule} by {self.told(self.miss)}"
-        return f"{self.told(self.after)} {rule}"
+            relation = f"{self.told(self.miss)} {'above' if self.after > self.high else 'below'}"
+            return f"{self.told(self.after)}, {relation} {bounds}"
+        return f"{self.told(self.after)} {relation} {bounds}"
 
 
 def count_demands(report: ConstraintReport) -> int:

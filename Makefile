@@ -40,6 +40,7 @@ bench: $(VENV)/warm
 	$(BIN)/python benchmarks/homes.py
 	$(BIN)/python benchmarks/trigram.py
 	$(BIN)/python benchmarks/projection.py --write
+	$(BIN)/python benchmarks/tables.py --write
 	$(BIN)/python benchmarks/long_sentences.py
 	$(BIN)/python benchmarks/mixture.py
 	$(BIN)/python benchmarks/clusters.py --write

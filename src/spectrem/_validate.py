@@ -128,7 +128,7 @@ def as_weights(weights: ArrayLike | None, n_instances: int) -> NDArray[np.float6
 
 
 def as_sample_weight(weights: ArrayLike | None, n_rows: int, unit: str) -> NDArray[np.float64] | None:
-    """A user's weights, shape (n_rows,), one per ``unit`` ("row of X"), finite and >= 0; None stays None."""
+    """A user's weights, shape (n_rows,), one per ``unit`` ("row of X"), finite, >= 0 and not all 0; None stays None."""
     if weights is None:
         return None
     one = unit.partition(" of ")[0]
@@ -146,6 +146,8 @@ def as_sample_weight(weights: ArrayLike | None, n_rows: int, unit: str) -> NDArr
         raise InvalidInputError(
             f"sample_weight must be finite and at least 0, got {array[at]} in {one} {at}; 0 leaves a {one} out"
         )
+    if n_rows and not array.any():
+        raise InvalidInputError("sample_weight must be positive for some row, got zeros only; leave it out for ones")
     return array
 
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
+
+_spellings: ContextVar[Mapping[str, str]] = ContextVar("spellings", default={})  # noqa: B039
 
 
 class Unconverged(UserWarning):
@@ -45,6 +49,42 @@ class InfeasibleConstraintError(SpectremError, ValueError):
 
 class NotFittedError(SpectremError, ValueError, AttributeError):
     """An estimator was asked for predictions before ``fit``."""
+
+
+def setting(name: str, value: str | None = None) -> str:
+    """A parameter, and a value for it, as those write it whom an error addresses: in Python unless `spelled` differs.
+
+    Examples
+    --------
+    >>> setting("infeasible", "skip"), setting("time_limit")
+    ('infeasible="skip"', 'time_limit')
+    """
+    option = _spellings.get().get(name)
+    if option is None:
+        return name if value is None else f'{name}="{value}"'
+    return option if value is None else f"{option} {value}"
+
+
+def advice(about: str, in_python: str) -> str:
+    """What to try, unless `spelled` has other words about it."""
+    return _spellings.get().get(about, in_python)
+
+
+@contextmanager
+def spelled(options: Mapping[str, str]) -> Iterator[None]:
+    """Let errors of the block name parameters as the options that they have on the command line.
+
+    Examples
+    --------
+    >>> with spelled({"infeasible": "--infeasible"}):
+    ...     print(setting("infeasible", "skip"))
+    --infeasible skip
+    """
+    token = _spellings.set(options)
+    try:
+        yield
+    finally:
+        _spellings.reset(token)
 
 
 def warn_unconverged(message: str, stacklevel: int = 1) -> None:

@@ -269,7 +269,10 @@ def test_report(cluster, tmp_path):
             ["--id", "kind"],
             "line 6, column 'kind': 'kind 0' also names the row of line 2; --id needs a column that names",
         ),
-        (["--id", "nome"], "--id: {data} has no column 'nome'; its columns are 'name', 'x', 'y', 'kind', 'w'"),
+        (
+            ["--id", "nome"],
+            "--id: {data} has no column 'nome'; did you mean 'name'? its columns are 'name', 'x', 'y', 'kind', 'w'",
+        ),
         (["--weights", "x"], "column 'x': weights must be finite and at least 0, found -"),
         (
             ["--known", "kind"],

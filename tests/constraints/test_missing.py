@@ -9,7 +9,7 @@ import pytest
 from spectrem import E, GaussianMixture, part, project
 from spectrem.constraints import compile_constraints, max_over, must_link
 from spectrem.constraints.cells import as_column
-from spectrem.data.frames import TEXT, Frame
+from spectrem.data import TableFile
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures import Categorical, Chain
 from spectrem.testing.check_constraint import check_constraint
@@ -32,13 +32,18 @@ def spelled(values):
     yield from (np.array(column, object) for column in (values, *listed))
     filled = np.array([values[0] if value is None else value for value in values])
     yield np.ma.array(filled, mask=missing)
-    yield Frame("t.csv", {"key": np.array(["" if v is None else str(v) for v in values], TEXT)}).keys("key")
-    yield Frame("t.csv", {"key": np.array(["NA" if v is None else str(v) for v in values], TEXT)}).keys("key")
     if isinstance(values[0], str):
         yield np.array(listed[0], np.dtypes.StringDType(na_object=NAN))
         yield np.array(values, np.dtypes.StringDType(na_object=None))
     else:
         yield np.array(listed[0])
+
+
+def file_columns(values):
+    polars = pytest.importorskip("polars")
+    for missing in ("", "NA"):
+        cells = polars.LazyFrame({"key": [missing if v is None else str(v) for v in values]})
+        yield TableFile("t.csv", cells, is_text=True).keys("key")
 
 
 def pandas_columns(values):
@@ -66,7 +71,7 @@ def arrow_columns(values):
     yield pyarrow.array(values).dictionary_encode()
 
 
-@pytest.mark.parametrize("columns", [spelled, pandas_columns, polars_columns, arrow_columns])
+@pytest.mark.parametrize("columns", [spelled, file_columns, pandas_columns, polars_columns, arrow_columns])
 @pytest.mark.parametrize("values", [TEXTS, NUMBERS])
 def test_a_missing_key_belongs_to_no_group(columns, values):
     for column in columns(values):
@@ -75,7 +80,7 @@ def test_a_missing_key_belongs_to_no_group(columns, values):
         assert table.constraints[0].keys["key"].tolist() == sorted({value for value in values if value is not None})
 
 
-@pytest.mark.parametrize("columns", [spelled, pandas_columns, polars_columns, arrow_columns])
+@pytest.mark.parametrize("columns", [spelled, file_columns, pandas_columns, polars_columns, arrow_columns])
 @pytest.mark.parametrize("values", [TEXTS, NUMBERS])
 def test_a_missing_value_equals_nothing(columns, values):
     first, third = values[0], values[2]
@@ -112,12 +117,13 @@ def test_truth_values_beside_missing_ones_are_numbers():
 
 
 def test_a_column_that_is_missing_throughout():
-    for column in ([None, None], [NAN, NAN], np.array(["", ""], TEXT), np.array([NAN, NAN])):
-        found = (
-            column
-            if not (isinstance(column, np.ndarray) and column.dtype == TEXT)
-            else Frame("t", {"k": column}).keys("k")
-        )
+    columns = [[None, None], [NAN, NAN], np.array([NAN, NAN])]
+    with suppress(ImportError):
+        import polars
+
+        columns.append(TableFile("t", polars.LazyFrame({"k": ["", ""]}), is_text=True).keys("k"))
+        columns += [polars.Series([None, None], dtype=kind) for kind in (polars.Int64, polars.String, polars.Null)]
+    for found in columns:
         labels = Categorical([2, 2])
         assert len(compile_constraints((E[...] <= 0.1).per("k"), labels, {"k": found}).bounds) == 0
         for test, number in (
@@ -186,7 +192,7 @@ def test_mixtures_leave_rows_without_a_key_free():
     np.testing.assert_allclose(mixture.posteriors_[2:], free[2:], atol=1e-2)
 
 
-@pytest.mark.parametrize("columns", [spelled, pandas_columns, polars_columns, arrow_columns])
+@pytest.mark.parametrize("columns", [spelled, file_columns, pandas_columns, polars_columns, arrow_columns])
 @pytest.mark.parametrize("values", [TEXTS, NUMBERS])
 def test_rows_without_a_value_are_not_linked(columns, values):
     for column in columns(values):

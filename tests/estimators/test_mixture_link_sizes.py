@@ -7,7 +7,7 @@ import pytest
 
 from spectrem import GaussianMixture
 from spectrem.constraints import E, cannot_link, cluster_size, must_link, part
-from spectrem.constraints.clusters import Links
+from spectrem.constraints.clusters import RowLinks
 from spectrem.estimators.mixture.chunks import compile_chunks, make_chunks
 from spectrem.estimators.mixture.sizes import check_sizes
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
@@ -59,7 +59,7 @@ def draw(seed):
 def holds(labels, constraints):
     """Whether the links hold, from what they say."""
     for own in constraints:
-        if isinstance(own, Links):
+        if isinstance(own, RowLinks):
             alike = labels[own.pairs[:, 0]] == labels[own.pairs[:, 1]]
             if (alike != own.together).any():
                 return False
@@ -81,8 +81,8 @@ def by_enumeration(scores, weights, constraints, cost):
 def test_links_and_sizes_against_every_labelling(seed):
     scores, weights, constraints = draw(seed)
     n, k = scores.shape
-    links = [own for own in constraints if isinstance(own, Links)]
-    others = [own for own in constraints if not isinstance(own, Links)]
+    links = [own for own in constraints if isinstance(own, RowLinks)]
+    others = [own for own in constraints if not isinstance(own, RowLinks)]
 
     def cost(labels):
         """Penalties and sizes, over rows of data one by one."""

@@ -18,6 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from spectrem import E, SelfTrainer, part
+from spectrem.estimators.selftraining.input import split_columns
 from spectrem.exceptions import InvalidInputError, NotFittedError
 from spectrem.learning import Constant
 
@@ -109,48 +110,27 @@ def test_columns_in_x_follow_their_rows_through_a_grid_search():
     np.testing.assert_allclose(sparse.predict_proba(sp.csr_array(wide)), best.predict_proba(wide), atol=1e-4)
 
 
-class Frame:
-    """As little of a data frame as the trainer asks for."""
-
-    def __init__(self, columns):
-        self._columns = columns
-        self.columns = list(columns)
-        self.shape = (len(next(iter(columns.values()))), len(columns))
-
-    def __getitem__(self, key):
-        if isinstance(key, str):
-            return self._columns[key]
-        if isinstance(key, list) and all(isinstance(name, str) for name in key):
-            return Frame({name: self._columns[name] for name in key})
-        return np.asarray(self)[key]
-
-    def __len__(self):
-        return self.shape[0]
-
-    def __array__(self, dtype=None, copy=None):
-        return np.column_stack(list(self._columns.values())).astype(dtype or np.float64)
-
-
-def test_columns_of_a_frame():
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.parametrize("names", [lambda k: k, lambda k: f"t{k}"])
+def test_columns_of_a_frame(library, names):
+    frame_of = pytest.importorskip(library).DataFrame
     X, y, _ = data()
-    triple = np.array([f"t{k // 3}" for k in range(len(y))])
+    frame = frame_of({"a": X[:, 0], "triple": [names(k // 3) for k in range(len(y))], "b": X[:, 1]})
     once = (E[part("label") == 1] == 1).per("triple").named("one in three")
-    frame = Frame({"a": X[:, 0], "triple": triple, "b": X[:, 1]})
     inside = SelfTrainer(GaussianNB(), [once], columns=["triple"], max_iter=2, tol=0).fit(frame, y)
-    beside = SelfTrainer(GaussianNB(), [once], max_iter=2, tol=0).fit(X, y, columns=Frame({"triple": triple}))
-    assert (inside.predict_proba(frame) == beside.predict_proba(X)).all()
-    assert inside.n_features_in_ == 3
-
-
-def test_columns_of_pandas():
-    pandas = pytest.importorskip("pandas")
-    X, y, _ = data()
-    frame = pandas.DataFrame({"a": X[:, 0], "triple": np.arange(len(y)) // 3, "b": X[:, 1]})
-    once = (E[part("label") == 1] == 1).per("triple").named("one in three")
-    inside = SelfTrainer(GaussianNB(), [once], columns=["triple"], max_iter=2, tol=0).fit(frame, pandas.Series(y))
     beside = SelfTrainer(GaussianNB(), [once], max_iter=2, tol=0).fit(X, y, columns=frame[["triple"]])
     assert (inside.predict_proba(frame) == beside.predict_proba(X)).all()
+    assert inside.n_features_in_ == 3
     assert inside.feature_names_in_.tolist() == ["a", "triple", "b"]
+
+
+def test_columns_of_pandas_may_be_numbers():
+    pandas = pytest.importorskip("pandas")
+    X = pandas.DataFrame(np.arange(6.0).reshape(2, 3), index=["y", "x"])
+    features, inside = split_columns(X, {"document": 1})
+    assert features.columns.tolist() == [0, 2]
+    assert features.index.tolist() == ["y", "x"]
+    assert inside["document"].to_list() == [1.0, 4.0]
 
 
 def test_metadata_routing():

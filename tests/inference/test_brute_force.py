@@ -12,7 +12,7 @@ from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, I
 from spectrem.inference import project_batch
 from spectrem.inference.assignment import assign
 from spectrem.structures import Categorical, Parts
-from spectrem.tables import Table
+from spectrem.tables import TableStructure
 
 LABEL = part("label")
 NEAR = 2e-6
@@ -57,7 +57,7 @@ def draw(seed):
             kind, norm = str(rng.choice(["bound", "penalty"])), str(rng.choice(["l1", "linf"]))
             rule = rule.slack(**{kind: float(rng.choice([0.3, 0.5, 1.0, 20.0, 1e3]))}, norm=norm)
         chosen.append(rule)
-    return structure, scores, weights, compile_constraints(chosen, Table(structure), columns, weights)
+    return structure, scores, weights, compile_constraints(chosen, TableStructure(structure), columns, weights)
 
 
 def counted_rows(structure, rows, weights, links_bind):
@@ -164,7 +164,7 @@ def test_labels_that_no_whole_row_of_two_scopes_allows():
     structure = Categorical([3, 3, 3])
     rules = [(E[LABEL == 1] <= 1).per("row"), (E[LABEL.isin([1, 2])] >= 2).named("two of them")]
     weights = np.array([0.0, 0.0, 1.0])
-    rows = compile_constraints(rules, Table(structure), {}, weights)
+    rows = compile_constraints(rules, TableStructure(structure), {}, weights)
     with pytest.raises(InfeasibleConstraintError, match="'two of them': no feasible q over the corpus"):
         assign(structure, np.zeros(9), rows, weights=weights)
 
@@ -174,7 +174,7 @@ def test_a_row_that_no_part_can_meet(way):
     weights = np.array([1.0, 0.0])
     rule = (E[LABEL == 0] >= 0.5).per("group").named("some")
     structure, columns = Categorical([2, 2]), {"group": np.array([0, 1])}
-    rows = compile_constraints(rule, Table(structure), columns, weights)
+    rows = compile_constraints(rule, TableStructure(structure), columns, weights)
     scores = np.log([0.6, 0.4, 0.3, 0.7])
     if way == "decide":
         with pytest.raises(InfeasibleConstraintError, match="'some'"):

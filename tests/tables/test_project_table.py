@@ -1,6 +1,8 @@
 """Tables of probabilities against slow, dense, obvious optimisers."""
 
+import datetime
 import itertools
+import sys
 import warnings
 
 import numpy as np
@@ -14,6 +16,7 @@ import spectrem
 from spectrem import E, linear, part, project
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
 from spectrem.inference import Status
+from spectrem.tables import ScoreError
 
 
 def random_table(seed, n=5, k=3):
@@ -226,25 +229,40 @@ def test_numeric_labels_may_be_weights():
     assert signs.constraints[0].keys["label"].tolist() == [-1, 1]
 
 
-class Frame:
-    """What pandas and polars have in common."""
-
-    def __init__(self, data):
-        self.data, self.columns = data, list(data)
-
-    def __getitem__(self, name):
-        return np.asarray(self.data[name])
-
-    def to_numpy(self):
-        return np.column_stack([self.data[name] for name in self.columns])
+@pytest.fixture(params=["pandas", "polars", "pyarrow"])
+def frame_of(request):
+    """A maker of data frames of a library."""
+    library = pytest.importorskip(request.param)
+    return library.table if request.param == "pyarrow" else library.DataFrame
 
 
-def test_data_frames():
-    p = Frame({"ham": [0.9, 0.4, 0.5], "spam": [0.1, 0.6, 0.5]})
-    columns = Frame({"sender": np.array(["a", "b", "a"], object), "when": np.array([None, 1, "x"], object)})
+def test_data_frames(frame_of):
+    p = frame_of({"ham": [0.9, 0.4, 0.5], "spam": [0.1, 0.6, 0.5]})
+    columns = frame_of({"sender": ["a", "b", "a"], "when": [datetime.date(2020, 1, 1)] * 3})
     table = project(p, (E[part("label") == "spam"] >= 1).per("sender").named("rule"), columns=columns)
     np.testing.assert_allclose(table.proba[[0, 2], 1].sum(), 1.0, atol=1e-7)
     assert table.constraints[0].keys["sender"].tolist() == ["a", "b"]
+    again = table.to_frame()
+    assert type(again) is type(p)
+    for k, name in enumerate(("ham", "spam")):
+        assert np.asarray(again[name]).tolist() == table.proba[:, k].tolist()
+    with pytest.raises(InvalidInputError, match="to_frame needs proba to have been a data frame; take the array"):
+        project(table.proba, []).to_frame()
+
+
+def test_frames_of_pandas_keep_their_index_and_names_that_are_numbers():
+    pandas = pytest.importorskip("pandas")
+    p = pandas.DataFrame([[0.9, 0.1], [0.4, 0.6]], index=["y", "x"], columns=[0, 1])
+    again = project(p, E[part("label") == 1] == 1).to_frame()
+    assert again.index.tolist() == ["y", "x"]
+    assert again.columns.tolist() == [0, 1]
+    assert again[1].sum() == pytest.approx(1)
+    columns = pandas.DataFrame({0: [1, 2], 1: ["a", "b"]}, index=["y", "x"])
+    table = project(p, (E[part("label") == 1] <= 0.2).per("1"), columns=columns)
+    assert table.constraints[0].keys["1"].tolist() == ["a", "b"]
+    twice = pandas.DataFrame([[0.9, 0.1], [0.4, 0.6]], columns=["a", "a"])
+    with pytest.raises(InvalidInputError, match=r"proba must name every column differently: .*'a' 2 times; rename"):
+        project(twice, [])
 
 
 def test_missing_groups_belong_to_none():
@@ -283,6 +301,7 @@ def test_decisions_match_enumeration(seed, most, least):
     assert decision.score == pytest.approx(score, abs=1e-9)
     assert feasible(decision.positions)
     assert decision.status == Status.CERTIFIED
+    assert decision.n_changed == (p.argmax(axis=1) != decision.positions).sum()
     assert decision.relaxation >= decision.score - 1e-9
     assert decision.gap == pytest.approx(decision.relaxation - decision.score)
 
@@ -369,6 +388,34 @@ def test_bad_arguments(arguments, message):
     rule = (E[...] <= 1).per("group")
     with pytest.raises(InvalidInputError, match=message):
         project([[0.5, 0.5], [0.5, 0.5]], rule, **({"columns": {"group": [1, 1]}} | arguments))
+
+
+@pytest.mark.parametrize(
+    ("rows", "scores", "rule", "row", "position", "n_rows"),
+    [
+        ([[0.5, 0.5], [np.nan, 1.0]], "probabilities", "nan", 1, 0, 1),
+        ([[0.5, 0.5], [0.2, -0.5]], "probabilities", "no probability", 1, 1, 1),
+        ([[0.5, np.inf]], "probabilities", "no probability", 0, 1, 1),
+        ([[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]], "probabilities", "zero", 1, None, 2),
+        ([[1.0], [0.5, 0.6], [0.5, 0.4, 0.3]], "probabilities", "sum", 1, None, 2),
+        ([[0.0], [0.0, np.inf]], "log", "infinite log", 1, 1, 1),
+        ([[0.0], [-np.inf, -np.inf]], "log", "impossible", 1, None, 1),
+    ],
+)
+def test_errors_about_scores_say_where_and_which_rule(rows, scores, rule, row, position, n_rows):
+    with pytest.raises(ScoreError) as caught:
+        project(rows, [], scores=scores)
+    error = caught.value
+    assert (error.rule, error.row, error.position, error.n_rows) == (rule, row, position, n_rows)
+
+
+def test_tables_need_no_library_of_frames(monkeypatch):
+    for library in ("polars", "pandas", "pyarrow", "narwhals"):
+        monkeypatch.setitem(sys.modules, library, None)
+    columns = {"sender": ["a", "b", None], "year": np.array([1, 2, 2])}
+    once = (E[part("label") == "spam"] <= 0.3).per("sender")
+    table = project([[0.9, 0.1], [0.4, 0.6], [0.5, 0.5]], once, columns=columns, labels=["ham", "spam"])
+    np.testing.assert_allclose(table.proba[:, 1], [0.1, 0.3, 0.5], atol=1e-6)
 
 
 def test_labels_that_do_not_exist():

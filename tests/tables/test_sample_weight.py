@@ -158,7 +158,7 @@ def test_decisions_of_a_lattice_count_sequences_by_weight():
         ([1.0, np.nan], "sample_weight must be finite and at least 0, got nan in row 1; 0 leaves a row out"),
         ([1.0, np.inf], "sample_weight must be finite and at least 0, got inf in row 1; 0 leaves a row out"),
         ([1.0], "sample_weight must have shape (2,), one per row of proba, got (1,); leave it out for ones"),
-        ([0, 0], "sample_weight must be above 0 for some row, got zeros only; leave it out for ones"),
+        ([0, 0], "sample_weight must be positive for some row, got zeros only; leave it out for ones"),
     ],
 )
 def test_weights_that_cannot_be_meant(weights, message):

@@ -4,81 +4,84 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spectrem.cli.table_options import split_names
-from spectrem.data import Frame, read_frame
+from spectrem.data import TableFile, read_table
 from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+    import polars
 
     from spectrem.constraints import Constraint
 
 _SIZE = re.compile(r"\s*(?P<low>[0-9.eE+]*%?)\s*:\s*(?P<high>[0-9.eE+]*%?)\s*")
 
 
-def feature_names(frame: Frame, features: str | None, taken: Collection[str]) -> list[str]:
+def feature_names(file: TableFile, features: str | None, taken: Collection[str]) -> list[str]:
     """The columns to cluster by: those named, or all numbers that nothing else names.
 
     Raises
     ------
     InvalidInputError
-        If there are none, a name does not exist, or a column only numbers the rows and nothing says what it is for.
+        If there are none, or a name does not exist.
     """
     if features is not None:
         names = split_names(features, "--features")
-        frame.check(names, "--features")
+        file.check(names, "--features")
         return names
-    names = frame.numeric(taken, "--features")
+    names = file.numeric(taken, "--features")
     if not names:
         raise InvalidInputError(
-            f"{frame.name}: no column holds numbers, besides those that options name; name features by --features"
+            f"{file.name}: no column holds numbers, besides those that options name; name features by --features"
         )
-    for name in names:
-        values = np.sort(frame.numbers(name, _leave_out(name, names)))
-        if len(values) > 2 and values[0] in (0, 1) and (np.diff(values) == 1).all():
-            others = ",".join(other for other in names if other != name) or name
-            raise InvalidInputError(
-                f"{frame.name}, column {name!r}: numbers the rows, from {values[0]:g} to {values[-1]:g}; give "
-                f"--id {name} if it only names them, or name the columns to cluster by: --features {others}"
-            )
     return names
 
 
 def feature_matrix(
-    frame: Frame, names: list[str], weights: NDArray[np.float64] | None, standardize: bool
+    file: TableFile, names: list[str], weights: NDArray[np.float64] | None, standardize: bool, by_rule: bool
 ) -> NDArray[np.float64]:
     """Features as an array of shape (n_rows, n_features).
 
     Raises
     ------
     InvalidInputError
-        Naming row and column of a cell that is missing or no finite number, or a column that cannot be standardised.
+        Naming row and column of a cell that is missing or no finite number, a column that cannot be standardised, or
+        one that only numbers the rows where no option says (``by_rule``) that it is a feature.
     """
-    columns = []
-    for name in names:
-        values = frame.numbers(name, _leave_out(name, names))
-        if np.isinf(values).any():
-            row = int(np.flatnonzero(np.isinf(values))[0])
+
+    def leave_out(name: str) -> str:
+        others = ",".join(other for other in names if other != name)
+        return "correct it, or drop the row" + (f", or leave the column out by --features {others}" if others else "")
+
+    x = file.numbers(names, leave_out)
+    for k, name in enumerate(names if by_rule else ()):
+        values = np.sort(x[:, k])
+        if len(values) > 2 and values[0] in (0, 1) and (np.diff(values) == 1).all():
+            others = ",".join(other for other in names if other != name) or name
             raise InvalidInputError(
-                f"{frame.name}, {frame.place(row)}, column {name!r}: {values[row]} is not finite; "
-                f"{_leave_out(name, names)}"
+                f"{file.name}, column {name!r}: numbers the rows, from {values[0]:g} to {values[-1]:g}; give "
+                f"--id {name} if it only names them, or name the columns to cluster by: --features {others}"
             )
-        if standardize:
-            mean = np.average(values, weights=weights)
-            deviation = float(np.sqrt(np.average((values - mean) ** 2, weights=weights)))
-            if not deviation > 1e-12 * max(1.0, abs(mean)):
-                raise InvalidInputError(
-                    f"{frame.name}, column {name!r}: is the same in every row, which --standardize cannot bring to "
-                    "standard deviation 1; leave it out by --features"
-                )
-            values = (values - mean) / deviation
-        columns.append(values)
-    return np.column_stack(columns)
+    if np.isinf(x).any():
+        row, k = np.argwhere(np.isinf(x))[0].tolist()
+        raise file.refusal(row, names[k], f"{x[row, k]} is not finite; {leave_out(names[k])}")
+    if not standardize:
+        return x
+    mean = np.average(x, axis=0, weights=weights)
+    deviation = np.sqrt(np.average((x - mean) ** 2, axis=0, weights=weights))
+    same = ~(deviation > 1e-12 * np.maximum(1.0, np.abs(mean)))
+    if same.any():
+        raise InvalidInputError(
+            f"{file.name}, column {names[int(same.argmax())]!r}: is the same in every row, which --standardize cannot "
+            "bring to standard deviation 1; leave it out by --features"
+        )
+    return (x - mean) / deviation
 
 
 def read_size(text: str) -> Constraint:
@@ -115,15 +118,17 @@ def read_size(text: str) -> Constraint:
     return cluster_size(low, high)
 
 
-def read_links(path: str, option: str, frame: Frame, ids: dict[Any, int] | None) -> NDArray[np.int64]:
-    """Pairs of rows of a table with two columns, shape (n_pairs, 2).
+def linked_rows(path: str, option: str, file: TableFile, ids: polars.Series | None) -> NDArray[np.int64]:
+    """Pairs of rows of a table with two columns, shape (n_pairs, 2); rows are numbered, or named by ``ids``.
 
     Raises
     ------
     InvalidInputError
         If the table has not two columns with names, or names a row that does not exist, or a row twice in one pair.
     """
-    table = read_frame(path)
+    import polars
+
+    table = read_table(path)
     if len(table.names) != 2:
         raise InvalidInputError(
             f"{option} {table.name}: must have two columns, found {len(table.names)}: {', '.join(table.names)}"
@@ -135,16 +140,23 @@ def read_links(path: str, option: str, frame: Frame, ids: dict[Any, int] | None)
         )
     pairs = np.empty((len(table), 2), np.int64)
     for side, name in enumerate(table.names):
-        for row, value in enumerate(table.values(name).tolist()):
-            found = ids.get(str(value), -1) if ids is not None else value if isinstance(value, int) else -1
-            if not 0 <= found < len(frame):
-                known = f"rows are numbered from 0 to {len(frame) - 1}" if ids is None else "no row has it in --id"
-                hint = "; give --id COLUMN if rows have names" if ids is None else "; correct it"
-                raise InvalidInputError(
-                    f"{option} {table.name}, {table.place(row)}: there is no row {quoted(value)} in {frame.name}: "
-                    f"{known}{hint}"
-                )
-            pairs[row, side] = found
+        given = table.values(name)
+        if ids is not None:
+            found = given.cast(polars.String).replace_strict(
+                ids, range(len(ids)), default=-1, return_dtype=polars.Int64
+            )
+        else:
+            found = given if given.dtype.is_integer() else polars.repeat(-1, len(given), dtype=polars.Int64, eager=True)
+        wrong = ~found.is_between(0, len(file) - 1)
+        if wrong.any():
+            row = int(wrong.to_numpy().argmax())
+            known = f"rows are numbered from 0 to {len(file) - 1}" if ids is None else "no row has it in --id"
+            hint = "; give --id COLUMN if rows have names" if ids is None else "; correct it"
+            raise InvalidInputError(
+                f"{option} {table.name}, {table.place(row)}: there is no row {quoted(given[row])} in {file.name}: "
+                f"{known}{hint}"
+            )
+        pairs[:, side] = found.to_numpy()
     same = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
     if len(same):
         raise InvalidInputError(
@@ -153,26 +165,22 @@ def read_links(path: str, option: str, frame: Frame, ids: dict[Any, int] | None)
     return pairs
 
 
-def row_names(frame: Frame, id: str) -> dict[Any, int]:
-    """Rows by their names, as text.
+def row_names(file: TableFile, id: str) -> polars.Series:
+    """The names of the rows, as text.
 
     Raises
     ------
     InvalidInputError
         If two rows have the same.
     """
-    frame.check([id], "--id")
-    found: dict[Any, int] = {}
-    for row, value in enumerate(frame.values(id).tolist()):
-        if str(value) in found:
-            raise InvalidInputError(
-                f"{frame.name}, {frame.place(row)}, column {id!r}: {value!r} also names the row of "
-                f"{frame.place(found[str(value)])}; --id needs a column that names every row differently"
-            )
-        found[str(value)] = row
-    return found
+    import polars
 
-
-def _leave_out(name: str, names: list[str]) -> str:
-    others = ",".join(other for other in names if other != name)
-    return "correct it, or drop the row" + (f", or leave the column out by --features {others}" if others else "")
+    file.check([id], "--id")
+    given = file.values(id)
+    again = given.is_first_distinct()
+    if not again.all():
+        row = int((~again).to_numpy().argmax())
+        first = int((given == given[row]).to_numpy().argmax())
+        told = f"{given[row]!r} also names the row of {file.place(first)}"
+        raise file.refusal(row, id, f"{told}; --id needs a column that names every row differently")
+    return given.cast(polars.String)

@@ -14,24 +14,30 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from spectrem.cli.cluster_input import feature_matrix, feature_names, read_links, read_size, row_names
+from spectrem.cli.cluster_input import feature_matrix, feature_names, linked_rows, read_size, row_names
 from spectrem.cli.cluster_plot import draw_clusters
 from spectrem.cli.table_options import (
+    SPELLINGS,
     TableConstraints,
-    in_options,
+    in_line,
     list_names,
     own_names,
-    read_weights,
     tell_notes,
+    weight_column,
 )
 from spectrem.constraints import cannot_link, check_values, must_link
-from spectrem.data import Frame, open_frame, open_output, read_frame
+from spectrem.data import TableFile, open_output, open_table, read_table
 from spectrem.estimators import GaussianMixture
-from spectrem.exceptions import ConvergenceWarning, InvalidInputError, SpectremError
+from spectrem.exceptions import ConvergenceWarning, InvalidInputError, SpectremError, spelled
 from spectrem.learning import FitStatus
 
 CLUSTER = "cluster"
 _ALIKE = 1e-2
+_OPTIONS = {
+    "n_components": "--n-components",
+    "singular covariance": "bring the columns to one scale by --standardize, give --covariance-type diag or lower "
+    "--n-components",
+}
 OWN = {"row": "the number of the row", "label": "the cluster"}
 
 
@@ -69,75 +75,76 @@ class ClusterJob:
         bounds = [] if self.size is None else [read_size(self.size)]
         with ExitStack() as stack:
             # opened first: who reads a pipe sees its end if the work fails
-            write = stack.enter_context(open_frame(self.output))
+            write = stack.enter_context(open_table(self.output))
             page = None if self.report is None else stack.enter_context(open_output(self.report))
-            frame = read_frame(self.data)
-            if len(frame) < self.settings["n_components"]:
+            file = read_table(self.data)
+            if len(file) < self.settings["n_components"]:
                 raise InvalidInputError(
-                    f"--n-components {self.settings['n_components']}: {frame.name} has only {len(frame)} rows; lower it"
+                    f"--n-components {self.settings['n_components']}: {file.name} has only {len(file)} rows; lower it"
                 )
             added = [CLUSTER]
             if self.probabilities:
                 added += [f"{CLUSTER}_{k}" for k in range(self.settings["n_components"])]
             for name in added:
-                if name in frame.columns:
-                    raise InvalidInputError(f"{frame.name} has a column {name!r}, which is to be added; rename it")
+                if name in file.schema:
+                    raise InvalidInputError(f"{file.name} has a column {name!r}, which is to be added; rename it")
             named = {"--id": self.id, "--weights": self.weights, "--known": self.known}
             for option, column in named.items():
                 if column is not None:
-                    frame.check([column], option)
-            file = TableConstraints(self.constraints, frame, OWN)
-            check_values(file.constraints, "label", range(self.settings["n_components"]))
-            columns = file.columns()
+                    file.check([column], option)
+            given = TableConstraints(self.constraints, file, OWN)
+            check_values(given.constraints, "label", range(self.settings["n_components"]))
+            columns = given.columns()
             if not self.quiet:
-                tell_notes(own_names(frame, OWN) if file.constraints else [])
-                tell_notes(file.missing(columns))
-            taken = [*file.used, *(name for name in named.values() if name is not None)]
-            names = feature_names(frame, self.features, taken)
-            weights = None if self.weights is None else read_weights(frame, self.weights)
-            x = feature_matrix(frame, names, weights, self.standardize)
-            if len(frame) < 2:
-                raise InvalidInputError(f"{frame.name} has one row only; clusters need two or more")
+                tell_notes(own_names(file, OWN) if given.constraints else [])
+                tell_notes(given.missing(columns))
+            taken = [*given.used, *(name for name in named.values() if name is not None)]
+            names = feature_names(file, self.features, taken)
+            weights = None if self.weights is None else weight_column(file, self.weights)
+            x = feature_matrix(file, names, weights, self.standardize, by_rule=self.features is None)
+            if len(file) < 2:
+                raise InvalidInputError(f"{file.name} has one row only; clusters need two or more")
             if self.plot is not None and x.shape[1] < 2:
                 raise InvalidInputError(f"--plot needs two features or more, got {names[0]!r} alone; leave it out")
-            constraints = [*bounds, *self._links(frame), *file.constraints]
-            y = None if self.known is None else self._known(frame)
+            constraints = [*bounds, *self._links(file), *given.constraints]
+            y = None if self.known is None else self._known(file)
             mixture = GaussianMixture(constraints=constraints, partial_labels=y is not None, **self.settings)
             with warnings.catch_warnings():
                 # said below, in the words of the options
                 warnings.filterwarnings("ignore", re.escape(FitStatus.MAX_ITERATIONS.value), ConvergenceWarning)
                 try:
-                    mixture.fit(x, y, weights, columns)
+                    with spelled(SPELLINGS | _OPTIONS):
+                        mixture.fit(x, y, weights, columns)
                 except SpectremError as error:
-                    raise in_options(error, frame) from error
+                    raise in_line(error, file) from error
             found: dict[str, NDArray] = {CLUSTER: mixture.labels_}
             if self.probabilities:
                 proba = self._probabilities(mixture, x, y)
                 found |= {f"{CLUSTER}_{k}": proba[:, k] for k in range(proba.shape[1])}
-            write(frame.extended(found))
+            write(file.extended(found))
             if self.plot is not None:
                 draw_clusters(mixture, x, names, self.plot)
             if page is not None:
                 page.write(mixture.report_.to_html())
         if not self.quiet:
-            self._report(mixture, frame, names, file.used)
+            self._report(mixture, file, names, given.used)
 
-    def _links(self, frame: Frame) -> list[Any]:
-        ids = None if self.id is None else row_names(frame, self.id)
+    def _links(self, file: TableFile) -> list[Any]:
+        ids = None if self.id is None else row_names(file, self.id)
         made = []
         if self.must_link is not None:
-            made.append(must_link(read_links(self.must_link, "--must-link", frame, ids)))
+            made.append(must_link(linked_rows(self.must_link, "--must-link", file, ids)))
         if self.cannot_link is not None:
-            made.append(cannot_link(read_links(self.cannot_link, "--cannot-link", frame, ids)))
+            made.append(cannot_link(linked_rows(self.cannot_link, "--cannot-link", file, ids)))
         return made
 
-    def _known(self, frame: Frame) -> NDArray[np.int64]:
+    def _known(self, file: TableFile) -> NDArray[np.int64]:
         assert self.known is not None
-        labels = frame.labels(self.known, "--known")
+        labels = file.labels(self.known, "--known")
         if labels.max(initial=-1) >= self.settings["n_components"]:
             row = int(labels.argmax())
             raise InvalidInputError(
-                f"{frame.name}, {frame.place(row)}, column {self.known!r}: with --n-components "
+                f"{file.name}, {file.place(row)}, column {self.known!r}: with --n-components "
                 f"{self.settings['n_components']} known clusters go from 0 to {self.settings['n_components'] - 1}, "
                 f"found {labels[row]}; correct it or raise --n-components"
             )
@@ -154,12 +161,12 @@ class ClusterJob:
             proba[y >= 0] = np.eye(proba.shape[1])[y[y >= 0]]
         return proba
 
-    def _report(self, mixture: GaussianMixture, frame: Frame, names: list[str], used: list[str]) -> None:
+    def _report(self, mixture: GaussianMixture, file: TableFile, names: list[str], used: list[str]) -> None:
         seconds = time.perf_counter() - self.started
-        others = frame.others({*names, *used, self.id or "", self.weights or "", self.known or ""})
+        others = file.others({*names, *used, self.id or "", self.weights or "", self.known or ""})
         sizes = np.bincount(mixture.labels_, minlength=mixture.n_components)
         said = [
-            f"found {mixture.n_components} clusters in {len(frame)} rows by {list_names(names)} in {seconds:.1f} s: "
+            f"found {mixture.n_components} clusters in {len(file)} rows by {list_names(names)} in {seconds:.1f} s: "
             f"{mixture.n_iter_} iterations, objective {mixture.lower_bound_:.5g} nats per row"
             + (f"; not used: {list_names(others)}" if others else ""),
             "sizes: " + ", ".join(f"{k}: {size}" for k, size in enumerate(sizes.tolist())),

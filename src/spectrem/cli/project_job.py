@@ -8,17 +8,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 
-from spectrem.cli.project_scores import DECIDED, LongScores, Scores, long_scores, prefix_hint, wide_scores
-from spectrem.cli.table_options import TableConstraints, as_page, in_options, own_names, tell_notes
-from spectrem.data import Frame, open_frame, open_output, read_frame
-from spectrem.data.frames import TEXT
-from spectrem.exceptions import InvalidInputError, SpectremError
+from spectrem.cli.project_scores import DECIDED, Scores, long_scores, prefix_hint, wide_scores
+from spectrem.cli.table_options import SPELLINGS, TableConstraints, as_page, in_line, own_names, tell_notes
+from spectrem.data import TableFile, open_output, open_table, read_table
+from spectrem.exceptions import InvalidInputError, SpectremError, spelled
 from spectrem.reports import row_name
-from spectrem.tables import ConstraintReport, Decision, ProjectedTable
+from spectrem.tables import ConstraintReport, Decision, ProjectedTable, ScoreError
 from spectrem.tables import project as project_table
 
 OWN = {"row": "the number of the row", "label": "the label to be chosen"}
@@ -52,63 +49,69 @@ class ProjectJob:
         """Read, project, write."""
         with ExitStack() as stack:
             # opened first: who reads a pipe sees its end if the work fails
-            write = stack.enter_context(open_frame(self.output))
-            write_prices = None if self.prices is None else stack.enter_context(open_frame(self.prices))
+            write = stack.enter_context(open_table(self.output))
+            write_prices = None if self.prices is None else stack.enter_context(open_table(self.prices))
             page = None if self.report is None else stack.enter_context(open_output(self.report))
-            frame = read_frame(self.scores)
-            if self.decide and DECIDED in frame.columns:
-                raise InvalidInputError(f"{frame.name} has a column {DECIDED!r}, which --decide adds; rename it")
-            file = TableConstraints(self.constraints, frame, OWN)
+            file = read_table(self.scores)
+            if self.decide and DECIDED in file.schema:
+                raise InvalidInputError(f"{file.name} has a column {DECIDED!r}, which --decide adds; rename it")
+            constraints = TableConstraints(self.constraints, file, OWN)
             scores: Scores
             if self.long is not None:
-                scores = long_scores(frame, self.long, self.log, self.normalize)
+                scores = long_scores(file, self.long, self.normalize)
             else:
-                named = (self.labels, self.prefix, self.weights)
-                scores = wide_scores(frame, file, *named, self.log, self.normalize)
+                scores = wide_scores(
+                    file, constraints, self.labels, self.prefix, self.weights, self.normalize, self.log
+                )
+            columns = constraints.columns()
+            table, decision = self._solve(scores, constraints, columns)
             if not self.quiet:
                 meant = {name: told for name, told in OWN.items() if name not in (self.long or "").split(",")}
-                tell_notes(own_names(frame, meant))
-            columns = file.columns()
-            if not self.quiet:
-                tell_notes(file.missing(columns))
-            table, decision = self._solve(scores, file, columns, frame)
-            write(scores.filled(table, decision))
+                tell_notes([*own_names(file, meant), *constraints.missing(columns)])
             if write_prices is not None:
-                write_prices(price_frame(table.constraints))
+                write_prices(price_table(table.constraints))
             if page is not None:
                 page.write(as_page("spectrem project", table._repr_html_()))
+            (done, *found), filled = self._summary(scores, table, decision), scores.filled(table, decision)
+            del scores, table, columns  # rows are written piece by piece, which needs none of it
+            write(filled)
         if not self.quiet:
-            self._report(scores, table, decision)
+            typer.echo(
+                "\n".join([f"{done} in {time.perf_counter() - self.started:.1f} s: {found[0]}", *found[1:]]), err=True
+            )
 
     def _solve(
-        self, scores: Scores, file: TableConstraints, columns: dict[str, NDArray], frame: Frame
+        self, scores: Scores, constraints: TableConstraints, columns: dict[str, Any]
     ) -> tuple[ProjectedTable, Decision | None]:
         more: dict[str, Any] = {} if self.weights is None else {"sample_weight": scores.weights(self.weights)}
         try:
-            table = project_table(
-                scores.proba,
-                file.constraints,
-                self.gamma,
-                columns=scores.columns(columns),
-                labels=scores.labels,
-                scores="log" if self.log else "probabilities",
-                infeasible=self.infeasible,
-                **more,
-            )
-            return table, table.decide(time_limit=self.time_limit) if self.decide else None
+            with spelled(SPELLINGS | {"time_limit": "--time-limit"}):
+                table = project_table(
+                    scores.proba,
+                    constraints.constraints,
+                    self.gamma,
+                    columns=scores.columns(columns),
+                    labels=scores.labels,
+                    scores="log" if self.log else "probabilities",
+                    infeasible=self.infeasible,
+                    **more,
+                )
+                return table, table.decide(time_limit=self.time_limit) if self.decide else None
+        except ScoreError as error:
+            raise InvalidInputError(scores.refusal(error)) from error
         except SpectremError as error:
-            told = in_options(error, frame if self.long is None else None)
+            told = in_line(error, scores.file) if self.long is None else error
             if "there is no label" in str(error) and self.labels is None and self.long is None and self.prefix is None:
                 told = InvalidInputError(f"{told}{prefix_hint([str(label) for label in scores.labels])}")
             raise told from error
 
-    def _report(self, scores: Scores, table: ProjectedTable, decision: Decision | None) -> None:
-        seconds = time.perf_counter() - self.started
-        rows = "1 row" if len(scores.proba) == 1 else f"{len(scores.proba)} rows"
+    def _summary(self, scores: Scores, table: ProjectedTable, decision: Decision | None) -> list[str]:
+        """What was done, and lines about what came of it."""
+        rows = "1 row" if len(table.proba) == 1 else f"{len(table.proba)} rows"
         said = [
-            f"projected {rows}, labels {scores.told}, onto {_counted(table.constraints)} in "
-            f"{seconds:.1f} s: worst violation {table.violation_before:.3g} before, {table.violation_after:.2g} after"
-            + ("" if table.kl is None else f", cost {table.kl:.4g} nats")
+            f"projected {rows}, labels {scores.told}, onto {_counted(table.constraints)}",
+            f"worst violation {table.violation_before:.3g} before, {table.violation_after:.2g} after"
+            + ("" if table.kl is None else f", cost {table.kl:.4g} nats"),
         ]
         lines = _dearest(table.constraints)
         if lines:
@@ -117,41 +120,31 @@ class ProjectJob:
             said.append("no constraint binds; the probabilities are what they were")
         if decision is not None:
             said.append(
-                f"decided: {_changed(scores, decision)} of {len(scores.proba)} labels differ from the most probable "
-                f"before; score {decision.score:.6g} nats, gap to the relaxation {decision.gap:.2g}"
+                f"decided: {decision.n_changed} of {len(table.proba)} labels differ from the most probable before; "
+                f"score {decision.score:.6g} nats, gap to the relaxation {decision.gap:.2g}"
             )
-        typer.echo("\n".join(said), err=True)
+        return said
 
 
-def price_frame(reports: Sequence[ConstraintReport]) -> Frame:
+def price_table(reports: Sequence[ConstraintReport]) -> TableFile:
     """A row for each row of every constraint: what it is, its group, bound, values, price, violation."""
+    import polars
+
+    numbers = ("bound", "before", "after", "price", "violation")
     keys = list(dict.fromkeys(key for report in reports for key in report.keys))
-    sizes = [len(report.bound) for report in reports]
-
-    def texts(values: Sequence[str]) -> NDArray:
-        return np.array(values, TEXT)
-
-    def joined(name: str) -> NDArray:
-        return np.concatenate([np.zeros(0), *(getattr(report, name) for report in reports)])
-
-    columns: dict[str, NDArray] = {
-        "constraint": texts([report.name for report, size in zip(reports, sizes, strict=True) for _ in range(size)])
-    }
-    numbers = {
-        "bound": "bound",
-        "before": "before",
-        "after": "after",
-        "price": "price",
-        "violation": "violation_after",
-    }
-    for key in keys:
-        cells: list[str] = []
-        for report, size in zip(reports, sizes, strict=True):
-            cells += [str(value) for value in report.keys[key].tolist()] if key in report.keys else [""] * size
-        title = f"{key}_" if key in ("constraint", "sense", *numbers) else key
-        columns[title] = texts(cells)
-    columns["sense"] = texts([sense for report in reports for sense in report.sense.tolist()])
-    return Frame("prices", columns | {title: joined(name) for title, name in numbers.items()})
+    titles = {key: f"{key}_" if key in ("constraint", "sense", *numbers) else key for key in keys}
+    text = dict.fromkeys(("constraint", *titles.values(), "sense"), polars.String)
+    parts = [
+        polars.DataFrame(
+            {"constraint": [report.name] * len(report.bound)}
+            | {title: map(str, report.keys[key].tolist()) for key, title in titles.items() if key in report.keys}
+            | {"sense": report.sense.tolist()}
+            | {name: getattr(report, "violation_after" if name == "violation" else name) for name in numbers},
+        )
+        for report in reports
+    ]
+    empty = polars.DataFrame(schema=text | dict.fromkeys(numbers, polars.Float64))
+    return TableFile("prices", polars.concat([empty, *parts], how="diagonal").lazy(), is_text=True)
 
 
 def _counted(reports: Sequence[ConstraintReport]) -> str:
@@ -177,10 +170,3 @@ def _dearest(reports: Sequence[ConstraintReport]) -> list[str]:
             f"{report.sense[k]} {report.bound[k]:.4g}, price {report.price[k]:.3g}"
         )
     return out
-
-
-def _changed(scores: Scores, decision: Decision) -> int:
-    """Rows whose label is another than the best before."""
-    if isinstance(scores, LongScores):
-        return sum(int(np.argmax(row)) != k for row, k in zip(scores.proba, decision.positions.tolist(), strict=True))
-    return int((np.argmax(scores.proba, axis=1) != decision.positions).sum())

@@ -8,15 +8,23 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, SpectremError
+from spectrem.exceptions import InvalidInputError, SpectremError
 
 if TYPE_CHECKING:
     import numpy as np
+    import polars
     from numpy.typing import NDArray
 
-    from spectrem.data import Frame
+    from spectrem.data import TableFile
 
 _SUFFIXES = (".yaml", ".yml", ".json")
+SPELLINGS = {
+    "infeasible": "--infeasible",
+    "no such value": "give the entry allow_empty: true if there may be none",
+    "fractional bound": "turn equals into between: [low, high], or give slack in the file, "
+    "slack: {penalty: 10, norm: l1}",
+}
+"""How errors about constraints on a table name what the command line and files call otherwise; see `spelled`."""
 
 TableOutput: TypeAlias = Annotated[
     str,
@@ -43,7 +51,7 @@ Report: TypeAlias = Annotated[
 ]
 
 
-def read_weights(frame: Frame, name: str) -> NDArray[np.float64]:
+def weight_column(file: TableFile, name: str) -> NDArray[np.float64]:
     """A column of weights of rows.
 
     Raises
@@ -51,16 +59,14 @@ def read_weights(frame: Frame, name: str) -> NDArray[np.float64]:
     InvalidInputError
         Naming the row of the first cell that is missing or no weight.
     """
-    frame.check([name], "--weights")
-    values = frame.numbers(name, "give every row a weight, 0 to leave it out")
-    for row, value in enumerate(values.tolist()):
-        if not 0 <= value < math.inf:
-            raise InvalidInputError(
-                f"{frame.name}, {frame.place(row)}, column {name!r}: weights must be finite and at least 0, found "
-                f"{value:g}; correct it"
-            )
+    file.check([name], "--weights")
+    values: NDArray[np.float64] = file.numbers([name], lambda name: "give every row a weight, 0 to leave it out")[:, 0]
+    bad = ~((values >= 0) & (values < math.inf))
+    if bad.any():
+        row = int(bad.argmax())
+        raise file.refusal(row, name, f"weights must be finite and at least 0, found {values[row]:g}; correct it")
     if not values.any():
-        raise InvalidInputError(f"{frame.name}, column {name!r}: every weight is 0; give some row a weight above 0")
+        raise InvalidInputError(f"{file.name}, column {name!r}: every weight is 0; give some row a weight above 0")
     return values
 
 
@@ -95,19 +101,12 @@ def tell_notes(notes: Sequence[str]) -> None:
         typer.echo(f"note: {note}", err=True)
 
 
-def own_names(frame: Frame, meant: Mapping[str, str]) -> list[str]:
-    """Notes on columns whose names mean something else in constraints, as ``meant`` says.
-
-    Examples
-    --------
-    >>> from spectrem.data import Frame
-    >>> own_names(Frame("t.csv", {"label": None, "x": None}), {"row": "the number", "label": "the cluster"})
-    ["'label' in constraints means the cluster, not the column 'label' of t.csv"]
-    """
+def own_names(file: TableFile, meant: Mapping[str, str]) -> list[str]:
+    """Notes on columns whose names mean something else in constraints, as ``meant`` says."""
     return [
-        f"{name!r} in constraints means {told}, not the column {name!r} of {frame.name}"
+        f"{name!r} in constraints means {told}, not the column {name!r} of {file.name}"
         for name, told in meant.items()
-        if name in frame.columns
+        if name in file.schema
     ]
 
 
@@ -130,12 +129,12 @@ class TableConstraints:
     ----------
     constraints : list of Constraint
     used : list of str
-        Columns of the frame that they name.
+        Columns of the table that they name.
     """
 
-    def __init__(self, path: str | None, frame: Frame, own: Collection[str]) -> None:
-        """Read a file in YAML or JSON; ``own`` are names that mean something else than a column of the frame."""
-        self._frame = frame
+    def __init__(self, path: str | None, file: TableFile, own: Collection[str]) -> None:
+        """Read a file in YAML or JSON; ``own`` are names that mean something else than a column of the table."""
+        self._file = file
         self.constraints: list[Any] = []
         self.used: list[str] = []
         if path is None:
@@ -144,25 +143,22 @@ class TableConstraints:
             raise InvalidInputError(f"--constraints {path}: the name must end in {', '.join(_SUFFIXES)}")
         from spectrem.constraints import read_constraints
 
-        asked = _Asked([*own, *(name for name in frame.names if name not in own)])
+        asked = _Asked([*own, *(name for name in file.names if name not in own)])
         self.constraints = list(read_constraints(path, columns=asked))
-        self.used = [name for name in frame.names if name in asked.found and name not in own]
+        self.used = [name for name in file.names if name in asked.found and name not in own]
 
-    def columns(self) -> dict[str, NDArray]:
-        """The columns that they name, None where a cell is missing."""
-        return {name: self._frame.keys(name) for name in self.used}
+    def columns(self) -> dict[str, polars.Series]:
+        """The columns that they name, null where a cell is missing."""
+        return {name: self._file.keys(name) for name in self.used}
 
-    def missing(self, columns: Mapping[str, NDArray]) -> list[str]:
+    def missing(self, columns: Mapping[str, polars.Series]) -> list[str]:
         """Notes on columns in which cells are missing."""
-        told = []
-        for name, values in columns.items():
-            rows = sum(value is None for value in values.tolist()) if values.dtype == object else 0
-            if rows:
-                told.append(
-                    f"{rows} of {len(values)} rows have no {name!r} (the cell is empty, NA or the like); they belong "
-                    "to no group of it"
-                )
-        return told
+        return [
+            f"{values.null_count()} of {len(values)} rows have no {name!r} (the cell is empty, NA or the like); they "
+            "belong to no group of it"
+            for name, values in columns.items()
+            if values.null_count()
+        ]
 
 
 class _Asked(Collection[str]):
@@ -185,30 +181,8 @@ class _Asked(Collection[str]):
         return len(self._names)
 
 
-def in_options(error: SpectremError, frame: Frame | None) -> SpectremError:
-    """The same error in the words of the command line, and the line of the table that it is about, if any."""
-    told = str(error)
-    for python, option in (
-        ('infeasible="skip"', "--infeasible skip"),
-        ('scores="log"', "--log"),
-        (
-            "write .allow_empty() behind the constraint if there may be none",
-            "give the entry allow_empty: true if there may be none",
-        ),
-        ("time_limit", "--time-limit"),
-        (
-            "give slack by .slack(penalty=..., norm='l1')",
-            "give slack in the file, slack: {penalty: 10, norm: l1}",
-        ),
-        ("turn == into between(low, high)", "turn equals into between: [low, high]"),
-        ("n_components", "--n-components"),
-        (
-            "raise reg_covar, scale the data or ask for fewer components",
-            "raise --reg-covar, bring the columns to one scale by --standardize, give --covariance-type diag or lower "
-            "--n-components",
-        ),
-    ):
-        told = told.replace(python, option)
-    if frame is not None and "row" in error.keys:
-        told = f"{frame.name}, {frame.place(int(error.keys['row']))}: {told}"
-    return InfeasibleConstraintError(told) if isinstance(error, InfeasibleConstraintError) else InvalidInputError(told)
+def in_line(error: SpectremError, file: TableFile) -> SpectremError:
+    """The same error with the line of the table that it is about, if it is about one."""
+    if "row" not in error.keys:
+        return error
+    return type(error)(f"{file.name}, {file.place(int(error.keys['row']))}: {error}")

@@ -18,7 +18,7 @@ from spectrem.cli.tag_train import TrainingOptions
 from spectrem.data import FileSentences, TaggedCorpus, display_name, read_sentences, read_tag_dictionary, read_tagged
 from spectrem.estimators import HMMTagger
 from spectrem.estimators.tagging.parameters import check_size
-from spectrem.exceptions import InvalidInputError, SpectremError, Unconverged, shorten
+from spectrem.exceptions import InvalidInputError, SpectremError, Unconverged, shorten, spelled
 from spectrem.learning import Record
 
 
@@ -73,10 +73,10 @@ class TrainingJob:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", Unconverged)  # said below, in the words of the options
                 try:
-                    tagger.fit([*sentences, *plain], None if not labels else [*labels, *([None] * len(plain))])
+                    with spelled({"infeasible": "--infeasible"}):
+                        tagger.fit([*sentences, *plain], None if not labels else [*labels, *([None] * len(plain))])
                 except SpectremError as error:
-                    message = str(error).replace('infeasible="skip"', "--infeasible skip")
-                    raise type(error)(f"{self._place(error, labelled, plain)}{message}") from error
+                    raise type(error)(f"{self._place(error, labelled, plain)}{error}") from error
             progress.finish(n_stages)
             tagger.set_params(on_iteration=None).save(self.own.model)
         if not self.own.quiet:

@@ -1,21 +1,23 @@
-"""A user's column as an array whose missing values, however they are spelled, are NaN."""
+"""A user's column as numbers, of which missing ones are NaN however they are spelled, or as coded text."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem.constraints.groups import Coded, Key, as_key, numbers_of
+from spectrem.data.frames import as_series
 from spectrem.exceptions import InvalidInputError
 
-TEXT = np.dtypes.StringDType(na_object=np.nan)
-"""Text of which some is missing; text without missing values has a fixed width."""
+if TYPE_CHECKING:
+    import narwhals
 
 _EXACT = 2**53  # float64 holds every whole number up to it
 
 
-def as_column(name: str, values: ArrayLike) -> NDArray:
+def as_column(name: str, values: ArrayLike | Coded) -> Key:
     """A user's column as numbers, truth values or text.
 
     Parameters
@@ -28,9 +30,9 @@ def as_column(name: str, values: ArrayLike) -> NDArray:
 
     Returns
     -------
-    ndarray of shape (n,)
-        Missing values are NaN, beside which whole numbers and truth values are floats (and whole numbers that floats
-        would round are text).
+    ndarray of shape (n,), or Coded
+        Text is coded, unless it is an array of it. Missing numbers are NaN, beside which whole numbers and truth values
+        are floats (and whole numbers that floats would round are text).
 
     Raises
     ------
@@ -39,32 +41,35 @@ def as_column(name: str, values: ArrayLike) -> NDArray:
 
     Examples
     --------
-    >>> as_column("household", ["a", None, "b"])
-    array(['a', nan, 'b'], dtype=StringDType(na_object=nan))
+    >>> as_column("household", ["a", None, "b"]).codes
+    array([ 0, -1,  1], dtype=int32)
     >>> as_column("age", [31, None, 4])
     array([31., nan,  4.])
     """
-    array = _as_array(values)
-    if array.ndim != 1:
-        raise InvalidInputError(f"extra column {name!r} must have one dimension, got shape {array.shape}")
-    if array.dtype.kind in "OT":
-        array = _typed(name, array.tolist())
-    if array.dtype.kind not in "biufUT":
-        raise _refused(name, f"dtype {array.dtype}")
-    return array
+    if isinstance(values, Coded):
+        return values
+    column = _read(values)
+    if len(column.shape) != 1:
+        raise InvalidInputError(f"extra column {name!r} must have one dimension, got shape {column.shape}")
+    if isinstance(column, Coded):
+        return column
+    if column.dtype.kind in "OT":
+        return _typed(name, column.tolist())
+    if column.dtype.kind not in "biufU":
+        raise _refused(name, f"dtype {column.dtype}")
+    return column
 
 
-def missing_of(values: NDArray) -> NDArray[np.bool_] | None:
+def missing_of(values: Key) -> NDArray[np.bool_] | None:
     """Where a user's column is missing; None where its kind has no missing values."""
-    return np.isnan(values) if values.dtype.kind in "fT" else None
+    if isinstance(values, Coded):
+        return values.missing
+    return np.isnan(values) if values.dtype.kind == "f" else None
 
 
-def same_values(one: NDArray, other: NDArray) -> bool:
+def same_values(one: Key, other: Key) -> bool:
     """Whether two columns of one kind are equal, missing where the other is."""
-    equal, missing = np.asarray(one == other), missing_of(one)
-    if missing is not None:
-        equal = equal | (missing & np.isnan(other))
-    return bool(equal.all())
+    return np.array_equal(numbers_of(one), numbers_of(other), equal_nan=numbers_of(one).dtype.kind == "f")
 
 
 def is_missing(value: Any) -> bool:
@@ -80,29 +85,54 @@ def is_missing(value: Any) -> bool:
     return isinstance(value, float | np.generic) and bool(value != value)
 
 
-def _as_array(values: Any) -> NDArray:
+def _read(values: Any) -> Key:
+    """A user's column, of objects unless its kind is plain."""
     if isinstance(values, np.ma.MaskedArray):
         return np.asarray(values.tolist(), object)
     if isinstance(values, np.ndarray):
         return values
-    if hasattr(values, "to_pylist"):  # of Arrow
+    series = as_series(values)
+    if series is not None:
+        return _read_series(series)
+    if hasattr(values, "to_pylist"):  # an array of Arrow, which is no column of a table
         values = values.to_pylist()
-    elif hasattr(values, "null_count") and values.null_count():  # of polars
-        values = values.to_list()
     if isinstance(values, list | tuple):
         return np.asarray(values, object)  # NumPy would turn NaN beside text into the text "nan"
-    array = np.asarray(values)
-    if array.dtype.kind == "f" and not isinstance(getattr(values, "dtype", None), np.dtype):
-        return np.asarray(values, object)  # whole numbers of pandas beside NA, which NumPy rounds
-    return array
+    return np.asarray(values)
 
 
-def _typed(name: str, cells: list[Any]) -> NDArray:
+def _read_series(series: narwhals.Series[Any]) -> Key:
+    """A column of a data frame; its text is never made into objects of Python."""
+    import narwhals
+
+    if series.dtype.is_numeric():
+        if series.null_count() == 0 and series.dtype != narwhals.Decimal:
+            return series.to_numpy()
+        is_whole = series.dtype.is_integer() and series.null_count() < len(series)
+        if is_whole and max(-int(series.min()), int(series.max())) > _EXACT:
+            return np.asarray(series.to_list(), object)
+        return series.cast(narwhals.Float64).to_numpy()
+    if series.dtype not in (narwhals.String, narwhals.Categorical, narwhals.Enum):
+        return np.asarray(series.to_list(), object) if series.null_count() else series.to_numpy()
+    if series.dtype != narwhals.String:
+        values = series.drop_nulls().to_list()
+        if not all(isinstance(value, str) for value in values):
+            return np.asarray(series.to_list(), object)
+        series = series.cast(narwhals.String)
+    known = series.drop_nulls()
+    distinct_text = sorted(known.unique().to_list())
+    codes = np.full(len(series), -1, np.int32)
+    numbers = known.replace_strict(distinct_text, range(len(distinct_text)), return_dtype=narwhals.Int32)
+    codes[~series.is_null().to_numpy()] = numbers.to_numpy()
+    return Coded(np.array(distinct_text, np.str_), codes)
+
+
+def _typed(name: str, cells: list[Any]) -> Key:
     """Objects as what all of them are that are not missing."""
     missing = np.fromiter(map(is_missing, cells), np.bool_, len(cells))
     known = [cell for cell, out in zip(cells, missing.tolist(), strict=True) if not out] if missing.any() else cells
     if known and all(isinstance(cell, str) for cell in known):
-        return with_missing(known, missing, TEXT) if missing.any() else np.array(known, np.str_)
+        return _text(known, missing)
     for cell in known:
         if not isinstance(cell, bool | int | float | np.bool_ | np.integer | np.floating):
             mixed = isinstance(cell, str) or any(isinstance(other, str) for other in known)
@@ -113,19 +143,23 @@ def _typed(name: str, cells: list[Any]) -> NDArray:
     if not missing.any():
         return array
     if array.dtype.kind in "iu" and max(map(abs, known), default=0) > _EXACT:
-        return with_missing([str(cell) for cell in known], missing, TEXT)
-    return with_missing(array, missing, np.float64)
+        return _text([str(cell) for cell in known], missing)
+    numbers = np.full(len(missing), np.nan)
+    numbers[~missing] = array
+    return numbers
 
 
 def _has_float(cells: list[Any]) -> bool:
     return any(isinstance(cell, float | np.floating) for cell in cells)
 
 
-def with_missing(known: ArrayLike, missing: NDArray[np.bool_], dtype: Any) -> NDArray:
-    """Known values where they are not missing, NaN elsewhere."""
-    out = np.full(len(missing), np.nan, dtype)
-    out[~missing] = known
-    return out
+def _text(known: list[str], missing: NDArray[np.bool_]) -> Coded:
+    """Known text where it is not missing."""
+    key = as_key(np.array(known, np.str_))
+    assert isinstance(key, Coded)
+    codes = np.full(len(missing), -1, np.int32)
+    codes[~missing] = key.codes
+    return Coded(key.values, codes)
 
 
 def _refused(name: str, found: str) -> InvalidInputError:

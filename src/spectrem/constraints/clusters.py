@@ -15,12 +15,13 @@ from spectrem.constraints.cells import as_column, missing_of
 from spectrem.constraints.columns import Scalar, part
 from spectrem.constraints.constraint import Constraint, LinearConstraint, linear
 from spectrem.constraints.expectation import E
+from spectrem.constraints.groups import distinct
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures.structure import Structure
 
 
 @dataclass(frozen=True, eq=False)
-class Links:
+class RowLinks:
     """Pairs of rows that belong together or apart, in expectation; made by `must_link` and `cannot_link`.
 
     Attributes
@@ -95,7 +96,7 @@ class ColumnLinks:
         """How errors and reports call it."""
         return _link_name(self.together, self.column)
 
-    def links(self, columns: Mapping[str, ArrayLike], n_rows: int) -> Links:
+    def links(self, columns: Mapping[str, ArrayLike], n_rows: int) -> RowLinks:
         """The pairs of rows; missing values link nothing.
 
         Parameters
@@ -127,24 +128,24 @@ class ColumnLinks:
             )
         missing = missing_of(values)
         rows = np.arange(n_rows) if missing is None else np.flatnonzero(~missing)
-        _, group = np.unique(values[rows], return_inverse=True)
+        _, group = distinct(values[rows])
         order = np.argsort(group, kind="stable")
         rows, sizes = rows[order], np.bincount(group)
         if self.together:
             follows = np.diff(group[order]) == 0
-            return Links(np.column_stack([rows[:-1][follows], rows[1:][follows]]), True, self.column)
+            return RowLinks(np.column_stack([rows[:-1][follows], rows[1:][follows]]), True, self.column)
         starts = np.cumsum(sizes) - sizes
         pairs = [
             rows[start + np.column_stack(np.triu_indices(size, 1))] for start, size in zip(starts, sizes, strict=True)
         ]
-        return Links(np.concatenate([np.zeros((0, 2), np.int64), *pairs]), False, self.column)
+        return RowLinks(np.concatenate([np.zeros((0, 2), np.int64), *pairs]), False, self.column)
 
     def rows(self, structure: Structure) -> LinearConstraint:
-        """As `Links.rows`, by a column of the structure itself; columns given with the data go to `links`."""
+        """As `RowLinks.rows`, by a column of the structure itself; columns given with the data go to `links`."""
         return self.links(structure.columns, structure.n_instances).rows(structure)
 
 
-AnyLinks = Links | ColumnLinks
+AnyLinks = RowLinks | ColumnLinks
 
 
 def resolve_links(constraints: Iterable[Any], columns: Mapping[str, ArrayLike], n_rows: int) -> tuple[Any, ...]:
@@ -153,10 +154,10 @@ def resolve_links(constraints: Iterable[Any], columns: Mapping[str, ArrayLike], 
 
 
 @overload
-def must_link(pairs: ArrayLike) -> Links: ...
+def must_link(pairs: ArrayLike) -> RowLinks: ...
 @overload
 def must_link(*, column: str) -> ColumnLinks: ...
-def must_link(pairs: ArrayLike | None = None, *, column: str | None = None) -> Links | ColumnLinks:
+def must_link(pairs: ArrayLike | None = None, *, column: str | None = None) -> RowLinks | ColumnLinks:
     """Rows of each pair expect every cluster alike, ``E[z_ij] = E[z_i'j]``.
 
     Use when it is known of some rows that they belong together.
@@ -186,10 +187,10 @@ def must_link(pairs: ArrayLike | None = None, *, column: str | None = None) -> L
 
 
 @overload
-def cannot_link(pairs: ArrayLike) -> Links: ...
+def cannot_link(pairs: ArrayLike) -> RowLinks: ...
 @overload
 def cannot_link(*, column: str) -> ColumnLinks: ...
-def cannot_link(pairs: ArrayLike | None = None, *, column: str | None = None) -> Links | ColumnLinks:
+def cannot_link(pairs: ArrayLike | None = None, *, column: str | None = None) -> RowLinks | ColumnLinks:
     """Rows of each pair expect no cluster together more than once, ``E[z_ij + z_i'j] <= 1`` ([Graca2007] §3).
 
     That holds in expectation, and is weaker than rows that are apart: posteriors of a half for the same two clusters
@@ -312,14 +313,14 @@ def _link_name(together: bool, column: str | None) -> str:
     return kind if column is None else f"{kind} by {column}"
 
 
-def _make_links(name: str, pairs: ArrayLike | None, column: str | None, together: bool) -> Links | ColumnLinks:
+def _make_links(name: str, pairs: ArrayLike | None, column: str | None, together: bool) -> RowLinks | ColumnLinks:
     if (pairs is None) == (column is None):
         raise InvalidInputError(
             f"{name} takes pairs of rows or a column, got {'neither' if pairs is None else 'both'}; write "
             f"{name}([[0, 1], [2, 3]]) or {name}(column='household')"
         )
     if pairs is not None:
-        return Links(_as_pairs(pairs, name), together)
+        return RowLinks(_as_pairs(pairs, name), together)
     if not isinstance(column, str):
         raise InvalidInputError(f"{name}: column must be the name of a column, got {column!r}")
     return ColumnLinks(column, together)

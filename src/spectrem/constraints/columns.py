@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.constraints.groups import distinct
+from spectrem.constraints.groups import Coded, Key, distinct
 from spectrem.exceptions import InvalidInputError
 
 Scalar = str | bool | int | float
@@ -229,7 +229,7 @@ def column_names(expression: Column) -> set[str]:
     return set().union(*(column_names(operand) for operand in expression.operands if isinstance(operand, Column)))
 
 
-def evaluate(expression: Column, lookup: Callable[[str], NDArray]) -> NDArray:
+def evaluate(expression: Column, lookup: Callable[[str], Key]) -> Key:
     """The values of an expression over all parts.
 
     Comparisons with a missing value are false, but for ``!=``, which is the negation of ``==``.
@@ -238,7 +238,7 @@ def evaluate(expression: Column, lookup: Callable[[str], NDArray]) -> NDArray:
     ----------
     expression : Column
     lookup : callable
-        Gives the array of shape (n_unary,) of a column's name.
+        Gives the array of shape (n_unary,), or coded text, of a column's name.
 
     Returns
     -------
@@ -276,7 +276,10 @@ def evaluate(expression: Column, lookup: Callable[[str], NDArray]) -> NDArray:
         _check_comparable(expression, *arguments)
         if any(map(_is_void, arguments)):
             return np.full(max(map(np.size, arguments)), operation == "!=")
-        return _COMPARISONS[operation](*arguments)
+        left, right = arguments
+        if isinstance(left, Coded) and not isinstance(right, Coded | np.ndarray):
+            return left.look_up(_COMPARISONS[operation](left.values, right), operation == "!=")
+        return _COMPARISONS[operation](*map(np.asarray, arguments))
     if operation in ("&", "|", "~"):
         for operand, argument in zip(expression.operands, arguments, strict=True):
             if np.asarray(argument).dtype != np.bool_:
@@ -284,7 +287,8 @@ def evaluate(expression: Column, lookup: Callable[[str], NDArray]) -> NDArray:
                     f"{expression!r}: {operation} joins conditions, and {operand!r} holds {_kind(argument)}; "
                     f"compare it with a value first, as in {operand!r} == 1"
                 )
-        return ~arguments[0] if operation == "~" else _joined(operation, *arguments)
+        conditions = [np.asarray(argument) for argument in arguments]
+        return ~conditions[0] if operation == "~" else _joined(operation, *conditions)
     for operand, argument in zip(expression.operands, arguments, strict=True):
         if _kind(argument) == "text":
             raise InvalidInputError(f"{expression!r}: arithmetic needs numbers, and {operand!r} is text")
@@ -319,7 +323,7 @@ def literal_text(value: Scalar) -> str:
     return quote(value) if isinstance(value, str) else repr(value)
 
 
-def _allowed(expression: Column, values: NDArray, keys: NDArray) -> NDArray[np.bool_]:
+def _allowed(expression: Column, values: Key, keys: Key) -> NDArray[np.bool_]:
     dictionary = dict(expression.operands[2])
     for column, used in ((keys, dictionary), (values, set().union(*dictionary.values()))):
         for kind in {isinstance(value, str): value for value in used}.values():
@@ -345,11 +349,15 @@ def _joined(operation: str, left: NDArray, right: NDArray) -> NDArray:
 
 
 def _kind(value: object) -> str:
+    if isinstance(value, Coded):
+        return "text"
     return "text" if np.asarray(value).dtype.kind in "UST" else "numbers"
 
 
 def _is_void(values: object) -> bool:
     """Whether it is a column that is missing throughout, of which no kind is known."""
+    if isinstance(values, Coded):
+        return len(values) > 0 and bool((values.codes < 0).all())
     if not isinstance(values, np.ndarray) or values.dtype.kind not in "fT" or not len(values):
         return False
     return bool(np.isnan(values).all())

@@ -10,9 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem.constraints.clusters import Links, resolve_links
+from spectrem.constraints.clusters import RowLinks, resolve_links
 from spectrem.constraints.constraint import AnyConstraint, Constraint, LinearConstraint, MaxOver
-from spectrem.constraints.draft import Draft, Head, draft_rows, head_of, read_columns, used_columns
+from spectrem.constraints.draft import Draft, Head, draft_rows, head_of, used_columns, weight_columns
 from spectrem.constraints.facts import ConstraintFacts, CorpusFacts, Placed, RowFacts, find_rows, row_facts
 from spectrem.constraints.groups import Key, KeyColumns, number_groups, numbers_of
 from spectrem.constraints.rows import Block, CorpusRows, Rows, Scope, ShardRows
@@ -267,7 +267,7 @@ def _resolved(constraints: Constraints, table: PartTable) -> list[_Form]:
         if not isinstance(made, (Constraint, LinearConstraint)):
             hint = "finish it with .penalty(strength)" if isinstance(made, MaxOver) else "compare E[...] with a bound"
             raise InvalidInputError(f"constraints: expected constraints, got {made!r}; {hint}")
-        forms.append(_Form(made, isinstance(given, (LinearConstraint, Links))))
+        forms.append(_Form(made, isinstance(given, (LinearConstraint, RowLinks))))
     return forms
 
 
@@ -290,7 +290,7 @@ def _describe(forms: Sequence[_Form], table: PartTable, settled: bool) -> tuple[
     for form, counted in zip(forms, derived, strict=True):
         head, draft = head_of(form.constraint, table), None
         pieces: tuple[RowFacts, ...] = ()
-        if not head.inside and (settled or not (counted or numbered.keys() & read_columns(form.constraint))):
+        if not head.inside and (settled or not (counted or numbered.keys() & weight_columns(form.constraint))):
             draft = draft_rows(form.constraint, table)
             names = form.constraint.groups if isinstance(form.constraint, Constraint) and not head.ties else ()
             for name in names:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from spectrem.constraints.columns import Column, column_names, evaluate
 from spectrem.constraints.constraint import Constraint, LinearConstraint
 from spectrem.constraints.expectation import Expectation, Term
-from spectrem.constraints.groups import NO_GROUP, Key, as_key, join_keys, number_groups
+from spectrem.constraints.groups import NO_GROUP, Coded, Key, as_key, join_keys, number_groups
 from spectrem.constraints.rows import Slack
 from spectrem.constraints.table import PartTable
 from spectrem.exceptions import InvalidInputError
@@ -139,10 +139,10 @@ def used_columns(constraint: Constraint | LinearConstraint) -> set[str]:
         return set()
     over = () if constraint.over is None else (constraint.over,)
     each = (term.each for term in _terms(constraint) if term.each is not None)
-    return {*constraint.groups, *over, *each, *read_columns(constraint)}
+    return {*constraint.groups, *over, *each, *weight_columns(constraint)}
 
 
-def read_columns(constraint: Constraint | LinearConstraint) -> set[str]:
+def weight_columns(constraint: Constraint | LinearConstraint) -> set[str]:
     """Columns whose values the weights of a constraint are made of."""
     if isinstance(constraint, LinearConstraint):
         return set()
@@ -221,7 +221,10 @@ def _side(
     for term in side.terms:
         values = _weights(term.weight, constraint, table)
         if term.kind == "expectation":
-            weights += np.multiply(values, term.coefficient, dtype=np.float64)
+            if values.dtype == np.bool_:
+                weights[values] += term.coefficient
+            else:
+                weights += np.multiply(values, term.coefficient, dtype=np.float64)
             continue
         each = table.structure.choice if term.each is None else table.column(term.each)
         part, largest = _counted(term, values, each, table, group)
@@ -237,7 +240,7 @@ def _side(
 
 
 def _counted(
-    term: Term, values: NDArray, each: NDArray, table: PartTable, group: NDArray[np.int64]
+    term: Term, values: NDArray, each: Key, table: PartTable, group: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """What a count adds up: of every choice, or value of a column, in a group its first part and its largest weight."""
     inside = group != NO_GROUP
@@ -245,18 +248,23 @@ def _counted(
         inside &= values
     if term.each is not None and (missing := table.missing(term.each, each)) is not None:
         inside &= ~missing
-    parts = np.flatnonzero(inside)
-    number, first = number_groups([group[parts], each[parts]], len(parts))
-    largest = np.full(len(first), -np.inf)
-    np.maximum.at(largest, number, values[parts].astype(np.float64))
-    return parts[first], largest
+    parts = None if inside.all() else np.flatnonzero(inside)
+    one_group = not group.any()
+    keys = [each] if one_group else [group, each]
+    number, first = number_groups(keys if parts is None else [key[parts] for key in keys], int(inside.sum()))
+    if values.dtype == np.bool_:
+        largest = np.ones(len(first))
+    else:
+        largest = np.full(len(first), -np.inf)
+        np.maximum.at(largest, number, (values if parts is None else values[parts]).astype(np.float64))
+    return first if parts is None else parts[first], largest
 
 
 def _weights(weight: Column | EllipsisType, constraint: Constraint, table: PartTable) -> NDArray:
     if isinstance(weight, EllipsisType):
-        return np.ones(table.structure.n_unary)
+        return np.ones(table.structure.n_unary, np.bool_)
     values = evaluate(weight, table.column)
-    if values.dtype.kind not in "biuf":
+    if isinstance(values, Coded) or values.dtype.kind not in "biuf":
         raise InvalidInputError(
             f'{constraint.name!r}: {weight!r} is text, not a weight; compare it, as in E[{weight!r} == "VERB"], '
             "or count every part with E[...]"

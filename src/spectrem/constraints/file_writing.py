@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from types import EllipsisType
 from typing import Any
 
-from spectrem.constraints.clusters import ColumnLinks, Links
+from spectrem.constraints.clusters import ColumnLinks, RowLinks
 from spectrem.constraints.columns import Column, Scalar
 from spectrem.constraints.constraint import Constraint, LinearConstraint, MaxOver
 from spectrem.constraints.expectation import Expectation, Term
@@ -39,7 +39,7 @@ def entry_data(constraint: object, number: int) -> dict[str, Any]:
     """
     if isinstance(constraint, ColumnLinks):
         return {"must_link" if constraint.together else "cannot_link": {"column": constraint.column}}
-    if isinstance(constraint, Links):
+    if isinstance(constraint, RowLinks):
         return {"must_link" if constraint.together else "cannot_link": constraint.pairs.tolist()}
     if not isinstance(constraint, Constraint):
         raise InvalidInputError(f"write_constraints: constraint {number} cannot be written: {_why_not(constraint)}")

@@ -12,10 +12,69 @@ from numpy.typing import NDArray
 from spectrem.exceptions import InvalidInputError
 
 NO_GROUP = -1
+TEXT = np.dtypes.StringDType(na_object=np.nan)
+"""Text of which some is missing; text without missing values has a fixed width."""
+
+
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """A column of text as numbers of its distinct values: a few bytes per entry, however long the text.
+
+    NumPy takes it for the array of its text.
+
+    Attributes
+    ----------
+    values : ndarray of str
+        Distinct, increasing; some may not occur.
+    codes : ndarray of int32
+        -1 where the text is missing.
+    """
+
+    values: NDArray
+    codes: NDArray[np.int32]
+
+    def __getitem__(self, index: Any) -> Coded:
+        return Coded(self.values, self.codes[index])
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray:
+        return self.decode()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the codes."""
+        return self.codes.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Of the text."""
+        return self.values.dtype
+
+    @property
+    def missing(self) -> NDArray[np.bool_] | None:
+        """Where the text is missing; None if it is nowhere."""
+        missing = self.codes < 0
+        return missing if missing.any() else None
+
+    def decode(self) -> NDArray:
+        """The column itself, NaN where text is missing."""
+        if self.missing is None:
+            return self.values[self.codes]
+        return np.append(self.values.astype(TEXT), np.array([np.nan], TEXT))[self.codes]
+
+    def look_up(self, of_values: NDArray, of_missing: Any) -> NDArray:
+        """What is known of the values, for every entry."""
+        return np.append(of_values, of_missing)[self.codes]
+
+    def tolist(self) -> list[Any]:
+        """Of text, NaN where it is missing."""
+        return self.decode().tolist()
 
 
 def number_groups(
-    columns: Sequence[NDArray], size: int, missing: NDArray[np.bool_] | None = None
+    columns: Sequence[Key], size: int, missing: NDArray[np.bool_] | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Number the distinct tuples of ``columns`` in increasing order of the tuples.
 
@@ -71,10 +130,12 @@ def _table_limit(n: int) -> int:
     return 8 * n + 1024
 
 
-def _codes(column: NDArray) -> tuple[NDArray[np.int64], int]:
-    """Integers in [0, n_codes) in the order of the column's values."""
+def _codes(column: Key) -> tuple[NDArray[np.int64], int]:
+    """Integers in [0, n_codes) in the order of the column's values, of which none is missing."""
     if len(column) == 0:
         return np.zeros(0, dtype=np.int64), 1
+    if isinstance(column, Coded):
+        return column.codes.astype(np.int64), len(column.values)
     if column.dtype.kind in "iub":
         low, high = int(column.min()), int(column.max())
         if high - low < _table_limit(len(column)):
@@ -86,7 +147,7 @@ def _codes(column: NDArray) -> tuple[NDArray[np.int64], int]:
     return np.repeat(codes, np.diff(starts, append=len(column))), len(values)
 
 
-def distinct(column: NDArray) -> tuple[NDArray, NDArray[np.int64]]:
+def distinct(column: Key) -> tuple[NDArray, NDArray[np.int64]]:
     """The distinct values of a column in increasing order, NaN last, and which of them each entry is.
 
     Examples
@@ -95,13 +156,18 @@ def distinct(column: NDArray) -> tuple[NDArray, NDArray[np.int64]]:
     >>> distinct(np.array(["b", "a", "b"]))
     (array(['a', 'b'], dtype='<U1'), array([1, 0, 1]))
     """
+    if isinstance(column, Coded) and column.missing is None:
+        used = np.bincount(column.codes, minlength=len(column.values)) > 0
+        return column.values[used], (np.cumsum(used) - 1)[column.codes]
     if column.dtype.kind not in "UT":
         values, codes = np.unique(column, return_inverse=True)
         return values, codes.astype(np.int64)
     listed = column.tolist()  # hashing text is many times faster than sorting it
     found = sorted(set(listed), key=lambda value: (value != value, value == value and value))
     number = {value: code for code, value in enumerate(found)}
-    return np.array(found, column.dtype), np.fromiter(map(number.__getitem__, listed), np.int64, len(listed))
+    return np.array(found, TEXT if isinstance(column, Coded) else column.dtype), np.fromiter(
+        map(number.__getitem__, listed), np.int64, len(listed)
+    )
 
 
 def _dense(key: NDArray[np.int64], span: int) -> tuple[NDArray[np.int64], int]:
@@ -117,33 +183,13 @@ def _dense(key: NDArray[np.int64], span: int) -> tuple[NDArray[np.int64], int]:
     return number[key].astype(np.int64) - 1, int(number[-1])
 
 
-@dataclass(frozen=True)
-class Coded:
-    """A column of text as numbers of its distinct values: a few bytes per entry, however long the text.
-
-    Attributes
-    ----------
-    values : ndarray
-        Distinct, increasing.
-    codes : ndarray of int32
-    """
-
-    values: NDArray
-    codes: NDArray[np.int32]
-
-    def __getitem__(self, index: Any) -> Coded:
-        return Coded(self.values, self.codes[index])
-
-    def decode(self) -> NDArray:
-        """The column itself."""
-        return self.values[self.codes]
-
-
 Key = NDArray | Coded
 
 
-def as_key(column: NDArray) -> Key:
+def as_key(column: Key) -> Key:
     """A column without missing values in the form in which rows keep it: text by numbers."""
+    if isinstance(column, Coded):
+        return column
     if column.dtype.kind == "T":
         column = np.array(column.tolist(), np.str_)
     if column.dtype.kind != "U":

@@ -11,8 +11,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem.constraints.cells import TEXT, as_column, missing_of, same_values, with_missing
-from spectrem.constraints.groups import distinct, number_groups
+from spectrem.constraints.cells import as_column, missing_of, same_values
+from spectrem.constraints.groups import Coded, Key, as_key, distinct, number_groups, numbers_of
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures.structure import Structure
 
@@ -98,8 +98,8 @@ class PartTable:
         counted = name.removesuffix(_FREQUENCY)
         return counted if counted != name and self.has(counted) and not self.has(name) else None
 
-    def column(self, name: str) -> NDArray:
-        """Values of a column, shape (n_unary,).
+    def column(self, name: str) -> Key:
+        """Values of a column, shape (n_unary,); a user's text may be coded.
 
         Raises
         ------
@@ -138,25 +138,25 @@ class PartTable:
         missing = self.missing(name, values)
         return Counter((values if missing is None else values[~missing]).tolist())
 
-    def missing(self, name: str, values: NDArray) -> NDArray[np.bool_] | None:
+    def missing(self, name: str, values: Key) -> NDArray[np.bool_] | None:
         """Where a column gives no group: as the structure says of its own, else where values are missing."""
         declared = getattr(self.structure, "missing", None) if self.is_own(name) else None
         return missing_of(values) if declared is None else declared(name)
 
     def is_steady(self, name: str) -> bool:
         """Whether the parts of every instance that have a value in a column have the same one."""
-        values, instance = self.column(name), self.structure.instance
-        missing = self.missing(name, values)
+        column, instance = self.column(name), self.structure.instance
+        values, missing = numbers_of(column), self.missing(name, column)
         known = np.arange(len(values)) if missing is None else np.flatnonzero(~missing)
         first = np.empty(self.structure.n_instances, np.int64)
         first[instance[known[::-1]]] = known[::-1]  # a repeated index keeps the last value: the first part
         pieces = (known[start : start + _PIECE] for start in range(0, len(known), _PIECE))
         return all(bool((values[piece] == values[first[instance[piece]]]).all()) for piece in pieces)
 
-    def _spread(self, name: str, values: NDArray) -> NDArray:
+    def _spread(self, name: str, values: Key) -> Key:
         structure = self.structure
         lengths = {"parts": structure.n_unary, "instances": structure.n_instances}
-        found = []
+        found: list[Key] = []
         if len(values) == structure.n_unary:
             found.append(values)
         if len(values) == structure.n_instances:
@@ -181,9 +181,12 @@ class PartTable:
         return found[0]
 
 
-def _spread_known(values: NDArray, occurrence: NDArray, lacking: NDArray[np.bool_]) -> NDArray:
+def _spread_known(values: Key, occurrence: NDArray, lacking: NDArray[np.bool_]) -> Key:
     known = values[occurrence[~lacking].astype(np.int64)]
-    return with_missing(known, lacking, TEXT if values.dtype.kind in "UT" else np.float64)
+    text = as_key(known) if known.dtype.kind == "U" else None
+    out = np.full(len(lacking), np.nan) if text is None else np.full(len(lacking), -1, np.int32)
+    out[~lacking] = numbers_of(known if text is None else text)
+    return Coded(text.values, out) if isinstance(text, Coded) else out
 
 
 def _check_numbering(name: str, code: NDArray[np.int64], unit: NDArray[np.int64]) -> None:

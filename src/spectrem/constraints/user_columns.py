@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from numpy.typing import NDArray
-
 from spectrem.constraints.cells import as_column
+from spectrem.constraints.groups import Key, as_key
+from spectrem.data.frames import as_frame
 from spectrem.exceptions import InvalidInputError
 
 
 @dataclass(frozen=True)
-class UserColumns(Mapping[str, NDArray]):
+class UserColumns(Mapping[str, Key]):
     """Columns of a mapping or a data frame, turned into arrays when a constraint asks for them.
 
     Parameters
     ----------
-    source : mapping of name -> array-like, or data frame
-        Anything with ``columns`` (of Arrow, ``column_names``) and ``[name]`` is a frame.
-    names : mapping of str -> name in the source
+    source : mapping of str -> array-like
     lengths : mapping of unit -> int
         How many values a column may have: one per unit ("rows") of each of these.
     hint : str
@@ -33,36 +31,38 @@ class UserColumns(Mapping[str, NDArray]):
 
     Examples
     --------
-    >>> columns = read_user_columns({"document": ["a", "a", "b"]}, {"rows": 3})
-    >>> columns["document"]
-    array(['a', 'a', 'b'], dtype='<U1')
+    >>> columns = read_columns({"document": ["a", "a", "b"]}, {"rows": 3})
+    >>> columns["document"].tolist()
+    ['a', 'a', 'b']
     """
 
-    source: Any
-    names: Mapping[str, Any]
+    source: Mapping[str, Any]
     lengths: Mapping[str, int]
     hint: str
+    _known: dict[str, Key] = field(default_factory=dict)
 
-    def __getitem__(self, name: str) -> NDArray:
-        column = as_column(name, self.source[self.names[name]])
-        if len(column) not in self.lengths.values():
-            sizes = ", ".join(f"{size} {unit}" for unit, size in self.lengths.items())
-            raise InvalidInputError(
-                f"columns: {name!r} has shape {column.shape}, and the table has {sizes}; {self.hint}"
-            )
-        return column
+    def __getitem__(self, name: str) -> Key:
+        if name not in self._known:
+            column = as_key(as_column(name, self.source[name]))
+            if len(column) not in self.lengths.values():
+                sizes = ", ".join(f"{size} {unit}" for unit, size in self.lengths.items())
+                raise InvalidInputError(
+                    f"columns: {name!r} has shape {column.shape}, and the table has {sizes}; {self.hint}"
+                )
+            self._known[name] = column
+        return self._known[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self.names
+        return name in self.source
 
     def __iter__(self) -> Iterator[str]:
-        yield from self.names
+        yield from self.source
 
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self.source)
 
 
-def read_user_columns(
+def read_columns(
     columns: Any, lengths: Mapping[str, int], *, taken: Collection[str] = (), hint: str = "give one for each"
 ) -> UserColumns:
     """A user's columns under their names; None has none.
@@ -72,15 +72,16 @@ def read_user_columns(
     InvalidInputError
         If it is neither a mapping nor a frame, or has a column whose name is ``taken``.
     """
-    source = {} if columns is None else columns
-    names = getattr(source, "column_names", getattr(source, "columns", source))
-    if not hasattr(source, "columns") and not isinstance(source, Mapping):
+    frame = as_frame(columns, "columns")
+    if frame is not None:
+        columns = dict(zip(frame.columns, frame.iter_columns(), strict=True))
+    elif columns is not None and not isinstance(columns, Mapping):
         raise InvalidInputError(
             f"columns must be a data frame or a mapping from names to arrays, got {type(columns).__name__}; "
             'write columns={"document": [...]}'
         )
-    listed = {str(name): name for name in names}
+    source = {str(name): column for name, column in (columns or {}).items()}
     for name in taken:
-        if name in listed:
+        if name in source:
             raise InvalidInputError(f"columns: the name {name!r} belongs to the table; rename the column")
-    return UserColumns(source, listed, lengths, hint)
+    return UserColumns(source, lengths, hint)

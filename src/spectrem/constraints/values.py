@@ -12,7 +12,7 @@ from spectrem.constraints.columns import Column, Scalar, plain
 from spectrem.constraints.compile import Constraints, flatten
 from spectrem.constraints.constraint import Constraint
 from spectrem.constraints.groups import distinct
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, advice
 
 _LISTED = 20
 _LOOKED_THROUGH = 5000
@@ -57,7 +57,8 @@ def check_values(constraints: Constraints, column: str, values: Collection[Scala
             listed = tuple(value for value in listed if not known or isinstance(value, str) == text)
         absent = [value for value in listed if value not in known]
         if absent and (every or len(absent) == len(listed)):
-            raise InvalidInputError(f"{constraint.name!r}: {_absent(column, absent[0], known)}{'' if every else _HINT}")
+            hint = "" if every else f"; {advice('no such value', _MAY_BE_EMPTY)}"
+            raise InvalidInputError(f"{constraint.name!r}: {_absent(column, absent[0], known)}{hint}")
 
 
 def check_columns(constraints: Constraints, columns: Mapping[str, ArrayLike]) -> None:
@@ -94,7 +95,7 @@ def check_columns(constraints: Constraints, columns: Mapping[str, ArrayLike]) ->
             check_values(constraints, name, known | {0, 1} if known and known <= {0, 1} else known, every=False)
 
 
-_HINT = "; write .allow_empty() behind the constraint if there may be none"
+_MAY_BE_EMPTY = "write .allow_empty() behind the constraint if there may be none"
 
 
 def _absent(column: str, value: Scalar, known: Collection[Scalar]) -> str:

@@ -2,11 +2,11 @@
 
 from spectrem.data.alignments import pharaoh_lines, read_both_links, read_links, write_pharaoh, write_shared_task
 from spectrem.data.bitext import Bitext, encode_bitext
-from spectrem.data.frame_files import open_frame, read_frame
-from spectrem.data.frames import Frame
 from spectrem.data.links import MAX_LENGTH, Links
 from spectrem.data.readers import display_name, read_bitext, read_bytes
 from spectrem.data.symmetrize import Symmetrization, symmetrize
+from spectrem.data.table_file import TableFile
+from spectrem.data.table_formats import open_table, read_table
 from spectrem.data.tagged import FileSentences, TaggedCorpus, read_sentences, read_tagged, write_tagged
 from spectrem.data.tagged_dictionary import read_tag_dictionary, write_tag_dictionary
 from spectrem.data.tagsets import PENN_TO_17, PENN_TO_UNIVERSAL, map_tags
@@ -21,24 +21,24 @@ __all__ = [
     "UNKNOWN",
     "Bitext",
     "FileSentences",
-    "Frame",
     "Links",
     "Symmetrization",
+    "TableFile",
     "TaggedCorpus",
     "Text",
     "Vocabulary",
     "display_name",
     "encode_bitext",
     "map_tags",
-    "open_frame",
     "open_output",
+    "open_table",
     "pharaoh_lines",
     "read_bitext",
     "read_both_links",
     "read_bytes",
-    "read_frame",
     "read_links",
     "read_sentences",
+    "read_table",
     "read_tag_dictionary",
     "read_tagged",
     "symmetrize",

@@ -98,6 +98,17 @@ def read_bytes(path: str | os.PathLike[str], *, may_be_empty: bool = False) -> b
     return data
 
 
+def is_plain_file(path: str | os.PathLike[str]) -> bool:
+    """Whether it is a file, neither gzipped nor empty, that can be read piece by piece; `read_bytes` reads any."""
+    if os.fspath(path) == STANDARD_INPUT or not os.path.isfile(path):
+        return False
+    try:
+        with open(path, "rb") as stream:
+            return stream.read(2) not in (b"", _GZIP_MAGIC)
+    except OSError:
+        return False
+
+
 def read_text(path: str | os.PathLike[str]) -> bytes:
     """The bytes of `read_bytes`, unless they are plainly no UTF-8 text; `decode` and `tokenise` look at all of them.
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from spectrem._arrays import Floats, Ints
 from spectrem.constraints.rows import Rows
-from spectrem.exceptions import InvalidInputError, warn_unconverged
+from spectrem.exceptions import InvalidInputError, setting, warn_unconverged
 from spectrem.inference.batch import project_batch
 from spectrem.inference.conflict.explain import explain_conflict
 from spectrem.inference.highs import INFEASIBLE, OPTIMAL, Deadline, run_integer, run_linear
@@ -154,8 +154,8 @@ def _assign(structure: Labels, scores: Floats, alone: Floats, rows: Rows, deadli
         gap, status = solved.gap, solved.status
         if status != Status.CERTIFIED:
             warn_unconverged(
-                f"the labels were not proven best within time_limit={deadline.limit:g} seconds; raise it, or look at "
-                f"the gap ({gap:.3g} nats)",
+                f"the labels were not proven best within {setting('time_limit')}={deadline.limit:g} seconds; raise "
+                f"it, or look at the gap ({gap:.3g} nats)",
                 stacklevel=4,
             )
     cell = offsets[:-1] + labels
@@ -300,7 +300,7 @@ def _solve(program: Program, n_cells: int, deadline: Deadline) -> Solved | None:
         return None
     if solved.x is None:
         raise InvalidInputError(
-            f"no labels that meet the constraints were found within time_limit={deadline.limit:g} seconds "
+            f"no labels that meet the constraints were found within {setting('time_limit')}={deadline.limit:g} seconds "
             f"({solved.message}); allow more time, or give the constraints slack"
         )
     status = Status.CERTIFIED if solved.status == OPTIMAL else Status.MAX_ITERATIONS

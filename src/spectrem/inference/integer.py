@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from spectrem._arrays import Floats
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, setting
 from spectrem.inference.conflict.explain import explain_infeasible
 from spectrem.inference.highs import INFEASIBLE, OPTIMAL, Deadline, run_integer
 from spectrem.inference.oracle import BatchDual
@@ -51,9 +51,9 @@ def solve_integer(dual: BatchDual, weights: Floats | None, deadline: Deadline) -
             continue
         if result.x is None:
             raise InvalidInputError(
-                f"no structures that meet the constraints were found within time_limit={deadline.limit:g} seconds "
-                f"({result.message}; {len(hard) - k} of {dual.n_problems} problems are left); allow more time, give "
-                "the constraints slack, or use gamma = 0"
+                f"no structures that meet the constraints were found within {setting('time_limit')}={deadline.limit:g} "
+                f"seconds ({result.message}; {len(hard) - k} of {dual.n_problems} problems are left); allow more time, "
+                "give the constraints slack, or use gamma = 0"
             )
         status[p] = Status.CERTIFIED if result.status == OPTIMAL else Status.MAX_ITERATIONS
         bound[p] = min(-result.bound * problem.unit, relaxed[p])

@@ -254,7 +254,8 @@ def possible_parts(scores: Parts) -> Parts:
 
 def shift_scores(scores: Parts, transpose: sp.csr_array, multipliers: Floats) -> Parts:
     """Scores less the price of the rows they take part in, ``s - U^T multipliers``."""
-    return Parts(scores.unary - transpose @ multipliers, scores.factors)
+    price = transpose @ multipliers
+    return Parts(np.subtract(scores.unary, price, out=price), scores.factors)
 
 
 def weigh_rows(structure: Structure, rows: Rows, weights: Floats | None) -> Rows:

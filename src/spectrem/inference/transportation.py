@@ -13,7 +13,7 @@ import numpy as np
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.rows import Rows
-from spectrem.exceptions import InfeasibleConstraintError
+from spectrem.exceptions import InfeasibleConstraintError, advice
 from spectrem.inference.conflict.explain import explain_infeasible
 from spectrem.inference.oracle import BatchDual, refuse_impossible, split_problems, weigh_rows
 from spectrem.inference.result import Projection, Status
@@ -139,12 +139,15 @@ def transport_labels(
     return prices, wrong
 
 
+_GIVE_WAY = "turn == into between(low, high), or give slack by .slack(penalty=..., norm='l1')"
+
+
 def no_assignment(names: Iterable[str]) -> InfeasibleConstraintError:
     """The error that names constraints which no labels meet."""
     listed = ", ".join(repr(name) for name in dict.fromkeys(names))
     return InfeasibleConstraintError(
-        f"{listed}: no choice of one label per row meets the constraints, although probabilities may; "
-        "make bounds whole numbers, turn == into between(low, high), or give slack by .slack(penalty=..., norm='l1')"
+        f"{listed}: no choice of one label per row meets the constraints, although probabilities may; make bounds "
+        f"whole numbers, {advice('fractional bound', _GIVE_WAY)}"
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem.constraints.clusters import Links
+from spectrem.constraints.clusters import RowLinks
 from spectrem.exceptions import InvalidInputError
 from spectrem.plotting.curves import COLOURS, axes_of
 
@@ -67,7 +67,7 @@ def plot_clusters(
     4
     """
     points, codes = _read(X, labels)
-    own = [link for link in links if isinstance(link, Links)]
+    own = [link for link in links if isinstance(link, RowLinks)]
     for link in own:
         link.check(len(points))
     figure, axes = axes_of(axes, 5.6, 4.6)
@@ -146,7 +146,7 @@ def covariance_matrices(mixture: Any) -> NDArray[np.float64]:
     return np.eye(d) * variances[:, :, None]
 
 
-def _draw_links(axes: Axes, points: NDArray[np.float64], links: Links) -> None:
+def _draw_links(axes: Axes, points: NDArray[np.float64], links: RowLinks) -> None:
     from matplotlib.collections import LineCollection
 
     segments = points[links.pairs]

@@ -121,8 +121,16 @@ def report_weighted(
     before, after : ndarray of shape (n_unary,)
     """
     weighted = weigh_rows(structure, rows, weights)
-    copies = np.where(rows.row_instance >= 0, weights[rows.row_instance], 1.0)
-    return report_constraints(weighted, copies * multipliers, before, after)
+    return report_constraints(weighted, price_copies(rows, weights, multipliers), before, after)
+
+
+def price_copies(rows: Rows, weights: NDArray[np.float64] | None, multipliers: NDArray[np.float64]) -> NDArray:
+    """Prices of rows, those inside an instance for all its copies together, shape (n_rows,)."""
+    return (
+        multipliers
+        if weights is None
+        else multipliers * np.where(rows.row_instance >= 0, weights[rows.row_instance], 1.0)
+    )
 
 
 def prices_by_name(constraints: Sequence[ConstraintReport]) -> dict[str, NDArray[np.float64]]:

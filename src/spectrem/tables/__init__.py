@@ -5,6 +5,7 @@ from spectrem.tables.decision import Decision
 from spectrem.tables.lattice import Lattice
 from spectrem.tables.project import project
 from spectrem.tables.result import ProjectedTable
-from spectrem.tables.structure import Table
+from spectrem.tables.scores import ScoreError
+from spectrem.tables.structure import TableStructure
 
-__all__ = ["ConstraintReport", "Decision", "Lattice", "ProjectedTable", "Table", "project"]
+__all__ = ["ConstraintReport", "Decision", "Lattice", "ProjectedTable", "ScoreError", "TableStructure", "project"]

@@ -31,6 +31,8 @@ class Decision:
     relaxation : float
         The same of the best fractions that meet the constraints (gamma = 0), never less. Bounds of rows with whole
         coefficients are rounded to whole numbers first.
+    n_changed : int
+        How many labels are not the best ones by the scores alone.
     gap : float
         ``relaxation - score`` in nats; 0 proves that no other labels are better.
     violation : float
@@ -43,6 +45,7 @@ class Decision:
     positions: NDArray[np.int64]
     score: float
     relaxation: float
+    n_changed: int
     gap: float
     violation: float
     status: Status
@@ -55,10 +58,11 @@ def decide(cells: Cells, rows: Rows, time_limit: float | None, weights: NDArray[
         return _decide_lattice(cells, rows, time_limit, weights)
     found = assign(table, cells.scores.unary, rows, weights=weights, time_limit=time_limit)
     return Decision(
-        labels=found.labels if cells.labels is None else cells.labels[table.offsets[:-1] + found.labels],
+        labels=found.labels if cells.labels is None else np.asarray(cells.labels[table.offsets[:-1] + found.labels]),
         positions=found.labels,
         score=found.score,
         relaxation=found.relaxation,
+        n_changed=int((table.decode(cells.scores) != found.labels).sum()),
         gap=found.gap,
         violation=found.violation,
         status=found.status,
@@ -77,10 +81,11 @@ def _decide_lattice(
     gap = relaxed.dual_value - best.primal_value
     gap = gap if gap > 1e-9 * max(1.0, abs(best.primal_value)) else 0.0
     return Decision(
-        labels=positions if cells.labels is None else cells.labels[cell],
+        labels=positions if cells.labels is None else np.asarray(cells.labels[cell]),
         positions=positions,
         score=best.primal_value,
         relaxation=best.primal_value + gap,
+        n_changed=int((cells.table.inner.decode(cells.scores) != positions).sum()),
         gap=gap,
         violation=best.violation,
         status=best.status,

@@ -9,15 +9,16 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem._validate import check_same_index
+from spectrem._validate import as_sample_weight, check_same_index
 from spectrem.constraints.clusters import resolve_links
 from spectrem.constraints.compile import Constraints, compile_constraints, flatten
 from spectrem.constraints.rows import Rows
 from spectrem.constraints.values import check_columns, check_values
 from spectrem.inference.batch import Infeasible, project_batch
+from spectrem.inference.oracle import weigh_rows
 from spectrem.inference.solvers.solver import Solver
-from spectrem.reports import report_constraints, report_weighted
-from spectrem.tables.reading import read_columns, read_table, read_weights
+from spectrem.reports import price_copies, report_rows
+from spectrem.tables.reading import columns_and_labels, read_cells
 from spectrem.tables.result import ProjectedTable
 
 
@@ -130,25 +131,28 @@ def project(
     [[0.74, 0.26], [0.18, 0.82]]
     """
     check_same_index(proba=proba, columns=columns, sample_weight=sample_weight)
-    cells = read_table(proba, labels, scores)
+    cells, probabilities = read_cells(proba, labels, scores)
+    del proba  # a large table of which the caller keeps nothing is not held twice
     listed = flatten(constraints)
     check_values(listed, "label", cells.known_labels)
-    weights = read_weights(sample_weight, cells.table)
-    given = read_columns(columns, cells)
-    own = {name: values for name, values in cells.table.columns.items() if name != "label"}
-    check_columns(listed, ChainMap(cast(Any, own), cast(Any, given)))
-    listed = list(resolve_links(listed, ChainMap(cast(Any, own), cast(Any, given)), cells.table.n_instances))
+    unit = "sequence of the lattice" if cells.table.is_lattice else "row of proba"
+    weights = as_sample_weight(sample_weight, cells.table.n_instances, unit)
+    given = columns_and_labels(columns, cells)
+    own = {name: cells.table.columns[name] for name in cells.table.columns if name != "label"}
+    known = ChainMap(cast(Any, own), cast(Any, given))
+    check_columns(listed, known)
+    listed = list(resolve_links(listed, known, cells.table.n_instances))
     rows = compile_constraints(listed, cells.table, given, weights)
+    weighed = weigh_rows(cells.table.inner, rows, weights)
+    before = weighed.matrix @ probabilities
+    del probabilities
     solution = project_batch(
         cells.table.inner, cells.scores, rows, gamma,
         solver=solver, weights=weights, tol=tol, max_iter=max_iter, infeasible=infeasible, time_limit=time_limit,
     )  # fmt: skip
     after = solution.marginals.unary
     multipliers = solution.multipliers if len(solution.multipliers) else np.zeros(len(rows.bounds))
-    if weights is None:
-        reports = report_constraints(rows, multipliers, cells.proba, after)
-    else:
-        reports = report_weighted(rows, cells.table, weights, multipliers, cells.proba, after)
+    reports = report_rows(rows, price_copies(rows, weights, multipliers), before, weighed.matrix @ after)
     return ProjectedTable(
         proba=cells.table.cut(after),
         constraints=reports,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spectrem.constraints.rows import Rows
+from spectrem.data.frames import filled_frame
+from spectrem.exceptions import InvalidInputError
 from spectrem.inference.result import Status
 from spectrem.reports.constraints import ConstraintReport, prices_by_name, row_name
 from spectrem.reports.html import constraint_tables, facts, page
@@ -56,6 +59,26 @@ class ProjectedTable:
     n_evaluations: int
     _cells: Cells = field(repr=False)
     _rows: Rows = field(repr=False)
+
+    def to_frame(self) -> Any:
+        """`proba` as the kind of data frame that was given, with its index and columns: of pandas, polars or Arrow.
+
+        Raises
+        ------
+        InvalidInputError
+            If no data frame was given.
+
+        Examples
+        --------
+        >>> import polars
+        >>> from spectrem import E, part, project
+        >>> given = polars.DataFrame({"ham": [0.9, 0.4], "spam": [0.1, 0.6]})
+        >>> project(given, E[part("label") == "spam"] == 1).to_frame().columns
+        ['ham', 'spam']
+        """
+        if self._cells.frame is None:
+            raise InvalidInputError("to_frame needs proba to have been a data frame; take the array, table.proba")
+        return filled_frame(self._cells.frame, np.asarray(self.proba))
 
     @property
     def prices(self) -> dict[str, NDArray[np.float64]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -19,7 +19,7 @@ _NAMES = {"instance": "row", "sentence": "row", "tag": "label"}
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class TableStructure:
     """A `Categorical` or `Chain` whose columns are called ``row`` and ``label`` (and ``token``, ``occurrence``).
 
     Parameters
@@ -32,7 +32,7 @@ class Table:
     Examples
     --------
     >>> from spectrem.structures import Categorical
-    >>> Table(Categorical([2, 2])).columns
+    >>> dict(TableStructure(Categorical([2, 2])).columns)
     {'row': array([0, 0, 1, 1]), 'label': array([0, 1, 0, 1])}
     """
 
@@ -82,6 +82,8 @@ class Table:
     @cached_property
     def columns(self) -> Mapping[str, NDArray]:
         """``row``, of a lattice ``token`` and ``occurrence``, and ``label``, each of shape (n_unary,)."""
+        if isinstance(self.inner, Categorical):
+            return _RowAndLabel(self.inner)
         return {_NAMES.get(name, name): values for name, values in self.inner.columns.items()}
 
     def smoothed_max(
@@ -119,3 +121,28 @@ class Table:
         if self.ragged:
             return [values[start:stop] for start, stop in pairwise(self.offsets)]
         return values.reshape(self.n_instances, -1)
+
+
+@dataclass(frozen=True)
+class _RowAndLabel(Mapping[str, NDArray]):
+    """The columns of a table without tokens; those that nobody asks for take no memory."""
+
+    inner: Categorical
+
+    def __getitem__(self, name: str) -> NDArray:
+        if name not in self:
+            raise KeyError(name)
+        return self.inner.instance if name == "row" else self._label
+
+    @cached_property
+    def _label(self) -> NDArray:
+        return self.inner.columns["label"]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from ("row", "label")
+
+    def __len__(self) -> int:
+        return 2
+
+    def __contains__(self, name: object) -> bool:
+        return name in ("row", "label")

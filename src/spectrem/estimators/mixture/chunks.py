@@ -16,12 +16,12 @@ from scipy.sparse.csgraph import connected_components
 
 from spectrem._arrays import Floats, Ints
 from spectrem.constraints import compile_constraints
-from spectrem.constraints.clusters import Links
+from spectrem.constraints.clusters import RowLinks
 from spectrem.constraints.constraint import AnyConstraint
 from spectrem.constraints.rows import Rows
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures import Categorical
-from spectrem.tables import Table
+from spectrem.tables import TableStructure
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class Chunks:
     mean: sp.csr_array
 
 
-def make_chunks(links: Sequence[Links], weights: Floats) -> Chunks:
+def make_chunks(links: Sequence[RowLinks], weights: Floats) -> Chunks:
     """Connected components of must-links.
 
     Raises
@@ -75,7 +75,7 @@ def make_chunks(links: Sequence[Links], weights: Floats) -> Chunks:
 
 def without_must_links(constraints: Sequence[AnyConstraint]) -> list[AnyConstraint]:
     """What is left to be met once chunks are one row."""
-    return [c for c in constraints if not (isinstance(c, Links) and c.together)]
+    return [c for c in constraints if not (isinstance(c, RowLinks) and c.together)]
 
 
 def compile_chunks(
@@ -84,7 +84,7 @@ def compile_chunks(
     """Chunks as a structure, and what the constraints other than must-links demand of them."""
     n, n_chunks = len(chunks.chunk), len(chunks.weights)
     own = without_must_links(constraints)
-    rows = compile_constraints(own, Table(Categorical(np.full(n, k))), columns, weights)
+    rows = compile_constraints(own, TableStructure(Categorical(np.full(n, k))), columns, weights)
     if n_chunks == n and (chunks.weights == 1).all() and (chunks.chunk == np.arange(n)).all():
         return Categorical(np.full(n, k)), rows
     data, instance = rows.matrix.data.copy(), rows.matrix.indices // k

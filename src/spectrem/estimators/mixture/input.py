@@ -14,8 +14,8 @@ from sklearn.utils.validation import validate_data
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_sample_weight, check_same_index
 from spectrem.constraints import check_columns
-from spectrem.constraints.user_columns import read_user_columns
-from spectrem.exceptions import InvalidInputError
+from spectrem.constraints.user_columns import read_columns
+from spectrem.exceptions import InvalidInputError, setting
 
 KEPT = (np.float64, np.float32)
 """Data of these types are taken as they are, others made the first; results are of the same type, whatever is
@@ -61,14 +61,13 @@ def read_rows(
     labels = _known(mixture, y, len(x))
     weights = as_sample_weight(sample_weight, len(x), "row of X")
     counted = len(x) if weights is None else int((weights > 0).sum())
-    if counted == 0:
-        raise InvalidInputError("sample_weight must be positive for some row, got zeros only; leave it out for ones")
     if counted < mixture.n_components:
         raise InvalidInputError(
-            f"X must have at least n_components = {mixture.n_components} rows of positive weight, got "
-            f"n_samples = {counted}; lower n_components"
+            f"X must have at least {setting('n_components')} = {mixture.n_components} rows of positive weight, got "
+            f"n_samples = {counted}; lower {setting('n_components')}"
         )
-    given = dict(read_user_columns(columns, {"rows": len(x)}, taken=("row", "label")))
+    found = read_columns(columns, {"rows": len(x)}, taken=("row", "label"))
+    given = {name: np.asarray(found[name]) for name in found}
     check_columns(mixture.constraints, given)
     return MixtureRows(np.asarray(x, np.float64), x.dtype, labels, weights, given)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from spectrem._arrays import Floats
 from spectrem.constraints import compile_constraints
-from spectrem.constraints.clusters import Links
+from spectrem.constraints.clusters import RowLinks
 from spectrem.estimators.mixture.chunks import without_must_links
 from spectrem.estimators.mixture.input import MixtureRows
 from spectrem.estimators.mixture.table import ChunkTable, rows_of
@@ -19,7 +19,7 @@ from spectrem.models.mixture import MixtureModel, MixtureParameters, MixtureShar
 from spectrem.reports import ConstraintReport, FitReport, report_constraints, report_training
 from spectrem.reports.components import Components
 from spectrem.structures import Categorical
-from spectrem.tables import Table
+from spectrem.tables import TableStructure
 
 
 def report_fit(
@@ -27,7 +27,7 @@ def report_fit(
     params: MixtureParameters,
     rows: MixtureRows,
     constraints: tuple[ConstraintReport, ...] = (),
-    must_links: Sequence[Links] = (),
+    must_links: Sequence[RowLinks] = (),
 ) -> FitReport:
     """The report of a mixture, a GaussianMixture that has labelled its rows."""
     sizes = np.bincount(mixture.labels_, minlength=mixture.n_components)
@@ -51,7 +51,9 @@ def report_rows(
     weights, chunks, structure, rows = table.weights, table.chunks, table.structure, table.rows
     if structure.n_instances < n or (weights != 1.0).any():  # they are not the rows of data
         structure = Categorical(np.full(n, k))
-        rows = compile_constraints(without_must_links(table.constraints), Table(structure), table.columns, weights)
+        rows = compile_constraints(
+            without_must_links(table.constraints), TableStructure(structure), table.columns, weights
+        )
     weighed = weigh_rows(structure, rows, weights)
     found = projection.multipliers
     copies = np.where(rows.row_instance >= 0, chunks.weights[chunks.chunk[rows.row_instance]], 1.0)

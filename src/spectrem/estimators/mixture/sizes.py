@@ -6,7 +6,7 @@ import numpy as np
 
 from spectrem._arrays import Floats
 from spectrem.constraints.rows import Block, Rows
-from spectrem.exceptions import InfeasibleConstraintError
+from spectrem.exceptions import InfeasibleConstraintError, setting
 
 _ROUNDING = 1e-9
 
@@ -38,12 +38,12 @@ def check_sizes(rows: Rows, weights: Floats, k: int) -> None:
     if low.sum() > total * (1 + _ROUNDING):
         raise InfeasibleConstraintError(
             f"{_listed(names[0])}: the smallest sizes of the {k} clusters add up to {low.sum():g}, but the rows "
-            f"of X weigh {total:g} in all; lower them, or n_components"
+            f"of X weigh {total:g} in all; lower them, or {setting('n_components')}"
         )
     if high.sum() < total * (1 - _ROUNDING):
         raise InfeasibleConstraintError(
             f"{_listed(names[1])}: the largest sizes of the {k} clusters add up to {high.sum():g}, but the rows "
-            f"of X weigh {total:g} in all; raise them, or n_components"
+            f"of X weigh {total:g} in all; raise them, or {setting('n_components')}"
         )
 
 

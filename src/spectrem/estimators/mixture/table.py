@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
 from spectrem.constraints import check_values
-from spectrem.constraints.clusters import Links, resolve_links
+from spectrem.constraints.clusters import RowLinks, resolve_links
 from spectrem.constraints.compile import flatten
 from spectrem.constraints.constraint import AnyConstraint
 from spectrem.constraints.rows import Rows
@@ -62,9 +62,9 @@ class ChunkTable:
     weights: Floats
 
     @cached_property
-    def must_links(self) -> tuple[Links, ...]:
+    def must_links(self) -> tuple[RowLinks, ...]:
         """Constraints that chunks meet."""
-        return tuple(c for c in self.constraints if isinstance(c, Links) and c.together)
+        return tuple(c for c in self.constraints if isinstance(c, RowLinks) and c.together)
 
 
 def make_table(
@@ -85,7 +85,7 @@ def make_table(
     own = [model.columns(shard) for shard in shards]
     columns = {name: np.concatenate([block[name] for block in own]) for name in own[0]}
     resolved = tuple(resolve_links(listed, columns, len(weights)))
-    chunks = make_chunks([constraint for constraint in resolved if isinstance(constraint, Links)], weights)
+    chunks = make_chunks([constraint for constraint in resolved if isinstance(constraint, RowLinks)], weights)
     structure, rows = compile_chunks(resolved, chunks, k, columns, weights)
     check_sizes(rows, chunks.weights, k)
     return ChunkTable(Local(shards, n_threads), resolved, chunks, structure, rows, columns, weights)

@@ -1,4 +1,4 @@
-"""What SelfTrainer reads: labels some of which are missing, columns for constraints, weights."""
+"""What SelfTrainer reads: labels some of which are missing, and columns for constraints."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite
 
-from spectrem._arrays import Bools, Floats, Ints
-from spectrem._validate import as_sample_weight
+from spectrem._arrays import Bools, Ints
 from spectrem.constraints.cells import is_missing
-from spectrem.constraints.user_columns import read_user_columns
+from spectrem.data.frames import as_frame
 from spectrem.exceptions import InvalidInputError
 
 UNLABELLED = -1
-OWN_COLUMNS = ("row", "label", "labelled")
 
 
 def read_labels(y: Any, classes: Any = None, hint: str = "") -> tuple[NDArray, Ints]:
@@ -121,26 +119,6 @@ def _marks_missing(value: Any) -> bool:
     return is_missing(value) or bool(value == (str(UNLABELLED) if isinstance(value, str) else UNLABELLED))
 
 
-def read_columns(columns: Any, n_rows: int) -> dict[str, NDArray]:
-    """A mapping of arrays or a frame as arrays of shape (n_rows,).
-
-    Raises
-    ------
-    InvalidInputError
-        If it is neither, a column has another length, or its name is one of the trainer's own.
-
-    Examples
-    --------
-    >>> read_columns({"document": ["a", "a", "b"]}, 3)
-    {'document': array(['a', 'a', 'b'], dtype='<U1')}
-    """
-    hint = (
-        "give one value for each; where rows are chosen by cross-validation, put the columns into X and name them in "
-        "SelfTrainer(columns=...)"
-    )
-    return dict(read_user_columns(columns, {"rows": n_rows}, taken=OWN_COLUMNS, hint=hint))
-
-
 def split_columns(X: Any, columns: Any) -> tuple[Any, dict[str, Any]]:
     """X without the columns that only constraints read, and those columns.
 
@@ -165,10 +143,10 @@ def split_columns(X: Any, columns: Any) -> tuple[Any, dict[str, Any]]:
     if columns is None:
         return X, {}
     places = dict(columns) if isinstance(columns, Mapping) else {name: name for name in columns}
-    is_frame = hasattr(X, "columns")
-    table: Any = X if is_frame or sp.issparse(X) else np.asarray(X)
-    known = list(X.columns) if is_frame else list(range(table.shape[1] if table.ndim == 2 else 0))
-    if not is_frame:
+    frame = as_frame(X, "X")
+    table: Any = X if frame is not None or sp.issparse(X) else np.asarray(X)
+    known: list[Any] = frame.columns if frame is not None else list(range(table.shape[1] if table.ndim == 2 else 0))
+    if frame is None:
         places = {name: _from_the_end(place, len(known)) for name, place in places.items()}
     for name, place in places.items():
         if place not in known:
@@ -178,8 +156,10 @@ def split_columns(X: Any, columns: Any) -> tuple[Any, dict[str, Any]]:
                 'positions, as in {"document": 0}'
             )
     rest = [place for place in known if place not in set(places.values())]
-    if is_frame:
-        return table[rest], {name: table[place] for name, place in places.items()}
+    if frame is not None:
+        series = dict(zip(known, frame.iter_columns(), strict=True))
+        others = frame[:, [known.index(place) for place in rest]]
+        return others.to_native(), {name: series[place] for name, place in places.items()}
     if sp.issparse(X):
         columnwise: Any = table.tocsc()
         chosen = {name: columnwise[:, [place]].toarray().ravel() for name, place in places.items()}
@@ -190,9 +170,3 @@ def split_columns(X: Any, columns: Any) -> tuple[Any, dict[str, Any]]:
 def _from_the_end(place: Any, n: int) -> Any:
     negative = isinstance(place, int | np.integer) and not isinstance(place, bool) and -n <= place < 0
     return place + n if negative else place
-
-
-def read_weights(sample_weight: ArrayLike | None, n_rows: int) -> Floats:
-    """Weights of rows, shape (n_rows,), finite and at least 0; None means ones."""
-    weights = as_sample_weight(sample_weight, n_rows, "row of X")
-    return np.ones(n_rows) if weights is None else weights

@@ -26,7 +26,7 @@ from spectrem.learning.posed_corpus import pose_compiled
 from spectrem.models.estep import EStepResult
 from spectrem.reports import ConstraintReport, report_weighted
 from spectrem.structures import Categorical, Parts
-from spectrem.tables.structure import Table
+from spectrem.tables.structure import TableStructure
 
 # Relative to the size of a row of the constraints; sharper ones cost time that the next fit makes nothing of.
 PROJECTION_TOLERANCE = 1e-6
@@ -64,9 +64,9 @@ class Sample:
         return self.codes >= 0
 
     @cached_property
-    def structure(self) -> Table:
+    def structure(self) -> TableStructure:
         """The labels that rows may have."""
-        return Table(Categorical(np.full(len(self.codes), len(self.classes))))
+        return TableStructure(Categorical(np.full(len(self.codes), len(self.classes))))
 
 
 class Fitted(NamedTuple):
@@ -117,7 +117,7 @@ class ClassifierModel:
         y = np.eye(len(sample.classes))[codes] if self.soft_targets else sample.classes[codes]
         return Fitted(self._fit(clone(self.estimator), _safe_indexing(sample.X, own), y, sample.weights[own]))
 
-    def structure(self, sample: Sample) -> Table:
+    def structure(self, sample: Sample) -> TableStructure:
         return sample.structure
 
     def scores(self, params: Fitted, sample: Sample) -> Parts:

@@ -14,19 +14,15 @@ from sklearn.utils import indexable
 from sklearn.utils.validation import _num_samples
 
 from spectrem._arrays import Floats
-from spectrem._validate import check_same_index
+from spectrem._validate import as_sample_weight, check_same_index
 from spectrem.constraints import check_columns, check_values
+from spectrem.constraints.user_columns import read_columns
+from spectrem.data.frames import as_frame
 from spectrem.estimators.conventions import not_fitted, take_course
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.selftraining import file
 from spectrem.estimators.selftraining.classifier import check_classifier, class_probabilities, weight_names
-from spectrem.estimators.selftraining.input import (
-    UNLABELLED,
-    read_columns,
-    read_labels,
-    read_weights,
-    split_columns,
-)
+from spectrem.estimators.selftraining.input import UNLABELLED, read_labels, split_columns
 from spectrem.estimators.selftraining.model import ClassifierModel, Sample, TableKernel, compile_rows
 from spectrem.estimators.selftraining.parameters import SelfTrainerParameters
 from spectrem.estimators.selftraining.shares import tell_shares
@@ -142,10 +138,11 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         classes, codes = read_labels(y, self.classes, "; to learn from constraints alone, list the labels in classes")
         features, inside = split_columns(X, self.columns)
         features, _ = indexable(features, codes)
-        given = {**read_columns(columns, len(codes)), **read_columns(inside, len(codes))}
+        given = {**self._columns(columns, len(codes)), **self._columns(inside, len(codes))}
         check_values(self.constraints, "label", classes.tolist())
         check_columns(self.constraints, given)
-        sample = Sample(features, codes, classes, read_weights(sample_weight, len(codes)), given)
+        weights = as_sample_weight(sample_weight, len(codes), "row of X")
+        sample = Sample(features, codes, classes, np.ones(len(codes)) if weights is None else weights, given)
         model = ClassifierModel(self.estimator, self.weight, self.soft_targets, weight_names(self.estimator))
         learns = self.weight > 0 and not sample.known.all()
         kernel = TableKernel(model, compile_rows(sample, self.constraints), self.infeasible)
@@ -260,8 +257,9 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         """
         check_same_index(X=X, y=y, sample_weight=sample_weight)
         classes, codes = read_labels(y)
-        weights = read_weights(sample_weight, len(codes)) * (codes >= 0)
-        if not weights.sum() > 0:
+        given = as_sample_weight(sample_weight, len(codes), "row of X")
+        weights = (codes >= 0) * (1.0 if given is None else given)
+        if not weights.any():
             raise InvalidInputError("sample_weight must be above 0 for some labelled row to be scored, got none")
         predicted = self.predict(X)
         if len(codes) != len(predicted):
@@ -314,6 +312,15 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
             raise not_fitted(self)
         return self.estimator_
 
+    def _columns(self, columns: Any, n_rows: int) -> dict[str, NDArray]:
+        """Columns for constraints as arrays of shape (n_rows,)."""
+        hint = (
+            "give one value for each; where rows are chosen by cross-validation, put the columns into X and name them "
+            "in SelfTrainer(columns=...)"
+        )
+        found = read_columns(columns, {"rows": n_rows}, taken=("row", "label", "labelled"), hint=hint)
+        return {name: np.asarray(found[name]) for name in found}
+
     def _take_features(self, X: Any, n_inside: int) -> None:
         for name in ("n_features_in_", "feature_names_in_"):
             if name in vars(self):
@@ -321,7 +328,8 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         if (n_features := getattr(self.estimator_, "n_features_in_", None)) is not None:
             self.n_features_in_ = n_features + n_inside
         if (names := getattr(self.estimator_, "feature_names_in_", None)) is not None:
-            self.feature_names_in_ = np.asarray(X.columns, object) if n_inside else names
+            frame = as_frame(X, "X") if n_inside else None
+            self.feature_names_in_ = names if frame is None else np.asarray(frame.columns, object)
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import get_tags

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.rows import Rows
-from spectrem.exceptions import InfeasibleConstraintError
+from spectrem.exceptions import InfeasibleConstraintError, setting
 from spectrem.inference.conflict.search import Conflict, find_conflict, find_proof, unproven
 from spectrem.inference.conflict.text import keys_of, place_of, tell_conflict
 from spectrem.inference.highs import Deadline
@@ -43,7 +43,9 @@ def refuse_unreachable(scores: Parts, rows: Rows) -> None:
         more = f" (and {n_bad - 1} more rows)" if n_bad > 1 else ""
         error = InfeasibleConstraintError(
             f"{block.name!r}: no feasible q {place_of(block, k, int(rows.row_instance[row]))}: its possible parts "
-            f"reach {low + 0.0:g} to {high + 0.0:g}, and the row demands {sign} {bound:g}{more}; {_ADVICE}"
+            f"reach {low + 0.0:g} to {high + 0.0:g}, and the row demands {sign} {bound:g}{more}; relax the bound, "
+            "give the constraint slack (a penalty or a bound), drop the instance, or leave the constraint out there "
+            f"with {setting('infeasible', 'skip')}"
         )
         error.rows = tuple((block.start + np.flatnonzero(bad[span])).tolist())
         error.keys = keys_of(rows, row)
@@ -90,12 +92,6 @@ def _reach(scores: Parts, rows: Rows) -> tuple[Bools, Floats, Floats]:
         if block.equality:
             bad[span] |= most[span] < bounds - room
     return bad, least, most
-
-
-_ADVICE = (
-    "relax the bound, give the constraint slack (a penalty or a bound), drop the instance, or leave the constraint out "
-    'there with infeasible="skip"'
-)
 
 
 def prove_infeasible(dual: BatchDual, solution: Solution) -> Solution:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from spectrem.constraints.rows import Block, Rows
+from spectrem.exceptions import setting
 from spectrem.inference.conflict.search import Conflict
 
 _SHOWN = 3
@@ -133,4 +134,4 @@ def _advice(conflict: Conflict, rows: Rows) -> str:
     )
     if (rows.row_instance[conflict.rows] < 0).all():
         return f"{text}, or leave {'it' if one else 'one of them'} out"
-    return f'{text}, drop the instance, or leave constraints out there with infeasible="skip"'
+    return f"{text}, drop the instance, or leave constraints out there with {setting('infeasible', 'skip')}"

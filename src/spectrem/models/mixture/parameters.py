@@ -11,7 +11,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from spectrem._arrays import Floats
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, advice
 from spectrem.kernels.mixtures import gaussian
 
 CovarianceType = Literal["full", "tied", "diag", "spherical"]
@@ -149,8 +149,8 @@ def _inverse_factor(whose: str, covariance: Floats) -> Floats:
 
 def _singular(whose: str, found: str) -> InvalidInputError:
     return InvalidInputError(
-        f"the covariance of {whose} must be positive definite, {found}; raise reg_covar, scale the data "
-        "or ask for fewer components"
+        f"the covariance of {whose} must be positive definite, {found}; "
+        + advice("singular covariance", "raise reg_covar, scale the data or ask for fewer components")
     )
 
 

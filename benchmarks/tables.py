@@ -1,0 +1,85 @@
+"""Seconds and memory of `spectrem project` on a table of a million rows; see README.md."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from common import write_readme
+
+_LABELS = ("title", "body", "other")
+_SHARES = (
+    "- {expect: {label: title}, between: [25%, 30%], of: row}\n- {expect: {label: other}, at_most: 45%, of: row}\n"
+)
+_DOCUMENTS = "- {expect: {label: title}, at_most: 6, per: document}\n"
+
+
+def write_table(path: Path, n_rows: int) -> None:
+    """A name, one of n_rows / 10 documents, and the probabilities of three labels in each row."""
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet([1.0, 0.7, 2.0], n_rows).round(6)
+    proba[:, 2] = np.abs((1.0 - proba[:, 0] - proba[:, 1]).round(6))
+    document = rng.integers(0, n_rows // 10, n_rows).tolist()
+    with path.open("w", encoding="utf-8") as table:
+        table.write(f"id,document,{','.join(_LABELS)}\n")
+        for row, (one, scores) in enumerate(zip(document, proba.tolist(), strict=True)):
+            table.write(f"r{row},d{one},{','.join(f'{score:.6f}' for score in scores)}\n")
+
+
+def run(arguments: list[str]) -> tuple[float, float, float]:
+    """Wall and processor seconds of one command, and the most memory that it took, in MB."""
+    command = [sys.executable, "-c", "from spectrem.cli import main; main()", *arguments]
+    started = time.perf_counter()
+    process = subprocess.Popen(command)
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        sys.exit(f"{arguments[0]} failed with status {os.waitstatus_to_exitcode(status)}; nothing was measured")
+    return time.perf_counter() - started, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--write", action="store_true", help="put the table into README.md")
+    options = parser.parse_args()
+    lines = [
+        f"{platform.machine()}, {os.cpu_count()} processors, Python {platform.python_version()}, "
+        f"{datetime.date.today()}; {options.rows:,} rows, median of {options.repeats}.",
+        "",
+        "| constraints | from | wall s | processor s | memory MB |",
+        "|---|---|--:|--:|--:|",
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        source, other = Path(folder, "scores.csv"), Path(folder, "scores.parquet")
+        write_table(source, options.rows)
+        import polars
+
+        polars.read_csv(source).write_parquet(other)
+        for name, text in (("shares of labels", _SHARES), ("the same and titles per document", _SHARES + _DOCUMENTS)):
+            rules = Path(folder, "rules.yaml")
+            rules.write_text(text, encoding="utf-8")
+            for path in (source, other):
+                out = path.with_stem("projected")
+                found = [
+                    run(["project", str(path), "-c", str(rules), "-o", str(out), "-q"]) for _ in range(options.repeats)
+                ]
+                wall, processor, memory = map(statistics.median, zip(*found, strict=True))
+                lines.append(f"| {name} | {path.suffix[1:]} | {wall:.2f} | {processor:.2f} | {memory:.0f} |")
+    table = "\n".join(lines)
+    print(table)
+    if options.write:
+        write_readme("tables", table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,324 @@
+"""A table in a file, looked at by polars column by column, and piece by piece."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem.exceptions import InvalidInputError, quoted
+
+if TYPE_CHECKING:
+    import polars
+
+MISSING_KEYS = ("", "NA", "<NA>", "NaN", "nan", "NaT", "null", "NULL", "None")
+"""Cells of text that give a row no key; other programs write them in place of a missing value."""
+_WHOLE = r"^-?(?:0|[1-9][0-9]*)$"
+_CODE = r"^[+-]?0[0-9]+$"
+_NUMBER = r"^[+-]?(?:(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:nan|inf|infinity))$"
+_WRITTEN = r"^[+-]?(?:[0-9]{1,3}(?:[,' ][0-9]{3})+(?:\.[0-9]+)?|[0-9]+,[0-9]+|[0-9]+(?:\.[0-9]+)? ?%)$"
+_ROUNDED = r"^-?[0-9]{16,}$"
+
+
+@dataclass(frozen=True, eq=False)
+class TableFile:
+    """A table of a file. Cells are read when they are asked for, and those that nobody asks for stay as they are.
+
+    Parameters
+    ----------
+    name : str
+        What errors call the table, such as the path of its file.
+    data : polars.LazyFrame
+    is_text : bool
+        Whether all columns are text whose cells may mean numbers, as in CSV; an empty cell is null.
+    line_of : callable, optional
+        Gives the line of the file, from 1, where a row, from 0, starts.
+
+    Examples
+    --------
+    >>> import polars
+    >>> pets = TableFile("pets.csv", polars.LazyFrame({"kind": ["cat", "dog"], "age": ["3", "4.5"]}), is_text=True)
+    >>> pets.numbers(["age"]).tolist(), pets.numeric(), pets.values("kind").to_list()
+    ([[3.0], [4.5]], ['age'], ['cat', 'dog'])
+    """
+
+    name: str
+    data: polars.LazyFrame
+    is_text: bool = False
+    line_of: Callable[[int], int] | None = None
+
+    @cached_property
+    def schema(self) -> Mapping[str, Any]:
+        """The type of every column by its name, in order."""
+        return dict(self.data.collect_schema())
+
+    @property
+    def names(self) -> list[str]:
+        """Of the columns, in order."""
+        return list(self.schema)
+
+    @cached_property
+    def _n_rows(self) -> int:
+        import polars
+
+        return int(self._collect(polars.len()).item())
+
+    def __len__(self) -> int:
+        return self._n_rows
+
+    def place(self, row: int) -> str:
+        """Where a row stands, for messages."""
+        return f"row {row} (from 0)" if self.line_of is None else f"line {self.line_of(row)}"
+
+    def check(self, names: Collection[str], option: str) -> None:
+        """Refuse names of columns that do not exist.
+
+        Raises
+        ------
+        InvalidInputError
+            Naming the option that gave them, the column most like it and those that there are.
+        """
+        for name in names:
+            if name not in self.schema:
+                close = get_close_matches(name, self.names, 1)
+                hint = f"did you mean {close[0]!r}? " if close else ""
+                raise InvalidInputError(
+                    f"{option}: {self.name} has no column {name!r}; {hint}its columns are "
+                    f"{', '.join(map(repr, self.names))}"
+                )
+
+    def extended(self, columns: Mapping[str, NDArray | Sequence[str]]) -> TableFile:
+        """The same with columns replaced or, where the name is new, added at the end."""
+        import polars
+
+        added = [polars.Series(name, values) for name, values in columns.items()]
+        return replace(self, data=self.data.with_columns(added))
+
+    def numbers(self, names: Sequence[str], hint: Callable[[str], str] = lambda name: "correct it") -> NDArray:
+        """Columns as numbers, shape (n_rows, n_names); infinite ones are let through.
+
+        Raises
+        ------
+        InvalidInputError
+            Naming the row of the first cell that is missing or no number; ``hint`` says what to try about a column.
+        """
+        found = self._collect(*map(self._number, names))
+        numbers = np.empty((len(found), len(names)))
+        for k, (name, column) in enumerate(zip(names, found.iter_columns(), strict=True)):
+            self._refuse(column.is_null() | column.is_nan(), name, hint(name))
+            numbers[:, k] = column.to_numpy()
+        return numbers
+
+    def values(self, name: str) -> polars.Series:
+        """A column as whole numbers, numbers, truth values or text, whichever all of its cells are.
+
+        Text with zeros in front (``007``) and whole numbers beyond 64 bits stay text.
+
+        Raises
+        ------
+        InvalidInputError
+            Naming the row of the first missing cell.
+        """
+        column = self._column(name, ("",))
+        self._refuse(column.is_null(), name, "fill it in")
+        return column
+
+    def keys(self, name: str) -> polars.Series:
+        """A column that constraints look at: as `values`, but null where cells are missing.
+
+        Missing are null, NaN and, in text files, the cells `MISSING_KEYS`.
+
+        Examples
+        --------
+        >>> import polars
+        >>> cells = polars.LazyFrame({"owner": ["7", "NA", "", "8"]})
+        >>> TableFile("pets.csv", cells, is_text=True).keys("owner").to_list()
+        [7, None, None, 8]
+        """
+        return self._column(name, MISSING_KEYS)
+
+    def labels(self, name: str, option: str) -> NDArray[np.int64]:
+        """A column of whole numbers from 0, -1 where the cell is empty.
+
+        Raises
+        ------
+        InvalidInputError
+            Naming the option that chose the column and the row of the first cell that is something else.
+        """
+        text, numbers = self._collect(self._text(name), self._number(name).alias("\0")).iter_columns()
+        known = ~text.str.to_lowercase().is_in(["", "nan", "-1"])
+        whole = (numbers == numbers.floor()) & (numbers >= 0) & (numbers < 2**53)
+        rule = f"{option} needs whole numbers from 0, or empty cells where unknown"
+        self._refuse(known & ~whole.fill_null(False), name, "correct it", rule)
+        return np.where(known, numbers.fill_null(-1).to_numpy(), -1).astype(np.int64)
+
+    def numeric(self, without: Collection[str] = (), option: str = "") -> list[str]:
+        """Names of the columns of numbers, but for those ``without``; numbers with zeros in front (``007``) are text.
+
+        Raises
+        ------
+        InvalidInputError
+            If a column is of numbers but for some cells, since that may be a mistake in them; ``option`` is where
+            columns can be named.
+        """
+        found = []
+        for name, (is_number, is_slip, _) in self._kinds.items():
+            if is_number and name not in without:
+                found.append(name)
+            elif is_slip and name not in without:
+                row, told = self._first_odd(name)
+                hint = f"correct it, or name the columns to use by {option}"
+                raise self.refusal(row, name, f"{told}, in a column of numbers; {hint}")
+        return found
+
+    def others(self, names: Collection[str]) -> list[str]:
+        """Columns not among ``names``, in words: of text where some cells are numbers, also the first that is not.
+
+        Examples
+        --------
+        >>> import polars
+        >>> table = TableFile("t.csv", polars.LazyFrame({"a": ["1", "2"], "b": ["x", "2"]}), True, lambda row: row + 2)
+        >>> table.others(["a"])
+        ["'b' (line 2: 'x' is no number)"]
+        """
+        told = []
+        for name, (is_number, _, has_numbers) in self._kinds.items():
+            if name not in names:
+                row, odd = self._first_odd(name) if has_numbers and not is_number else (0, "")
+                told.append(quoted(name) + (f" ({self.place(row)}: {odd})" if odd else ""))
+        return told
+
+    def refusal(self, row: int, name: str, told: str) -> InvalidInputError:
+        """An error about one cell."""
+        return InvalidInputError(f"{self.name}, {self.place(row)}, column {name!r}: {told}")
+
+    def _refuse(self, odd: polars.Series, name: str, hint: str, rule: str = "") -> None:
+        """Refuse the first cell that is odd, if one is."""
+        row = odd.arg_max()
+        if row is not None and odd[row]:
+            cell = self._cell(row, name)
+            raise self.refusal(row, name, (f"{rule}, found {quoted(cell)}" if rule else _told(cell)) + f"; {hint}")
+
+    @cached_property
+    def _kinds(self) -> Mapping[str, tuple[bool, bool, bool]]:
+        """Of every column, whether it is one of numbers; if not, whether that seems a slip; whether some cells are."""
+        if not self.is_text:
+            return {name: (kind.is_numeric(), False, False) for name, kind in self.schema.items()}
+        given, numbers = self._count(self.names, ".", _NUMBER)
+        mixed = [name for name in self.names if numbers[name] < given[name]]
+        whole, codes, written = self._count(mixed, _WHOLE, _CODE, _WRITTEN)
+        kinds = {name: (given[name] > 0, False, False) for name in self.names}
+        for name in mixed:
+            # names of rows may be 007 and 8, but not 0.5
+            are_names = numbers[name] + codes[name] == given[name] and numbers[name] == whole[name]
+            slip = 2 * (numbers[name] + written[name]) >= given[name] and not are_names
+            kinds[name] = (False, slip, numbers[name] + codes[name] > 0)
+        return kinds
+
+    def _count(self, names: Sequence[str], *patterns: str) -> list[dict[str, int]]:
+        """In how many rows columns of text match each of some patterns."""
+        pairs = [(pattern, name) for pattern in patterns for name in names]
+        sums = [self._text(name).str.contains(pattern).sum().alias(str(k)) for k, (pattern, name) in enumerate(pairs)]
+        counts = dict(zip(pairs, self._collect(*sums).row(0) if pairs else (), strict=True))
+        return [{name: counts[pattern, name] for name in names} for pattern in patterns]
+
+    def _first_odd(self, name: str) -> tuple[int, str]:
+        """The first cell of a column of text that is no number: its row, and what is said of it."""
+        text = self._text(name)
+        row = self._collect((~text.str.contains(_NUMBER) & (text != "")).arg_max()).item()
+        return row, _told(self._cell(row, name))
+
+    def _column(self, name: str, missing: Collection[str]) -> polars.Series:
+        """A column typed, null where it is missing."""
+        if self.schema[name].is_nested():
+            raise InvalidInputError(
+                f"{self.name}, column {name!r}: holds {self.schema[name]}, one value per cell is needed; choose another"
+            )
+        import polars
+
+        cells: polars.Expr | str = name
+        if self.is_text:
+            text = self._text(name)
+            cells = polars.when(~text.is_in(list(missing))).then(text)
+        column = self._collect(cells).to_series().alias(name)
+        column = as_typed(column) if self.is_text else column
+        return column.fill_nan(None) if column.dtype.is_float() else column
+
+    def _text(self, name: str) -> polars.Expr:
+        """A column as text without spaces around it, empty where it is missing."""
+        import polars
+
+        column = polars.col(name)
+        return (column if self.is_text else column.cast(polars.String)).str.strip_chars().fill_null("")
+
+    def _number(self, name: str) -> polars.Expr:
+        """A column as numbers, null or NaN where it is something else."""
+        import polars
+
+        column = polars.col(name)
+        return (column if self.schema[name].is_numeric() else self._text(name)).cast(polars.Float64, strict=False)
+
+    def _cell(self, row: int, name: str) -> str:
+        import polars
+
+        text = polars.col(name).slice(row, 1)
+        return self.data.select(text).select(self._text(name)).collect().item()
+
+    def _collect(self, *expressions: polars.Expr | str) -> polars.DataFrame:
+        return self.data.select(*expressions).collect(engine="streaming")
+
+
+def as_typed(text: polars.Series) -> polars.Series:
+    """Text as what all of its cells are that are not null: whole numbers, numbers, truth values, or the text itself.
+
+    Examples
+    --------
+    >>> import polars
+    >>> [as_typed(polars.Series(cells)).to_list() for cells in (["1", None], ["True", "false"], ["007", "1"])]
+    [[1, None], [True, False], ['007', '1']]
+    """
+    import polars
+
+    known = text.drop_nulls()
+    kind: Any = polars.String
+    if known.is_empty():
+        return text
+    if known.str.contains(_WHOLE).all():
+        kind = polars.Int64
+    elif known.str.contains(_NUMBER).all() and not known.str.contains(_ROUNDED).any():
+        kind = polars.Float64
+    elif known.str.contains("^(?i:true|false)$").all():
+        return text.str.to_lowercase() == "true"
+    typed = text.cast(kind, strict=False)
+    return typed if typed.null_count() == text.null_count() else text
+
+
+def as_label_names(names: Sequence[str]) -> list[Any]:
+    """Names of columns as labels: whole numbers if all are, else text.
+
+    Examples
+    --------
+    >>> as_label_names(["0", "1"]), as_label_names(["ham", "1"])
+    ([0, 1], ['ham', '1'])
+    """
+    # Python reads no text of thousands of digits.
+    whole = all(re.match(_WHOLE, name) and len(name) <= 20 and -(2**63) <= int(name) < 2**63 for name in names)
+    return [int(name) for name in names] if whole else list(names)
+
+
+def _told(text: str) -> str:
+    try:
+        number = "_" not in text and float(text) == float(text)
+    except ValueError:
+        number = False
+    if number and re.match("[+-]?0[0-9]", text):
+        return f"{quoted(text)} has a zero in front"
+    if text.lower() not in ("", "nan"):
+        return f"{quoted(text)} is no number"
+    return f"the cell is {'not a number (nan)' if text else 'empty'}"

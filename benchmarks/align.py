@@ -94,7 +94,7 @@ def measure(command: list[str], output: Path | None = None, *, threads: int) -> 
 def run_spectrem(task: Task, system: str, threads: int) -> Outcome:
     output = task.joint.with_suffix(f".spectrem-{list(SETTINGS).index(system)}")
     command = [spectrem(), "align", str(task.source), str(task.target), "-o", str(output), "--quiet"]
-    cost = measure([*command, "--threads", str(threads), *SETTINGS[system]], threads=threads)
+    cost = measure([*command, "--n-threads", str(threads), *SETTINGS[system]], threads=threads)
     return Outcome(task, system, cost, (output,))
 
 

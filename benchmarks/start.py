@@ -16,7 +16,7 @@ from common import write_readme
 _PAIRS = "the house ||| das haus\n" * 10
 _COMMANDS = {
     "spectrem --help": ["--help"],
-    "spectrem align, 10 sentence pairs": ["align", "FEW", "--threads", "1", "-q"],
+    "spectrem align, 10 sentence pairs": ["align", "FEW", "--n-threads", "1", "-q"],
 }
 
 

@@ -25,7 +25,7 @@ for name, chosen in constraints.items():
 # Every iteration is recorded. The objective only says how well the text is explained: on little text more iterations
 # explain it better and align it worse, which is why the default is three.
 for iterations in (3, 10):
-    aligner = WordAligner(iterations=iterations).fit(source, target)
+    aligner = WordAligner(max_iter=iterations).fit(source, target)
     last = aligner.history_[-1]
     print(f"\n{iterations} iterations: error {1 - aligner.score(source, target, gold):.3f}, ", end="")
     print(f"objective {last.objective:.0f} nats, of which agreement costs {last.penalty:.0f}")

@@ -61,7 +61,7 @@ def run(
         corpus = read_hansards(data, size)
         for model, spelled in MODELS.items():
             for name, constraints in CONSTRAINTS.items():
-                settings: dict[str, Any] = {**MAXIMUM_LIKELIHOOD, "constraints": constraints, "iterations": 5}
+                settings: dict[str, Any] = {**MAXIMUM_LIKELIHOOD, "constraints": constraints, "max_iter": 5}
                 aligner, seconds = train(corpus, threads, model=model, **settings)
                 found = evaluate(aligner, corpus)[FORWARD]
                 scores = (found.precision, found.recall, found.aer, found.threshold)

@@ -94,8 +94,8 @@ def _train(corpus: Hansards, name: str, iterations: Sequence[int], threads: int 
         "constraints": CONSTRAINTS[name],
         "model1_iterations": _MODEL1_ITERATIONS,
     }
-    tuned = {k: evaluate(train(corpus, threads, iterations=k, **settings)[0], corpus)[FORWARD] for k in iterations}
-    longest, _ = train(corpus, threads, iterations=max(iterations) + 1, **settings)
+    tuned = {k: evaluate(train(corpus, threads, max_iter=k, **settings)[0], corpus)[FORWARD] for k in iterations}
+    longest, _ = train(corpus, threads, max_iter=max(iterations) + 1, **settings)
     records = longest.history_[_MODEL1_ITERATIONS:]
     return [
         Point(name, k, -records[k].free_objective, found.aer, found.precision, found.recall, found.threshold)

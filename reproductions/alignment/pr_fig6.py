@@ -77,7 +77,7 @@ def run(data: Path | None = None, size: int = 100_000, *, threads: int | None = 
     places: list[Place] = []
     entropies: dict[str, tuple[float, float]] = {}
     for training, (constraints, iterations) in TRAININGS.items():
-        aligner, _ = train(corpus, threads, constraints=constraints, iterations=iterations, **MAXIMUM_LIKELIHOOD)
+        aligner, _ = train(corpus, threads, constraints=constraints, max_iter=iterations, **MAXIMUM_LIKELIHOOD)
         entropies[training] = translation_entropies(aligner)
         for decoding, constraints in DECODINGS.items():
             aligner.set_params(constraints=constraints)

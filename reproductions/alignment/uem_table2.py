@@ -42,7 +42,7 @@ PUBLISHED: dict[str, dict[int, tuple[float, float, float, float]]] = {
 """AER in percent of `METHODS`, by direction and training pairs."""
 
 SETTINGS: dict[str, dict[str, Any]] = {
-    "ours, as published": {**MAXIMUM_LIKELIHOOD, "iterations": 5},
+    "ours, as published": {**MAXIMUM_LIKELIHOOD, "max_iter": 5},
     "ours, defaults": {},
 }
 _TITLES = {

@@ -131,6 +131,7 @@ def as_sample_weight(weights: ArrayLike | None, n_rows: int, unit: str) -> NDArr
     """A user's weights, shape (n_rows,), one per ``unit`` ("row of X"), finite, >= 0 and not all 0; None stays None."""
     if weights is None:
         return None
+    one = unit.partition(" of ")[0]
     try:
         array = np.asarray(weights, np.float64)
     except (TypeError, ValueError):
@@ -143,7 +144,7 @@ def as_sample_weight(weights: ArrayLike | None, n_rows: int, unit: str) -> NDArr
     if bad.any():
         at = int(np.argmax(bad))
         raise InvalidInputError(
-            f"sample_weight must be finite and at least 0, got {array[at]} in row {at}; 0 leaves a row out"
+            f"sample_weight must be finite and at least 0, got {array[at]} in {one} {at}; 0 leaves a {one} out"
         )
     if n_rows and not array.any():
         raise InvalidInputError("sample_weight must be positive for some row, got zeros only; leave it out for ones")

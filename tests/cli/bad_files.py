@@ -122,7 +122,7 @@ def write_files(folder: Path) -> None:
         (folder / name).write_bytes(data)
     (folder / "folder").mkdir()
     (folder / "link.txt").symlink_to("en.txt")
-    WordAligner(model1_iterations=1, iterations=1).fit(ENGLISH, FRENCH).save(folder / "m.npz")
+    WordAligner(model1_iterations=1, max_iter=1).fit(ENGLISH, FRENCH).save(folder / "m.npz")
     dictionary = {"the": ["DT"], "dog": ["NN"], "cat": ["NN", "JJ"], "sleeps": ["VB"]}
     sentences = [line.split() for line in TEXTS["text.txt"].splitlines()]
     HMMTagger(dictionary=dictionary, max_iter=1, tol=0).fit(sentences).save(folder / "t.npz")

@@ -8,6 +8,7 @@ import pytest
 
 from spectrem import WordAligner
 from spectrem.data import pharaoh_lines
+from spectrem.learning import Anneal, Quench
 
 
 def lines_of(path):
@@ -24,7 +25,7 @@ def predicted(files, **parameters):
     ("options", "parameters"),
     [
         ([], {}),
-        (["--model", "ibm1", "--iterations", "2"], {"model": "ibm1", "iterations": 2}),
+        (["--model", "ibm1", "--max-iter", "2"], {"model": "ibm1", "max_iter": 2}),
         (["--model", "ibm2"], {"model": "ibm2"}),
         (["--constraint", "none"], {"constraints": ()}),
         (["--constraint", "fertility", "--max-fertility", "1.5"], {"constraints": ["fertility"], "max_fertility": 1.5}),
@@ -33,12 +34,20 @@ def predicted(files, **parameters):
             {"constraints": ["agreement", "fertility"]},
         ),
         (["--gamma", "0.5"], {"gamma": 0.5}),
-        (["--anneal", "0.5", "--iterations", "1"], {"beta_min": 0.5, "iterations": 1}),
+        (["--anneal", "0.5", "--max-iter", "1"], {"schedule": Anneal(0.5), "max_iter": 1}),
+        (["--anneal", "0.5", "--anneal-rate", "2", "--gamma", "0.5"], {"schedule": Anneal(0.5, 2.0, 2.0)}),
+        (["--anneal", "1", "--quench", "--max-iter", "1"], {"schedule": Quench(Anneal(1.0)), "max_iter": 1}),
+        (["--tol", "0.5"], {"tol": 0.5}),
+        (["--null-probability", "0.4"], {"null_probability": 0.4}),
+        (["--max-jump", "1"], {"max_jump": 1}),
+        (["--stem-strength", "0", "--cognate-strength", "0"], {"stem_strength": 0.0, "cognate_strength": 0.0}),
+        (["--dual-steps", "1", "--step-size", "0.1"], {"dual_steps": 1, "step_size": 0.1}),
+        (["--alpha", "0.1", "--max-iter", "1"], {"alpha": 0.1, "max_iter": 1}),
         (["--model1-iterations", "2"], {"model1_iterations": 2}),
         (["--threshold", "0.8"], {"threshold": 0.8}),
-        (["--no-project"], {"project": False}),
+        (["--no-project-at-predict"], {"project_at_predict": False}),
         (["--max-length", "8"], {"max_length": 8}),
-        (["--threads", "2", "--seed", "7"], {"n_threads": 1}),
+        (["--n-threads", "2"], {"n_threads": 1}),
         *[
             (["--decode", way], {"decode": way})
             for way in ["viterbi", "forward", "backward", "intersection", "union", "grow-diag-final-and"]
@@ -62,10 +71,18 @@ def test_options_make_a_difference(files):
         {"constraints": ()},
         {"constraints": ["fertility"], "max_fertility": 1.5},
         {"gamma": 0.5},
-        {"beta_min": 0.5, "iterations": 1},
+        {"schedule": Anneal(0.5), "max_iter": 1},
+        {"schedule": Anneal(0.5, 2.0, 2.0)},
+        {"schedule": Quench(Anneal(1.0)), "max_iter": 1},
+        {"tol": 0.5},
+        {"null_probability": 0.4},
+        {"max_jump": 1},
+        {"stem_strength": 0.0, "cognate_strength": 0.0},
+        {"dual_steps": 1, "step_size": 0.1},
+        {"alpha": 0.1, "max_iter": 1},
         {"model1_iterations": 2},
         {"threshold": 0.8},
-        {"project": False},
+        {"project_at_predict": False},
         {"max_length": 8},
         {"decode": "backward"},
         {"decode": "union"},
@@ -207,6 +224,13 @@ def test_quiet_says_nothing(run, files, tmp_path):
     assert run("align", files.source, files.target, "-o", tmp_path / "links", "--quiet").stderr == ""
     said = run("align", files.source, files.target, "-o", tmp_path / "links").stderr
     assert said.startswith(f"aligned {len(files.bitext.source)} sentence pairs in ")
+
+
+def test_a_tolerance_that_is_not_met_is_said_in_the_words_of_the_options(run, files, tmp_path):
+    command = ["align", files.source, files.target, "-o", tmp_path / "links", "--max-iter", "2"]
+    said = "spectrem: warning: still gaining after 2 iterations; raise --max-iter or --tol\n"
+    assert run(*command, "--tol", "1e-9").stderr.endswith(said)
+    assert said not in run(*command).stderr + run(*command, "--tol", "0.5").stderr
 
 
 def test_lines_that_are_too_long_are_named_and_counted(run, files, tmp_path):

@@ -18,7 +18,7 @@ def fails(result, *parts):
 @pytest.fixture(scope="module")
 def model(files, tmp_path_factory):
     path = tmp_path_factory.mktemp("model") / "model.npz"
-    WordAligner(model1_iterations=1, iterations=1).fit(files.bitext.source, files.bitext.target).save(path)
+    WordAligner(model1_iterations=1, max_iter=1).fit(files.bitext.source, files.bitext.target).save(path)
     return path
 
 
@@ -77,17 +77,23 @@ def test_a_failing_run_leaves_the_old_file(run, tmp_path):
 @pytest.mark.parametrize(
     ("options", "parts"),
     [
-        (["--gamma", "-0.5"], ["gamma must be -inf or at least 0", "got -0.5", "not convex"]),
-        (["--gamma", "nan"], ["gamma must be -inf or at least 0"]),
-        (["--gamma", "0", "--anneal", "0.5"], ["--anneal cools down to a gamma above 0, but --gamma is 0; raise it"]),
+        (["--gamma", "-0.5"], ["--gamma must be -inf or at least 0", "got -0.5", "not convex"]),
+        (["--gamma", "nan"], ["--gamma must be -inf or at least 0"]),
+        (
+            ["--gamma", "0", "--anneal", "0.5"],
+            ["--anneal cools down to a gamma above 0, but --gamma is 0; raise it, and add --quench for 0"],
+        ),
         (["--anneal", "-1"], ["--anneal -1: starts at gamma = 1 / BETA", "at most 1"]),
-        (["--max-fertility", "-1", "--constraint", "fertility"], ["--max-fertility -1: must be above 0 and finite"]),
+        (["--max-fertility", "0", "--constraint", "fertility"], ["--max-fertility must be finite and above 0, got 0"]),
         (["--max-fertility", "2"], ["--max-fertility 2 changes nothing without --constraint fertility"]),
         (["--min-probability", "0.5"], ["--min-probability 0.5 changes nothing without --probabilities"]),
         (["--constraint", "none", "--constraint", "agreement"], ["--constraint none stands alone"]),
+        (["--threshold", "2"], ['--threshold must be "auto" or a number in [0, 1], got 2.0']),
+        (["--threshold", "often"], ["--threshold must be", "got 'often'"]),
+        (["--null-probability", "1"], ["--null-probability must lie between 0 and 1, got 1.0; try 0.1"]),
         (["--tune-gamma"], ["--tune-gamma needs", "add --dev SRC TGT GOLD"]),
         (["--decode", "union", "--threshold", "0.5"], ["--threshold concerns probabilities, which --decode union"]),
-        (["--decode", "union", "--no-project"], ["--project/--no-project concerns probabilities"]),
+        (["--decode", "union", "--no-project-at-predict"], ["--project-at-predict concerns probabilities"]),
     ],
     ids=lambda value: " ".join(value),
 )
@@ -119,7 +125,9 @@ def test_gold_links_of_another_text(run, files, tmp_path):
         ["--constraint", "none"],
         ["--gamma", "1"],
         ["--anneal", "0.5"],
-        ["--iterations", "3"],
+        ["--quench"],
+        ["--dual-steps", "1"],
+        ["--max-iter", "3"],
         ["--model1-iterations", "3"],
         ["--max-fertility", "2"],
         ["--max-length", "10"],
@@ -156,9 +164,8 @@ def test_models_that_are_none(run, files, model, tmp_path):
     [
         ["--decode", "best"],
         ["--model", "ibm4"],
-        ["--threshold", "2"],
-        ["--threshold", "often"],
-        ["--iterations", "0"],
+        ["--max-fertility", "-1"],
+        ["--max-iter", "0"],
         ["--what"],
     ],
 )

@@ -21,7 +21,7 @@ def inputs(files, tmp_path_factory):
     shutil.copy(files.source, folder / "en.txt")
     shutil.copy(files.target, folder / "fr.txt")
     shutil.copy(files.gold, folder / "gold.txt")
-    WordAligner(iterations=1, model1_iterations=1).fit(files.bitext.source, files.bitext.target).save(folder / "m.npz")
+    WordAligner(max_iter=1, model1_iterations=1).fit(files.bitext.source, files.bitext.target).save(folder / "m.npz")
     corpus = make_tagged_corpus(20, seed=1)
     write_tagged(folder / "text.pos", corpus.words, corpus.tags)
     write_lines(folder / "text.txt", map(" ".join, corpus.words))

@@ -1,4 +1,4 @@
-"""Where commands compute and what they keep meanwhile: --threads, --spill, --dask and --checkpoint."""
+"""Where commands compute and what they keep meanwhile: --n-threads, --spill, --dask and --checkpoint."""
 
 import signal
 import zipfile
@@ -15,12 +15,12 @@ from spectrem.exceptions import InvalidInputError, SpectremError
 from spectrem.models.alignment import pairs
 from spectrem.models.tagging import shards
 
-ALL = ("--threads", "--spill", "--dask", "--checkpoint")
+ALL = ("--n-threads", "--spill", "--dask", "--checkpoint")
 OPTIONS = {
     ("align",): ALL,
     ("tag", "train"): ALL,
     ("tag", "predict"): ALL[:1],
-    ("cluster",): (ALL[0], ALL[2]),
+    ("cluster",): (ALL[0], *ALL[2:]),
 }
 
 
@@ -51,7 +51,7 @@ COMMANDS = {
         "tags.tsv",
         "--constraint",
         "at_least(1, 'VERB')",
-        "--iterations",
+        "--max-iter",
         "3",
         "--model",
     ],
@@ -83,9 +83,10 @@ def content(path):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_results_do_not_depend_on_where_they_are_computed(run, place, name, cluster, client):
-    homes = [["--threads", "1"], ["--threads", "3"], ["--dask", cluster.scheduler_address]]
+    homes = [["--n-threads", "1"], ["--n-threads", "3"], ["--dask", cluster.scheduler_address]]
+    homes += [["--checkpoint", "state"], ["--checkpoint", "state"]]
     if name != "cluster":
-        homes += [["--spill", "spill"], ["--checkpoint", "state"], ["--checkpoint", "state"]]
+        homes += [["--spill", "spill"]]
     for k, home in enumerate(homes):
         result = run(*COMMANDS[name], f"out{k}.csv", *home, "-q")
         assert result.exit_code == 0, result.output
@@ -102,7 +103,7 @@ def test_a_checkpoint_of_several_gammas(run, place, files):
         files.target,
         files.gold,
         "--tune-gamma",
-        "--iterations",
+        "--max-iter",
         "1",
         "-q",
     ]
@@ -179,9 +180,9 @@ def test_a_cluster_that_fails_is_an_error_that_names_it(cluster, client):
 
     home = Home(dask=cluster.scheduler_address)
     failed = pytest.raises(SpectremError, match=r"--dask tcp://.*: the cluster failed \(CommClosedError: gone\)")
-    with failed, home.settings():
+    with failed, home.opened({}):
         raise CommClosedError("gone")
-    with pytest.raises(ZeroDivisionError), home.settings():
+    with pytest.raises(ZeroDivisionError), home.opened({}):
         raise ZeroDivisionError  # that of the work
 
 
@@ -189,6 +190,6 @@ def test_a_cluster_without_workers_is_refused():
     distributed = pytest.importorskip("distributed", reason="needs the extra `dask`")
     refused = pytest.raises(InvalidInputError, match=r"--dask tcp://.*: the cluster has no worker to compute on")
     with distributed.LocalCluster(n_workers=0, dashboard_address=":0") as empty:
-        settings = Home(dask=empty.scheduler_address).settings()
+        settings = Home(dask=empty.scheduler_address).opened({})
         with refused, settings:
             pass

@@ -34,7 +34,7 @@ def test_taggers_and_saved_aligners_load_no_scikit_learn(loaded_by, files, tmp_p
     for arguments in (
         ["align", files.both, "--save", model, "-o", "/dev/null"],
         ["align", files.both, "--load", model, "--decode", "viterbi", "-o", "/dev/null"],
-        ["tag", "train", files.source, "--tags", "3", "--iterations", "2", "--model", tagger],
+        ["tag", "train", files.source, "--n-states", "3", "--max-iter", "2", "--model", tagger],
         ["tag", "predict", tagger, files.source],
     ):
         loaded, _ = loaded_by([*NEEDLESS, "numba"], *arguments)
@@ -65,7 +65,7 @@ def outputs(files, tmp_path):
     """A command with three outputs, of which one exists."""
     (tmp_path / "model").write_text("the old one\n")
     places = ["-o", tmp_path / "out", "--probabilities", tmp_path / "probabilities", "--save", tmp_path / "model"]
-    return ["align", files.source, files.target, *places, "--iterations", "1", "--model1-iterations", "1", "-q"]
+    return ["align", files.source, files.target, *places, "--max-iter", "1", "--model1-iterations", "1", "-q"]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_what_a_pipe_received_is_said_to_be_incomplete(paused, files, tmp_path):
     out = tmp_path / "out"
     many = tmp_path / "many"
     write_lines(many, files.both.read_text().splitlines() * 8)  # what is sent fits into a pipe that nobody reads yet
-    arguments = ["align", many, "--probabilities", out, "-q", "--iterations", "1", "--model1-iterations", "1"]
+    arguments = ["align", many, "--probabilities", out, "-q", "--max-iter", "1", "--model1-iterations", "1"]
     command = paused("call spectrem.estimators:WordAligner.iter_predict_proba", *arguments)
     command.process.send_signal(signal.SIGTERM)
     status, output, errors = command.end()

@@ -52,7 +52,7 @@ def test_the_bar_reaches_its_end(run, files, tmp_path, monkeypatch):
     for options in (
         [],
         ["--model", "ibm1"],
-        ["--anneal", "0.5", "--iterations", "2"],
+        ["--anneal", "0.5", "--max-iter", "2"],
         ["--probabilities", tmp_path / "p", "--save", tmp_path / "model"],
         ["--load", tmp_path / "model"],
         [*dev, "--tune-gamma"],

@@ -43,17 +43,17 @@ def train(run, folder):
 @pytest.mark.parametrize(
     ("options", "parts"),
     [
-        (["--gamma", "-0.5"], ["gamma must be -inf or at least 0", "got -0.5"]),
+        (["--gamma", "-0.5"], ["--gamma must be -inf or at least 0", "got -0.5"]),
         (
             ["--gamma", "0", "--anneal", "0.5"],
             ["--anneal cools down to a gamma above 0, but --gamma is 0; raise it, and add --quench for 0"],
         ),
         (["--anneal", "2"], ["--anneal 2: starts at gamma = 1 / BETA", "at most 1"]),
-        (["--anneal", "0.5", "--anneal-rate", "1"], ["--anneal-rate 1: beta must grow"]),
+        (["--anneal", "0.5", "--anneal-rate", "1"], ["--anneal-rate 1: 1 / gamma must grow"]),
         (["--anneal-rate", "2"], ["--anneal-rate 2 concerns --anneal, which is off; add it or drop this"]),
         (["--init", "supervised"], ["--init supervised starts from tagged sentences; give some with --labelled"]),
         (["--start", "m", "--init", "random"], ["--start m and --init random both say where to start; drop one"]),
-        (["--restarts", "3", "--init", "uniform"], ["--restarts 3: every start of --init uniform is the same"]),
+        (["--n-init", "3", "--init", "uniform"], ["--n-init 3: every start of --init uniform is the same"]),
         (["--infeasible", "skip"], ["--infeasible skip changes nothing without --constraint"]),
         (["--dual-steps", "3"], ["--dual-steps 3 changes nothing without a --constraint over the whole text"]),
         (["--constraint", "E[tag == 'NN'] <= '130%'"], ["character 1: a share is 100% at most, got '130%'; lower it"]),
@@ -74,7 +74,7 @@ def train(run, folder):
                 "leave the constraint out there with --infeasible skip",
             ],
         ),
-        (["--tags", "5"], ["--tags 5: --dictionary and --labelled name 4 tags; leave --tags out"]),
+        (["--n-states", "5"], ["--n-states 5: --dictionary and --labelled name 4 tags; leave --n-states out"]),
     ],
     ids=lambda value: " ".join(value),
 )
@@ -143,15 +143,13 @@ def test_models_that_are_none(run, folder):
 def test_models_of_another_kind(run, folder, model, files):
     from spectrem import WordAligner
 
-    WordAligner(model1_iterations=1, iterations=1).fit(files.bitext.source, files.bitext.target).save(
-        folder / "aligner"
-    )
+    WordAligner(model1_iterations=1, max_iter=1).fit(files.bitext.source, files.bitext.target).save(folder / "aligner")
     fails(run("tag", "predict", folder / "aligner", folder / "text"), "aligner")
     fails(run("align", files.both, "--load", model), "model")
 
 
 @pytest.mark.parametrize(
-    "options", [["--decode", "best"], ["--order", "3"], ["--init", "zero"], ["--iterations", "0"], ["--what"]]
+    "options", [["--decode", "best"], ["--order", "3"], ["--init", "zero"], ["--max-iter", "0"], ["--what"]]
 )
 def test_options_of_wrong_kind_are_explained_by_the_parser(train, options):
     result = train(*options)

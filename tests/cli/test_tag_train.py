@@ -64,26 +64,26 @@ CASES = [
     (["--gamma", "0.5"], {"gamma": 0.5}),
     (["--anneal", "0.5"], {"schedule": Anneal(0.5)}),
     (["--anneal", "0.5", "--anneal-rate", "1.5"], {"schedule": Anneal(0.5, 1.0, 1.5)}),
-    (["--quench", "--iterations", "4"], {"schedule": Quench(Constant(1.0)), "max_iter": 4}),
+    (["--quench", "--max-iter", "4"], {"schedule": Quench(Constant(1.0)), "max_iter": 4}),
     (
-        ["--constraint", "at_least(1, 'VERB')", "--iterations", "3"],
+        ["--constraint", "at_least(1, 'VERB')", "--max-iter", "3"],
         {"constraints": [parse_constraint("at_least(1, 'VERB')")], "max_iter": 3},
     ),
     (
-        ["--constraint", "E[tag == 'NOUN'] <= '10%'", "--iterations", "2", "--dual-steps", "1"],
+        ["--constraint", "E[tag == 'NOUN'] <= '10%'", "--max-iter", "2", "--dual-steps", "1"],
         {"constraints": [parse_constraint("E[tag == 'NOUN'] <= '10%'")], "max_iter": 2, "dual_steps": 1},
     ),
     (
-        ["--constraint", "sparsity(1, 5)", "--iterations", "2"],
+        ["--constraint", "sparsity(1, 5)", "--max-iter", "2"],
         {"constraints": [parse_constraint("sparsity(1, 5)")], "max_iter": 2},
     ),
     (["--init", "posterior-uniform"], {"init": "posterior-uniform"}),
-    (["--init", "random", "--seed", "3"], {"init": "random", "random_state": 3}),
+    (["--init", "random", "--random-state", "3"], {"init": "random", "random_state": 3}),
     (["--smoothing", "0.1"], {"smoothing": 0.1}),
     (["--min-count", "2"], {"min_count": 2}),
-    (["--iterations", "3"], {"max_iter": 3}),
-    (["--tolerance", "0.01"], {"tol": 0.01}),
-    (["--restarts", "2", "--init", "random", "--iterations", "3"], {"n_init": 2, "init": "random", "max_iter": 3}),
+    (["--max-iter", "3"], {"max_iter": 3}),
+    (["--tol", "0.01"], {"tol": 0.01}),
+    (["--n-init", "2", "--init", "random", "--max-iter", "3"], {"n_init": 2, "init": "random", "max_iter": 3}),
 ]
 
 
@@ -102,7 +102,7 @@ def test_options_reach_the_estimator(run, tagged, tmp_path, options, parameters)
 
 def test_labelled_sentences_count_too(run, tagged, tmp_path):
     model = tmp_path / "model.npz"
-    options = ["--labelled", tagged.few, "--init", "supervised", "--iterations", "2"]
+    options = ["--labelled", tagged.few, "--init", "supervised", "--max-iter", "2"]
     result = run("tag", "train", tagged.text, "--model", model, *options)
     assert result.exit_code == 0, result.stderr
     assert same_tables(HMMTagger.load(model), tagged.fitted(labelled=True, init="supervised", max_iter=2))
@@ -119,11 +119,9 @@ def test_labelled_sentences_alone_give_relative_frequencies(run, tagged, tmp_pat
 @pytest.mark.parametrize("anneal", [[], ["--anneal", "0.5"]], ids=["", "skewed annealing"])
 def test_start_from_a_model(run, tagged, tmp_path, anneal):
     model = tmp_path / "model.npz"
-    assert (
-        run("tag", "train", tagged.few, "--labelled", tagged.few, "--model", model, "--iterations", "1").exit_code == 0
-    )
+    assert run("tag", "train", tagged.few, "--labelled", tagged.few, "--model", model, "--max-iter", "1").exit_code == 0
     start = HMMTagger.load(model)
-    options = ["--dictionary", tagged.dictionary, "--iterations", "1", "--start", model, *anneal]
+    options = ["--dictionary", tagged.dictionary, "--max-iter", "1", "--start", model, *anneal]
     model = tmp_path / "next.npz"
     result = run("tag", "train", tagged.text, "--model", model, *options)
     assert result.exit_code == 0, result.stderr
@@ -137,7 +135,7 @@ def test_start_from_a_model(run, tagged, tmp_path, anneal):
 
 def test_tags_without_names(run, tagged, tmp_path):
     model = tmp_path / "model.npz"
-    options = ["--tags", "5", "--iterations", "3"]
+    options = ["--n-states", "5", "--max-iter", "3"]
     result = run("tag", "train", tagged.text, "--model", model, *options)
     assert result.exit_code == 0, result.stderr
     assert same_tables(HMMTagger.load(model), tagged.fitted(n_states=5, max_iter=3, init="random"))
@@ -261,8 +259,8 @@ def test_the_bar_reaches_its_end_and_shows_the_objective(run, tagged, tmp_path, 
     monkeypatch.setattr("spectrem.cli.tag_training.progress_bar", Bar)
     command = ["tag", "train", tagged.text, "--model", tmp_path / "m", "--dictionary", tagged.dictionary]
     for options, n_stages in (
-        (["--tolerance", "0", "--iterations", "2", "--anneal", "0.8", "--restarts", "2"], 6),
-        (["--anneal", "0.5", "--tolerance", "0.001"], 5),
+        (["--tol", "0", "--max-iter", "2", "--anneal", "0.8", "--n-init", "2"], 6),
+        (["--anneal", "0.5", "--tol", "0.001"], 5),
         ([], 1),
     ):
         seen.clear()

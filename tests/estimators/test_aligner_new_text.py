@@ -7,7 +7,7 @@ from aligner_helpers import clone_fitted, make
 from spectrem import WordAligner
 from spectrem.data import encode_bitext
 from spectrem.datasets import make_bitext
-from spectrem.estimators import aligner_threshold
+from spectrem.estimators.alignment import decoding
 
 BITEXT = make_bitext(400, seed=1)
 TRAIN, NEW = slice(0, 300), slice(300, 400)
@@ -113,7 +113,9 @@ def expected_f1(posteriors, threshold, weights):
     return 2 * (weights * posteriors)[above].sum() / (weights[above].sum() + (weights * posteriors).sum())
 
 
-@pytest.mark.parametrize("options", [{}, {"model": "ibm1"}, {"constraints": ()}, {"gamma": 0.5}, {"project": False}])
+@pytest.mark.parametrize(
+    "options", [{}, {"model": "ibm1"}, {"constraints": ()}, {"gamma": 0.5}, {"project_at_predict": False}]
+)
 def test_the_automatic_threshold_has_the_greatest_expected_f1(options):
     source, target = BITEXT.source[:40], BITEXT.target[:40]
     aligner = make(**options).fit(source, target)
@@ -136,9 +138,9 @@ def test_the_automatic_threshold_weighs_pairs():
 
 
 def test_the_automatic_threshold_reads_a_sample_of_large_text(monkeypatch):
-    monkeypatch.setattr(aligner_threshold, "_SAMPLE", 50)
+    monkeypatch.setattr(decoding, "_SAMPLE", 50)
     aligner = make().fit(BITEXT.source[TRAIN], BITEXT.target[TRAIN])
-    chosen = aligner_threshold.sample_pairs(np.ones(300))
+    chosen = decoding.sample_pairs(np.ones(300))
     assert len(chosen) == 50
     assert (chosen[0], chosen[-1]) == (0, 299)
     assert np.ptp(np.diff(chosen)) <= 1
@@ -148,8 +150,8 @@ def test_the_automatic_threshold_reads_a_sample_of_large_text(monkeypatch):
     every = np.concatenate([matrix.ravel() for matrix in posteriors])
     best = max(expected_f1(every, threshold, np.ones(every.size)) for threshold in np.append(every, 0.0))
     assert aligner.threshold_ == pytest.approx(best / 2, abs=5e-5)
-    assert aligner_threshold.sample_pairs(np.array([0.0, 2.0, 0.0, 1.0])).tolist() == [1, 3]
-    assert aligner_threshold.sample_pairs(np.zeros(3)).tolist() == []
+    assert decoding.sample_pairs(np.array([0.0, 2.0, 0.0, 1.0])).tolist() == [1, 3]
+    assert decoding.sample_pairs(np.zeros(3)).tolist() == []
 
 
 def test_the_automatic_threshold_is_the_same_for_every_number_of_threads():

@@ -12,6 +12,7 @@ from spectrem.constraints import shortcuts
 from spectrem.data import Bitext, encode_bitext
 from spectrem.datasets import make_bitext
 from spectrem.exceptions import InvalidInputError, NotFittedError
+from spectrem.learning import Anneal
 
 SMALL = make_bitext(12, seed=2)
 GAMMA_RULE = (
@@ -52,13 +53,13 @@ def test_not_fitted():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"model": "ibm4"}, "model must be one of ibm1, ibm2, hmm, got 'ibm4'"),
-        ({"constraints": 3}, "constraints must be a sequence of constraints, got 3; put it in a list"),
+        ({"model": "ibm4"}, "model must be one of hmm, ibm2, ibm1, got 'ibm4'"),
         (
             {"constraints": ["agrement"]},
             "constraint 'agrement', character 1: there is no shortcut 'agrement'; did you mean 'agreement'? they are "
             f"{', '.join(shortcuts.__all__)}; or write a bound on an expectation, such as E[label == 'spam'] <= 3",
         ),
+        ({"constraints": [3]}, "constraints must be made with E or shortcuts, got 3; see spectrem.constraints"),
         ({"gamma": -0.5}, "gamma must be -inf or at least 0 and finite, got -0.5" + GAMMA_RULE),
         ({"gamma": math.nan}, "gamma must be -inf or at least 0 and finite, got nan" + GAMMA_RULE),
         ({"gamma": math.inf}, "gamma must be -inf or at least 0 and finite, got inf" + GAMMA_RULE),
@@ -69,34 +70,32 @@ def test_not_fitted():
             "got 'best'",
         ),
         (
-            {"beta_min": 0.5, "gamma": 0.0},
-            "beta_min anneals towards a gamma above 0, got gamma 0.0; drop one of them",
+            {"schedule": Anneal(0.5), "gamma": 0.0},
+            "gamma and schedule must not both be given, got gamma 0.0; put it into the schedule, as in "
+            "Anneal(beta_min, 1 / gamma)",
         ),
-        ({"beta_min": "low"}, "beta_min must be a number, got 'low'"),
-        (
-            {"beta_min": 2.0},
-            "beta_min and beta_max must satisfy 0 < beta_min <= beta_max, got 2.0 and 1.0; beta is 1 / gamma and grows "
-            "during annealing",
-        ),
+        ({"schedule": 0.5}, "schedule must yield gammas, such as Anneal(beta_min=0.1), got 0.5; for one, give gamma"),
+        ({"tol": -1.0}, "tol must be finite and at least 0, got -1.0"),
+        ({"infeasible": "relax"}, "infeasible must be one of raise, skip, got 'relax'"),
         ({"null_probability": 0.0}, "null_probability must lie between 0 and 1, got 0.0; try 0.1"),
         ({"null_probability": 1.0}, "null_probability must lie between 0 and 1, got 1.0; try 0.1"),
         ({"threshold": 1.5}, 'threshold must be "auto" or a number in [0, 1], got 1.5'),
         ({"threshold": -0.1}, 'threshold must be "auto" or a number in [0, 1], got -0.1'),
         ({"threshold": "best"}, "threshold must be \"auto\" or a number in [0, 1], got 'best'"),
         ({"alpha": math.nan}, "alpha must lie in [0, 1], got nan"),
-        ({"iterations": 0}, "iterations must be at least 1, got 0"),
-        ({"iterations": 2.5}, "iterations must be an integer, got 2.5"),
+        ({"max_iter": 0}, "max_iter must be at least 1, got 0"),
+        ({"max_iter": 2.5}, "max_iter must be an integer, got 2.5"),
         ({"model1_iterations": -1}, "model1_iterations must be at least 0, got -1"),
         ({"max_jump": 0}, "max_jump must be at least 1, got 0"),
         ({"dual_steps": -1}, "dual_steps must be at least 0, got -1"),
-        ({"stem_strength": -1.0}, "stem_strength must be at least 0, got -1.0"),
-        ({"cognate_strength": math.nan}, "cognate_strength must be at least 0, got nan"),
-        ({"step_size": 0.0}, "step_size must be positive, got 0.0"),
-        ({"max_fertility": -1.0}, "max_fertility must be positive, got -1.0"),
+        ({"stem_strength": -1.0}, "stem_strength must be finite and at least 0, got -1.0"),
+        ({"cognate_strength": math.nan}, "cognate_strength must be finite and at least 0, got nan"),
+        ({"step_size": 0.0}, "step_size must be finite and above 0, got 0.0"),
+        ({"max_fertility": -1.0}, "max_fertility must be finite and above 0, got -1.0"),
         ({"max_length": 0}, "max_length must be at least 1, got 0; None sets no limit"),
-        ({"n_threads": 0}, "n_threads must be at least 1, got 0; None sets no limit"),
+        ({"n_threads": 0}, "n_threads must be at least 1, got 0"),
         ({"n_threads": 1.5}, "n_threads must be an integer, got 1.5"),
-        ({"iterations": True}, "iterations must be an integer, got True"),
+        ({"max_iter": True}, "max_iter must be an integer, got True"),
     ],
     ids=lambda value: ", ".join(value) if isinstance(value, dict) else "",
 )
@@ -119,13 +118,11 @@ def test_parameters_are_checked(options, message):
         ),
         (
             lambda aligner: aligner.fit(["a"], ["b"], sample_weight=[1.0, 2.0]),
-            "sample_weight must hold 1 finite numbers of at least 0, one per sentence pair, got an array of shape (2,) "
-            "with minimum 1",
+            "sample_weight must have shape (1,), one per sentence pair, got (2,); leave it out for ones",
         ),
         (
             lambda aligner: aligner.fit(["a"], ["b"], sample_weight=[-1.0]),
-            "sample_weight must hold 1 finite numbers of at least 0, one per sentence pair, got an array of shape (1,) "
-            "with minimum -1",
+            "sample_weight must be finite and at least 0, got -1.0 in sentence pair 0; 0 leaves a sentence pair out",
         ),
         (
             lambda aligner: aligner.fit(["a"], ["b"], known=[]),
@@ -160,14 +157,14 @@ def test_scikit_learn_conventions():
     assert copy.get_params() == aligner.get_params()
     assert copy.constraints == ["fertility"]
     assert copy.set_params(gamma=2.0).gamma == 2.0
-    given = {"threshold": 0.123, "iterations": 1, "n_threads": 1}
+    given = {"threshold": 0.123, "max_iter": 1, "n_threads": 1}
     fitted = WordAligner(**given).fit(["a"], ["b"])
     assert {name: fitted.get_params()[name] for name in given} == given
     assert not hasattr(clone(fitted), "params_")
 
 
 def test_fitting_twice_is_fitting_once():
-    aligner = make(iterations=1)
+    aligner = make(max_iter=1)
     first = aligner.fit(SMALL.source, SMALL.target).params_
     again = aligner.fit(SMALL.source, SMALL.target).params_
     assert np.array_equal(first.forward.translation, again.forward.translation)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from spectrem import E, HMMTagger, WordAligner, agreement, fertility, part
-from spectrem.constraints import at_least
+from spectrem import E, GaussianMixture, HMMTagger, WordAligner, agreement, fertility, part
+from spectrem.constraints import at_least, cannot_link, cluster_size, must_link
 from spectrem.datasets import make_bitext, make_tagged_corpus
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Anneal
@@ -27,7 +27,17 @@ TAGGERS = {
     "mean field": {"prior": MeanFieldPrior(0.1), "smoothing": 0.0},
     "mean field under constraints": {"prior": MeanFieldPrior(0.1), "smoothing": 0.0, "constraints": [VERB]},
 }
-ALIGNERS = {"names": {}, "objects": {"constraints": [agreement(), fertility(1.0)]}, "annealing": {"beta_min": 0.7}}
+ALIGNERS = {
+    "names": {},
+    "objects": {"constraints": [agreement(), fertility(1.0)]},
+    "annealing": {"schedule": Anneal(0.7)},
+}
+MIXTURES = {
+    "free": {},
+    "constraints": {"constraints": [cluster_size(5), must_link([[0, 1]]), cannot_link([[2, 3]])]},
+    "restarts": {"n_init": 2, "init_params": "random_from_data"},
+    "annealing": {"schedule": Anneal(0.5, 1.0, 1.5), "fixed": ["covariances"], "constraints": [cluster_size(5)]},
+}
 
 
 def fit_tagger(**settings):
@@ -36,14 +46,20 @@ def fit_tagger(**settings):
 
 
 def fit_aligner(**settings):
-    defaults = {"iterations": 2, "model1_iterations": 2, "max_jump": 20}
+    defaults = {"max_iter": 2, "model1_iterations": 2, "max_jump": 20}
     return WordAligner(**(defaults | settings)).fit(BITEXT.source, BITEXT.target)
+
+
+def fit_mixture(**settings):
+    points = np.random.default_rng(0).normal(size=(24, 2))
+    return GaussianMixture(3, **({"random_state": 0, "tol": 0.0, "max_iter": 2} | settings)).fit(points)
 
 
 def outcome(fitted):
     """Parameters and objectives of every iteration."""
     objectives = [(record.gamma, record.objective, record.violation) for record in fitted.history_]
-    return [None if leaf is None else leaf.tobytes() for leaf in leaves(fitted.params_)], str(objectives)
+    params = fitted._params() if isinstance(fitted, GaussianMixture) else fitted.params_
+    return [None if leaf is None else leaf.tobytes() for leaf in leaves(params)], str(objectives)
 
 
 class Interrupt:
@@ -86,12 +102,17 @@ def test_an_aligner_goes_on(name, tmp_path):
     check_every_interrupt(lambda **options: fit_aligner(**ALIGNERS[name], **options), tmp_path)
 
 
+@pytest.mark.parametrize("name", MIXTURES)
+def test_a_mixture_goes_on(name, tmp_path):
+    check_every_interrupt(lambda **options: fit_mixture(**MIXTURES[name], **options), tmp_path)
+
+
 def test_other_sentences_of_the_same_words_are_noticed(tmp_path):
     tagger = HMMTagger(n_states=2, init="uniform", tol=0.0, max_iter=2, checkpoint=tmp_path)
     tagger.fit(["a b", "b c"])
     with pytest.raises(InvalidInputError, match=r"start-1/state\.npz is that of a run with other data"):
         tagger.fit(["a c", "b b"])
-    aligner = WordAligner(iterations=1, checkpoint=tmp_path).fit(["a b", "a b"], ["x", "y"])
+    aligner = WordAligner(max_iter=1, checkpoint=tmp_path).fit(["a b", "a b"], ["x", "y"])
     with pytest.raises(InvalidInputError, match=r"model1/state\.npz is that of a run with other data"):
         aligner.fit(["a b", "b a"], ["x", "y"])
 

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from tagger_helpers import DICTIONARY, SENTENCES, make
 
-from spectrem import HMMTagger, WordAligner
+from spectrem import GaussianMixture, HMMTagger, WordAligner
 from spectrem.datasets import make_bitext
 from spectrem.exceptions import InvalidInputError
 
 BITEXT = make_bitext(20, seed=3)
-KINDS = {"aligner": WordAligner, "tagger": HMMTagger, "trigram tagger": HMMTagger}
+KINDS = {"aligner": WordAligner, "tagger": HMMTagger, "trigram tagger": HMMTagger, "mixture": GaussianMixture}
+POINTS = np.random.default_rng(0).normal(size=(20, 2))
 
 
 @pytest.fixture(scope="module")
@@ -22,9 +23,10 @@ def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     dictionary = {**DICTIONARY, "<unk>": ["NN", "VB"]}
     fitted = {
-        "aligner": WordAligner(n_threads=1, iterations=1, max_jump=5).fit(BITEXT.source, BITEXT.target),
+        "aligner": WordAligner(n_threads=1, max_iter=1, max_jump=5).fit(BITEXT.source, BITEXT.target),
         "tagger": make(1, dictionary=dictionary).fit(SENTENCES),
         "trigram tagger": make(2, dictionary=dictionary, smoothing=0.1).fit(SENTENCES),
+        "mixture": GaussianMixture(2, random_state=0, max_iter=2, tol=0, fixed=["weights"]).fit(POINTS),
     }
     for name, model in fitted.items():
         model.save(folder / name)
@@ -119,6 +121,15 @@ DAMAGE = [
     ("tagger", array("words", words("a", None)), "words must be distinct texts or numbers"),
     ("tagger", array("words", np.frombuffer(b"[" * 100_000, np.uint8)), "RecursionError"),
     ("tagger", array("dictionary_words", words("a", "a")), "words must be distinct texts or numbers"),
+    ("mixture", setting("dtype", "object"), "KeyError"),
+    ("mixture", setting("status", "over"), "KeyError"),
+    ("mixture", setting("features", ["x"]), "numbers of iterations or of features do not fit"),
+    ("mixture", setting("parameters", {"n_components": 3}), "weights must be finite and have shape (3,), got (2,)"),
+    ("mixture", setting("parameters", {"n_components": 2, "means_bounds": [1, 0]}), "means_bounds: low must not be ab"),
+    ("mixture", cell("weights", 0.9), "weights must sum to 1, got 1."),
+    ("mixture", cell("means", np.nan), "means must be finite and have shape (2, 2), got (2, 2)"),
+    ("mixture", cell("precisions_cholesky", 0.0), "precisions_cholesky must have a positive diagonal, got 0"),
+    ("mixture", setting("lower_bounds", [0.0]), "numbers of iterations or of features do not fit"),
     # a lexicon of 10^5 words and 10^5 tags would take 80 GB
     ("tagger", lambda arrays, settings: (
         arrays.update(words=words(*range(100_000)), dictionary_words=words(), dictionary_states=np.zeros(0, np.int64),
@@ -196,6 +207,8 @@ def outcome(name, path):
     if name == "aligner":
         sides = model.predict_proba([*BITEXT.source[:4], "zz"], [*BITEXT.target[:4], "x y"])
         found = [*sides.forward, *sides.backward]
+    elif name == "mixture":
+        found = [model.predict_proba(POINTS)]
     else:
         model.predict([*SENTENCES, "zz"])
         found = model.predict_proba([*SENTENCES, "zz"])

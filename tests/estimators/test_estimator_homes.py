@@ -13,7 +13,7 @@ from spectrem import E, GaussianMixture, HMMTagger, WordAligner, agreement, fert
 from spectrem.constraints import at_least, sparsity
 from spectrem.corpus import Local, OnDask, Spilled
 from spectrem.datasets import make_bitext, make_tagged_corpus
-from spectrem.estimators import gaussian_mixture
+from spectrem.estimators.mixture import gaussian_mixture
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning.checkpoint import leaves
 from spectrem.models.alignment import pairs
@@ -59,7 +59,7 @@ def fit_tagger(gamma=1.0, **settings):
 
 
 def fit_aligner(**settings):
-    defaults = {"iterations": 2, "model1_iterations": 2, "max_jump": 20}
+    defaults = {"max_iter": 2, "model1_iterations": 2, "max_jump": 20}
     return WordAligner(**(defaults | settings)).fit(BITEXT.source, BITEXT.target)
 
 

@@ -11,7 +11,7 @@ import sklearn.exceptions
 
 from spectrem import E, GaussianMixture, HMMTagger, part
 from spectrem.constraints import cannot_link, cluster_size, must_link
-from spectrem.learning import keep_best
+from spectrem.learning import FitStatus, keep_best
 
 
 def make_data(n=200, apart=6.0, seed=0):
@@ -148,3 +148,15 @@ def test_what_a_pickle_leaves_out_is_said():
                 getattr(other, name)
         assert len(other.report_.constraints) == 1
     assert len(mixture.labels_) == 200
+
+
+@pytest.mark.parametrize("constraints", [(), [cluster_size(min=60)]])
+def test_what_is_told_of_training(constraints):
+    heard = []
+    mixture = GaussianMixture(2, constraints=constraints, random_state=0, on_iteration=heard.append).fit(make_data())
+    assert heard == mixture.history_
+    assert mixture.n_iter_ == len(heard)
+    assert mixture.objective_ == heard[-1].objective == pytest.approx(200 * mixture.lower_bound_)
+    assert (mixture.converged_, mixture.status_) == (True, FitStatus.CONVERGED)
+    again = GaussianMixture(2, constraints=constraints, random_state=0, max_iter=0).fit(make_data())
+    assert (again.objective_, again.n_iter_, again.converged_, again.history_) == (-np.inf, 0, False, [])

@@ -7,9 +7,10 @@ from sklearn.metrics import adjusted_rand_score
 
 from spectrem import E, GaussianMixture, part
 from spectrem.constraints import cannot_link, cluster_size, compile_constraints, must_link
-from spectrem.estimators.mixture_chunks import compile_chunks, make_chunks
-from spectrem.estimators.mixture_estep import FINE, ChunkModel, make_table, rows_of
-from spectrem.estimators.mixture_start import start_posteriors
+from spectrem.estimators.mixture.chunks import compile_chunks, make_chunks
+from spectrem.estimators.mixture.input import MixtureRows
+from spectrem.estimators.mixture.start import start_posteriors
+from spectrem.estimators.mixture.table import FINE, ChunkModel, make_table, rows_of
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference import project_batch
 from spectrem.models.mixture import MixtureModel, build_shards, from_covariances, log_joint
@@ -111,8 +112,9 @@ def test_starts_keep_tied_rows_together():
     x, _, together, apart = make_uneven(0)
     chunks = make_chunks([must_link(together), cannot_link(apart)], np.ones(len(x)))
     mixture, rng = GaussianMixture(8), np.random.RandomState(0)
-    linked = start_posteriors(mixture, x, None, None, rng, chunks).argmax(axis=1)
-    free = start_posteriors(mixture, x, None, None, rng).argmax(axis=1)
+    rows = MixtureRows(x, x.dtype, None, None, {})
+    linked = start_posteriors(mixture, rows, rng, chunks).argmax(axis=1)
+    free = start_posteriors(mixture, rows, rng).argmax(axis=1)
     assert (linked[together[:, 0]] == linked[together[:, 1]]).all()
     assert (free[together[:, 0]] != free[together[:, 1]]).any()
     # As k-means on rows, of the clusters that keep tied rows together it finds ones near the best.
@@ -122,7 +124,7 @@ def test_starts_keep_tied_rows_together():
     inside = ((x - means[chunks.chunk]) ** 2).sum()
     np.testing.assert_allclose(spread, inertia + inside, rtol=0.02)
     few = make_chunks([must_link([[j, j + 1] for j in range(len(x) - 5)])], np.ones(len(x)))  # fewer than clusters
-    assert start_posteriors(mixture, x, None, None, rng, few).sum() == len(x)
+    assert start_posteriors(mixture, rows, rng, few).sum() == len(x)
 
 
 @pytest.mark.parametrize("seed", [0, 1])

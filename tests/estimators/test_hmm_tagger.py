@@ -378,6 +378,16 @@ def test_a_learned_tagger_recovers_the_one_that_made_the_text():
     assert right > 0.85
 
 
+def test_what_is_told_of_training():
+    tagger = make(dictionary=DICTIONARY, tol=1e-3, max_iter=50).fit(SENTENCES)
+    assert tagger.converged_
+    assert tagger.objective_ == tagger.history_[-1].objective
+    told = tagger.report_.summary().splitlines()
+    assert told[0] == f"HMMTagger on {len(SENTENCES)} sentences: converged"
+    assert told[1] == "gamma 1, order 1, tags 3, constraints none"
+    assert not make(dictionary=DICTIONARY, max_iter=2).fit(SENTENCES).converged_
+
+
 def test_history_and_callback():
     heard = []
     tagger = make(dictionary=DICTIONARY, max_iter=3, on_iteration=heard.append).fit(SENTENCES)

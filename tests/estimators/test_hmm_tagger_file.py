@@ -48,6 +48,17 @@ def load_error(path):
     return str(error.value).removeprefix(f"{path}: ")
 
 
+def test_the_course_of_training_is_saved(fitted, model_file):
+    loaded = HMMTagger.load(model_file)
+    assert loaded.history_ == fitted.history_
+    for name in ("n_iter_", "objective_", "status_", "converged_"):
+        assert getattr(loaded, name) == getattr(fitted, name)
+    header = header_of(model_file)
+    header["settings"]["status"] = "RIGHT"
+    rewrite(model_file, header=header)
+    assert load_error(model_file).startswith("a damaged HMMTagger (KeyError: 'RIGHT')")
+
+
 def test_what_is_saved_comes_back(fitted, model_file):
     loaded = HMMTagger.load(model_file)
     assert same_params(loaded, fitted)
@@ -130,7 +141,7 @@ def test_known_tables_are_saved(tmp_path):
 
 def test_other_files(tmp_path):
     assert load_error(tmp_path / "none") == "no such model file; train one and save it first"
-    WordAligner(n_threads=1, iterations=1).fit(["a"], ["b"]).save(tmp_path / "aligner")
+    WordAligner(n_threads=1, max_iter=1).fit(["a"], ["b"]).save(tmp_path / "aligner")
     assert load_error(tmp_path / "aligner") == (
         "expected a saved HMMTagger, found 'WordAligner'; give the file of a HMMTagger"
     )

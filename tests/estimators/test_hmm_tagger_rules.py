@@ -43,8 +43,8 @@ def test_not_fitted():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"order": 3}, "order must be 1 or 2, got 3; 1 is a bigram tagger, 2 a trigram tagger"),
-        ({"order": True}, "order must be 1 or 2, got True; 1 is a bigram tagger, 2 a trigram tagger"),
+        ({"order": 3}, "order must be 1 or 2, got 3; 2 is a trigram tagger"),
+        ({"order": True}, "order must be 1 or 2, got True; 2 is a trigram tagger"),
         ({"n_states": 0}, "n_states must be at least 1, got 0"),
         ({"n_states": 2.0}, "n_states must be an integer, got 2.0"),
         ({"min_count": 0}, "min_count must be at least 1, got 0"),
@@ -100,11 +100,11 @@ def test_not_fitted():
         ),
         (
             {"dictionary": ["the"]},
-            "dictionary must map words to their tags, got list; read one with read_tag_dictionary",
+            "dictionary must map words to their tags, got ['the']; read such a mapping with read_tag_dictionary",
         ),
         (
             {"vocabulary": "the dog"},
-            "vocabulary must be a sequence of words, got the string 'the dog'; put it in a list",
+            "vocabulary must be a sequence of words, got 'the dog'; put it in a list",
         ),
         (
             {"init": "zeros"},
@@ -113,7 +113,7 @@ def test_not_fitted():
             "HMMTagger, got 'zeros'",
         ),
         ({"decode": "best"}, "decode must be one of posterior, viterbi, got 'best'"),
-        ({"infeasible": "relax"}, 'infeasible must be "raise" or "skip", got \'relax\'; "raise" names the constraint'),
+        ({"infeasible": "relax"}, "infeasible must be one of raise, skip, got 'relax'"),
         ({"unknown": ""}, "unknown must be the spelling of the unknown word, got ''; try '<unk>'"),
         ({"tags": "NN"}, "tags must be a sequence of tags, got the string 'NN'; put it in a list"),
         ({"tags": ["A", "B", "A"]}, "tags must be distinct and at least one, got 'A' twice; list every tag once"),
@@ -229,18 +229,15 @@ def test_parameters_are_checked(options, message):
         ),
         (
             (["the dog"], None, [-1.0]),
-            "sample_weight must hold 1 finite numbers of at least 0, one per sentence, got an array of shape (1,) with "
-            "minimum -1; use 0 to leave a sentence out",
+            "sample_weight must be finite and at least 0, got -1.0 in sentence 0; 0 leaves a sentence out",
         ),
         (
             (["the dog"], None, [math.nan]),
-            "sample_weight must hold 1 finite numbers of at least 0, one per sentence, got an array of shape (1,) with "
-            "minimum nan; use 0 to leave a sentence out",
+            "sample_weight must be finite and at least 0, got nan in sentence 0; 0 leaves a sentence out",
         ),
         (
             (["the dog"], None, [1.0, 1.0]),
-            "sample_weight must hold 1 finite numbers of at least 0, one per sentence, got an array of shape (2,) with "
-            "minimum 1; use 0 to leave a sentence out",
+            "sample_weight must have shape (1,), one per sentence, got (2,); leave it out for ones",
         ),
     ],
 )

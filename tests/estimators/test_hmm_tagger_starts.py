@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tagger_helpers import DICTIONARY, SENTENCES, WORDS, compare, make, same_params, start_of, tables_of
 
-from spectrem.estimators.tagger_start import transfer
+from spectrem.estimators.tagging.start import transfer
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.priors import MeanFieldPrior
 from spectrem.models.tagging import HMMParameters

@@ -9,8 +9,8 @@ import pytest
 from spectrem import WordAligner
 from spectrem.data import encode_bitext
 from spectrem.datasets import make_bitext
-from spectrem.estimators import long_pairs
-from spectrem.estimators.decode import viterbi_links
+from spectrem.estimators.alignment import long_pairs
+from spectrem.estimators.alignment.decoding import viterbi_links
 from spectrem.models.alignment import CoupledKernel, build_shards, diagonal, diagonal_posteriors
 
 BITEXT = make_bitext(200, seed=4)
@@ -69,7 +69,7 @@ def test_one_long_sentence_among_short_ones(fitted, solved, n_source, n_target):
 def test_a_long_sentence_in_training():
     long = words(1000, 25)
     source, target = [*BITEXT.source, long[0]], [*BITEXT.target, long[1]]
-    aligner, peak = peak_of(lambda: WordAligner(n_threads=1, iterations=2).fit(source, target))
+    aligner, peak = peak_of(lambda: WordAligner(n_threads=1, max_iter=2).fit(source, target))
     assert np.isfinite(aligner.history_[-1].objective)
     assert aligner.score(BITEXT.source, BITEXT.target, BITEXT.links) > 0.85
     assert aligner.n_skipped_ == 0
@@ -78,7 +78,7 @@ def test_a_long_sentence_in_training():
 
 @pytest.mark.parametrize("model", ["ibm1", "ibm2"])
 def test_a_thousand_words_on_both_sides_without_a_chain(model):
-    aligner = WordAligner(model, iterations=1, n_threads=1).fit(BITEXT.source, BITEXT.target)
+    aligner = WordAligner(model, max_iter=1, n_threads=1).fit(BITEXT.source, BITEXT.target)
     links, peak = peak_of(lambda: aligner.predict(*([line] for line in words(1000, 1000))))
     assert links.n_links > 0
     assert peak < 200
@@ -136,7 +136,7 @@ def test_pairs_too_long_to_be_trained_on_are_skipped_and_named():
 def test_known_links_of_a_pair_that_is_too_long():
     source, target = ["a b", words(2001, 1)[0], "b"], ["x y", "x", "y"]
     with pytest.warns(UserWarning, match="sentence pair 2, counted from 1"):
-        aligner = WordAligner(n_threads=1, iterations=1).fit(source, target, known=[None, [(0, 0)], [(0, 0)]])
+        aligner = WordAligner(n_threads=1, max_iter=1).fit(source, target, known=[None, [(0, 0)], [(0, 0)]])
     assert aligner.n_skipped_ == 1
 
 

@@ -8,8 +8,8 @@ import pytest
 from spectrem import GaussianMixture
 from spectrem.constraints import E, cannot_link, cluster_size, must_link, part
 from spectrem.constraints.links import RowLinks
-from spectrem.estimators.mixture_chunks import compile_chunks, make_chunks
-from spectrem.estimators.mixture_sizes import check_sizes
+from spectrem.estimators.mixture.chunks import compile_chunks, make_chunks
+from spectrem.estimators.mixture.sizes import check_sizes
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
 from spectrem.inference import project_batch
 from spectrem.inference.assignment import assign

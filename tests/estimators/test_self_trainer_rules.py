@@ -18,7 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from spectrem import E, SelfTrainer, part
-from spectrem.estimators.self_trainer_input import split_columns
+from spectrem.estimators.selftraining.input import split_columns
 from spectrem.exceptions import InvalidInputError, NotFittedError
 from spectrem.learning import Constant
 
@@ -57,6 +57,17 @@ def test_clone_and_pickle():
     assert not hasattr(copied, "estimator_")
     assert copied.get_params()["estimator__var_smoothing"] == 1e-9
     assert (pickle.loads(pickle.dumps(trainer)).predict_proba(X) == trainer.predict_proba(X)).all()
+
+
+def test_what_is_told_of_training():
+    X, y, _ = data()
+    heard = []
+    trainer = SelfTrainer(GaussianNB(), [THIRD], tol=0.05, on_iteration=heard.append).fit(X, y)
+    assert heard == trainer.history_
+    assert (trainer.n_iter_, trainer.objective_) == (len(heard), heard[-1].objective)
+    assert trainer.converged_
+    assert trainer.report_.status == "converged"
+    assert not SelfTrainer(GaussianNB(), [THIRD], max_iter=2, tol=0).fit(X, y).converged_
 
 
 def test_fit_again_forgets():
@@ -178,7 +189,7 @@ def test_score_leaves_unlabelled_rows_out():
 def test_not_fitted():
     for kind in (NotFittedError, SklearnNotFittedError):
         message = error_of(lambda: SelfTrainer(GaussianNB()).predict([[0.0]]), kind)
-        assert message == "this SelfTrainer is not fitted yet; call fit"
+        assert message == "this SelfTrainer is not fitted yet; call fit, or load a saved one"
 
 
 @pytest.mark.parametrize(
@@ -212,8 +223,8 @@ def test_not_fitted():
         ({"weight": -1}, "weight must be finite and at least 0, got -1"),
         ({"weight": True}, "weight must be a number, got True"),
         ({"tol": np.inf}, "tol must be finite and at least 0, got inf"),
-        ({"max_iter": 0}, "max_iter must be an integer of at least 1, got 0"),
-        ({"max_iter": 2.0}, "max_iter must be an integer of at least 1, got 2.0"),
+        ({"max_iter": 0}, "max_iter must be at least 1, got 0"),
+        ({"max_iter": 2.0}, "max_iter must be an integer, got 2.0"),
         (
             {"columns": "document"},
             "columns must list or map names of columns of X, got 'document'; arrays go to fit(columns=...)",
@@ -224,7 +235,7 @@ def test_not_fitted():
         ({"classes": [-1, 0, 1]}, "classes must hold labels, got -1, which marks rows without one; leave it out"),
         ({"classes": ["a", 1]}, "y must hold labels of classes=['1', 'a'], got 0; add it"),
         ({"classes": [0, 2]}, "y must hold labels of classes=[0, 2], got 1; add it"),
-        ({"infeasible": "no"}, 'infeasible must be "raise" or "skip", got \'no\''),
+        ({"infeasible": "no"}, "infeasible must be one of raise, skip, got 'no'"),
         (
             {"schedule": 3},
             "schedule must yield gammas, such as Anneal(beta_min=0.1), got 3; for one, give gamma",

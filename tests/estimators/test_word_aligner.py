@@ -8,7 +8,8 @@ from aligner_helpers import clone_fitted, make, same_params
 
 from spectrem.data import encode_bitext, symmetrize
 from spectrem.datasets import make_bitext
-from spectrem.estimators.aligner_input import select_pairs
+from spectrem.estimators.alignment.text import select_pairs
+from spectrem.learning import Anneal, Constant, Quench
 from spectrem.metrics import alignment_scores
 from spectrem.models.alignment import build_shards, pairs
 
@@ -41,7 +42,7 @@ def test_constraints_beat_em():
 
 def test_history_tells_the_stages():
     heard = []
-    aligner = make(model1_iterations=2, iterations=3, gamma=0.5, on_iteration=heard.append).fit(
+    aligner = make(model1_iterations=2, max_iter=3, gamma=0.5, on_iteration=heard.append).fit(
         SMALL.source, SMALL.target
     )
     assert [record.gamma for record in aligner.history_] == [1.0, 1.0, 0.5, 0.5, 0.5]
@@ -49,16 +50,52 @@ def test_history_tells_the_stages():
 
 
 def test_annealing():
-    aligner = make(model="ibm1", beta_min=0.5, iterations=2).fit(SMALL.source, SMALL.target)
+    aligner = make(model="ibm1", schedule=Anneal(0.5), max_iter=2).fit(SMALL.source, SMALL.target)
     betas = [1 / record.gamma for record in aligner.history_]
     assert betas[0] == betas[1] == 0.5
     assert betas[-1] == 1.0
     assert len(betas) == 2 * len(set(betas)) > 4
 
 
+def test_what_is_told_of_training():
+    aligner = make().fit(SMALL.source, SMALL.target)
+    assert aligner.n_iter_ == len(aligner.history_) == 8
+    assert aligner.objective_ == aligner.history_[-1].objective
+    assert (aligner.status_.name, aligner.converged_) == ("FIXED_ITERATIONS", False)
+    told = aligner.report_.summary().splitlines()
+    assert told[0] == f"WordAligner on {len(SMALL.source)} sentence pairs: ran the iterations asked for"
+    assert told[1] == "gamma 1, model hmm, constraints agreement"
+    annealed = make(schedule=Anneal(0.7), max_iter=1, constraints=[], max_length=6).fit(SMALL.source, SMALL.target)
+    told = annealed.report_.summary().splitlines()
+    assert told[1] == "gamma 1.43 to 1 in 3 stages, model hmm, constraints none"
+    assert told[-1] == f"{annealed.n_skipped_} sentence pairs too long, not trained on"
+
+
+def test_the_last_stage_stops_where_it_gains_little():
+    aligner = make(max_iter=50, tol=1e-3).fit(SMALL.source, SMALL.target)
+    assert aligner.converged_
+    values = [record.objective for record in aligner.history_[5:]]
+    gains = np.abs(np.diff(values) / values[:-1])
+    assert 1 < len(values) < 50
+    assert (gains[:-1] > 1e-3).all()
+    assert gains[-1] <= 1e-3
+    same = make(max_iter=len(values)).fit(SMALL.source, SMALL.target)
+    assert same_params(aligner, same)
+
+
+def test_a_schedule_decides_which_gamma_decodes():
+    aligner = make(schedule=Quench(Constant(0.5), 0.25), max_iter=1).fit(SMALL.source, SMALL.target)
+    assert aligner.gamma_ == 0.25
+    assert [record.gamma for record in aligner.history_[5:]] == [0.5, 0.25]
+    plain = clone_fitted(aligner)
+    plain.gamma_ = 1.0
+    first, second = (a.predict_proba(SMALL.source, SMALL.target).average[0] for a in (aligner, plain))
+    assert np.abs(first - second).max() > 0.01
+
+
 @pytest.mark.parametrize("model", ["ibm1", "ibm2", "hmm"])
 def test_models(model):
-    aligner = make(model=model, iterations=2, max_jump=7).fit(SMALL.source, SMALL.target)
+    aligner = make(model=model, max_iter=2, max_jump=7).fit(SMALL.source, SMALL.target)
     assert aligner.model_.chain == (model == "hmm")
     assert len(aligner.history_) == (2 if model == "ibm1" else 7)
     uniform = np.ptp(aligner.params_.forward.jump) < 1e-12
@@ -73,7 +110,7 @@ def test_the_same_bits_for_every_number_of_threads(monkeypatch, options):
     assert bitext is SMALL or len(build_shards(encode_bitext(bitext.source, bitext.target))[1]) > 7
     first = None
     for n_threads in (1, 2, 3, 7):
-        aligner = make(n_threads=n_threads, iterations=2, **options).fit(bitext.source, bitext.target)
+        aligner = make(n_threads=n_threads, max_iter=2, **options).fit(bitext.source, bitext.target)
         posteriors = aligner.predict_proba(bitext.source, bitext.target)
         links = aligner.predict(bitext.source, bitext.target)
         objectives = [(record.objective, record.violation) for record in aligner.history_]
@@ -88,10 +125,10 @@ def test_the_same_bits_for_every_number_of_threads(monkeypatch, options):
 
 
 def test_shards_do_not_change_the_result(monkeypatch):
-    whole = make(iterations=2).fit(SMALL.source, SMALL.target)
+    whole = make(max_iter=2).fit(SMALL.source, SMALL.target)
     monkeypatch.setattr(pairs, "_LEAST_CELLS", 100)
     assert len(build_shards(encode_bitext(SMALL.source, SMALL.target))[1]) > 3
-    same_params(whole, make(iterations=2).fit(SMALL.source, SMALL.target), rtol=1e-7)
+    same_params(whole, make(max_iter=2).fit(SMALL.source, SMALL.target), rtol=1e-7)
 
 
 def test_lines_and_bitext_are_the_same(fitted):
@@ -135,7 +172,7 @@ def test_unknown_words_leave_position_to_decide(fitted):
 
 
 def test_posteriors_are_distributions(fitted):
-    posteriors = clone_fitted(fitted, project=False).predict_proba(BITEXT.source[:9], BITEXT.target[:9])
+    posteriors = clone_fitted(fitted, project_at_predict=False).predict_proba(BITEXT.source[:9], BITEXT.target[:9])
     for forward, backward in zip(posteriors.forward, posteriors.backward, strict=True):
         for sums in (forward.sum(axis=0), backward.sum(axis=1)):
             assert (sums <= 1 + 1e-9).all()
@@ -148,7 +185,7 @@ def test_projection_at_decode_brings_the_directions_together(fitted):
         posteriors = aligner.predict_proba(BITEXT.source[:30], BITEXT.target[:30])
         return max(np.abs(f - b).max() for f, b in zip(posteriors.forward, posteriors.backward, strict=True))
 
-    free, projected = (clone_fitted(fitted, project=project) for project in (False, True))
+    free, projected = (clone_fitted(fitted, project_at_predict=project) for project in (False, True))
     assert gap(projected) < gap(free)
     exact = clone_fitted(fitted, dual_steps=200, step_size=1.0)
     assert gap(exact) < 0.05 < gap(projected)
@@ -240,9 +277,9 @@ def test_known_links_are_learned_from():
 
 def test_known_order_does_not_matter():
     known = [SMALL.links.pairs(n) if n % 3 == 0 else None for n in range(12)]
-    one = make(iterations=1).fit(SMALL.source, SMALL.target, known=known)
+    one = make(max_iter=1).fit(SMALL.source, SMALL.target, known=known)
     order = [n for n in range(12) if n % 3] + [n for n in range(12) if n % 3 == 0]
-    other = make(iterations=1).fit(
+    other = make(max_iter=1).fit(
         [SMALL.source[n] for n in order], [SMALL.target[n] for n in order], known=[known[n] for n in order]
     )
     assert same_entries(one, other, rtol=1e-6)

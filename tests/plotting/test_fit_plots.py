@@ -25,7 +25,7 @@ def make_constraint(name, price, after=0.0, keys=None):
     zeros, ones = np.zeros(n), np.ones(n)
     price = np.asarray(price, float)
     return ConstraintReport(
-        name, np.full(n, "<="), keys or {}, ones, price, zeros, ones, ones + 1, np.full(n, after)
+        name, np.full(n, "<="), keys or {}, ones, price, zeros, ones, ones + 1, np.full(n, after), 1e-5 * ones
     )  # fmt: skip
 
 
@@ -69,6 +69,10 @@ def test_prices_the_largest_first():
     names = [label.get_text() for label in axes.get_yticklabels()]
     assert names == [r"a: label 2\$ ≤ 1", "x" * 47 + "…", r"a: label \$1 ≤ 1"]
     assert axes.patches[0].get_facecolor()[:3] != axes.patches[1].get_facecolor()[:3]
+    legend = axes.get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["a", "x" * 47 + "…"]
+    colours = [patch.get_facecolor() for patch in legend.get_patches()]
+    assert colours == [axes.patches[0].get_facecolor(), axes.patches[1].get_facecolor()]
     (axes,) = plot_prices(report, limit=2).axes
     assert axes.get_title() == "prices (2 of 3)"
     assert len(axes.patches) == 2
@@ -78,6 +82,7 @@ def test_tables_are_drawn_alike():
     table = project([[0.9, 0.1], [0.7, 0.3]], (E[part("label") == 1] >= 1).named("one of them"))
     (axes,) = plot_prices(table).axes
     assert [bar.get_width() for bar in axes.patches] == table.prices["one of them"].tolist()
+    assert axes.get_legend() is None  # one constraint
 
 
 def test_axes_of_the_user(tmp_path):

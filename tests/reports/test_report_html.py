@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from spectrem import E, GaussianMixture, SelfTrainer, part, project
+from spectrem import E, GaussianMixture, HMMTagger, SelfTrainer, WordAligner, part, project
 from spectrem.learning import Anneal, Record
 from spectrem.reports import ConstraintReport, FitReport, largest_rows, row_name
 from spectrem.reports.svg import draw_curve, number_texts
@@ -51,7 +51,7 @@ def make_constraint(n=1, name="size", violation=0.0, keys=None):
     zeros, price = np.zeros(n), np.arange(n, dtype=float)
     return ConstraintReport(
         name, np.full(n, "<="), {"label": np.arange(n)} if keys is None else keys, np.ones(n), price, zeros,
-        zeros + 1.0, zeros + 2.0, zeros + violation,
+        zeros + 1.0, zeros + 2.0, zeros + violation, np.full(n, 1e-5),
     )  # fmt: skip
 
 
@@ -90,18 +90,18 @@ def test_many_rows_are_cut_and_the_worst_come_first():
     rows = re.findall(r"<td>label (\d+)</td>", page)
     assert rows == [str(row) for row in range(25, 5, -1)]
     assert "and 6 more" in page
-    whole = make_constraint(20)
-    assert "more" not in make_report(constraints=(whole,))._repr_html_()
+    assert "and 1 more, none of which binds" in make_report(constraints=(make_constraint(20),))._repr_html_()
+    assert "more" not in make_report(constraints=(make_constraint(5),))._repr_html_()
     zeros = np.zeros(3)
     broken = ConstraintReport(
         "b", np.full(3, "<="), {}, np.ones(3), np.array([5.0, 1.0, 9.0]), zeros, np.array([1.0, 1.5, 1.0]), zeros,
-        np.array([1e-9, 0.5, 0.0]),
+        np.array([1e-9, 0.5, 0.0]), np.full(3, 1e-5),
     )  # fmt: skip
     assert largest_rows(broken).tolist() == [1, 2, 0]
     assert make_report(constraints=(broken,))._repr_html_().count('class="broken"') == 1
     met = ConstraintReport(
         "m", np.full(3, "<="), {}, np.ones(3), np.array([5.0, -4.0, 4.0]), np.array([1.0, 3.0, 0.0]), np.ones(3), zeros,
-        zeros,
+        zeros, np.full(3, 1e-5),
     )  # fmt: skip
     assert met.cost.tolist() == [0.0, 8.0, 4.0]
     assert largest_rows(met).tolist() == [1, 2, 0]
@@ -163,6 +163,23 @@ def test_notebooks_show_the_report_below_the_diagram(estimators, which):
         assert list(fitted._repr_mimebundle_()) == ["text/plain"]
 
 
+@pytest.mark.parametrize(
+    "fitted",
+    [
+        WordAligner(max_iter=1, model1_iterations=1, n_threads=1).fit(["a b"], ["x y"]),
+        HMMTagger(n_states=2, max_iter=1, tol=0.0, n_threads=1).fit(["a b"]),
+    ],
+    ids=lambda fitted: type(fitted).__name__,
+)
+def test_estimators_that_do_not_derive_from_scikit_learn_show_it_too(fitted):
+    for shown in (fitted._repr_html_(), fitted._repr_mimebundle_()["text/html"]):
+        assert shown.index("sk-top-container") < shown.index('class="spectrem-report"')
+    assert "spectrem-report" not in clone(fitted)._repr_html_()
+    with sklearn.config_context(display="text"):
+        assert not hasattr(fitted, "_repr_html_")
+        assert list(fitted._repr_mimebundle_()) == ["text/plain"]
+
+
 @pytest.mark.parametrize("which", [0, 1], ids=["mixture", "trainer"])
 def test_reports_are_kept_with_the_estimator(estimators, which):
     fitted = estimators[which]
@@ -183,9 +200,8 @@ def test_projected_tables():
     text = " ".join(Tree(page).text)
     assert "Projected table of 2 rows" in text
     assert "one of them" in text
-    assert "0.6 → " in text
-    cells = re.findall(r"<td[^>]*>([^<]*)</td>", page)
-    assert cells[1:4] == ["0.4", "1", "≥ 1"]
-    assert cells[5] == f"{table.prices['one of them'][0]:.3g}"
+    cells = re.findall(r"<td>(.*?)</td>", page)
+    assert cells[:3] == ["", "0.4", "1 ≥ 1"]
+    assert cells[3].endswith(f"</span>{table.prices['one of them'][0]:.3g}")
     empty = project([[0.5, 0.5]], [])
     assert "0 → 0" in " ".join(Tree(empty._repr_html_()).text)

@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated
 
 import typer
 
+from spectrem.cli.annealing import Annealing
+from spectrem.cli.estimator_options import Settings, option_of, takes
 from spectrem.cli.files import command_files
-from spectrem.cli.homes import CheckpointFolder, Dask, Home, Spill, Threads
-from spectrem.cli.options import (
-    LEAST_PROBABILITY,
-    DecodeName,
-    ModelName,
-    Output,
-    as_threshold,
-    check_annealing,
-    refuse_unused,
-)
+from spectrem.cli.homes import Home
+from spectrem.cli.options import MinProbability, Output, Quiet, refuse_unused
+from spectrem.estimators.alignment.parameters import DECODING, AlignerParameters
+from spectrem.estimators.shared_parameters import TRAINING
 from spectrem.exceptions import InvalidInputError
 
-_TRAINING, _DECODING, _FILES = "Training", "Decoding", "Files"
-# Options that the saved model has settled, by the name of WordAligner's parameter.
-_SETTLED = {
-    "model": "--model",
-    "constraints": "--constraint",
-    "gamma": "--gamma",
-    "beta_min": "--anneal",
-    "iterations": "--iterations",
-    "model1_iterations": "--model1-iterations",
-    "max_fertility": "--max-fertility",
-    "max_length": "--max-length",
-}
+_FILES = "Files"
+# Parameters that a saved model leaves open.
+_OPEN = ("decode", "threshold", "project_at_predict", "n_threads")
 
 
-def align(
+@dataclass(frozen=True)
+class AlignmentOptions:
+    """Arguments and options of `spectrem align` besides the parameters of `WordAligner`."""
+
     source: Annotated[
         str,
         typer.Argument(
@@ -41,25 +32,14 @@ def align(
             help="Source sentences, one per line, words separated by spaces. Without TARGET a file of both sides: "
             "'source ||| target' or two columns with a tab between. Plain or gzipped UTF-8; - is standard input.",
         ),
-    ],
+    ]
     target: Annotated[
         str | None,
         typer.Argument(
             metavar="TARGET", help="Target sentences: line n translates line n of SOURCE.", show_default=False
         ),
-    ] = None,
-    output: Output = "-",
-    model: Annotated[
-        ModelName | None,
-        typer.Option(
-            "--model",
-            metavar="NAME",
-            help="hmm: where a word's link goes depends on the last one's. ibm2: on its place in the sentence. "
-            "ibm1: on nothing; the others begin with its training.",
-            show_default="hmm",
-            rich_help_panel=_TRAINING,
-        ),
-    ] = None,
+    ] = None
+    output: Output = "-"
     constraint: Annotated[
         list[str] | None,
         typer.Option(
@@ -69,74 +49,9 @@ def align(
             "the same probability. fertility: a word is linked at most --max-fertility times, in expectation. "
             "none: plain EM. Others as docs/constraints.md says.",
             show_default="agreement",
-            rich_help_panel=_TRAINING,
+            rich_help_panel=TRAINING,
         ),
-    ] = None,
-    gamma: Annotated[
-        float | None,
-        typer.Option(
-            "--gamma",
-            metavar="GAMMA",
-            help="How soft posteriors are, 0 or more: 1 is EM (posterior regularisation), between 0 and 1 unified EM, "
-            "0 hard EM by linear program (slow), -inf hard EM by integer program (very slow).",
-            show_default="1.0",
-            rich_help_panel=_TRAINING,
-        ),
-    ] = None,
-    anneal: Annotated[
-        float | None,
-        typer.Option(
-            "--anneal",
-            metavar="BETA",
-            help="Deterministic annealing: start softer, at gamma = 1 / BETA, and cool down to --gamma, with "
-            "--iterations at every step; for example 0.5.",
-            show_default="off",
-            rich_help_panel=_TRAINING,
-        ),
-    ] = None,
-    iterations: Annotated[
-        int | None,
-        typer.Option(
-            "--iterations",
-            min=1,
-            metavar="N",
-            help="Iterations of the last model.",
-            show_default="3",
-            rich_help_panel=_TRAINING,
-        ),
-    ] = None,
-    model1_iterations: Annotated[
-        int | None,
-        typer.Option(
-            "--model1-iterations",
-            min=0,
-            metavar="N",
-            help="Iterations of IBM Model 1 before it.",
-            show_default="5",
-            rich_help_panel=_TRAINING,
-        ),
-    ] = None,
-    max_fertility: Annotated[
-        float | None,
-        typer.Option(
-            "--max-fertility",
-            metavar="LINKS",
-            help="Bound of --constraint fertility, in links per word.",
-            show_default="1.0",
-            rich_help_panel=_TRAINING,
-        ),
-    ] = None,
-    max_length: Annotated[
-        int | None,
-        typer.Option(
-            "--max-length",
-            min=1,
-            metavar="WORDS",
-            help="Do not train on pairs with a longer side; they are aligned all the same.",
-            show_default="no limit",
-            rich_help_panel=_TRAINING,
-        ),
-    ] = None,
+    ] = None
     dev: Annotated[
         tuple[str, str, str] | None,
         typer.Option(
@@ -145,49 +60,17 @@ def align(
             help="Choose --threshold with the least AER on these sentence pairs with links made by hand. Their text is "
             "trained on like the rest, their links are not.",
             show_default=False,
-            rich_help_panel=_TRAINING,
+            rich_help_panel=TRAINING,
         ),
-    ] = None,
+    ] = None
     tune_gamma: Annotated[
         bool,
         typer.Option(
             "--tune-gamma",
             help="Choose --gamma on --dev too; trains five times (1, 0.75, 0.5, 0.25, 0.1).",
-            rich_help_panel=_TRAINING,
+            rich_help_panel=TRAINING,
         ),
-    ] = False,
-    decode: Annotated[
-        DecodeName | None,
-        typer.Option(
-            "--decode",
-            metavar="WAY",
-            help="posterior: links whose mean probability over both directions exceeds --threshold. Or the best "
-            "alignment of one direction: viterbi (the same as forward), backward. Or of both merged: intersection, "
-            "union, grow-diag-final-and.",
-            show_default="posterior",
-            rich_help_panel=_DECODING,
-        ),
-    ] = None,
-    threshold: Annotated[
-        str | None,
-        typer.Option(
-            "--threshold",
-            metavar="auto|P",
-            help="A probability: higher gives fewer, surer links. auto: where the expected F1 is greatest if the "
-            "probabilities of the training text are right.",
-            show_default="auto",
-            rich_help_panel=_DECODING,
-        ),
-    ] = None,
-    project: Annotated[
-        bool | None,
-        typer.Option(
-            "--project/--no-project",
-            help="Whether probabilities meet the constraints when decoding too.",
-            show_default="project",
-            rich_help_panel=_DECODING,
-        ),
-    ] = None,
+    ] = False
     probabilities: Annotated[
         str | None,
         typer.Option(
@@ -196,21 +79,10 @@ def align(
             help="Write probabilities there, one line per pair: i-j:p is the mean over both directions, i-NULL:p and "
             "NULL-j:p say that a source or target word has no counterpart; for example '0-0:0.983 1-NULL:0.7'.",
             show_default=False,
-            rich_help_panel=_DECODING,
+            rich_help_panel=DECODING,
         ),
-    ] = None,
-    min_probability: Annotated[
-        float | None,
-        typer.Option(
-            "--min-probability",
-            min=0.0,
-            max=1.0,
-            metavar="P",
-            help="Leave entries below this out of --probabilities.",
-            show_default=f"{LEAST_PROBABILITY}",
-            rich_help_panel=_DECODING,
-        ),
-    ] = None,
+    ] = None
+    min_probability: MinProbability = None
     save: Annotated[
         str | None,
         typer.Option(
@@ -220,7 +92,7 @@ def align(
             show_default=False,
             rich_help_panel=_FILES,
         ),
-    ] = None,
+    ] = None
     load: Annotated[
         str | None,
         typer.Option(
@@ -230,7 +102,7 @@ def align(
             show_default=False,
             rich_help_panel=_FILES,
         ),
-    ] = None,
+    ] = None
     lowercase: Annotated[
         bool,
         typer.Option(
@@ -238,21 +110,12 @@ def align(
             help="Lower-case all text first (done for you when a model saved so is loaded).",
             rich_help_panel=_FILES,
         ),
-    ] = False,
-    threads: Threads = None,
-    spill: Spill = None,
-    dask: Dask = None,
-    checkpoint: CheckpointFolder = None,
-    seed: Annotated[
-        int,
-        typer.Option(
-            "--seed",
-            metavar="N",
-            help="Accepted for scripts that pass one; training draws nothing at random, so it changes nothing.",
-        ),
-    ] = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")] = False,
-) -> None:
+    ] = False
+    quiet: Quiet = False
+
+
+@takes(AlignerParameters, leave=["infeasible"])
+def align(own: AlignmentOptions, settings: Settings, annealing: Annealing, home: Home) -> None:
     """Align the words of sentence pairs, learning from these pairs alone.
 
     Example: **spectrem align english.txt french.txt -o links.txt**
@@ -263,66 +126,37 @@ def align(
     with more pairs: thousands at least. Text should be tokenised already;
     --lowercase helps when there is little of it.
     """
-    constraints = _constraints(constraint)
-    training = _given(
-        model=model and model.value,
-        constraints=constraints,
-        gamma=gamma,
-        beta_min=anneal,
-        iterations=iterations,
-        model1_iterations=model1_iterations,
-        max_fertility=max_fertility,
-        max_length=max_length,
-    )
-    decoding = _given(
-        decode=decode and decode.value,
-        threshold=None if threshold is None else as_threshold(threshold),
-        project=project,
-    )
-    home = Home(threads, spill, dask, checkpoint)
-    if load is not None:
-        refused = [_SETTLED[name] for name in training] + list(home.for_training)
-        _refuse_training(load, refused, save, tune_gamma, auto=threshold == "auto")
-    check_annealing(anneal, 1.0 if gamma is None else gamma)
-    if max_fertility is not None and "fertility" not in (constraint or ()):
-        refuse_unused(f"--max-fertility {max_fertility:g}", "--constraint fertility")
-    if max_fertility is not None and not 0 < max_fertility < float("inf"):
-        raise InvalidInputError(f"--max-fertility {max_fertility:g}: must be above 0 and finite; give for example 1")
-    if min_probability is not None and probabilities is None:
-        refuse_unused(f"--min-probability {min_probability:g}", "--probabilities")
-    _check_tuning(decoding, dev, tune_gamma, gamma)
-    _check_decoding(decoding, probabilities, tuned=dev is not None and not tune_gamma)
-    gold = dict(zip(("SRC of --dev", "TGT of --dev", "GOLD of --dev"), dev or (), strict=False))
-    inputs = {"SOURCE": source, "TARGET": target, "--load": load, **gold}
-    outputs = {"--output": output, "--probabilities": probabilities, "--save": save}
-    with command_files(inputs, outputs, home.folders), home.settings() as computing:
+    if own.load is not None:
+        _refuse_training(own, settings, [*annealing.given, *home.given])
+    annealing.check(settings.get("gamma", 1.0))
+    if own.min_probability is not None and own.probabilities is None:
+        refuse_unused(f"--min-probability {own.min_probability:g}", "--probabilities")
+    if own.constraint:
+        settings = {**settings, "constraints": _constraints(own.constraint)}
+    if "max_fertility" in settings and "fertility" not in settings.get("constraints", ()):
+        refuse_unused(f"--max-fertility {settings['max_fertility']:g}", "--constraint fertility")
+    _check_tuning(own, settings)
+    _check_decoding(own, settings)
+    gold = dict(zip(("SRC of --dev", "TGT of --dev", "GOLD of --dev"), own.dev or (), strict=False))
+    inputs = {"SOURCE": own.source, "TARGET": own.target, "--load": own.load, **gold}
+    outputs = {"--output": own.output, "--probabilities": own.probabilities, "--save": own.save}
+    with command_files(inputs, outputs, home.folders(settings)), home.opened(settings) as placed:
         from spectrem.cli.alignment_job import AlignmentJob
 
-        AlignmentJob(
-            source=source,
-            target=target,
-            output=output,
-            probabilities=probabilities,
-            min_probability=LEAST_PROBABILITY if min_probability is None else min_probability,
-            training=training,
-            decoding=decoding | computing,
-            dev=dev,
-            tune_gamma=tune_gamma,
-            save=save,
-            load=load,
-            lowercase=lowercase,
-            quiet=quiet,
-        ).run()
+        AlignmentJob(own, placed, annealing).run()
 
 
-def _given(**options: Any) -> dict[str, Any]:
-    """What was said; the rest is left to the defaults of WordAligner."""
-    return {name: value for name, value in options.items() if value is not None}
+def _refuse_training(own: AlignmentOptions, settings: Settings, more: list[str]) -> None:
+    refused = [option_of(AlignerParameters, name) for name in settings if name not in _OPEN] + more
+    refused += ["--constraint"] * bool(own.constraint) + ["--tune-gamma"] * own.tune_gamma
+    refused += ["--save"] * (own.save is not None) + ["--threshold auto"] * (settings.get("threshold") == "auto")
+    if refused:
+        raise InvalidInputError(
+            f"{', '.join(refused)}: only for training, but --load {own.load} aligns without; drop one or the other"
+        )
 
 
-def _constraints(texts: list[str] | None) -> tuple[str, ...] | None:
-    if not texts:
-        return None
+def _constraints(texts: list[str]) -> tuple[str, ...]:
     if "none" in texts:
         if len(set(texts)) > 1:
             raise InvalidInputError("--constraint none stands alone; drop it or the other constraints")
@@ -330,36 +164,32 @@ def _constraints(texts: list[str] | None) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(texts))
 
 
-def _refuse_training(load: str, refused: list[str], save: str | None, tune_gamma: bool, *, auto: bool) -> None:
-    refused += ["--tune-gamma"] * tune_gamma + ["--save"] * (save is not None) + ["--threshold auto"] * auto
-    if refused:
-        raise InvalidInputError(
-            f"{', '.join(refused)}: only for training, but --load {load} aligns without; drop one or the other"
-        )
-
-
-def _check_tuning(decoding: dict[str, Any], dev: Any, tune_gamma: bool, gamma: float | None) -> None:
-    if tune_gamma and dev is None:
+def _check_tuning(own: AlignmentOptions, settings: Settings) -> None:
+    if own.tune_gamma and own.dev is None:
         raise InvalidInputError("--tune-gamma needs sentence pairs with links made by hand; add --dev SRC TGT GOLD")
-    if tune_gamma and gamma is not None:
-        raise InvalidInputError(f"--tune-gamma chooses gamma, but --gamma {gamma:g} gives it; drop one of them")
-    if dev is not None and "threshold" in decoding:
+    if own.tune_gamma and "gamma" in settings:
         raise InvalidInputError(
-            f"--dev chooses the threshold, but --threshold {decoding['threshold']} is given; drop one of them"
+            f"--tune-gamma chooses gamma, but --gamma {settings['gamma']:g} gives it; drop one of them"
+        )
+    if own.dev is not None and "threshold" in settings:
+        raise InvalidInputError(
+            f"--dev chooses the threshold, but --threshold {settings['threshold']} is given; drop one of them"
         )
 
 
-def _check_decoding(decoding: dict[str, Any], probabilities: str | None, *, tuned: bool) -> None:
-    way = decoding.get("decode", "posterior")
+def _check_decoding(own: AlignmentOptions, settings: Settings) -> None:
+    way = settings.get("decode", "posterior")
     if way == "posterior":
         return
-    if tuned:
+    if own.dev is not None and not own.tune_gamma:
         raise InvalidInputError(
             f"--dev chooses the threshold, which --decode {way} does not use; drop it, add --tune-gamma, or use "
             "--decode posterior"
         )
-    for name, option in (("threshold", "--threshold"), ("project", "--project/--no-project")):
-        if name in decoding and not (name == "project" and probabilities is not None):
+    concerned = ["threshold"] if own.probabilities is not None else ["threshold", "project_at_predict"]
+    for name in concerned:
+        if name in settings:
             raise InvalidInputError(
-                f"{option} concerns probabilities, which --decode {way} does not use; drop it or --decode"
+                f"{option_of(AlignerParameters, name)} concerns probabilities, which --decode {way} does not use; drop "
+                "it or --decode"
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -13,13 +14,15 @@ from typing import Any
 import numpy as np
 import typer
 
+from spectrem.cli.align import AlignmentOptions
+from spectrem.cli.annealing import Annealing
 from spectrem.cli.constraint_option import parse_options
 from spectrem.cli.links import probability_lines
-from spectrem.cli.progress import Advance, progress_bar
+from spectrem.cli.options import LEAST_PROBABILITY
+from spectrem.cli.progress import Advance, progress_bar, warn_gaining
 from spectrem.data import Bitext, Links, Vocabulary, open_output, pharaoh_lines, read_bitext, read_links
 from spectrem.estimators import WordAligner
-from spectrem.exceptions import InvalidInputError
-from spectrem.learning import Anneal, Record
+from spectrem.exceptions import InvalidInputError, Unconverged
 
 _COLUMNS = ("sentence", "direction", "source", "target", "state")
 _GAMMAS = (1.0, 0.75, 0.5, 0.25, 0.1)  # of equally good ones the first is taken
@@ -29,77 +32,69 @@ _MODEL1_COST, _LAST_COST = 1.0, 2.5
 
 @dataclass(frozen=True)
 class AlignmentJob:
-    """One run from reading to written output; see the options of `spectrem align`.
+    """One run of `spectrem align` from reading to written output.
 
     Attributes
     ----------
-    training, decoding : dict
-        Parameters of `WordAligner` that were given; with the latter those about where to compute.
+    own : AlignmentOptions
+    settings : dict
+        Parameters of `WordAligner` that were given, but the schedule, which ``annealing`` makes.
     """
 
-    source: str
-    target: str | None
-    output: str
-    probabilities: str | None
-    min_probability: float
-    training: dict[str, Any]
-    decoding: dict[str, Any]
-    dev: tuple[str, str, str] | None
-    tune_gamma: bool
-    save: str | None
-    load: str | None
-    lowercase: bool
-    quiet: bool
+    own: AlignmentOptions
+    settings: dict[str, Any]
+    annealing: Annealing
     started: float = field(default_factory=time.perf_counter)
 
     def run(self) -> None:
         """Read, train or load, tune, save, align, write."""
-        parse_options(self.training.get("constraints") or (), _COLUMNS)  # before anything is read
+        parse_options(self.settings.get("constraints", ()), _COLUMNS)  # before anything is read
         with ExitStack() as stack:
             # opened first: who reads a pipe sees its end if the work fails
-            links_out = stack.enter_context(open_output(self.output))
-            probabilities_out = self.probabilities and stack.enter_context(open_output(self.probabilities))
+            links_out = stack.enter_context(open_output(self.own.output))
+            probabilities_out = self.own.probabilities and stack.enter_context(open_output(self.own.probabilities))
             loaded = self._loaded()
-            bar = stack.enter_context(progress_bar(self._cost(loaded), shown=not self.quiet and not self._prints()))
+            bar = stack.enter_context(progress_bar(self._cost(loaded), shown=not self.own.quiet and not self._prints()))
             bar("Reading")
             bitext, dev = self._read(loaded)
             aligner = loaded or self._trained(bitext, dev, bar)
             if loaded is not None and dev is not None:
                 aligner.tune(dev[0], None, dev[1])
-            if self.save is not None:
-                aligner.save(self.save)
+            if self.own.save is not None:
+                aligner.save(self.own.save)
             share = _LAST_COST / max(bitext.n_pairs, 1)
             for links in aligner.iter_predict(bitext):
                 links_out.writelines(f"{line}\n" for line in pharaoh_lines(links))
                 bar("Aligning", share * links.n_sentences)
             if probabilities_out:
+                least = LEAST_PROBABILITY if self.own.min_probability is None else self.own.min_probability
                 for posteriors in aligner.iter_predict_proba(bitext):
-                    lines = probability_lines(posteriors, self.min_probability)
+                    lines = probability_lines(posteriors, least)
                     probabilities_out.writelines(f"{line}\n" for line in lines)
                     bar("Aligning", share * len(posteriors.source_lengths))
-        if not self.quiet:
+        if not self.own.quiet:
             self._report(aligner, bitext, dev)
 
     def _prints(self) -> bool:
         """Whether links go to a terminal, where a bar would run through them."""
-        return "-" in (self.output, self.probabilities) and sys.stdout.isatty()
+        return "-" in (self.own.output, self.own.probabilities) and sys.stdout.isatty()
 
     def _loaded(self) -> WordAligner | None:
-        if self.load is None:
+        if self.own.load is None:
             return None
-        aligner = WordAligner.load(self.load).set_params(**self.decoding)
-        aligner.threshold_ = self.decoding.get("threshold", aligner.threshold_)
+        aligner = WordAligner.load(self.own.load).set_params(**self.settings)
+        aligner.threshold_ = self.settings.get("threshold", aligner.threshold_)
         return aligner
 
     def _read(self, loaded: WordAligner | None) -> tuple[Bitext, tuple[Bitext, Links] | None]:
-        lowercase = self.lowercase
+        lowercase = self.own.lowercase
         if loaded is not None:
             vocabularies = (loaded.source_vocabulary_, loaded.target_vocabulary_)
             lowercase = lowercase or not any(map(_has_capitals, vocabularies))
-        bitext = read_bitext(self.source, self.target, lowercase=lowercase)
-        if self.dev is None:
+        bitext = read_bitext(self.own.source, self.own.target, lowercase=lowercase)
+        if self.own.dev is None:
             return bitext, None
-        source, target, gold = self.dev
+        source, target, gold = self.own.dev
         pairs = read_bitext(source, target, lowercase=lowercase)
         return bitext, (pairs, read_links(gold, pairs.n_pairs))
 
@@ -108,49 +103,55 @@ class AlignmentJob:
             return self._fit(bitext, bar)
         everything = bitext.concat(dev[0])
         best: tuple[float, WordAligner] | None = None
-        for gamma in _GAMMAS if self.tune_gamma else (None,):
-            settings = {} if gamma is None else {"gamma": gamma}
-            aligner = self._fit(everything, bar, **settings).tune(dev[0], None, dev[1])
+        for gamma in _GAMMAS if self.own.tune_gamma else (None,):
+            aligner = self._fit(everything, bar, gamma).tune(dev[0], None, dev[1])
             error = 1.0 - aligner.score(dev[0], None, dev[1])
             if best is None or error < best[0]:
                 best = (error, aligner)
         assert best is not None
         return best[1]
 
-    def _fit(self, bitext: Bitext, bar: Advance, **settings: Any) -> WordAligner:
-        aligner = WordAligner(**(self.training | self.decoding | settings))
-        if self.tune_gamma and aligner.checkpoint is not None:
-            aligner.checkpoint = Path(aligner.checkpoint) / f"gamma-{aligner.gamma:g}"
+    def _fit(self, bitext: Bitext, bar: Advance, gamma: float | None = None) -> WordAligner:
+        aligner = self._aligner(gamma)
+        if gamma is not None and aligner.checkpoint is not None:
+            aligner.checkpoint = Path(aligner.checkpoint) / f"gamma-{gamma:g}"
         costs = _costs(aligner)
-        aligner.on_iteration = lambda record: _advance(bar, record, next(costs))
+        aligner.on_iteration = lambda record: bar("Training", next(costs))
         bar("Training")
-        longest = self.training.get("max_length")
+        longest = aligner.max_length
         if longest is not None and (np.maximum(bitext.source_lengths, bitext.target_lengths) > longest).all():
             raise InvalidInputError(f"--max-length {longest} leaves no sentence pair to train on; raise it")
-        return aligner.fit(bitext)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Unconverged)  # said in the end, in the words of the options
+            return aligner.fit(bitext)
+
+    def _aligner(self, gamma: float | None = None) -> WordAligner:
+        settings = self.settings if gamma is None else {**self.settings, "gamma": gamma}
+        return WordAligner(**self.annealing.schedule(settings))
 
     def _cost(self, loaded: WordAligner | None) -> float:
         """Of everything the bar will see."""
-        passes = _LAST_COST * (1 + (self.probabilities is not None))
+        passes = _LAST_COST * (1 + (self.own.probabilities is not None))
         if loaded is not None:
             return passes
-        aligner = WordAligner(**(self.training | self.decoding))
-        return passes + sum(_costs(aligner)) * (len(_GAMMAS) if self.tune_gamma else 1)
+        return passes + sum(_costs(self._aligner())) * (len(_GAMMAS) if self.own.tune_gamma else 1)
 
     def _report(self, aligner: WordAligner, bitext: Bitext, dev: tuple[Bitext, Links] | None) -> None:
         seconds = time.perf_counter() - self.started
         if dev is not None:
-            chosen = f"threshold {aligner.threshold_:g}" + f", gamma {aligner.gamma_:g}" * self.tune_gamma
+            chosen = f"threshold {aligner.threshold_:g}" + f", gamma {aligner.gamma_:g}" * self.own.tune_gamma
             error = 1.0 - aligner.score(dev[0], None, dev[1])
             typer.echo(f"tuned on {dev[0].n_pairs} sentence pairs: {chosen}, AER {error:.4f}", err=True)
         typer.echo(f"aligned {bitext.n_pairs} sentence pairs in {seconds:.1f} s{self._how(aligner, bitext)}", err=True)
+        if self.own.load is None:
+            warn_gaining(aligner)
 
     def _how(self, aligner: WordAligner, bitext: Bitext) -> str:
         """What the model decided, did not know or could not take."""
         said = ""
-        if aligner.decode == "posterior" and "threshold" not in self.decoding and self.dev is None:
-            said = f", threshold {aligner.threshold_:g} ({'auto' if self.load is None else 'of the model'})"
-        if self.load is not None:
+        if aligner.decode == "posterior" and "threshold" not in self.settings and self.own.dev is None:
+            said = f", threshold {aligner.threshold_:g} ({'auto' if self.own.load is None else 'of the model'})"
+        if self.own.load is not None:
             source, target = aligner.unknown_shares(bitext)
             said += f"; words new to the model: {source:.1%} of the source, {target:.1%} of the target"
         empty = int(((bitext.source_lengths == 0) | (bitext.target_lengths == 0)).sum())
@@ -169,14 +170,8 @@ def _costs(aligner: WordAligner) -> Iterator[float]:
     """Of every iteration to come."""
     if aligner.model != "ibm1":
         yield from [_MODEL1_COST] * aligner.model1_iterations
-    n_gammas = 1
-    if aligner.beta_min is not None and aligner.gamma > 0:
-        n_gammas = len(list(Anneal(aligner.beta_min, 1.0 / aligner.gamma).gammas()))
-    yield from [_LAST_COST] * (aligner.iterations * n_gammas)
-
-
-def _advance(bar: Advance, record: Record, cost: float) -> None:
-    bar("Training", cost)
+    n_gammas = 1 if aligner.schedule is None else len(list(aligner.schedule.gammas()))
+    yield from [_LAST_COST] * (aligner.max_iter * n_gammas)
 
 
 def _has_capitals(vocabulary: Vocabulary) -> bool:

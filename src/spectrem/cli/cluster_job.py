@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 import warnings
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +19,6 @@ from spectrem.cli.cluster_plot import draw_clusters
 from spectrem.cli.table_options import (
     SPELLINGS,
     TableConstraints,
-    as_page,
     in_line,
     list_names,
     own_names,
@@ -29,14 +29,14 @@ from spectrem.constraints import cannot_link, check_values, must_link
 from spectrem.data import TableFile, open_output, open_table, read_table
 from spectrem.estimators import GaussianMixture
 from spectrem.exceptions import ConvergenceWarning, InvalidInputError, SpectremError, spelled
-from spectrem.learning import Anneal, FitStatus, Schedule
+from spectrem.learning import FitStatus
 
 CLUSTER = "cluster"
 _ALIKE = 1e-2
 _OPTIONS = {
-    "n_components": "--clusters",
-    "singular covariance": "bring the columns to one scale by --standardize, give --covariance diag or lower "
-    "--clusters",
+    "n_components": "--n-components",
+    "singular covariance": "bring the columns to one scale by --standardize, give --covariance-type diag or lower "
+    "--n-components",
 }
 OWN = {"row": "the number of the row", "label": "the cluster"}
 
@@ -47,34 +47,33 @@ class ClusterJob:
 
     Attributes
     ----------
-    settings : dict
+    settings : mapping of name -> value
         Parameters of `GaussianMixture`.
     """
 
     data: str
+    settings: Mapping[str, Any]
+    anneal: float | None
     output: str
     features: str | None
     id: str | None
     weights: str | None
     known: str | None
     standardize: bool
-    anneal: float | None
     size: str | None
     must_link: str | None
     cannot_link: str | None
     constraints: str | None
-    constraint: tuple[str, ...]
+    constraint: list[str] | None
     probabilities: bool
     plot: str | None
     report: str | None
-    settings: dict[str, Any]
     quiet: bool
     started: float = field(default_factory=time.perf_counter)
 
     def run(self) -> None:
         """Read, cluster, write."""
         bounds = [] if self.size is None else [read_size(self.size)]
-        schedule = self._schedule()
         with ExitStack() as stack:
             # opened first: who reads a pipe sees its end if the work fails
             write = stack.enter_context(open_table(self.output))
@@ -82,7 +81,7 @@ class ClusterJob:
             file = read_table(self.data)
             if len(file) < self.settings["n_components"]:
                 raise InvalidInputError(
-                    f"--clusters {self.settings['n_components']}: {file.name} has only {len(file)} rows; lower it"
+                    f"--n-components {self.settings['n_components']}: {file.name} has only {len(file)} rows; lower it"
                 )
             added = [CLUSTER]
             if self.probabilities:
@@ -94,7 +93,7 @@ class ClusterJob:
             for option, column in named.items():
                 if column is not None:
                     file.check([column], option)
-            given = TableConstraints(self.constraints, self.constraint, file, OWN)
+            given = TableConstraints(self.constraints, self.constraint or (), file, OWN)
             check_values(given.constraints, "label", range(self.settings["n_components"]))
             columns = given.columns()
             if not self.quiet:
@@ -110,10 +109,7 @@ class ClusterJob:
                 raise InvalidInputError(f"--plot needs two features or more, got {names[0]!r} alone; leave it out")
             constraints = [*bounds, *self._links(file), *given.constraints]
             y = None if self.known is None else self._known(file)
-            settings = {name: value for name, value in self.settings.items() if schedule is None or name != "gamma"}
-            mixture = GaussianMixture(
-                constraints=constraints, schedule=schedule, partial_labels=y is not None, **settings
-            )
+            mixture = GaussianMixture(constraints=constraints, partial_labels=y is not None, **self.settings)
             with warnings.catch_warnings():
                 # said below, in the words of the options
                 warnings.filterwarnings("ignore", re.escape(FitStatus.MAX_ITERATIONS.value), ConvergenceWarning)
@@ -130,15 +126,9 @@ class ClusterJob:
             if self.plot is not None:
                 draw_clusters(mixture, x, names, self.plot)
             if page is not None:
-                page.write(as_page("spectrem cluster", mixture.report_._repr_html_()))
+                page.write(mixture.report_.to_html())
         if not self.quiet:
             self._report(mixture, file, names, given.used)
-
-    def _schedule(self) -> Schedule | None:
-        if self.anneal is None:
-            return None
-        gamma = self.settings["gamma"]
-        return Anneal(self.anneal, 1.0 / gamma)
 
     def _links(self, file: TableFile) -> list[Any]:
         ids = None if self.id is None else row_names(file, self.id)
@@ -155,9 +145,9 @@ class ClusterJob:
         if labels.max(initial=-1) >= self.settings["n_components"]:
             row = int(labels.argmax())
             raise InvalidInputError(
-                f"{file.name}, {file.place(row)}, column {self.known!r}: with --clusters "
+                f"{file.name}, {file.place(row)}, column {self.known!r}: with --n-components "
                 f"{self.settings['n_components']} known clusters go from 0 to {self.settings['n_components'] - 1}, "
-                f"found {labels[row]}; correct it or raise --clusters"
+                f"found {labels[row]}; correct it or raise --n-components"
             )
         return labels
 
@@ -185,19 +175,17 @@ class ClusterJob:
         if mixture.constraints:
             exact = mixture.assign == "feasible"
             more = "the clusters meet them exactly" if exact else "the clusters themselves may not, see --assign"
-            said.append(
-                f"worst violation of the constraints, in expectation: {mixture.history_[-1].violation:.2g}; {more}"
-            )
+            worst = max((own.worst_after for own in mixture.report_.constraints), default=0.0)
+            said.append(f"worst violation of the constraints, in expectation: {worst:.2g}; {more}")
         alike = _alike(mixture)
         if alike is not None:
             said.append(
-                f"spectrem: warning: clusters {alike[0]} and {alike[1]} are the same; lower --clusters or "
-                + ("try --starts 10" if self.anneal is None else f"raise --anneal above {self.anneal:g}")
+                f"spectrem: warning: clusters {alike[0]} and {alike[1]} are the same; lower --n-components or "
+                + ("try --n-init 10" if self.anneal is None else f"raise --anneal above {self.anneal:g}")
             )
-        if not mixture.converged_:
+        if mixture.history_ and not mixture.converged_:
             said.append(
-                f"spectrem: warning: still gaining after {mixture.max_iter} iterations; raise --iterations or "
-                "--tolerance"
+                f"spectrem: warning: still gaining after {mixture.max_iter} iterations; raise --max-iter or --tol"
             )
         typer.echo("\n".join(said), err=True)
 

@@ -9,7 +9,6 @@ import typer
 
 from spectrem.cli.ending import STANDARD_OUTPUT
 from spectrem.cli.files import command_files
-from spectrem.cli.options import Seed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,7 +37,12 @@ class _Outcome:
 
 
 def demo(
-    seed: Seed = 0,
+    random_state: Annotated[
+        int,
+        typer.Option(
+            "--random-state", min=0, max=2**32 - 1, metavar="N", help="The same number gives the same bitext."
+        ),
+    ] = 0,
     pairs: Annotated[
         int,
         typer.Option(
@@ -66,13 +70,13 @@ def demo(
     posteriors (gamma below 1).
     """
     with command_files({}, {STANDARD_OUTPUT: "-", "--plot": plot}):
-        _compare(seed, pairs, plot)
+        _compare(random_state, pairs, plot)
 
 
-def _compare(seed: int, pairs: int, plot: str | None) -> None:
+def _compare(random_state: int, pairs: int, plot: str | None) -> None:
     from spectrem.datasets import make_bitext
 
-    bitext = make_bitext(pairs, seed=seed)
+    bitext = make_bitext(pairs, seed=random_state)
     outcomes = [_align(bitext, *method) for method in _METHODS]
     _print_table(outcomes, pairs)
     number = _telling_sentence(bitext, outcomes)

@@ -1,4 +1,4 @@
-"""Options that say where a command computes and what it keeps meanwhile, and what they are to estimators."""
+"""Options that say where a command keeps what it trains on, and what they are to estimators."""
 
 from __future__ import annotations
 
@@ -15,32 +15,9 @@ import typer
 
 from spectrem.cli.ending import before_the_end
 from spectrem.cli.freeing import LITTLE, return_freed_memory
+from spectrem.estimators.shared_parameters import COMPUTING
 from spectrem.exceptions import InvalidInputError, SpectremError, shorten
 
-_PANEL = "Computing"
-
-Threads: TypeAlias = Annotated[
-    int | None,
-    typer.Option(
-        "--threads",
-        min=1,
-        metavar="N",
-        help="Results do not depend on it.",
-        show_default="one per processor",
-        rich_help_panel=_PANEL,
-    ),
-]
-Spill: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--spill",
-        metavar="DIR",
-        help="Keep what is trained on in files in this folder, if it does not fit into memory; they disappear at the "
-        "end. Results do not depend on it.",
-        show_default=False,
-        rich_help_panel=_PANEL,
-    ),
-]
 Dask: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -49,25 +26,14 @@ Dask: TypeAlias = Annotated[
         help="Train on the cluster with this scheduler, such as tcp://10.0.0.1:8786; needs Dask (pip install "
         "'spectrem[dask]'). Results do not depend on it.",
         show_default=False,
-        rich_help_panel=_PANEL,
-    ),
-]
-CheckpointFolder: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--checkpoint",
-        metavar="DIR",
-        help="Keep the state of training in this folder after every iteration: if it is interrupted, the same command "
-        "goes on from there, to the same result.",
-        show_default=False,
-        rich_help_panel=_PANEL,
+        rich_help_panel=COMPUTING,
     ),
 ]
 
 
 @dataclass(frozen=True)
 class Home:
-    """What was said about where to compute.
+    """Where a command keeps what it trains on; `spectrem.cli.estimator_options.takes` makes options of these fields.
 
     Raises
     ------
@@ -75,10 +41,18 @@ class Home:
         If the corpus shall be in two places.
     """
 
-    threads: int | None = None
-    spill: str | None = None
-    dask: str | None = None
-    checkpoint: str | None = None
+    spill: Annotated[
+        str | None,
+        typer.Option(
+            "--spill",
+            metavar="DIR",
+            help="Keep what is trained on in files in this folder, if it does not fit into memory; they disappear at "
+            "the end. Results do not depend on it.",
+            show_default=False,
+            rich_help_panel=COMPUTING,
+        ),
+    ] = None
+    dask: Dask = None
 
     def __post_init__(self) -> None:
         if self.spill is not None and self.dask is not None:
@@ -88,19 +62,18 @@ class Home:
             )
 
     @property
-    def for_training(self) -> dict[str, str]:
-        """Options that were given and concern training alone, with their values."""
-        options = {"--spill": self.spill, "--dask": self.dask, "--checkpoint": self.checkpoint}
-        return {name: value for name, value in options.items() if value is not None}
+    def given(self) -> dict[str, Any]:
+        """Options that were given, with their values."""
+        options = {"--spill": self.spill, "--dask": self.dask}
+        return {option: value for option, value in options.items() if value is not None}
 
-    @property
-    def folders(self) -> Mapping[str, str | None]:
-        """For `command_files`."""
-        return {"--spill": self.spill, "--checkpoint": self.checkpoint}
+    def folders(self, settings: Mapping[str, Any]) -> Mapping[str, str | None]:
+        """For `command_files`, where ``settings`` are parameters of an estimator."""
+        return {"--spill": self.spill, "--checkpoint": settings.get("checkpoint")}
 
     @contextmanager
-    def settings(self) -> Iterator[dict[str, Any]]:
-        """Parameters ``n_threads``, ``corpus`` and ``checkpoint`` of an estimator, those that were given.
+    def opened(self, settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Parameters of an estimator with a ``corpus`` that keeps shards where these options say.
 
         Raises
         ------
@@ -109,27 +82,26 @@ class Home:
         SpectremError
             After it: if the cluster failed.
         """
-        given = {"n_threads": self.threads, "checkpoint": self.checkpoint}
-        settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        with before_the_end(self._what_is_kept):
+        with before_the_end(partial(_what_is_kept, settings.get("checkpoint"))):
             if self.spill is not None:
                 from spectrem.corpus import Spilled
 
                 return_freed_memory(LITTLE)
                 with _own_folder(self.spill) as folder:
-                    yield settings | {"corpus": partial(Spilled, folder=folder, n_threads=self.threads)}
+                    yield {**settings, "corpus": partial(Spilled, folder=folder, n_threads=settings.get("n_threads"))}
             elif self.dask is not None:
                 from spectrem.corpus import OnDask
 
                 with _cluster(self.dask) as client:
-                    yield settings | {"corpus": partial(OnDask, client=client)}
+                    yield {**settings, "corpus": partial(OnDask, client=client)}
             else:
-                yield settings
+                yield dict(settings)
 
-    def _what_is_kept(self) -> str | None:
-        if self.checkpoint is None or not any(Path(self.checkpoint).rglob("state.npz")):
-            return None
-        return f"the same command goes on from --checkpoint {self.checkpoint}"
+
+def _what_is_kept(checkpoint: str | None) -> str | None:
+    if checkpoint is None or not any(Path(checkpoint).rglob("state.npz")):
+        return None
+    return f"the same command goes on from --checkpoint {checkpoint}"
 
 
 @contextmanager

@@ -6,7 +6,9 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
+
+import typer
 
 from spectrem.cli.ending import before_the_end
 
@@ -57,6 +59,15 @@ def progress_bar(total: float, *, shown: bool) -> Iterator[Advance]:
             bar.update(task, description=doing, advance=amount)
 
         yield advance
+
+
+def warn_gaining(estimator: Any) -> None:
+    """Say of a fitted estimator that its training ran out of iterations, in the words of the options."""
+    if estimator.status_.name == "MAX_ITERATIONS":
+        typer.echo(
+            f"spectrem: warning: still gaining after {estimator.max_iter} iterations; raise --max-iter or --tol",
+            err=True,
+        )
 
 
 def _ignore(doing: str, amount: float = 0.0) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from spectrem.cli.ending import STANDARD_OUTPUT
 from spectrem.cli.files import command_files
-from spectrem.cli.tag_options import Columns, Field, FieldOption
+from spectrem.cli.tag_options import Columns, Field
 from spectrem.exceptions import InvalidInputError, quoted, shorten
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def evaluate(
         ),
     ] = None,
     columns: Columns = (0, 1),
-    field: FieldOption = Field.UPOS,
+    field: Field = "upos",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
     """Compare tags with those given by hand.
@@ -85,8 +85,8 @@ def evaluate(
         from spectrem.data import read_tag_dictionary, read_tagged
 
         names = [name for name in (predicted, second) if name is not None]
-        truth = read_tagged(gold, columns=columns, field=field.value)
-        guesses = [read_tagged(name, field=field.value) for name in names]
+        truth = read_tagged(gold, columns=columns, field=field)
+        guesses = [read_tagged(name, field=field) for name in names]
         for name, guess in zip(names, guesses, strict=True):
             _check_same_text(gold, truth, name, guess)
         listed = None if dictionary is None else read_tag_dictionary(dictionary)

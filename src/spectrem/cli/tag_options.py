@@ -2,36 +2,11 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import typer
 
-
-class InputFormat(StrEnum):
-    AUTO = "auto"
-    TEXT = "text"
-    SLASH = "slash"
-    COLUMNS = "columns"
-    CONLLU = "conllu"
-
-
-class OutputFormat(StrEnum):
-    SLASH = "slash"
-    COLUMNS = "columns"
-    CONLLU = "conllu"
-
-
-class Field(StrEnum):
-    UPOS = "upos"
-    XPOS = "xpos"
-
-
-class TagDecodeName(StrEnum):
-    POSTERIOR = "posterior"
-    VITERBI = "viterbi"
-
-
+InputFormat: TypeAlias = Literal["auto", "text", "slash", "columns", "conllu"]
 Format: TypeAlias = Annotated[
     InputFormat,
     typer.Option(
@@ -48,15 +23,6 @@ Columns: TypeAlias = Annotated[
         "--columns", metavar="WORD TAG", help="Which columns hold word and tag, counted from 0; -1 is the last."
     ),
 ]
-FieldOption: TypeAlias = Annotated[
-    Field, typer.Option("--field", metavar="NAME", help="Which tag of CoNLL-U: upos or xpos.")
-]
-Decode: TypeAlias = Annotated[
-    TagDecodeName | None,
-    typer.Option(
-        "--decode",
-        metavar="WAY",
-        help="posterior: the most probable tag of every word. viterbi: the most probable sequence of tags.",
-        show_default="posterior",
-    ),
+Field: TypeAlias = Annotated[
+    Literal["upos", "xpos"], typer.Option("--field", metavar="NAME", help="Which tag of CoNLL-U: upos or xpos.")
 ]

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from spectrem.cli.estimator_options import Settings, takes
 from spectrem.cli.files import command_files
-from spectrem.cli.homes import Threads
-from spectrem.cli.options import LEAST_PROBABILITY, MinProbability, Output, refuse_unused
-from spectrem.cli.tag_options import Columns, Decode, Field, FieldOption, InputFormat, OutputFormat
+from spectrem.cli.options import LEAST_PROBABILITY, MinProbability, Output, Quiet, refuse_unused
+from spectrem.cli.tag_options import Columns, Field, InputFormat
+from spectrem.estimators.tagging.parameters import TaggerParameters
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 
+@takes(TaggerParameters, only=["decode", "n_threads"])
 def predict(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model written by spectrem tag train.")],
     text: Annotated[
@@ -28,16 +30,17 @@ def predict(
             "are ignored; - is standard input.",
         ),
     ],
+    settings: Settings,
     output: Output = "-",
     output_format: Annotated[
-        OutputFormat,
+        Literal["slash", "columns", "conllu"],
         typer.Option(
             "--output-format",
             metavar="NAME",
             help="slash: one sentence per line of word/TAG. columns: one word per line, a tab, its tag. conllu: ten "
             "columns of Universal Dependencies, tags in the one that --field names.",
         ),
-    ] = OutputFormat.SLASH,
+    ] = "slash",
     posteriors: Annotated[
         str | None,
         typer.Option(
@@ -49,7 +52,6 @@ def predict(
         ),
     ] = None,
     min_probability: MinProbability = None,
-    decode: Decode = None,
     format: Annotated[
         InputFormat | None,
         typer.Option(
@@ -62,9 +64,8 @@ def predict(
         ),
     ] = None,
     columns: Columns = (0, 1),
-    field: FieldOption = Field.UPOS,
-    threads: Threads = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")] = False,
+    field: Field = "upos",
+    quiet: Quiet = False,
 ) -> None:
     """Tag a text with a trained model.
 
@@ -83,15 +84,10 @@ def predict(
         # opened first: who reads a pipe sees its end if the work fails
         tags_out = stack.enter_context(open_output(output))
         posteriors_out = None if posteriors is None else stack.enter_context(open_output(posteriors))
-        tagger = HMMTagger.load(model)
-        settings: dict[str, Any] = {
-            "decode": decode and decode.value,
-            "n_threads": threads,
-        }
-        tagger.set_params(**{name: value for name, value in settings.items() if value is not None})
-        sentences = read_sentences(text, "plain" if format is None else format.value, column=columns[0])
+        tagger = HMMTagger.load(model).set_params(**settings)
+        sentences = read_sentences(text, "plain" if format is None else format, column=columns[0])
         tags = [list(map(str, predicted)) for predicted in tagger.predict(sentences)]
-        write_tagged(tags_out, sentences, tags, output_format.value, field=field.value)
+        write_tagged(tags_out, sentences, tags, output_format, field=field)
         if posteriors_out is not None:
             tables = tagger.predict_proba(sentences)
             least = LEAST_PROBABILITY if min_probability is None else min_probability

@@ -11,82 +11,71 @@ from typing import Any
 
 import typer
 
+from spectrem.cli.annealing import Annealing
 from spectrem.cli.constraint_option import parse_options
 from spectrem.cli.options import refuse_unused
-from spectrem.cli.progress import Advance, progress_bar
+from spectrem.cli.progress import Advance, progress_bar, warn_gaining
+from spectrem.cli.tag_train import TrainingOptions
 from spectrem.constraints import check_values
 from spectrem.data import FileSentences, TaggedCorpus, display_name, read_sentences, read_tag_dictionary, read_tagged
 from spectrem.estimators import HMMTagger
-from spectrem.estimators.tagger_settings import check_size
+from spectrem.estimators.tagging.parameters import check_size
 from spectrem.exceptions import InvalidInputError, SpectremError, Unconverged, shorten, spelled
-from spectrem.learning import Anneal, Constant, FitStatus, Quench, Record, Schedule
+from spectrem.learning import Record
 
 _COLUMNS = ("sentence", "token", "occurrence", "word", "label", "tag")
 
 
 @dataclass(frozen=True)
 class TrainingJob:
-    """One run from reading to the saved model; see the options of `spectrem tag train`.
+    """One run of `spectrem tag train` from reading to the saved model.
 
     Attributes
     ----------
+    own : TrainingOptions
     settings : dict
-        Parameters of `HMMTagger` that were given.
+        Parameters of `HMMTagger` that were given, but the schedule, which ``annealing`` makes.
     """
 
-    corpus: str | None
-    model: str
-    dictionary: str | None
-    labelled: str | None
-    start: str | None
-    constraints: tuple[str, ...]
-    anneal: float | None
-    anneal_rate: float
-    quench: bool
+    own: TrainingOptions
     settings: dict[str, Any]
-    format: str
-    columns: tuple[int, int]
-    tag_field: str
-    quiet: bool
+    annealing: Annealing
     started: float = field(default_factory=time.perf_counter)
 
     def run(self) -> None:
         """Read, train, save."""
-        constraints = parse_options(self.constraints, _COLUMNS)
+        constraints = parse_options(self.own.constraint or (), _COLUMNS)
         if "dual_steps" in self.settings and all("sentence" in one.groups for one in constraints):
-            refuse_unused(
-                f"--dual-steps {self.settings['dual_steps']}",
-                "a --constraint over the whole text (a share or sparsity)",
-            )
+            needed = "a --constraint over the whole text (a share or sparsity)"
+            refuse_unused(f"--dual-steps {self.settings['dual_steps']}", needed)
         n_states = self.settings.get("n_states")
-        check_size(n_states or 1, self.settings.get("order", 1), ("--tags", "--order"))
-        schedule = self._schedule()
-        dictionary = None if self.dictionary is None else read_tag_dictionary(self.dictionary)
+        check_size(n_states or 1, self.settings.get("order", 1), ("--n-states", "--order"))
+        dictionary = None if self.own.dictionary is None else read_tag_dictionary(self.own.dictionary)
         labelled, plain = TaggedCorpus([], []), FileSentences()
-        if self.labelled is not None:
-            labelled = read_tagged(self.labelled, columns=self.columns, field=self.tag_field)  # type: ignore[arg-type]
-        if self.corpus is not None:
-            plain = read_sentences(self.corpus, self.format, column=self.columns[0])  # type: ignore[arg-type]
+        if self.own.labelled is not None:
+            labelled = read_tagged(self.own.labelled, columns=self.own.columns, field=self.own.field)
+        if self.own.corpus is not None:
+            plain = read_sentences(self.own.corpus, self.own.format, column=self.own.columns[0])
         sentences, labels = labelled.words, labelled.tags
         if not any(map(any, (sentences, plain))):
-            files = " and ".join(display_name(path) for path in (self.labelled, self.corpus) if path is not None)
+            files = " and ".join(display_name(path) for path in (self.own.labelled, self.own.corpus) if path)
             raise InvalidInputError(f"{files}: holds no word to learn from; give text, tokenised, a sentence per line")
         names = set(chain.from_iterable((dictionary or {}).values()))
         names |= {tag for sentence in labels if sentence is not None for tag in sentence if tag is not None}
         if names and n_states not in (None, len(names)):
             raise InvalidInputError(
-                f"--tags {n_states}: --dictionary and --labelled name {len(names)} tags; leave --tags out"
+                f"--n-states {n_states}: --dictionary and --labelled name {len(names)} tags; leave --n-states out"
             )
         known = sorted(names) or [*range(n_states or 0)]
         for column in ("tag", "label"):
             check_values(constraints, column, known)
-        settings = {name: value for name, value in self.settings.items() if schedule is None or name != "gamma"}
-        if self.start is not None:
-            settings["init"] = settings["reference"] = HMMTagger.load(self.start)
-        tagger = HMMTagger(dictionary=dictionary, constraints=constraints, schedule=schedule, **settings)
-        n_stages = tagger.n_init * (1 if schedule is None else len(list(schedule.gammas())))
+        settings = self.annealing.schedule(self.settings)
+        if self.own.start is not None:
+            settings["init"] = settings["reference"] = HMMTagger.load(self.own.start)
+        tagger = HMMTagger(dictionary=dictionary, constraints=constraints, **settings)
+        n_stages = tagger.n_init * (1 if tagger.schedule is None else len(list(tagger.schedule.gammas())))
         n_tokens = sum(map(len, sentences)) + sum(map(len, plain))
-        with progress_bar(n_stages, shown=not self.quiet) as bar:
+        with progress_bar(n_stages, shown=not self.own.quiet) as bar:
             bar("Training")
             progress = _Progress(bar, tagger.max_iter, n_tokens)
             tagger.set_params(on_iteration=progress.advance)
@@ -98,8 +87,8 @@ class TrainingJob:
                 except SpectremError as error:
                     raise type(error)(f"{self._place(error, labelled, plain)}{error}") from error
             progress.finish(n_stages)
-            tagger.set_params(on_iteration=None).save(self.model)
-        if not self.quiet:
+            tagger.set_params(on_iteration=None).save(self.own.model)
+        if not self.own.quiet:
             self._report(tagger, len(sentences) + len(plain), n_tokens)
 
     def _place(self, error: SpectremError, labelled: TaggedCorpus, plain: FileSentences) -> str:
@@ -109,19 +98,12 @@ class TrainingJob:
             return ""
         number = int(number)
         if number < len(labelled.words):
-            path, place, words = self.labelled, labelled.place(number), labelled.words[number]
+            path, place, words = self.own.labelled, labelled.place(number), labelled.words[number]
         else:
             number -= len(labelled.words)
-            path, place, words = self.corpus, plain.place(number), plain[number]
+            path, place, words = self.own.corpus, plain.place(number), plain[number]
         assert path is not None
         return f"{display_name(path)}, {place} ({shorten(' '.join(words))}): "
-
-    def _schedule(self) -> Schedule | None:
-        if self.anneal is None and not self.quench:
-            return None
-        gamma = self.settings.get("gamma", 1.0)
-        before = Constant(gamma) if self.anneal is None else Anneal(self.anneal, 1.0 / gamma, self.anneal_rate)
-        return Quench(before) if self.quench else before
 
     def _report(self, tagger: HMMTagger, n_sentences: int, n_tokens: int) -> None:
         seconds = time.perf_counter() - self.started
@@ -131,12 +113,7 @@ class TrainingJob:
             f"{tagger.n_iter_} iterations, objective {-bits:.4f} bits per word",
             err=True,
         )
-        if tagger.status_ is FitStatus.MAX_ITERATIONS:
-            typer.echo(
-                f"spectrem: warning: still gaining after {tagger.max_iter} iterations; raise --iterations or "
-                "--tolerance",
-                err=True,
-            )
+        warn_gaining(tagger)
 
 
 class _Progress:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import typer
@@ -15,9 +17,9 @@ _RUNS: tuple[dict[str, Any], ...] = (
     {"model": "hmm", "constraints": (), "gamma": 0.5},
     {"model": "ibm2"},
     {"model": "ibm1"},
-    {"model": "hmm", "gamma": 0.0, "iterations": 1},
-    {"model": "hmm", "gamma": -float("inf"), "iterations": 1},
-    {"model": "hmm", "dual_steps": 0, "constraints": ("agreement", "fertility"), "iterations": 1},
+    {"model": "hmm", "gamma": 0.0, "max_iter": 1},
+    {"model": "hmm", "gamma": -float("inf"), "max_iter": 1},
+    {"model": "hmm", "dual_steps": 0, "constraints": ("agreement", "fertility"), "max_iter": 1},
 )
 
 # The same of HMMTagger, as options of `spectrem tag train`.
@@ -28,10 +30,10 @@ _TAG_RUNS: tuple[dict[str, Any], ...] = (
     {"settings": {"order": 2, "n_states": 4}, "dictionary": None},
     {"settings": {"order": 1, "gamma": 0.0}},
     {"settings": {"order": 2, "gamma": 0.0}},
-    {"settings": {"order": 1}, "constraints": ("at_least(1, 'VERB')",)},
-    {"settings": {"order": 2}, "constraints": ("at_least(1, 'VERB')",)},
-    {"settings": {"order": 1, "dual_steps": 0}, "constraints": ("at_least(1, 'VERB')", "E[tag == 'NOUN'] <= '60%'")},
-    {"settings": {"order": 2, "dual_steps": 2}, "constraints": ("E[tag == 'NOUN'] <= '60%'", "sparsity(1, 1)")},
+    {"settings": {"order": 1}, "constraint": ["at_least(1, 'VERB')"]},
+    {"settings": {"order": 2}, "constraint": ["at_least(1, 'VERB')"]},
+    {"settings": {"order": 1, "dual_steps": 0}, "constraint": ["at_least(1, 'VERB')", "E[tag == 'NOUN'] <= '60%'"]},
+    {"settings": {"order": 2, "dual_steps": 2}, "constraint": ["E[tag == 'NOUN'] <= '60%'", "sparsity(1, 1)"]},
 )
 
 # The same of `spectrem cluster` and `spectrem project`, as options.
@@ -64,7 +66,9 @@ def warmup() -> None:
     import tempfile
     import warnings
 
+    from spectrem.cli.align import AlignmentOptions
     from spectrem.cli.alignment_job import AlignmentJob
+    from spectrem.cli.annealing import Annealing
     from spectrem.data import write_lines, write_pharaoh
     from spectrem.datasets import make_bitext
     from spectrem.exceptions import ConvergenceWarning
@@ -79,33 +83,20 @@ def warmup() -> None:
         write_lines(both, [f"{s} ||| {t}" for s, t in zip(bitext.source, bitext.target, strict=True)])
         write_pharaoh(gold, bitext.links)
 
-        def run(**options: Any) -> None:
-            usual: dict[str, Any] = {
-                "source": source,
-                "target": target,
-                "output": links,
-                "probabilities": f"{folder}/probabilities.txt",
-                "min_probability": 0.01,
-                "training": {},
-                "decoding": {"n_threads": 1},
-                "dev": None,
-                "tune_gamma": False,
-                "save": None,
-                "load": None,
-                "lowercase": False,
-                "quiet": True,
-            }
-            AlignmentJob(**(usual | options)).run()
+        usual = AlignmentOptions(source, target, links, probabilities=f"{folder}/probabilities.txt", quiet=True)
+
+        def run(settings: Mapping[str, Any] = {}, **options: Any) -> None:
+            AlignmentJob(replace(usual, **options), {"n_threads": 1, **settings}, Annealing()).run()
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # toy data; only the code matters
-            for training in _RUNS:
-                run(training=training)
+            for settings in _RUNS:
+                run(settings)
         run(source=both, target=None, dev=(source, target, gold), save=model)
         run(load=model)
         write_lines(source, make_bitext(12, seed=1).source)  # words that the model does not know
         run(load=model)
-        run(load=model, decoding={"n_threads": 1, "decode": "grow-diag-final-and"})
+        run({"decode": "grow-diag-final-and"}, load=model)
         words = [" ".join(lines).split() * 200 for lines in (bitext.source, bitext.target)]
         write_lines(
             both, [f"{' '.join(words[0][:n])} ||| {' '.join(words[1][:m])}" for n, m in ((150, 150), (2001, 2))]
@@ -120,6 +111,8 @@ def warmup() -> None:
 
 def _warm_tagger(folder: str) -> None:
     """Train and apply taggers of every kind on a few generated sentences."""
+    from spectrem.cli.annealing import Annealing
+    from spectrem.cli.tag_train import TrainingOptions
     from spectrem.cli.tag_training import TrainingJob
     from spectrem.data import write_tag_dictionary, write_tagged
     from spectrem.datasets import make_tagged_corpus
@@ -129,24 +122,11 @@ def _warm_tagger(folder: str) -> None:
     corpus = make_tagged_corpus(64)  # enough for those that run sentences side by side
     write_tagged(text, corpus.words, corpus.tags)
     write_tag_dictionary(dictionary, corpus.dictionary)
-    usual: dict[str, Any] = {
-        "corpus": text,
-        "model": model,
-        "dictionary": dictionary,
-        "labelled": None,
-        "start": None,
-        "constraints": (),
-        "anneal": None,
-        "anneal_rate": 1.2,
-        "quench": False,
-        "format": "auto",
-        "columns": (0, 1),
-        "tag_field": "upos",
-        "quiet": True,
-    }
-    for options in _TAG_RUNS:
-        settings = {"random_state": 0, "max_iter": 2, "n_threads": 1, **options["settings"]}
-        TrainingJob(**(usual | options | {"settings": settings})).run()
+    for run in _TAG_RUNS:
+        own = TrainingOptions(
+            model, text, run.get("dictionary", dictionary), constraint=run.get("constraint"), quiet=True
+        )
+        TrainingJob(own, {"random_state": 0, "max_iter": 2, "n_threads": 1, **run["settings"]}, Annealing()).run()
         tagger = HMMTagger.load(model)
         for decode in ("posterior", "viterbi"):
             tagger.set_params(decode=decode).predict(corpus.words)
@@ -154,6 +134,7 @@ def _warm_tagger(folder: str) -> None:
 
 def _warm_tables(folder: str) -> None:
     """Cluster and project a few generated rows in every way."""
+    from spectrem.cli.cluster import ClusterOptions
     from spectrem.cli.cluster_job import ClusterJob
     from spectrem.cli.project_job import ProjectJob
     from spectrem.data import write_lines
@@ -168,26 +149,16 @@ def _warm_tables(folder: str) -> None:
     for run in _CLUSTER_RUNS:
         settings = {"n_components": 3, "random_state": 0, "max_iter": 2, "gamma": 1.0, "n_threads": 1, **run}
         apart = settings.pop("cannot_link", None)
-        ClusterJob(
-            data=data,
+        options = ClusterOptions(
             output=out,
             features="x,y",
-            id=None,
             weights="w" if run == {"gamma": 0.5} else None,
-            known=None,
-            standardize=False,
-            anneal=None,
             size=settings.pop("size", None),
-            must_link=None,
             cannot_link=apart and f"{folder}/{apart}",
-            constraints=None,
-            constraint=(),
             probabilities=True,
-            plot=None,
-            report=None,
-            settings=settings,
             quiet=True,
-        ).run()
+        )
+        ClusterJob(data, settings, None, **vars(options)).run()
     for run in _PROJECT_RUNS:
         long = run.get("long")
         ProjectJob(

@@ -4,18 +4,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from spectrem.estimators.gaussian_mixture import GaussianMixture
-    from spectrem.estimators.hmm_tagger import HMMTagger
-    from spectrem.estimators.self_trainer import SelfTrainer
-    from spectrem.estimators.word_aligner import LinkPosteriors, WordAligner
+    from spectrem.estimators.alignment.word_aligner import LinkPosteriors, WordAligner
+    from spectrem.estimators.mixture.gaussian_mixture import GaussianMixture
+    from spectrem.estimators.selftraining.self_trainer import SelfTrainer
+    from spectrem.estimators.tagging.hmm_tagger import HMMTagger
 
 # Loaded on first use: an aligner needs nothing of what a mixture imports.
 _HOMES = {
-    "GaussianMixture": "gaussian_mixture",
-    "HMMTagger": "hmm_tagger",
-    "LinkPosteriors": "word_aligner",
-    "SelfTrainer": "self_trainer",
-    "WordAligner": "word_aligner",
+    "GaussianMixture": "mixture.gaussian_mixture",
+    "HMMTagger": "tagging.hmm_tagger",
+    "LinkPosteriors": "alignment.decoding",
+    "SelfTrainer": "selftraining.self_trainer",
+    "WordAligner": "alignment.word_aligner",
 }
 
 __all__ = ["GaussianMixture", "HMMTagger", "LinkPosteriors", "SelfTrainer", "WordAligner"]

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import sys
-from functools import cache
+from functools import cache, partial
 from inspect import Parameter, getattr_static, signature
 from reprlib import Repr
 from typing import TYPE_CHECKING, Any, Self
 
-from spectrem.exceptions import InvalidInputError, quoted
+from spectrem.exceptions import InvalidInputError, NotFittedError, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from spectrem.learning import FitStatus, Record
+    from spectrem.reports import FitReport
 
 _SHOWN = Repr()
 for _limit in ("maxlist", "maxtuple", "maxset", "maxfrozenset", "maxdict", "maxdeque"):
@@ -28,11 +35,18 @@ class Estimator:
     --------
     >>> from spectrem import WordAligner
     >>> aligner = WordAligner(gamma=0.5)
-    >>> aligner.set_params(iterations=4)
-    WordAligner(gamma=0.5, iterations=4)
+    >>> aligner.set_params(max_iter=4)
+    WordAligner(gamma=0.5, max_iter=4)
     >>> aligner.get_params()["gamma"]
     0.5
     """
+
+    history_: list[Record]
+    n_iter_: int
+    objective_: float
+    status_: FitStatus
+    converged_: bool
+    report_: FitReport
 
     @classmethod
     def _get_param_names(cls) -> list[str]:
@@ -108,8 +122,44 @@ class Estimator:
                 if isinstance(found, classmethod | staticmethod):
                     return getattr(twin, name)
                 if found is not None:
-                    return found.__get__(self, type(self)) if hasattr(found, "__get__") else found
+                    value = found.__get__(self, type(self)) if hasattr(found, "__get__") else found
+                    return partial(_with_report, self, value) if name.startswith("_repr_") else value
             return object.__getattribute__(self, name)  # raises what brought us here
+
+
+def _with_report(estimator: Estimator, diagram: Callable[..., Any], **kwargs: Any) -> Any:
+    """What scikit-learn shows of an estimator in a notebook, and below it the report of its training."""
+    from spectrem.reports import add_report
+
+    return add_report(diagram(**kwargs), vars(estimator).get("report_"))
+
+
+def take_course(estimator: Any, history: Sequence[Record], status: FitStatus) -> None:
+    """Set what every estimator tells of its training: ``history_``, ``n_iter_``, ``objective_``, ``converged_``."""
+    estimator.history_, estimator.n_iter_ = list(history), len(history)
+    estimator.objective_ = history[-1].objective if history else -math.inf
+    estimator.status_, estimator.converged_ = status, status.name == "CONVERGED"
+
+
+def not_fitted(estimator: Any) -> NotFittedError:
+    """The error of an estimator that is not fitted: where scikit-learn is loaded, its own of that name, too.
+
+    Examples
+    --------
+    >>> from spectrem import WordAligner
+    >>> not_fitted(WordAligner())
+    NotFittedError('this WordAligner is not fitted yet; call fit, or load a saved one')
+    """
+    kind = _both_errors() if "sklearn.exceptions" in sys.modules else NotFittedError
+    loaded = ", or load a saved one" if hasattr(type(estimator), "load") else ""
+    return kind(f"this {type(estimator).__name__} is not fitted yet; call fit{loaded}")
+
+
+@cache
+def _both_errors() -> type[NotFittedError]:
+    from sklearn.exceptions import NotFittedError as OfSklearn
+
+    return type("NotFittedError", (NotFittedError, OfSklearn), {})
 
 
 def _parameters(cls: type) -> dict[str, Parameter]:

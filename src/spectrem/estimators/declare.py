@@ -9,10 +9,12 @@ them. The file loads neither NumPy nor the estimator, so that ``--help`` stays q
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
@@ -30,8 +32,9 @@ class Parameter:
     ----------
     check : callable (name, value) -> None
         Raises `InvalidInputError` if the value breaks the rule.
-    convert : type or None
-        What the text of a command line becomes: int, float, str, bool; None for what no text can say.
+    convert : callable or None
+        What makes a value of the text of a command line: int, float, str, bool, or a function of the text; None for
+        what no text can say.
     choices : tuple of str
         The values there are, if they are few names.
     least, most : float
@@ -39,6 +42,8 @@ class Parameter:
     option : str or None
         Name on the command line, such as ``--order``; "" for the parameter's own, None for parameters that the command
         line does not have.
+    short : str
+        A second name there, such as ``-k``.
     group : str
         The heading of ``--help`` that it stands under.
     metavar, help : str
@@ -46,11 +51,12 @@ class Parameter:
     """
 
     check: Callable[[str, Any], None]
-    convert: type | None = None
+    convert: Callable[[Any], Any] | None = None
     choices: tuple[str, ...] = ()
     least: float = -math.inf
     most: float = math.inf
     option: str | None = ""
+    short: str = ""
     group: str = ""
     metavar: str = ""
     help: str = ""
@@ -66,7 +72,7 @@ def count(default: int | None, least: int = 1, *, hint: str = "", **shown: Any) 
     hint : str
         What the message of the error adds, from its semicolon on.
     **shown
-        ``option``, ``group``, ``metavar``, ``help`` of `Parameter`.
+        ``option``, ``short``, ``group``, ``metavar``, ``help`` of `Parameter`.
 
     Examples
     --------
@@ -107,21 +113,25 @@ def number(
     Traceback (most recent call last):
     spectrem.exceptions.InvalidInputError: null_probability must lie between 0 and 1, got 1.0
     """
-    rule = (
-        f"lie {'between' if open else 'in'} {f'{least:g} and {most:g}' if open else f'[{least:g}, {most:g}]'}"
-        if math.isfinite(most)
-        else f"be finite and {'above' if open else 'at least'} {least:g}"
-    )
-
-    def check(name: str, value: Any) -> None:
-        if isinstance(value, bool) or not isinstance(value, Real):
-            raise InvalidInputError(f"{name} must be a number, got {quoted(value)}{hint}")
-        size = float(value)
-        inside = least < size < most if open else least <= size <= most
-        if not (math.isfinite(size) and inside):
-            raise InvalidInputError(f"{name} must {rule}, got {value}{hint}")
-
+    check = partial(check_number, least=least, most=most, open=open, hint=hint)
     return _field(default, check, convert=float, least=least, most=most, **shown)
+
+
+def check_number(
+    name: str, value: Any, least: float = 0.0, most: float = math.inf, *, open: bool = False, hint: str = ""
+) -> None:
+    """Raise `InvalidInputError` unless a value is what `number` declares."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InvalidInputError(f"{name} must be a number, got {quoted(value)}{hint}")
+    size = float(value)
+    inside = least < size < most if open else least <= size <= most
+    if math.isfinite(size) and inside:
+        return
+    if math.isfinite(most):
+        rule = f"lie between {least:g} and {most:g}" if open else f"lie in [{least:g}, {most:g}]"
+    else:
+        rule = f"be finite and {'above' if open else 'at least'} {least:g}"
+    raise InvalidInputError(f"{name} must {rule}, got {value}{hint}")
 
 
 def choice(default: str | None, *choices: str, **shown: Any) -> Any:
@@ -162,7 +172,7 @@ def given(
     default: Any = dataclasses.MISSING,
     check: Callable[[str, Any], None] | None = None,
     *,
-    convert: type | None = None,
+    convert: Callable[[Any], Any] | None = None,
     option: str | None = None,
     **shown: Any,
 ) -> Any:
@@ -187,12 +197,30 @@ def given(
     return _field(default, check or (lambda name, value: None), convert=convert, option=option, **shown)
 
 
+def rule(text: str, holds: Callable[[Any], object], hint: str = "") -> Callable[[str, Any], None]:
+    """A check for `given`: a value must ``text``, as ``holds`` says of it.
+
+    Examples
+    --------
+    >>> check = rule("be 1 or 2", lambda value: value in (1, 2), "; 2 is a trigram tagger")
+    >>> check("order", 3)
+    Traceback (most recent call last):
+    spectrem.exceptions.InvalidInputError: order must be 1 or 2, got 3; 2 is a trigram tagger
+    """
+
+    def check(name: str, value: Any) -> None:
+        if not holds(value):
+            raise InvalidInputError(f"{name} must {text}, got {quoted(value)}{hint}")
+
+    return check
+
+
 def _field(default: Any, check: Callable[[str, Any], None], **known: Any) -> Any:
     return dataclasses.field(default=default, metadata={_KEY: Parameter(check, **known)})
 
 
 def parameters_of(record: Any) -> dict[str, tuple[Any, Parameter]]:
-    """Defaults and declarations of the parameters of a data class, by name, in their order.
+    """Defaults and declarations of the parameters of a data class, by name: its own before those of its bases.
 
     Examples
     --------
@@ -203,7 +231,14 @@ def parameters_of(record: Any) -> dict[str, tuple[Any, Parameter]]:
     >>> default, declared.least
     (100, 1)
     """
-    return {field.name: (field.default, field.metadata[_KEY]) for field in dataclasses.fields(record)}
+    return dict(_declared(record if isinstance(record, type) else type(record)))
+
+
+@cache
+def _declared(cls: type) -> dict[str, tuple[Any, Parameter]]:
+    fields = {field.name: field for field in dataclasses.fields(cls)}
+    names = dict.fromkeys(name for base in cls.__mro__ for name in inspect.get_annotations(base) if name in fields)
+    return {name: (fields[name].default, fields[name].metadata[_KEY]) for name in names}
 
 
 def check_parameters(estimator: Any) -> None:
@@ -216,6 +251,8 @@ def check_parameters(estimator: Any) -> None:
 
 def meanings(record: type) -> Mapping[str, str]:
     """Lines of the section Parameters of a docstring, by the name of the parameter, with those of its bases.
+
+    Several parameters may share an entry, with commas between their names.
 
     Examples
     --------
@@ -238,7 +275,8 @@ def meanings(record: type) -> Mapping[str, str]:
             margin = len(lines[0]) - len(lines[0].lstrip())
             text = "\n".join(line[margin:].rstrip() for line in lines).rstrip()
             for entry in re.split(r"\n(?=\S)", text):
-                found[entry.split(" :")[0].split("\n")[0]] = entry
+                names = entry.partition("\n")[0].partition(" :")[0]
+                found.update(dict.fromkeys(names.split(", "), entry))
     return found
 
 
@@ -246,7 +284,7 @@ def documented(cls: C) -> C:
     """Put what the parameters of an estimator mean, as its data class says, before the attributes in its docstring."""
     if cls.__doc__ is not None:  # python -OO has none
         said = meanings(cls)
-        entries = "\n".join(said[name] for name in parameters_of(cls))
+        entries = "\n".join(dict.fromkeys(said[name] for name in parameters_of(cls)))
         section = "\n".join(f"    {line}".rstrip() for line in f"Parameters\n----------\n{entries}".splitlines())
         cls.__doc__ = cls.__doc__.replace("    Attributes\n", f"{section}\n\n    Attributes\n", 1)
     return cls

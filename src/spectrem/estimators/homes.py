@@ -10,9 +10,6 @@ from typing import Any
 from spectrem.corpus import Corpus, Local, Spilled
 from spectrem.exceptions import InvalidInputError, quoted
 
-NOT_SAVED = ("corpus", "checkpoint", "on_iteration")
-"""Parameters that belong to a run on a machine, and not to the model that it leaves behind."""
-
 
 def make_corpus(estimator: Any, shards: Iterable[Any]) -> Corpus:
     """Shards where an estimator's ``corpus`` puts them, else in memory, worked on by its ``n_threads``.

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spectrem.estimators.declare import choice, count, given, number
+from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
-    from spectrem.constraints.constraint import AnyConstraint
+    import numpy as np
+
     from spectrem.corpus import Corpus
+    from spectrem.inference import Infeasible
     from spectrem.learning import Record, Schedule
 
 TRAINING, COMPUTING = "Training", "Computing"
@@ -24,21 +28,57 @@ NOT_SAVED = ("corpus", "checkpoint", "on_iteration")
 
 def check_gamma(name: str, value: Any) -> None:
     """A temperature: a number of at least 0, or minus infinity."""
-    from spectrem.estimators.settings_checks import check_number
-    from spectrem.learning.schedule import check_gamma as check_range
+    from spectrem.learning.schedule import check_gamma
 
-    check_number(name, value)
-    check_range(value)
+    check_gamma(value, name)
+
+
+def check_schedule(name: str, value: Any) -> None:
+    """Something that yields gammas, at least one; None for none."""
+    from spectrem.learning.schedule import check_gamma
+
+    if value is None:
+        return
+    if not hasattr(value, "gammas"):
+        raise InvalidInputError(
+            f"{name} must yield gammas, such as Anneal(beta_min=0.1), got {quoted(value)}; for one, give gamma"
+        )
+    gammas = list(value.gammas())
+    if not gammas:
+        raise InvalidInputError(f"{name} must yield at least one gamma, got none")
+    for gamma in gammas:
+        check_gamma(gamma)
+
+
+def check_constraints(name: str, value: Any) -> None:
+    """A text, a mapping of names, or a sequence, which can be gone through more than once, of constraints."""
+    from spectrem.constraints.compile import flatten
+    from spectrem.constraints.constraint import Constraint, LinearConstraint, MaxOver
+
+    if not isinstance(value, Sequence | Mapping):
+        raise InvalidInputError(f"{name} must be a sequence of constraints, got {quoted(value)}; put it in a list")
+    for constraint in flatten(value):
+        if not hasattr(constraint, "rows") and not isinstance(constraint, Constraint | LinearConstraint | MaxOver):
+            raise InvalidInputError(
+                f"{name} must be made with E or shortcuts, got {quoted(constraint)}; see spectrem.constraints"
+            )
+
+
+def check_one_gamma(estimator: Any) -> None:
+    """Refuse a gamma beside a schedule, of an estimator whose parameters are checked one by one."""
+    if estimator.schedule is not None and estimator.gamma != 1.0:
+        raise InvalidInputError(
+            f"gamma and schedule must not both be given, got gamma {estimator.gamma}; put it into the schedule, as in "
+            "Anneal(beta_min, 1 / gamma)"
+        )
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LearningParameters:
-    """Of every estimator that learns by EM.
+    """Of every estimator that learns by EM; each says itself what its ``constraints`` are.
 
     Parameters
     ----------
-    constraints : sequence of constraints
-        In the language of `spectrem.E` over the columns of the estimator; see `spectrem.constraints` for shortcuts.
     gamma : float
         0 or greater, or -inf: 1 is EM, 0 hard EM, between them unified EM, above 1 smoother posteriors.
     schedule : Schedule, optional
@@ -54,13 +94,30 @@ class LearningParameters:
         Called with the `spectrem.learning.Record` of every iteration.
     """
 
-    constraints: Sequence[AnyConstraint] = given(())
     gamma: float = given(1.0, check_gamma, convert=float, option="", group=TRAINING, metavar="GAMMA")
-    schedule: Schedule | None = given(None)
-    infeasible: str = choice("raise", "raise", "skip", group=TRAINING, metavar="WAY")
+    schedule: Schedule | None = given(None, check_schedule)
+    infeasible: Infeasible = choice("raise", "raise", "skip", group=TRAINING)
     max_iter: int = count(100, group=TRAINING)
     tol: float = number(1e-6, group=TRAINING, metavar="GAIN")
     on_iteration: Callable[[Record], None] | None = given(None)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class StartingParameters:
+    """Of every estimator that may start learning at random.
+
+    Parameters
+    ----------
+    n_init : int
+        Starts, of which the one with the largest objective at the end is kept.
+    random_state : int, RandomState or None
+        The same number gives the same result.
+    """
+
+    n_init: int = count(1, group=TRAINING)
+    random_state: int | np.random.RandomState | np.random.Generator | None = given(
+        None, convert=int, option="", group=TRAINING, metavar="N", least=0, most=2**32 - 1
+    )
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -82,4 +139,12 @@ class ComputingParameters:
 
     n_threads: int | None = count(None, group=COMPUTING)
     corpus: Callable[[Iterable[Any]], Corpus] | None = given(None)
-    checkpoint: str | os.PathLike[str] | None = given(None, convert=str, option="", group=COMPUTING, metavar="DIR")
+    checkpoint: str | os.PathLike[str] | None = given(
+        None,
+        convert=str,
+        option="",
+        group=COMPUTING,
+        metavar="DIR",
+        help="Keep the state of training in this folder after every iteration: if it is interrupted, the same command "
+        "goes on from there, to the same result.",
+    )

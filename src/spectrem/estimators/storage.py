@@ -6,7 +6,9 @@ import json
 import math
 import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,10 @@ from numpy.typing import NDArray
 from spectrem._arrays import Floats
 from spectrem._damage import DAMAGE
 from spectrem._outputs import open_bytes
+from spectrem.estimators.conventions import take_course
+from spectrem.estimators.shared_parameters import NOT_SAVED
 from spectrem.exceptions import InvalidInputError, shorten
+from spectrem.learning.history import FitStatus, Record
 
 _MAGIC = "spectrem"
 
@@ -133,6 +138,54 @@ def _plain(value: object) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"{type(value).__name__} cannot be saved")
+
+
+def plain_parameters(estimator: Any, leave: Collection[str] = NOT_SAVED) -> dict[str, Any]:
+    """Parameters of an estimator that JSON gives back, arrays and tuples as lists; the others keep their defaults."""
+    found = {name: _listed(value) for name, value in estimator.get_params(deep=False).items() if name not in leave}
+    return {name: value for name, value in found.items() if _is_plain(value)}
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return [_listed(own) for own in value] if isinstance(value, list | tuple) else value
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether JSON gives the value back."""
+    try:
+        return bool(json.loads(json.dumps(value)) == value)
+    except (TypeError, ValueError):
+        return False
+
+
+def course_of(estimator: Any) -> dict[str, Any]:
+    """What `take_saved_course` reads: how training went."""
+    return {"status": estimator.status_.name, "history": [astuple(record) for record in estimator.history_]}
+
+
+def take_saved_course(estimator: Any, settings: Mapping[str, Any]) -> None:
+    """Set what `take_course` sets, from the settings of a saved model."""
+    history = [Record(*map(float, numbers)) for numbers in settings["history"]]
+    take_course(estimator, history, FitStatus[settings["status"]])
+
+
+@contextmanager
+def damage_named(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
+    """Take a saved model apart in this block, where whatever does not fit is damage.
+
+    Raises
+    ------
+    InvalidInputError
+        Naming the file and what does not fit.
+    """
+    try:
+        yield
+    except DAMAGE as error:
+        raise InvalidInputError(
+            f"{path}: a damaged {kind} ({type(error).__name__}: {shorten(str(error))}); save the model again"
+        ) from None
 
 
 def pack_words(words: tuple[str, ...]) -> NDArray[np.uint8]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from numbers import Real
+from typing import Any, Protocol
 
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.learning.history import Record
 
 
@@ -107,11 +108,13 @@ class Quench:
         yield self.gamma
 
 
-def check_gamma(gamma: float) -> None:
+def check_gamma(gamma: Any, name: str = "gamma") -> None:
     """Raise unless gamma is minus infinity or a finite number of at least 0."""
-    if not (gamma == -math.inf or 0 <= gamma < math.inf):
+    if isinstance(gamma, bool) or not isinstance(gamma, Real):
+        raise InvalidInputError(f"{name} must be a number, got {quoted(gamma)}")
+    if not (gamma == -math.inf or 0 <= float(gamma) < math.inf):
         raise InvalidInputError(
-            f"gamma must be -inf or at least 0 and finite, got {gamma}; between -inf and 0 the E-step is not convex, "
+            f"{name} must be -inf or at least 0 and finite, got {gamma}; between -inf and 0 the E-step is not convex, "
             "and without constraints every gamma <= 0 is hard EM: use 0 (linear relaxation) or -inf (integer program)"
         )
 

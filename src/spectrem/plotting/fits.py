@@ -111,6 +111,8 @@ def plot_violations(report: Any, *, axes: Axes | None = None) -> Figure:
 def plot_prices(report: Any, *, limit: int = 20, axes: Axes | None = None) -> Figure:
     """Prices of the rows that cost most, over all constraints, a bar each: what relaxing a bound would gain.
 
+    Each constraint has its own colour, which a legend tells where there are several.
+
     Their cost is about ``|price (after - before)|`` nats.
 
     Parameters
@@ -151,12 +153,16 @@ def plot_prices(report: Any, *, limit: int = 20, axes: Axes | None = None) -> Fi
     colours = [COLOURS[int(owner[i]) % len(COLOURS)] for i in chosen]
     bars = axes.barh(np.arange(len(chosen), dtype=np.float64), prices[chosen], 0.7, color=colours)
     axes.bar_label(bars, [f"{price:.3g}" for price in prices[chosen]], padding=3, fontsize=8)
-    names = [(constraints[int(owner[i])], int(row[i])) for i in chosen]
-    _name_bars(axes, [_full_name(own, place) for own, place in names])
+    _name_bars(axes, [_full_name(constraints[int(owner[i])], int(row[i])) for i in chosen])
     axes.axvline(0.0, color="0.5", linewidth=0.8)
     axes.margins(x=0.12)
     more = f" ({len(chosen)} of {len(prices)})" if len(prices) > len(chosen) else ""
     axes.set(title=f"prices{more}", xlabel="nats per unit of the bound")
+    shown = {int(owner[i]): bar for i, bar in zip(chosen, bars, strict=True)}
+    if len(shown) > 1:
+        numbers = sorted(shown)
+        names = [_shorten(constraints[k].name) for k in numbers]
+        axes.legend([shown[k] for k in numbers], names, frameon=False)
     return figure
 
 
@@ -173,10 +179,14 @@ def _full_name(report: ConstraintReport, row: int) -> str:
     return f"{named} {SIGNS[str(report.sense[row])]} {report.bound[row]:.4g}"
 
 
+def _shorten(name: str) -> str:
+    """A name of bounded length, in which dollars are no mathematics."""
+    return (name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…").replace("$", r"\$")
+
+
 def _name_bars(axes: Axes, names: Sequence[str]) -> None:
     """Names at the left, the first on top."""
-    short = [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…" for name in names]
-    axes.set_yticks(range(len(names)), [name.replace("$", r"\$") for name in short])
+    axes.set_yticks(range(len(names)), [_shorten(name) for name in names])
     axes.invert_yaxis()
     axes.grid(alpha=0.3, axis="x")
     axes.set_axisbelow(True)

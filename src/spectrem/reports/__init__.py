@@ -11,13 +11,14 @@ from spectrem.reports.constraints import (
     report_weighted,
     row_name,
 )
-from spectrem.reports.fit import FitReport, gamma_course
+from spectrem.reports.fit import FitReport, Section, gamma_course, report_training
 from spectrem.reports.notebook import ShowsReport, add_report
 
 __all__ = [
     "SIGNS",
     "ConstraintReport",
     "FitReport",
+    "Section",
     "ShowsReport",
     "add_report",
     "gamma_course",
@@ -26,6 +27,7 @@ __all__ = [
     "prices_by_name",
     "report_constraints",
     "report_rows",
+    "report_training",
     "report_weighted",
     "row_name",
 ]

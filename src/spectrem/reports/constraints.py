@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spectrem.constraints.rows import Block, Rows
@@ -15,7 +16,7 @@ from spectrem.structures.structure import Structure
 SIGNS = {"<=": "≤", ">=": "≥", "==": "="}
 """Senses as people write them."""
 
-# Violations below this, relative to the bound, are left over by the solver and are not told first.
+# Violations up to this, relative to the size of a row, are what solving leaves.
 _SOLVED = 1e-5
 
 
@@ -40,6 +41,9 @@ class ConstraintReport:
         Expected values.
     violation_before, violation_after : ndarray of shape (n_rows,)
         By how much the expected value breaks the bound, >= 0.
+    tolerance : ndarray of shape (n_rows,)
+        What solving may leave of a violation, which counts as none: 1e-5 times the size of the row, the larger of its
+        bound and the Euclidean norm of its coefficients.
     """
 
     name: str
@@ -51,11 +55,17 @@ class ConstraintReport:
     after: NDArray[np.float64]
     violation_before: NDArray[np.float64]
     violation_after: NDArray[np.float64]
+    tolerance: NDArray[np.float64]
 
     @property
     def cost(self) -> NDArray[np.float64]:
         """About what each row cost the objective, ``|price (after - before)|`` in nats, shape (n_rows,)."""
         return np.abs(self.price * (self.after - self.before))
+
+    @property
+    def broken(self) -> NDArray[np.bool_]:
+        """Rows that are violated by more than their tolerance after, shape (n_rows,)."""
+        return self.violation_after > self.tolerance
 
     @property
     def worst_before(self) -> float:
@@ -82,7 +92,11 @@ def report_rows(
     rows: Rows, multipliers: NDArray[np.float64], before: NDArray[np.float64], after: NDArray[np.float64]
 ) -> tuple[ConstraintReport, ...]:
     """Reports of all constraints from the expected values of their rows before and after, shape (n_rows,)."""
-    return tuple(_report(block, rows.bounds, multipliers, before, after) for block in rows.blocks)
+    matrix = rows.matrix
+    squares = sp.csr_array((matrix.data**2, matrix.indices, matrix.indptr), shape=matrix.shape)
+    size = np.maximum(np.abs(rows.bounds), np.sqrt(squares @ np.ones(matrix.shape[1])))
+    tolerance = _SOLVED * np.where(size > 0, size, 1.0)
+    return tuple(_report(block, rows.bounds, multipliers, before, after, tolerance) for block in rows.blocks)
 
 
 def report_weighted(
@@ -148,13 +162,12 @@ def largest_rows(report: ConstraintReport, limit: int | None = None) -> NDArray[
     --------
     >>> free, bound = np.zeros(3), np.ones(3)
     >>> violation, price = np.array([0.0, 0.5, 0.0]), np.array([1.0, 0.0, 2.0])
-    >>> report = ConstraintReport("size", np.full(3, "<="), {}, bound, price, free, free, free, violation)
+    >>> report = ConstraintReport("size", np.full(3, "<="), {}, bound, price, free, free, free, violation, 1e-5 * bound)
     >>> largest_rows(report, 2)
     array([1, 2])
     """
-    violation = report.violation_after
-    broken = violation > _SOLVED * np.maximum(1.0, np.abs(report.bound))
-    order = np.lexsort((-np.abs(report.price), -report.cost, -np.where(broken, violation, 0.0)))
+    violation = np.where(report.broken, report.violation_after, 0.0)
+    order = np.lexsort((-np.abs(report.price), -report.cost, -violation))
     return order[:limit].astype(np.int64)
 
 
@@ -164,6 +177,7 @@ def _report(
     multipliers: NDArray[np.float64],
     before: NDArray[np.float64],
     after: NDArray[np.float64],
+    tolerance: NDArray[np.float64],
 ) -> ConstraintReport:
     span = slice(block.start, block.stop)
     sign = np.where(block.senses == ">=", -1.0, 1.0)
@@ -182,4 +196,5 @@ def _report(
         after=sign * after[span],
         violation_before=violation(before),
         violation_after=violation(after),
+        tolerance=tolerance[span],
     )

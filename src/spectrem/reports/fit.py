@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.learning.history import Record
+from spectrem.data import open_output
+from spectrem.learning.history import FitStatus, Record
 from spectrem.reports.constraints import ConstraintReport, prices_by_name
-from spectrem.reports.html import constraint_tables, curves, facts, page, paragraphs
+from spectrem.reports.demands import count_demands, demands_of
+from spectrem.reports.html import constraint_tables, curves, document, facts, page, paragraphs
 from spectrem.reports.svg import find_stages, gamma_text
+
+_ENDINGS = {
+    FitStatus.CONVERGED: "converged",
+    FitStatus.FIXED_ITERATIONS: "ran the iterations asked for",
+    FitStatus.MAX_ITERATIONS: "not converged, still gaining after max_iter iterations",
+}
+
+
+class Section(Protocol):
+    """What a report tells besides the course of training and the constraints."""
+
+    def summary(self) -> str:
+        """A line of text, or several."""
+
+    def to_html(self) -> str:
+        """The same as HTML."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,6 +53,10 @@ class FitReport:
         constraints, in the units of the constraints (rows of data count with their weights where they do in training).
     notes : tuple of str
         What no table tells.
+    sections : tuple of Section
+        What is told of the model itself.
+    unit : str
+        What ``n_rows`` counts.
 
     Examples
     --------
@@ -51,6 +75,8 @@ class FitReport:
     settings: Mapping[str, object] = field(default_factory=dict)
     constraints: tuple[ConstraintReport, ...] = ()
     notes: tuple[str, ...] = ()
+    sections: tuple[Section, ...] = ()
+    unit: str = "rows"
 
     @property
     def prices(self) -> dict[str, NDArray[np.float64]]:
@@ -59,41 +85,104 @@ class FitReport:
 
     def summary(self) -> str:
         """A few lines of text: how it ended, the objective, a line per constraint."""
-        lines = [f"{self.title} on {self.n_rows} rows: {self.status}"]
+        lines = [f"{self.title} on {self.n_rows} {self.unit}: {self.status}"]
         if self.settings:
             lines.append(", ".join(f"{name} {_text(value)}" for name, value in self.settings.items()))
         if self.history:
             first, last = self.history[0], self.history[-1]
-            seconds = sum(record.seconds for record in self.history)
             lines.append(
                 f"objective {first.objective:.6g} -> {last.objective:.6g} nats in {len(self.history)} iterations, "
-                f"{seconds:.2f} s"
+                f"{self._seconds()}"
             )
+        lines += [section.summary() for section in self.sections]
         for report in self.constraints:
-            n = len(report.bound)
+            n, chosen = count_demands(report), demands_of(report, 1)
             largest = float(np.abs(report.price).max(initial=0.0))
+            worst = (report.worst_before, report.worst_after)
+            before, after = (chosen[0].told(value) if chosen else "0" for value in worst)
             lines.append(
-                f"{report.name}: {n} row{'' if n == 1 else 's'}, violation {report.worst_before:.3g} -> "
-                f"{report.worst_after:.3g}, largest price {largest:.3g}"
+                f"{report.name}: {n} row{'' if n == 1 else 's'}, violation {before} -> {after}, largest price "
+                f"{largest:.3g}"
             )
         return "\n".join([*lines, *self.notes])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the report to a file, as a page of HTML that needs nothing else.
+
+        Parameters
+        ----------
+        path : path
+            Such as ``"run.html"``.
+
+        Raises
+        ------
+        InvalidInputError
+            If the folder does not exist or the file cannot be written.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> report = FitReport("GaussianMixture", 4, (), "kept the start")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     report.save(Path(folder, "run.html"))
+        ...     "GaussianMixture: kept the start" in Path(folder, "run.html").read_text()
+        True
+        """
+        with open_output(path) as file:
+            file.write(self.to_html())
+
+    def to_html(self) -> str:
+        """The page that `save` writes."""
+        return document(self.title, self._repr_html_())
 
     def __repr__(self) -> str:
         return f"<FitReport of {self.title}: {len(self.history)} iterations, {len(self.constraints)} constraints>"
 
+    def _seconds(self) -> str:
+        return f"{sum(record.seconds for record in self.history):.2f} s"
+
     def _repr_html_(self) -> str:
-        told: dict[str, object] = {"rows": self.n_rows, "iterations": len(self.history)}
+        told: dict[str, object] = {self.unit: f"{self.n_rows:,}", "iterations": len(self.history)}
         if self.history:
-            told["seconds"] = f"{sum(record.seconds for record in self.history):.2f}"
+            told["time"] = self._seconds()
             told["objective"] = f"{self.history[-1].objective:.6g} nats"
         settings = {name: _text(value) for name, value in self.settings.items()}
+        tolerance = max((float(own.tolerance.max(initial=0.0)) for own in self.constraints), default=0.0)
         return page(
             f"{self.title}: {self.status}",
-            facts({**told, **settings}),
-            curves(self.history),
+            facts(told),
+            facts(settings),
+            curves(self.history, tolerance),
+            *(section.to_html() for section in self.sections),
             constraint_tables(self.constraints),
             paragraphs(self.notes),
         )
+
+
+def report_training(
+    estimator: Any,
+    n_rows: int,
+    settings: Mapping[str, object],
+    constraints: tuple[ConstraintReport, ...] = (),
+    **more: Any,
+) -> FitReport:
+    """The report of an estimator, which has ``gamma``, ``history_`` and ``status_``, on its training.
+
+    Parameters
+    ----------
+    estimator
+    n_rows : int
+    settings : mapping of name -> value
+        Those worth telling; by default gamma is that of the history.
+    constraints : tuple of ConstraintReport
+    **more
+        ``notes``, ``sections`` and ``unit`` of `FitReport`.
+    """
+    history = tuple(estimator.history_)
+    status = _ENDINGS[estimator.status_] if history else "kept the start"
+    told = {"gamma": gamma_course(history, estimator.gamma), **settings}
+    return FitReport(type(estimator).__name__, n_rows, history, status, told, constraints, **more)
 
 
 def gamma_course(history: Sequence[Record], gamma: float) -> str | float:

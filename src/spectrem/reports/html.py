@@ -6,11 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from spectrem.learning.history import Record
-from spectrem.reports.constraints import SIGNS, ConstraintReport, largest_rows, row_name
-from spectrem.reports.svg import draw_curve, gammas_of, number_texts
+from spectrem.reports.constraints import ConstraintReport
+from spectrem.reports.demands import Demand, count_demands, demands_of
+from spectrem.reports.svg import BLUE, ORANGE, draw_curve, find_stages, gammas_of
 
-MOST_ROWS = 20
-_BLUE, _ORANGE = "#3b8ed0", "#d9701f"
+MOST_ROWS, MOST_FREE = 20, 5
+"""Rows of a constraint that are shown at most, and where those stop that do not bind."""
+
+_BAR = 60  # pixels of the largest price
+_LEGEND = (
+    "<p>The price of a bound is what the objective would gain, in nats, if the bound were relaxed by one unit; bounds "
+    f'that do not bind have none. <span class="swatch" style="background:{BLUE}"></span>The upper bound binds. '
+    f'<span class="swatch" style="background:{ORANGE}"></span>The lower bound binds.</p>'
+)
 _STYLE = """<style>
 .spectrem-report{color:inherit;font-family:sans-serif;font-size:13px;line-height:1.4}
 .spectrem-report table{border-collapse:collapse;margin:4px 0 8px;font-size:12px;color:inherit}
@@ -18,6 +26,7 @@ _STYLE = """<style>
 border-bottom:1px solid rgba(128,128,128,.35)}
 .spectrem-report th:first-child,.spectrem-report td:first-child{text-align:left}
 .spectrem-report .broken{font-weight:bold;color:#d9701f}
+.spectrem-report .swatch{display:inline-block;height:9px;width:9px;border-radius:2px;margin:0 5px}
 .spectrem-report summary{cursor:pointer}
 .spectrem-report svg{max-width:100%;color:inherit}
 </style>"""
@@ -26,6 +35,12 @@ border-bottom:1px solid rgba(128,128,128,.35)}
 def page(title: str, *pieces: str) -> str:
     """All pieces under a title, with their style."""
     return f'<div class="spectrem-report">{_STYLE}<p><strong>{escape(title)}</strong></p>{"".join(pieces)}</div>'
+
+
+def document(title: str, body: str) -> str:
+    """A whole file of HTML around a page, light or dark as its reader has set."""
+    head = f'<meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>{escape(title)}</title>'
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{body}</body></html>\n'
 
 
 def facts(entries: Mapping[str, object]) -> str:
@@ -39,59 +54,74 @@ def paragraphs(lines: Iterable[str]) -> str:
     return "".join(f"<p>{escape(line)}</p>" for line in lines)
 
 
-def curves(history: Sequence[Record]) -> str:
-    """Objective and, where there is any, violation per iteration."""
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of cells that are HTML already."""
+    top = "".join(f"<th>{name}</th>" for name in head)
+    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def curves(history: Sequence[Record], tolerance: float = 0.0) -> str:
+    """Objective and, where it exceeds the tolerance of the constraints, violation per iteration."""
     if not history:
         return ""
     gammas = gammas_of(history)
-    drawn = [draw_curve("objective, nats", gammas, [record.objective for record in history], _BLUE)]
-    if any(record.violation > 0 for record in history):
-        drawn.append(
-            draw_curve(
-                "largest violation of a constraint", gammas, [r.violation for r in history], _ORANGE, from_zero=True
-            )
-        )
+    objective = "objective, nats" if len(find_stages(gammas)) == 1 else "objective, nats, at each gamma"
+    drawn = [draw_curve(objective, gammas, [record.objective for record in history], BLUE)]
+    violations = [record.violation for record in history]
+    # while parameters move, constraints are met less sharply than at the end
+    if max(violations) > 100 * tolerance:
+        title = "largest violation of a constraint"
+        drawn.append(draw_curve(title, gammas, violations, ORANGE, from_zero=True))
     return f"<div>{''.join(drawn)}</div>"
 
 
 def constraint_tables(constraints: Sequence[ConstraintReport]) -> str:
-    """A table per constraint, the rows that matter most first."""
-    return "".join(map(_constraint, constraints))
+    """A table per constraint, the rows that matter most first, under a sentence that says what prices are."""
+    return (_LEGEND if constraints else "") + "".join(map(_constraint, constraints))
 
 
 def _constraint(report: ConstraintReport) -> str:
-    n = len(report.bound)
-    heading = (
-        f"<summary><strong>{escape(report.name)}</strong>: {n} row{'' if n == 1 else 's'}, violation "
-        f"{report.worst_before:.3g} → {report.worst_after:.3g}</summary>"
-    )
-    chosen = largest_rows(report, MOST_ROWS)
-    head = "".join(
-        f"<th>{name}</th>" for name in ("", "expected before", "expected after", "bound", "violation", "price, nats")
-    )
-    body = "".join(_row(report, int(row)) for row in chosen)
-    rest = f"<p>and {n - len(chosen)} more</p>" if n > len(chosen) else ""
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if n else ""
-    return f"<details open>{heading}{table}{rest}</details>"
+    found, n = demands_of(report, MOST_ROWS), count_demands(report)
+    chosen = [demand for k, demand in enumerate(found) if k < MOST_FREE or demand.binds or demand.miss > 0]
+    heading = f"<summary><strong>{escape(report.name)}</strong> {escape(_outcome(report, chosen, n))}</summary>"
+    most = max((abs(demand.price) for demand in chosen), default=0.0)
+    rows = [_cells(demand, most) for demand in chosen]
+    none = ", none of which binds" if len(chosen) < MOST_ROWS else ""
+    rest = f"<p>and {n - len(chosen)} more{none}</p>" if n > len(chosen) else ""
+    told = table(("", "expected without the constraints", "expected under them", "price"), rows) if n else ""
+    return f"<details open>{heading}{told}{rest}</details>"
 
 
-def _row(report: ConstraintReport, row: int) -> str:
-    sense = SIGNS[str(report.sense[row])]
-    violation = float(report.violation_after[row])
-    broken = ' class="broken"' if violation > 1e-3 * max(1.0, abs(float(report.bound[row]))) else ""
-    cells = [
-        f"{_number(report.before[row])}</td>",
-        f"{_number(report.after[row])}</td>",
-        f"{sense} {_number(report.bound[row])}</td>",
-    ]
+def _outcome(report: ConstraintReport, chosen: Sequence[Demand], n: int) -> str:
+    """Whether the constraint holds, and whether it would without being demanded."""
+    if not chosen:
+        return "concerns none of the rows"
+    missed, tell = int(report.broken.sum()), chosen[0].told
+    after = "holds" if n == 1 else f"holds for all {n}"
+    if missed:
+        after = "is missed" if n == 1 else f"is missed by {missed} of {n}"
+        after += f", by {tell(report.worst_after)} at most"
+    if (report.violation_before <= report.tolerance).all():
+        return f"{after}, also without the constraints"
+    return f"{after}; without the constraints it would be missed by {tell(report.worst_before)}"
+
+
+def _cells(demand: Demand, most: float) -> tuple[str, str, str, str]:
+    text = escape(demand.text)
     return (
-        f"<tr><td>{escape(row_name(report, row))}</td>{''.join('<td>' + cell for cell in cells)}"
-        f"<td{broken}>{violation:.2g}</td><td>{report.price[row]:.3g}</td></tr>"
+        escape(demand.group),
+        demand.told(demand.before),
+        f'<span class="broken">{text}</span>' if demand.miss > 0 else text,
+        _price(demand, most) if demand.binds else "0",
     )
 
 
-def _number(value: float) -> str:
-    return number_texts([float(value)])[0]
+def _price(demand: Demand, most: float) -> str:
+    """The price beside a bar of its size, in the colour of the bound that binds."""
+    colour = BLUE if demand.from_above else ORANGE
+    width = max(_BAR * abs(demand.price) / most, 2.0)
+    return f'<span class="swatch" style="background:{colour};width:{width:.0f}px"></span>{demand.price:.3g}'
 
 
 def _text(value: object) -> str:

@@ -8,6 +8,10 @@ from html import escape
 
 from spectrem.learning.history import Record
 
+BLUE, ORANGE = "#3b8ed0", "#d9701f"
+COLOURS = (BLUE, ORANGE, "#4a9e5c", "#b45fc0", "#c9a227", "#3aa6a6", "#d0506e", "#8a8f98")
+"""On light and on dark ground."""
+
 WIDTH, HEIGHT = 430, 180
 _LEFT, _RIGHT, _TOP, _BOTTOM = 74, 12, 34, 34
 _LETTER = 6.2  # width of a letter of the captions

@@ -7,6 +7,7 @@ from spectrem.models.mixture.parameters import (
     CovarianceType,
     MixtureParameters,
     MixtureStats,
+    covariance_shape,
     from_covariances,
     from_precisions,
 )
@@ -14,5 +15,6 @@ from spectrem.models.mixture.shards import MixtureShard, build_shards
 
 __all__ = [
     "Bounds", "CovarianceType", "MixtureKernel", "MixtureModel", "MixtureParameters", "MixtureShard", "MixtureStats",
-    "build_shards", "from_covariances", "from_posteriors", "from_precisions", "log_joint", "unit_covariances",
+    "build_shards", "covariance_shape", "from_covariances", "from_posteriors", "from_precisions", "log_joint",
+    "unit_covariances",
 ]  # fmt: skip

@@ -75,6 +75,18 @@ class MixtureParameters:
         return self.weights @ self.means
 
 
+def covariance_shape(covariance_type: CovarianceType, n_components: int, n_features: int) -> tuple[int, ...]:
+    """The shape of the covariances of a mixture.
+
+    Examples
+    --------
+    >>> covariance_shape("tied", 3, 2)
+    (2, 2)
+    """
+    k, d = n_components, n_features
+    return {"full": (k, d, d), "tied": (d, d), "diag": (k, d), "spherical": (k,)}[covariance_type]
+
+
 def from_covariances(
     covariance_type: CovarianceType, weights: Floats, means: Floats, covariances: Floats
 ) -> MixtureParameters:

@@ -1,0 +1,1 @@
+"""Word alignment: `WordAligner`, and what it declares, reads, decodes and saves."""

@@ -1,0 +1,118 @@
+"""A fitted WordAligner as a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from spectrem.data import Vocabulary
+from spectrem.estimators.declare import check_parameters
+from spectrem.estimators.storage import (
+    check_probabilities,
+    course_of,
+    damage_named,
+    load_arrays,
+    pack_words,
+    plain_parameters,
+    save_arrays,
+    take_saved_course,
+    unpack_words,
+)
+from spectrem.exceptions import InvalidInputError
+from spectrem.learning.schedule import check_gamma
+from spectrem.models.alignment import AlignmentModel, AlignmentParameters, DirectionParameters, PairTable
+
+_KIND, _LAYOUT = "WordAligner", 1
+_ARRAYS = ("translation", "null", "jump", "end")
+_MEMBERS = {
+    **{"source_words": ("u1", 1), "target_words": ("u1", 1), "row_offsets": ("i8", 1), "targets": ("i4", 1)},
+    **{"source_counts": ("i8", 1), "target_counts": ("i8", 1)},
+    **{f"{side}_{name}": ("f8", 1) for side in ("forward", "backward") for name in _ARRAYS},
+}
+
+
+def save(aligner: Any, path: str | os.PathLike[str]) -> None:
+    """Write settings, words and parameters."""
+    texts = [aligner.constraints] if isinstance(aligner.constraints, str) else aligner.constraints
+    if isinstance(texts, Mapping) or any(not isinstance(constraint, str) for constraint in texts):
+        raise InvalidInputError("constraints must be texts to be saved; fit with texts, or keep the aligner in memory")
+    words = {
+        "source_words": pack_words(aligner.source_vocabulary_.words),
+        "target_words": pack_words(aligner.target_vocabulary_.words),
+        "source_counts": aligner.source_counts_.astype(np.int64),
+        "target_counts": aligner.target_counts_.astype(np.int64),
+    }
+    sides = {
+        f"{side}_{name}": np.asarray(getattr(getattr(aligner.params_, side), name))
+        for side in ("forward", "backward")
+        for name in _ARRAYS
+    }
+    table = {"row_offsets": aligner.table_.row_offsets, "targets": aligner.table_.targets}
+    header = {
+        "parameters": plain_parameters(aligner),
+        "threshold": aligner.threshold_,
+        "gamma": aligner.gamma_,
+        **course_of(aligner),
+        "n_source_words": len(aligner.source_vocabulary_),
+        "n_target_words": len(aligner.target_vocabulary_),
+    }
+    save_arrays(path, _KIND, _LAYOUT, header, words | sides | table)
+
+
+def load(aligner: Any, path: str | os.PathLike[str]) -> Any:
+    """Fill a new aligner with what `save` wrote, and return it."""
+    header, arrays = load_arrays(path, _KIND, _LAYOUT, _MEMBERS)
+    with damage_named(path, _KIND):
+        aligner.set_params(**header["parameters"])
+        check_parameters(aligner)
+        aligner.source_vocabulary_ = Vocabulary(unpack_words(arrays["source_words"], header["n_source_words"]))
+        aligner.target_vocabulary_ = Vocabulary(unpack_words(arrays["target_words"], header["n_target_words"]))
+        aligner.source_counts_, aligner.target_counts_ = arrays["source_counts"], arrays["target_counts"]
+        table = PairTable(arrays["row_offsets"], arrays["targets"], header["n_target_words"])
+        sides = [
+            DirectionParameters(
+                **{name: arrays[f"{side}_{name}"] for name in _ARRAYS}, null_probability=aligner.null_probability
+            )
+            for side in ("forward", "backward")
+        ]
+        aligner.threshold_, aligner.gamma_ = float(header["threshold"]), float(header["gamma"])
+        check_gamma(aligner.gamma_)
+        take_saved_course(aligner, header)
+        if not 0 <= aligner.threshold_ <= 1:
+            raise ValueError(f"the threshold must lie in [0, 1], got {aligner.threshold_}")
+        _check_arrays(aligner, table, *sides)
+    aligner.table_, aligner.params_ = table, AlignmentParameters(*sides)
+    aligner.model_ = AlignmentModel(
+        table, sides[0].max_jump, chain=aligner.model == "hmm", learn_positions=aligner.model != "ibm1"
+    )
+    return aligner
+
+
+def _check_arrays(aligner: Any, table: PairTable, forward: DirectionParameters, backward: DirectionParameters) -> None:
+    """Raise ValueError unless all arrays belong together and hold what fits them; kernels trust them."""
+    n_sources, n_targets = len(aligner.source_vocabulary_), len(aligner.target_vocabulary_)
+    for counts, n_words in ((aligner.source_counts_, n_sources), (aligner.target_counts_, n_targets)):
+        if counts.shape != (n_words,) or (counts < 0).any():
+            raise ValueError("counts do not fit the words")
+    offsets, targets = table.row_offsets, table.targets
+    if len(offsets) != n_sources + 1 or offsets[0] != 0 or offsets[-1] != len(targets) or (np.diff(offsets) < 0).any():
+        raise ValueError("row_offsets do not fit the words")
+    if n_targets != table.n_target_words or (targets < 0).any() or (targets >= n_targets).any():
+        raise ValueError("targets do not fit the words")
+    pairs = np.sort(table.sources * np.int64(max(n_targets, 1)) + targets)
+    if (pairs[1:] == pairs[:-1]).any():
+        raise ValueError("targets hold a word pair twice")
+    for side, direction, n_produced in (("forward", forward, n_targets), ("backward", backward, n_sources)):
+        width = forward.max_jump
+        expected = (len(targets) + 1, n_produced + 1, 2 * width + 1, width + 1)
+        if tuple(len(getattr(direction, name)) for name in _ARRAYS) != expected:
+            raise ValueError("parameters do not fit the words")
+        for name in _ARRAYS:
+            check_probabilities(f"{side}_{name}", getattr(direction, name), positive=True)
+        for name in ("jump", "end"):
+            total = getattr(direction, name).sum()
+            if abs(total - 1) > 1e-6:
+                raise ValueError(f"{side}_{name} must sum to 1, got {total:g}")

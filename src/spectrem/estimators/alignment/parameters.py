@@ -1,0 +1,154 @@
+"""What WordAligner can be told."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+from spectrem.estimators.declare import choice, count, given, number, rule, switch
+from spectrem.estimators.shared_parameters import (
+    TRAINING,
+    ComputingParameters,
+    LearningParameters,
+    check_constraints,
+)
+
+if TYPE_CHECKING:
+    from spectrem.constraints.constraint import AnyConstraint
+
+DECODING = "Decoding"
+"""A heading of ``--help``."""
+
+Decode: TypeAlias = Literal[
+    "posterior", "viterbi", "forward", "backward", "intersection", "union", "grow-diag-final-and"
+]
+_DECODES: tuple[str, ...] = get_args(Decode)
+
+
+def rules_of(aligner: AlignerParameters) -> list[Any]:
+    """The constraints of a WordAligner; ``"fertility"`` alone has the aligner's own bound."""
+    from spectrem.constraints import fertility
+    from spectrem.constraints.compile import flatten
+
+    bounded = fertility(aligner.max_fertility)
+    return flatten([bounded if isinstance(one, str) and one == "fertility" else one for one in _listed(aligner)])
+
+
+def fused_rules(aligner: AlignerParameters) -> tuple[bool, float] | None:
+    """Whether both directions agree, and the largest fertility; None if not all constraints are texts that say so."""
+    from spectrem.constraints import Constraint, agreement, fertility
+
+    agree, most = False, math.inf
+    for one in rules_of(aligner) if all(isinstance(said, str) for said in _listed(aligner)) else [None]:
+        own = replace(one, label=None) if isinstance(one, Constraint) else None
+        if own == replace(agreement(), label=None):
+            agree = True
+        elif own is not None and own.upper is not None and own == replace(fertility(own.upper.constant), label=None):
+            most = min(most, own.upper.constant)
+        else:
+            return None
+    return agree, most
+
+
+def _listed(aligner: AlignerParameters) -> Sequence[Any]:
+    given: Any = aligner.constraints
+    return [given] if isinstance(given, str | Mapping) else given
+
+
+def _is_threshold(value: Any) -> bool:
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    return 0 <= float(value) <= 1 if is_number else isinstance(value, str) and value == "auto"
+
+
+def _number_or_text(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+@dataclass(eq=False, repr=False)
+class AlignerParameters(LearningParameters, ComputingParameters):
+    """Of `spectrem.WordAligner`.
+
+    Parameters
+    ----------
+    model : {"hmm", "ibm2", "ibm1"}
+        The last stage. "hmm": where a word's link goes depends on where the last one went; "ibm2": on the word's place
+        in the sentence; "ibm1": on nothing. The other two begin with the training of IBM Model 1.
+    constraints : sequence of constraints or their texts, mapping of names to them, or one text
+        What posteriors must meet. "agreement": both directions give every link the same probability; "fertility": a
+        word has at most ``max_fertility`` links, in expectation; or constraints in the language of `spectrem.E` over
+        the columns sentence, direction, source, target and state (the position chosen; NULL is -1).
+    gamma : float
+        How soft posteriors are in the last stage, 0 or greater, or -inf: 1 is EM (posterior regularisation), between 0
+        and 1 unified EM, 0 hard EM by linear program (slow), -inf hard EM by integer program (very slow). Model 1, when
+        it is not the last stage, uses 1.
+    schedule : Schedule, optional
+        Several gammas in turn in the last stage, as `spectrem.learning.Anneal` or `Quench`, in place of ``gamma``.
+    max_iter : int
+        Iterations of the last stage at most, for every gamma.
+    tol : float
+        Relative gain of the objective below which the last stage stops at a gamma; 0 runs all iterations.
+    model1_iterations : int
+        Iterations of IBM Model 1 as the first stage.
+    null_probability : float
+        Probability p0 of the link to NULL, between 0 and 1.
+    max_jump : int
+        Widest jump, in words, with a probability of its own.
+    stem_strength : float
+        Pseudo-counts that the lexical prior gives word pairs whose stems translate each other; 0 for none.
+    cognate_strength : float
+        Pseudo-counts that it gives word pairs that look alike; 0 for none. Without both, training is by maximum
+        likelihood.
+    max_fertility : float
+        Bound of the constraint "fertility", in links per word.
+    dual_steps : int
+        Fixed gradient steps on the multipliers of the constraints per iteration, what [Samdani2012] ran; 0 solves to
+        convergence by the generic solvers, slowly.
+    step_size : float
+        Size of these steps.
+    alpha : float
+        Strength of the constraints, in [0, 1] ([Ganchev2010] appendix A).
+    decode : {"posterior", "viterbi", "forward", "backward", "intersection", "union", "grow-diag-final-and"}
+        "posterior": links whose mean probability over both directions exceeds ``threshold``. Or the best alignment of
+        one direction: "viterbi" (the same as "forward"), "backward". Or of both merged: "intersection", "union",
+        "grow-diag-final-and".
+    project_at_predict : bool
+        Whether probabilities meet the constraints when decoding too.
+    threshold : float or "auto"
+        A probability in [0, 1]: higher gives fewer, surer links. "auto": where the expected F1 is greatest if the
+        probabilities of (some hundreds of pairs of) the training text are right
+        (`spectrem.metrics.expected_f1_threshold`).
+    max_length : int, optional
+        Do not train on pairs with more words on either side; they are aligned all the same.
+    """
+
+    model: Literal["hmm", "ibm2", "ibm1"] = choice("hmm", "hmm", "ibm2", "ibm1", group=TRAINING, metavar="NAME")
+    _: KW_ONLY
+    constraints: Sequence[str | AnyConstraint] = given(("agreement",), check_constraints)
+    max_iter: int = count(3, group=TRAINING)
+    tol: float = number(0.0, group=TRAINING, metavar="GAIN")
+    model1_iterations: int = count(5, 0, group=TRAINING)
+    null_probability: float = number(0.1, 0, 1, open=True, hint="; try 0.1", group=TRAINING, metavar="P")
+    max_jump: int = count(100, group=TRAINING, metavar="WORDS")
+    stem_strength: float = number(10.0, group=TRAINING, metavar="COUNT")
+    cognate_strength: float = number(2.0, group=TRAINING, metavar="COUNT")
+    max_fertility: float = number(1.0, open=True, group=TRAINING, metavar="LINKS")
+    dual_steps: int = count(5, 0, group=TRAINING)
+    step_size: float = number(1.0, open=True, group=TRAINING)
+    alpha: float = number(1.0, 0, 1, group=TRAINING)
+    decode: Decode = choice("posterior", *_DECODES, group=DECODING, metavar="WAY")
+    project_at_predict: bool = switch(True, group=DECODING)
+    threshold: float | Literal["auto"] = given(
+        "auto",
+        rule('be "auto" or a number in [0, 1]', _is_threshold),
+        convert=_number_or_text,
+        option="",
+        group=DECODING,
+        metavar="auto|P",
+    )
+    max_length: int | None = count(None, hint="; None sets no limit", group=TRAINING, metavar="WORDS")

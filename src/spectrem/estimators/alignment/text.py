@@ -1,0 +1,144 @@
+"""What WordAligner accepts, as training and a fitted aligner read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem._arrays import Floats
+from spectrem.data import Bitext, Links, Vocabulary, encode_bitext
+from spectrem.estimators.alignment.long_pairs import LongPair, LongShard, cut_shards, most_cells
+from spectrem.exceptions import InvalidInputError
+from spectrem.models.alignment import BitextShard, Language, NewText, UnseenPairs
+
+Lines: TypeAlias = Sequence[str]
+Known: TypeAlias = Sequence[Sequence[tuple[int, int]] | None]
+
+
+def as_bitext(source: Bitext | Lines, target: Lines | None) -> Bitext:
+    if isinstance(source, Bitext):
+        return source
+    if target is None:
+        raise InvalidInputError("target must be given when source is a sequence of lines; or pass one Bitext")
+    return encode_bitext(source, target)
+
+
+def recode(bitext: Bitext, vocabularies: tuple[Vocabulary, Vocabulary]) -> Bitext:
+    """The same sentences with the word numbers of other vocabularies."""
+    tokens = []
+    for own, known, numbers in (
+        (bitext.source_vocabulary, vocabularies[0], bitext.source_tokens),
+        (bitext.target_vocabulary, vocabularies[1], bitext.target_tokens),
+    ):
+        if own.words == known.words:
+            tokens.append(numbers)
+        else:
+            renumbered = np.append(known.lookup(own.words), np.int32(-1))
+            tokens.append(renumbered[numbers])
+    return Bitext(tokens[0], bitext.source_offsets, tokens[1], bitext.target_offsets, *vocabularies)
+
+
+def check_words(bitext: Bitext) -> None:
+    """Raise if there are words without a number, which training cannot count."""
+    unknown = int((bitext.source_tokens < 0).sum() + (bitext.target_tokens < 0).sum())
+    if unknown:
+        raise InvalidInputError(
+            f"source must be a Bitext without unknown words to be trained on, got one with {unknown} of them; "
+            "encode it without vocabularies"
+        )
+
+
+def _check_known(bitext: Bitext, links: Links) -> None:
+    for n in range(links.n_sentences):
+        for i, j in links.pairs(n):
+            if i >= bitext.source_lengths[n] or j >= bitext.target_lengths[n]:
+                raise InvalidInputError(
+                    f"known links must lie inside their sentences, got {i}-{j} for a pair of "
+                    f"{bitext.source_lengths[n]} and {bitext.target_lengths[n]} words; count words from 0"
+                )
+
+
+def select_pairs(
+    bitext: Bitext, weights: Floats, known: Known | None, max_length: int | None, too_long: NDArray[np.integer]
+) -> tuple[Bitext, Floats, Links | None]:
+    """Drop pairs longer than ``max_length`` without known links and those that are too long; known ones come last."""
+    if known is not None and len(known) != bitext.n_pairs:
+        raise InvalidInputError(
+            f"known must have one entry per sentence pair ({bitext.n_pairs}), got {len(known)}; use None where unknown"
+        )
+    kept = np.ones(bitext.n_pairs, np.bool_)
+    if max_length is not None:
+        kept = np.maximum(bitext.source_lengths, bitext.target_lengths) <= max_length
+    fit = np.ones(bitext.n_pairs, np.bool_)
+    fit[too_long] = False
+    kept &= fit
+    if kept.all() and known is None:
+        return bitext, weights, None
+    given = fit & np.array([known is not None and known[n] is not None for n in range(bitext.n_pairs)], np.bool_)
+    order = np.concatenate([np.flatnonzero(kept & ~given), np.flatnonzero(given)])
+    links = None
+    if known is not None:
+        links = Links.from_pairs([known[n] or [] for n in np.flatnonzero(given).tolist()])
+        _check_known(bitext.take(np.flatnonzero(given)), links)
+    return bitext.take(order), weights[order], links
+
+
+def read_text(
+    aligner: Any, source: Bitext | Lines, target: Lines | None
+) -> Iterator[Callable[[], BitextShard | LongShard]]:
+    """What makes each shard of a text, one after another, with the word pairs that training did not see.
+
+    Long pairs are completed without those: they may have millions, each as improbable as training leaves a pair.
+    """
+    bitext = as_bitext(source, target)
+    known = recode(bitext, (aligner.source_vocabulary_, aligner.target_vocabulary_))
+    table = aligner.table_
+    shards = cut_shards(known, table, most_cells(aligner, aligner.gamma_))
+
+    def completed() -> Iterator[Callable[[], BitextShard | LongShard]]:
+        new = None
+        for shard in shards:
+            if isinstance(shard, LongPair):
+                yield partial(shard.load, table)
+            elif shard.is_seen(table):
+                yield partial(_same, shard)
+            else:
+                new = new or NewText.of(_unseen_pairs(aligner), bitext)
+                yield partial(new.complete, shard)
+
+    return completed()
+
+
+def _same(shard: BitextShard) -> BitextShard:
+    return shard
+
+
+def unknown_shares(aligner: Any, source: Bitext | Lines, target: Lines | None) -> tuple[float, float]:
+    """Parts of the source and of the target tokens whose words did not occur in training."""
+    known = recode(as_bitext(source, target), (aligner.source_vocabulary_, aligner.target_vocabulary_))
+    shares = []
+    for tokens, counts in (
+        (known.source_tokens, aligner.source_counts_),
+        (known.target_tokens, aligner.target_counts_),
+    ):
+        shares.append(float(np.mean(np.append(counts, 0)[tokens] == 0)) if len(tokens) else 0.0)
+    return shares[0], shares[1]
+
+
+def _unseen_pairs(aligner: Any) -> UnseenPairs:
+    """What the model says of word pairs that training did not see; made when first needed, kept until refitted."""
+    kept = getattr(aligner, "_unseen", None)
+    if kept is None or kept.table is not aligner.table_:
+        kept = aligner._unseen = UnseenPairs.of(
+            aligner.table_,
+            aligner.params_,
+            Language.of(aligner.source_vocabulary_, aligner.source_counts_),
+            Language.of(aligner.target_vocabulary_, aligner.target_counts_),
+            stem_strength=aligner.stem_strength,
+            cognate_strength=aligner.cognate_strength,
+        )
+    return kept

@@ -1,0 +1,392 @@
+"""WordAligner: unsupervised word alignment of a bitext under constraints."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from spectrem._arrays import Floats
+from spectrem._validate import as_sample_weight
+from spectrem.corpus import Corpus, Local, stream
+from spectrem.data import Bitext, Links
+from spectrem.estimators.alignment import file, long_pairs
+from spectrem.estimators.alignment.decoding import (
+    LinkPosteriors,
+    as_matrices,
+    concatenate_links,
+    concatenate_posteriors,
+    expected_threshold,
+    least_error_threshold,
+    links_above,
+    sample_pairs,
+    viterbi_links,
+)
+from spectrem.estimators.alignment.long_pairs import LongPairs, LongShard
+from spectrem.estimators.alignment.parameters import AlignerParameters, fused_rules, rules_of
+from spectrem.estimators.alignment.text import (
+    Known,
+    Lines,
+    as_bitext,
+    check_words,
+    read_text,
+    select_pairs,
+    unknown_shares,
+)
+from spectrem.estimators.conventions import Estimator, not_fitted, take_course
+from spectrem.estimators.declare import check_parameters, documented
+from spectrem.estimators.homes import beside, make_corpus, stage_folder
+from spectrem.estimators.shared_parameters import check_one_gamma
+from spectrem.inference import FixedStep
+from spectrem.learning import Constant, EStep, FitStatus, Record, Schedule, Step, Stopping, run_em
+from spectrem.learning.posed_corpus import posterior_alone
+from spectrem.metrics import alignment_scores
+from spectrem.models.alignment import (
+    AlignmentModel,
+    AlignmentParameters,
+    BitextShard,
+    CoupledKernel,
+    expect_new_words,
+    iter_shards,
+    lexical_priors,
+    tabulate_pairs,
+)
+from spectrem.reports import gamma_course, report_training
+
+Result = TypeVar("Result")
+
+
+@documented
+@dataclass(eq=False, repr=False)
+class WordAligner(AlignerParameters, Estimator):
+    """Align the words of sentence pairs without labelled data.
+
+    IBM Model 1, then (by default) an HMM are trained in both directions at once by EM whose posteriors are projected
+    onto constraints: by default both directions must agree on every link ([Graca2007] §4.1.2, [Ganchev2010] §5,
+    [Samdani2012] §5). NULL keeps the last position ([OchNey2003]); jump widths are shared by all sentences
+    ([Vogel1996], [Liang2006]); the distance of the last position from the sentence end has a distribution of its own;
+    rare words are helped by their stems and by words that look alike (`spectrem.models.alignment.LexicalPrior`), new
+    ones also by words as rare as they (`spectrem.models.alignment.UnseenPairs`).
+
+    Attributes
+    ----------
+    params_ : AlignmentParameters
+    table_ : PairTable
+    history_ : list of Record
+        Of all stages.
+    n_iter_ : int
+    objective_ : float
+        That of the last record, nats.
+    status_ : FitStatus
+    converged_ : bool
+        Whether the last stage stopped because its objective gained less than ``tol``.
+    report_ : FitReport
+        The course of training; a notebook shows it below the aligner, ``print(aligner.report_.summary())`` elsewhere.
+    threshold_ : float
+        ``threshold``, or the number that "auto" or `tune` chose.
+    source_counts_, target_counts_ : ndarray of shape (n_words,), int
+        Tokens of every word in the training text.
+    gamma_ : float
+        The last one of training, or the one that `tune` chose; used for decoding.
+    n_skipped_ : int
+        Sentence pairs that were too long to train on, by ``max_length`` or for the model.
+
+    Examples
+    --------
+    >>> from spectrem.datasets import make_bitext
+    >>> bitext = make_bitext(300, seed=1)
+    >>> aligner = WordAligner(n_threads=1).fit(bitext.source, bitext.target)
+    >>> links = aligner.predict(bitext.source[:2], bitext.target[:2])
+    >>> links.n_sentences
+    2
+    """
+
+    def fit(
+        self,
+        source: Bitext | Lines,
+        target: Lines | None = None,
+        *,
+        known: Known | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> WordAligner:
+        """Train on a bitext.
+
+        Parameters
+        ----------
+        source : Bitext, or sequence of str
+            Tokenised lines when ``target`` is given.
+        target : sequence of str, optional
+        known : sequence of (sequence of (source, target) or None), optional
+            Given links of some pairs, None for the others: words without a link are NULL's.
+        sample_weight : array-like of shape (n_pairs,), optional
+
+        Returns
+        -------
+        WordAligner
+            Itself.
+
+        Raises
+        ------
+        InvalidInputError
+            If a parameter or the input breaks its rule.
+
+        Warns
+        -----
+        UserWarning
+            If sentence pairs are too long for the model and not trained on; see `long_pairs`.
+        """
+        check_parameters(self)
+        check_one_gamma(self)
+        schedule = self.schedule or Constant(self.gamma)
+        gammas = list(schedule.gammas())
+        bitext = as_bitext(source, target)
+        check_words(bitext)
+        given = as_sample_weight(sample_weight, bitext.n_pairs, "sentence pair")
+        weights = np.ones(bitext.n_pairs) if given is None else given
+        too_long = long_pairs.find_untrainable(bitext, long_pairs.most_cells(self, min(gammas)))
+        n_pairs = bitext.n_pairs
+        bitext, weights, links = select_pairs(bitext, weights, known, self.max_length, too_long)
+        self.n_skipped_ = n_pairs - bitext.n_pairs
+        table = tabulate_pairs(bitext)
+        self.source_vocabulary_, self.target_vocabulary_ = bitext.source_vocabulary, bitext.target_vocabulary
+        self.source_counts_ = np.bincount(bitext.source_tokens, minlength=table.n_source_words)
+        self.target_counts_ = np.bincount(bitext.target_tokens, minlength=table.n_target_words)
+        priors = lexical_priors(
+            table,
+            bitext.source_vocabulary.words,
+            bitext.target_vocabulary.words,
+            self.source_counts_,
+            self.target_counts_,
+            stem_strength=self.stem_strength,
+            cognate_strength=self.cognate_strength,
+        )
+        corpus = make_corpus(self, iter_shards(bitext, table, weights, links))
+        self.table_, priors = table, priors = beside(corpus, (table, priors))
+        make = partial(AlignmentModel, table, self.max_jump, forward_prior=priors[0], backward_prior=priors[1])
+        model = make(chain=False, learn_positions=False)
+        start, history = [model.initial(self.null_probability)], list[Record]()
+        if self.model != "ibm1":
+            self._train(model, corpus, start, history, Constant(1.0), Stopping(self.model1_iterations), "model1")
+            model = make(chain=self.model == "hmm", learn_positions=True)
+        self.model_, self.gamma_ = model, gammas[-1]
+        n_before = len(history)
+        status = self._train(model, corpus, start, history, schedule, Stopping(self.max_iter, self.tol), self.model)
+        self.params_ = expect_new_words(start.pop(), self.source_counts_, self.target_counts_)
+        self.threshold_ = self._expected_threshold(bitext, weights) if self.threshold == "auto" else self.threshold
+        take_course(self, history, status)
+        self.report_ = report_training(
+            self,
+            bitext.n_pairs,
+            {
+                "model": self.model,
+                "constraints": ", ".join(one.name for one in rules_of(self)) or "none",
+                "gamma": gamma_course(history[n_before:], self.gamma),
+            },
+            notes=(f"{self.n_skipped_} sentence pairs too long, not trained on",) * (self.n_skipped_ > 0),
+            unit="sentence pairs",
+        )
+        return self
+
+    def predict(self, source: Bitext | Lines, target: Lines | None = None) -> Links:
+        """Links of every sentence pair, trained on or new; pairs with an empty side have none.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+
+        Warns
+        -----
+        UserWarning
+            If sentence pairs are too long for the model; see `long_pairs`.
+        """
+        return concatenate_links(list(self.iter_predict(source, target)))
+
+    def iter_predict(self, source: Bitext | Lines, target: Lines | None = None) -> Iterator[Links]:
+        """The links of `predict`, some hundreds of sentence pairs at a time and in order."""
+        return self._map(self._decode, source, target)
+
+    def long_pairs(self, source: Bitext | Lines, target: Lines | None = None) -> LongPairs:
+        """Which sentence pairs `predict` aligns without the chain, and which not at all.
+
+        With the default settings a pair of more than 2^20 possible links (1,024 x 1,024 words), or of more than 2,000
+        words on a side, is aligned by translation probabilities and the distance from the diagonal; of the constraints
+        only "agreement" is kept. The limit is 2^18 links where constraints are not names, or gamma lies below 0.1,
+        2^14 where ``dual_steps`` is 0, and 2^10 where gamma is -inf, or 0 without dual steps. A pair of more than 5,000
+        words on a side is left without links.
+        """
+        return long_pairs.find_long_pairs(
+            as_bitext(source, target), long_pairs.most_cells(self, getattr(self, "gamma_", self.gamma))
+        )
+
+    def predict_proba(self, source: Bitext | Lines, target: Lines | None = None) -> LinkPosteriors:
+        """Posterior probabilities of all links, projected onto the constraints if ``project_at_predict``.
+
+        Pairs that are left unaligned (see `long_pairs`) count as empty.
+        """
+        return concatenate_posteriors(list(self.iter_predict_proba(source, target)))
+
+    def iter_predict_proba(self, source: Bitext | Lines, target: Lines | None = None) -> Iterator[LinkPosteriors]:
+        """The posteriors of `predict_proba`, some hundreds of sentence pairs at a time and in order."""
+        return self._map(self._matrices, source, target)
+
+    def score(self, source: Bitext | Lines, target: Lines | None, gold: Links) -> float:
+        """1 - alignment error rate ([OchNey2003]) against gold links."""
+        return 1.0 - alignment_scores(self.predict(source, target), gold).aer
+
+    def tune(
+        self, source: Bitext | Lines, target: Lines | None, gold: Links, *, gammas: Sequence[float] | None = None
+    ) -> WordAligner:
+        """Choose ``threshold_`` (and ``gamma_`` of decoding, among ``gammas``) with the least error on gold links.
+
+        Among equally good thresholds the middle one is taken.
+        """
+        shards = list(self._map(lambda shard: shard, source, target))
+        best: tuple[float, float, float] | None = None
+        for gamma in gammas or [self.gamma_]:
+            error, threshold = least_error_threshold(shards, [self._masses(gamma, shard) for shard in shards], gold)
+            if best is None or error < best[0]:
+                best = (error, threshold, gamma)
+        assert best is not None
+        _, self.threshold_, self.gamma_ = best
+        return self
+
+    def unknown_shares(self, source: Bitext | Lines, target: Lines | None = None) -> tuple[float, float]:
+        """Parts of the source and of the target tokens of a text whose words did not occur in training."""
+        self._check_fitted()
+        return unknown_shares(self, source, target)
+
+    def lexicon(self, min_probability: float = 0.01) -> Iterator[tuple[str, str, float, float]]:
+        """Word pairs with p(target | source) and p(source | target), if either reaches ``min_probability``."""
+        self._check_fitted()
+        forward, backward = self.params_.forward.translation[:-1], self.params_.backward.translation[:-1]
+        kept = np.flatnonzero(np.maximum(forward, backward) >= min_probability)
+        sources, targets = self.table_.sources, self.table_.targets
+        for k in kept:
+            yield (
+                self.source_vocabulary_.words[sources[k]],
+                self.target_vocabulary_.words[targets[k]],
+                float(forward[k]),
+                float(backward[k]),
+            )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted aligner, and how its training went, to one file of JSON and arrays.
+
+        A ``schedule`` comes back as its default; the gamma of decoding is kept. ``report_`` is not.
+
+        Raises
+        ------
+        InvalidInputError
+            If ``constraints`` holds constraints that are not texts.
+        """
+        self._check_fitted()
+        file.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> WordAligner:
+        """Read an aligner that `save` wrote.
+
+        Raises
+        ------
+        InvalidInputError
+            If the file is missing, damaged or foreign.
+        """
+        return file.load(cls(), path)
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "params_"):
+            raise not_fitted(self)
+
+    def _train(
+        self,
+        model: AlignmentModel,
+        corpus: Corpus,
+        params: list[AlignmentParameters],
+        history: list[Record],
+        schedule: Schedule,
+        stopping: Stopping,
+        stage: str,
+    ) -> FitStatus:
+        """Train one stage; ``params`` holds those to start from, then those that were found.
+
+        They are taken out meanwhile, so that nobody keeps the former ones beside those of every iteration.
+        """
+        result = run_em(
+            model,
+            corpus,
+            params.pop(),
+            self._estep(model, min(schedule.gammas())),
+            schedule=schedule,
+            stopping=stopping,
+            on_iteration=self.on_iteration,
+            checkpoint=stage_folder(self, stage),
+        )
+        params.append(result.params)
+        history += result.history
+        return result.status
+
+    def _expected_threshold(self, bitext: Bitext, weights: Floats) -> float:
+        """The threshold of greatest expected F1 on a sample of the training text."""
+        sample = sample_pairs(weights)
+        shards = list(iter_shards(bitext.take(sample), self.table_, weights[sample]))
+        masses = Local(shards, self.n_threads).collect(partial(self._masses, self.gamma_))
+        return expected_threshold(shards, list(masses))
+
+    def _estep(self, model: AlignmentModel, gamma: float) -> EStep:
+        if self._is_coupled(gamma):
+            return EStep(kernel=self._coupled(model))
+        solver = FixedStep(self.dual_steps, self.step_size) if self.dual_steps > 0 and gamma >= 0 else None
+        return EStep(rules_of(self), solver=solver, alpha=self.alpha, infeasible=self.infeasible)
+
+    def _is_coupled(self, gamma: float) -> bool:
+        exact = self.dual_steps == 0 and bool(self.constraints)
+        return fused_rules(self) is not None and gamma > 0 and self.alpha == 1 and not exact
+
+    def _coupled(self, model: AlignmentModel, project: bool = True) -> CoupledKernel:
+        agree, most = (fused_rules(self) if project else None) or (False, np.inf)
+        return CoupledKernel(
+            model, agreement=agree, max_fertility=most, steps=self.dual_steps, step_size=self.step_size
+        )
+
+    def _map(
+        self, work: Callable[[BitextShard], Result], source: Bitext | Lines, target: Lines | None
+    ) -> Iterator[Result]:
+        """Apply ``work`` to the shards of a text, trained on or new, and return the results in order."""
+        self._check_fitted()
+        return stream(_work, read_text(self, source, target), work, n_threads=self.n_threads)
+
+    def _decode(self, shard: BitextShard) -> Links:
+        if isinstance(shard, LongShard):
+            return long_pairs.long_links(self, shard)
+        if self.decode == "posterior":
+            return links_above(shard, self._masses(self.gamma_, shard), self.threshold_)
+        return viterbi_links(self.model_, self.params_, shard, self.decode)
+
+    def _masses(self, gamma: float, shard: BitextShard) -> Floats:
+        """Mean posterior over both directions of every cell."""
+        forward, backward = self._posteriors(shard, gamma)
+        forward += backward
+        forward /= 2
+        return forward
+
+    def _posteriors(self, shard: BitextShard, gamma: float) -> tuple[Floats, Floats]:
+        if isinstance(shard, LongShard):
+            return long_pairs.long_posteriors(self, shard, gamma)
+        if gamma > 0 and (not self.project_at_predict or self._is_coupled(gamma)):
+            return self._coupled(self.model_, self.project_at_predict).posteriors(self.params_, shard, gamma)
+        estep = self._estep(self.model_, gamma) if self.project_at_predict else EStep()
+        found = posterior_alone(shard, Step(self.model_, self.params_, gamma, estep))
+        return self.model_.cell_masses(shard, found.marginals)
+
+    def _matrices(self, shard: BitextShard) -> LinkPosteriors:
+        return as_matrices(shard, *self._posteriors(shard, self.gamma_))
+
+
+def _work(complete: Callable[[], BitextShard], work: Callable[[BitextShard], Result]) -> Result:
+    return work(complete())

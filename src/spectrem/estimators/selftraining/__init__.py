@@ -1,0 +1,1 @@
+"""Classifiers trained on few labels and on constraints: `spectrem.SelfTrainer`."""

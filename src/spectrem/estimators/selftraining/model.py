@@ -1,0 +1,237 @@
+"""The model and the E-step behind SelfTrainer: a table of labels, scored by a classifier."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils import _safe_indexing
+
+from spectrem._arrays import Bools, Floats, Ints
+from spectrem.constraints import compile_constraints
+from spectrem.constraints.compile import Constraints
+from spectrem.constraints.rows import Rows
+from spectrem.estimators.selftraining.classifier import log_probabilities
+from spectrem.exceptions import InvalidInputError
+from spectrem.inference import Infeasible, Projection, project_batch
+from spectrem.learning import EStep, Step
+from spectrem.learning.estep import expect
+from spectrem.learning.posed_corpus import pose_compiled
+from spectrem.models.estep import EStepResult
+from spectrem.reports import ConstraintReport, report_weighted
+from spectrem.structures import Categorical, Parts
+from spectrem.tables.structure import TableStructure
+
+# Relative to the size of a row of the constraints; sharper ones cost time that the next fit makes nothing of.
+PROJECTION_TOLERANCE = 1e-6
+# Repeated rows with less weight than this, of a row's 1, change nothing that can be seen and are left out.
+LEAST_SHARE = 1e-6
+# Labels of rows that differ by no more than this are the same but for the tolerance of the projection.
+_ALIKE = 1e-5
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows to train on, of which some have a label.
+
+    Attributes
+    ----------
+    X
+        What the classifier takes.
+    codes : ndarray of shape (n_rows,)
+        Number of the label, -1 where there is none.
+    classes : ndarray of shape (n_classes,)
+    weights : ndarray of shape (n_rows,)
+    columns : mapping of name -> ndarray of shape (n_rows,)
+        For constraints.
+    """
+
+    X: Any
+    codes: Ints
+    classes: NDArray
+    weights: Floats
+    columns: Mapping[str, NDArray]
+
+    @cached_property
+    def known(self) -> Bools:
+        """Rows with a label."""
+        return self.codes >= 0
+
+    @cached_property
+    def structure(self) -> TableStructure:
+        """The labels that rows may have."""
+        return TableStructure(Categorical(np.full(len(self.codes), len(self.classes))))
+
+
+class Fitted(NamedTuple):
+    """A classifier, the posteriors of shape (n_rows, n_classes) that it was trained on, and the one they came from.
+
+    Without the last two at the start.
+    """
+
+    classifier: Any
+    posteriors: Floats | None = None
+    teacher: Any = None
+
+
+class Targets(NamedTuple):
+    """What an M-step needs: the sample, and for every row a distribution over labels. There is one shard."""
+
+    sample: Sample
+    posteriors: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class ClassifierModel:
+    """log p(label | x) of a scikit-learn classifier, trained on soft labels.
+
+    Attributes
+    ----------
+    estimator
+        Cloned before every fit; with ``warm_start=True`` a copy of the last one fitted goes on.
+    weight : float
+        Of unlabelled rows in the M-step.
+    soft_targets : bool
+        Whether ``fit`` takes distributions; otherwise rows are repeated, once per label, with weights.
+    weight_names : tuple of str
+        Parameters of ``fit`` that take weights of rows; none if there is no such parameter.
+    """
+
+    estimator: Any
+    weight: float
+    soft_targets: bool
+    weight_names: tuple[str, ...]
+
+    def start(self, sample: Sample, posteriors: Floats | None = None) -> Fitted:
+        """The classifier of the labelled rows alone or, if given, of posteriors of all rows."""
+        if posteriors is not None:
+            return Fitted(self._fit_soft(clone(self.estimator), sample, posteriors))
+        own = np.flatnonzero(sample.known)
+        codes = sample.codes[own]
+        y = np.eye(len(sample.classes))[codes] if self.soft_targets else sample.classes[codes]
+        return Fitted(self._fit(clone(self.estimator), _safe_indexing(sample.X, own), y, sample.weights[own]))
+
+    def structure(self, sample: Sample) -> TableStructure:
+        return sample.structure
+
+    def scores(self, params: Fitted, sample: Sample) -> Parts:
+        """Nats; at labelled rows the other labels are impossible."""
+        table = log_probabilities(params.classifier, sample.X, sample.classes)
+        keep_known(table, sample)
+        return Parts(table.ravel())
+
+    def weights(self, sample: Sample) -> Floats:
+        """Of every row."""
+        return sample.weights
+
+    def gather(self, params: Fitted, sample: Sample, marginals: Parts) -> Targets:
+        return Targets(sample, marginals.unary.reshape(-1, len(sample.classes)))
+
+    def m_step(self, params: Fitted, stats: Targets, corpus: object = None) -> Fitted:
+        """Fit a clone to the labels and the posteriors; without unlabelled rows nothing changes."""
+        sample, posteriors = stats.sample, stats.posteriors
+        if sample.known.all() or self.weight == 0:
+            return Fitted(params.classifier, posteriors, params.classifier)
+        goes_on = getattr(self.estimator, "warm_start", False)
+        classifier = copy.deepcopy(params.classifier) if goes_on else clone(self.estimator)
+        return Fitted(self._fit_soft(classifier, sample, posteriors), posteriors, params.classifier)
+
+    def _fit_soft(self, classifier: Any, sample: Sample, posteriors: Floats) -> Any:
+        weights = np.where(sample.known, 1.0, self.weight) * sample.weights
+        if self.soft_targets:
+            return self._fit(classifier, sample.X, posteriors, weights)
+        counted = sample.known | (weights > 0)
+        row, label = np.nonzero((posteriors > LEAST_SHARE) & counted[:, None])
+        weights = weights[row] * posteriors[row, label]
+        return self._fit(classifier, _safe_indexing(sample.X, row), sample.classes[label], weights)
+
+    def _fit(self, classifier: Any, X: Any, y: NDArray, weights: Floats) -> Any:
+        if self.weight_names and not (weights == 1.0).all():
+            return classifier.fit(X, y, **dict.fromkeys(self.weight_names, weights))
+        return classifier.fit(X, y)
+
+
+def keep_known(table: Floats, sample: Sample) -> None:
+    """Make labels other than the known ones impossible, in place."""
+    table[sample.known[:, None] & (np.arange(len(sample.classes)) != sample.codes[:, None])] = -np.inf
+
+
+def compile_rows(sample: Sample, constraints: Constraints) -> Rows:
+    """Constraints over the sample; labelled rows count in those over several rows, others leave them alone."""
+    if sample.known.all():
+        constraints = ()
+    own = {"label": np.tile(sample.classes, len(sample.codes)), "labelled": sample.known}
+    rows = compile_constraints(constraints, sample.structure, {**sample.columns, **own}, sample.weights)
+    inside = rows.row_instance >= 0
+    return rows.pick(~inside | ~sample.known[np.where(inside, rows.row_instance, 0)])
+
+
+@dataclass(frozen=True, eq=False)
+class TableKernel:
+    """Project the labels of unlabelled rows onto the constraints ([Samdani2012] eq. 8, [Ganchev2010] eq. 29).
+
+    The E-step of any model, but for what unlabelled rows count in the objective.
+    """
+
+    model: ClassifierModel
+    rows: Rows
+    infeasible: Infeasible
+
+    def prepare(self, params: Fitted, gamma: float) -> Callable[[Sample], EStepResult[Targets]]:
+        """The E-step of a sample."""
+        return partial(self._expect, params, gamma)
+
+    def _expect(self, params: Fitted, gamma: float, sample: Sample) -> EStepResult[Targets]:
+        estep = EStep(tol=PROJECTION_TOLERANCE, infeasible=self.infeasible)
+        scores = self.model.scores(params, sample)
+        posed = replace(pose_compiled(sample, self.model, self.rows), scores=scores)
+        found, _ = expect(posed, Step(self.model, params, gamma, estep))
+        values = sample.structure.smoothed_max(scores, max(gamma, 0.0))[0]
+        labelled = float(sample.weights[sample.known] @ values[sample.known])
+        share = self.model.weight
+        return replace(
+            found,
+            objective=labelled + share * (found.objective - labelled),
+            free_objective=labelled + share * (found.free_objective - labelled),
+        )
+
+    def report(self, params: Fitted, gamma: float, sample: Sample) -> tuple[ConstraintReport, ...]:
+        """The constraints at the last projection; none where nothing was projected."""
+        if not len(self.rows.bounds) or params.posteriors is None:
+            return ()
+        scores = self.model.scores(Fitted(params.teacher), sample)
+        found = self._project(scores, gamma, sample)
+        free = sample.structure.smoothed_max(scores, max(gamma, 0.0))[1].unary
+        prices = found.multipliers if len(found.multipliers) else np.zeros(len(self.rows.bounds))
+        return report_weighted(self.rows, sample.structure, sample.weights, prices, free, params.posteriors.ravel())
+
+    def without_classifier(self, sample: Sample) -> Floats:
+        """The labels of largest entropy that meet the constraints and the labels given, shape (n_rows, n_classes).
+
+        Raises
+        ------
+        InvalidInputError
+            If they are alike for all rows, of which none has a label.
+        """
+        scores = np.zeros((len(sample.codes), len(sample.classes)))
+        keep_known(scores, sample)
+        found = self._project(Parts(scores.ravel()), 1.0, sample)
+        posteriors = found.marginals.unary.reshape(scores.shape)
+        if not sample.known.any() and float(np.ptp(posteriors, axis=0).max(initial=0.0)) <= _ALIKE:
+            raise InvalidInputError(
+                "y holds no label, and the constraints expect the same of every row, so that nothing tells the "
+                "classes apart; label some rows, or give constraints about groups of rows or about columns"
+            )
+        return posteriors
+
+    def _project(self, scores: Parts, gamma: float, sample: Sample) -> Projection:
+        return project_batch(
+            sample.structure, scores, self.rows, gamma,
+            weights=sample.weights, tol=PROJECTION_TOLERANCE, infeasible=self.infeasible,
+        )  # fmt: skip

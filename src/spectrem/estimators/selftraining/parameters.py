@@ -1,0 +1,75 @@
+"""The parameters of SelfTrainer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any
+
+from spectrem.estimators.declare import count, given, number
+from spectrem.estimators.shared_parameters import LearningParameters, check_constraints, check_gamma
+from spectrem.exceptions import InvalidInputError, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from spectrem.constraints.constraint import AnyConstraint
+
+
+def _check_columns(name: str, value: Any) -> None:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise InvalidInputError(
+            f"{name} must list or map names of columns of X, got {quoted(value)}; arrays go to fit(columns=...)"
+        )
+
+
+@dataclass(eq=False, repr=False)
+class SelfTrainerParameters(LearningParameters):
+    """What self-training can be told.
+
+    Parameters
+    ----------
+    estimator : classifier
+        With ``predict_proba``, and ``sample_weight`` in ``fit``. It is cloned for every fit; one with
+        ``warm_start=True`` goes on from the fit before, which pays where fits take long. A pipeline is fitted as a
+        whole every time, and all of its steps that take weights get them; steps that need not be fitted again stand
+        before the trainer, as in ``make_pipeline(StandardScaler(), SelfTrainer(LogisticRegression()))``.
+    constraints : sequence of constraints
+        In the language of `spectrem.E` over the columns row, label (as in ``y``), labelled (a truth value) and those of
+        ``columns``. Constraints ``.per("row", ...)`` leave labelled rows alone; in all others these count as given. A
+        condition ``~part("labelled")`` leaves them out. Rows count by their ``sample_weight``, not by ``weight``.
+    gamma : float
+        0 or greater, or -inf: 1 is EM, 0 hard labels (the linear relaxation), -inf hard labels (an integer program),
+        between them unified EM, above 1 smoother labels. Without constraints gamma = 1 changes nothing: the
+        classifier is fitted to what it says already.
+    weight : float
+        Of unlabelled rows beside labelled ones when the classifier is fitted; at least 0. c2 of [Samdani2012] eq. 5.
+    columns : sequence of names, or mapping of name -> name or position, optional
+        Columns of X (a frame, or an array with positions, such as ``{"document": 0}``; negative ones count from the
+        last column) that constraints read and the estimator is not shown, in `predict` as in `fit`. They stay with
+        their rows in cross-validation.
+    classes : sequence of labels, optional
+        All labels that there are; by default those in y. Where one of them has no labelled row, training starts from
+        the labels of largest entropy that meet the constraints, which may then be all that there is to learn from.
+    soft_targets : bool
+        Whether ``estimator.fit`` takes an array of shape (n_rows, n_classes) of probabilities as y, the classes in
+        increasing order; ``sample_weight`` is then needed only where weights differ. Classifiers of scikit-learn do
+        not: for these every unlabelled row is repeated, once per label, weighted by its probability (those below
+        1e-6 are left out).
+    max_iter : int
+        Iterations at most, for every gamma.
+    tol : float
+        Relative change of the objective below which training stops at a gamma; 0 runs all iterations. Near gamma = 1
+        the objective comes close to 0 and asks for a larger ``tol``.
+    """
+
+    estimator: Any = given()
+    constraints: Sequence[AnyConstraint] = given((), check_constraints)
+    _: KW_ONLY
+    gamma: float = given(1.0, check_gamma)
+    weight: float = number(1.0)
+    columns: Sequence[Any] | Mapping[str, Any] | None = given(None, _check_columns)
+    classes: Sequence[Any] | None = given(None)
+    soft_targets: bool = given(False)
+    max_iter: int = count(50)
+    tol: float = number(1e-3)

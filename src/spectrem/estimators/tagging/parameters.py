@@ -1,0 +1,257 @@
+"""What HMMTagger can be told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from spectrem.estimators.declare import check_number, check_parameters, choice, count, given, number, rule, switch
+from spectrem.estimators.shared_parameters import (
+    TRAINING,
+    ComputingParameters,
+    LearningParameters,
+    StartingParameters,
+    check_constraints,
+    check_one_gamma,
+)
+from spectrem.exceptions import InvalidInputError, quoted
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike
+
+    from spectrem.constraints.constraint import AnyConstraint
+    from spectrem.data import Vocabulary
+    from spectrem.estimators.tagging.hmm_tagger import HMMTagger
+    from spectrem.estimators.tagging.text import Tag, Word
+    from spectrem.models.priors import Prior
+    from spectrem.models.tagging import HMMParameters
+
+MODEL = "Model"
+"""A heading of ``--help``."""
+
+TABLES = ("initial", "transition", "emission")
+"""Tables that have pseudo-counts and priors of their own."""
+
+STARTS = ("uniform", "posterior-uniform", "random", "unambiguous", "supervised")
+_MOST_CELLS = 1 << 28  # of the largest table of transitions: 2 GiB, of which training holds several
+
+
+_is_order = rule("be 1 or 2", lambda order: not isinstance(order, bool) and order in (1, 2), "; 2 is a trigram tagger")
+_is_dictionary = rule(
+    "map words to their tags",
+    lambda value: isinstance(value, Mapping),
+    "; read such a mapping with read_tag_dictionary",
+)
+_is_vocabulary = rule("be a sequence of words", lambda words: not isinstance(words, str), "; put it in a list")
+_is_spelling = rule("be the spelling of the unknown word", lambda word: isinstance(word, str) and word, "; try '<unk>'")
+
+
+def check_size(n_states: int, order: int, names: tuple[str, str] = ("n_states", "order")) -> None:
+    """Refuse so many tags that the table of transitions, ``n_states ** (order + 1)`` probabilities, cannot be held.
+
+    Parameters
+    ----------
+    n_states, order : int
+    names : tuple of str
+        How the message calls both.
+
+    Raises
+    ------
+    InvalidInputError
+
+    Examples
+    --------
+    >>> check_size(472, 2)
+    """
+    cells = n_states ** (order + 1)
+    if cells > _MOST_CELLS:
+        most = int(_MOST_CELLS ** (1 / (order + 1)))
+        raise InvalidInputError(
+            f"{names[0]} {n_states} with {names[1]} {order} needs a table of {cells:.3g} transition probabilities; "
+            f"give {most} tags or fewer" + (f", or {names[1]} 1" if order == 2 else "")
+        )
+
+
+def table_smoothing(smoothing: float | Mapping[str, float]) -> dict[str, float]:
+    """Pseudo-counts of the three tables; 0 for those that a mapping leaves out."""
+    if isinstance(smoothing, Mapping):
+        return {name: float(smoothing.get(name, 0.0)) for name in TABLES}
+    return dict.fromkeys(TABLES, float(smoothing))
+
+
+def check_settings(tagger: TaggerParameters) -> None:
+    """Raise `InvalidInputError` for a parameter that breaks its rule, or parameters that exclude each other."""
+    check_parameters(tagger)
+    check_one_gamma(tagger)
+    check_size(tagger.n_states or 1, tagger.order)
+    counts, prior = table_smoothing(tagger.smoothing), tagger.prior
+    with_prior = prior if isinstance(prior, Mapping) else () if prior is None else TABLES
+    both = [name for name in with_prior if counts[name] > 0]
+    if both:
+        raise InvalidInputError(
+            f"prior and smoothing must not be given for one table, got both for {both[0]}; smoothing is the prior "
+            "DirichletPrior(smoothing)"
+        )
+
+
+def _check_amounts(name: str, value: Any) -> None:
+    """A number of at least 0, or one per table."""
+    for table, amount in value.items() if isinstance(value, Mapping) else [("", value)]:
+        _check_table(name, table)
+        check_number(f"{name}[{table!r}]" if table else name, amount)
+
+
+def _check_positive(name: str, value: Any) -> None:
+    """The same, and above 0 for every table."""
+    _check_amounts(name, value)
+    amounts = [value.get(table, 0.0) for table in TABLES] if isinstance(value, Mapping) else [value]
+    if not min(amounts) > 0:
+        raise InvalidInputError(
+            f"{name} must be positive for every table, got {value!r}; what the counts lack would be impossible"
+        )
+
+
+def _check_prior(name: str, value: Any) -> None:
+    for table, own in value.items() if isinstance(value, Mapping) else [("", value)]:
+        _check_table(name, table)
+        if not hasattr(own, "normalise"):
+            raise InvalidInputError(
+                f"{name} must be DirichletPrior or MeanFieldPrior, or map tables to them, got {own!r}; for a "
+                "pseudo-count use smoothing"
+            )
+
+
+def _check_table(name: str, table: str) -> None:
+    if table and table not in TABLES:
+        raise InvalidInputError(f"{name} must name tables among {', '.join(TABLES)}, got {table!r}")
+
+
+def _check_fitted(name: str, value: Any) -> None:
+    if hasattr(value, "get_params") and not hasattr(value, "params_"):
+        raise InvalidInputError(
+            f"{name} must be a fitted tagger, got one that is not fitted (scikit-learn's clone makes such ones); fit "
+            "it, or give its params_ and its vocabulary"
+        )
+
+
+def _check_start(name: str, value: Any) -> None:
+    if isinstance(value, str) and value in STARTS:
+        return
+    _check_fitted(name, value)
+    from spectrem.models.tagging import HMMParameters
+
+    if not hasattr(value, "params_") and not isinstance(value, HMMParameters):
+        raise InvalidInputError(
+            f"{name} must be one of {', '.join(STARTS)}, HMMParameters or a fitted HMMTagger, got {quoted(value)}"
+        )
+
+
+@dataclass(eq=False, repr=False)
+class TaggerParameters(LearningParameters, StartingParameters, ComputingParameters):
+    """Of `spectrem.HMMTagger`.
+
+    Parameters
+    ----------
+    order : {1, 2}
+        How many tags before it a tag depends on.
+    n_states : int, optional
+        Number of tags to find, where neither a dictionary nor labels name them; they are then ``0 ... n_states - 1``.
+    tags : sequence of str or int, optional
+        By default all in the dictionary and in ``y``, sorted.
+    dictionary : mapping of word -> collection of tags, optional
+        What words may be. Others may be what the entry of ``unknown`` lists (open classes), or anything.
+    vocabulary : sequence of words, optional
+        By default the words that occur ``min_count`` times. All others become ``unknown``.
+    constraints : sequence of constraints
+        In the language of `spectrem.E` over the columns sentence, token, occurrence, word and tag (tags as text if they
+        are); see `spectrem.constraints` for shortcuts such as `at_least`. Sentences labelled throughout are left alone
+        by constraints inside sentences.
+    gamma : float
+        How soft posteriors are, 0 or greater, or -inf: 1 is EM, between 0 and 1 unified EM, 0 hard (Viterbi) EM, above
+        1 smoother posteriors.
+    reference : fitted HMMTagger, HMMParameters or list of arrays of shape (tokens, n_states), optional
+        At gamma > 1, posteriors are drawn to this model's, or to these, instead of the uniform ones: skewed annealing.
+    init : {"uniform", "posterior-uniform", "random", "unambiguous", "supervised"}, HMMParameters or HMMTagger, optional
+        Where to start: "uniform" tables; those of posteriors uniform over the tags of each token; those of counts
+        1 + X U(0, 1); those of neighbours with a single tag; those of sentences with a label on every token; or given
+        ones. By default "supervised" if there are such sentences, else "unambiguous" if there are tokens with a single
+        tag, else "random".
+    perturbation : float, optional
+        X: entries of the start are multiplied by factors from [1, 1 + X). By default 0.01 for "uniform", 1 for
+        "random", 0 for "posterior-uniform"; the other starts have none.
+    init_smoothing : float or mapping of {"initial", "transition", "emission"} -> float, optional
+        Pseudo-counts of the starts "unambiguous" (by default 1) and "supervised" (0.1); positive.
+    smoothing : float or mapping of {"initial", "transition", "emission"} -> float
+        Added to every expected count of a possible event.
+    prior : Prior or mapping of {"initial", "transition", "emission"} -> Prior, optional
+        In place of smoothing, such as `spectrem.models.priors.MeanFieldPrior` for variational Bayes.
+    transition_mask : mapping of tag -> tags that may follow, or boolean array, optional
+        Other transitions stay impossible. Arrays are [from, to]; tags that a mapping leaves out may be followed by any.
+    fixed : mapping of {"initial", "transition", "second", "emission"} -> array or mapping, optional
+        Probabilities that training keeps: arrays with NaN where free (emission: tags by words of the vocabulary), or
+        mappings such as ``{"transition": {("DT", "VB"): 0.0}, "emission": {("DT", "the"): 0.6}}``.
+    unknown : str
+        The word that stands for rare and unseen ones, if training met any (or ``vocabulary`` has it). Without it unseen
+        words say nothing about their tags, and `score` counts them as one more word.
+    min_count : int
+        Words that occur less often in training become ``unknown``; the dictionary still goes by their spelling.
+    decode : {"posterior", "viterbi"}
+        "posterior": the most probable tag of each token; "viterbi": the most probable sequence of tags.
+    project_at_predict : bool
+        Whether new sentences meet the constraints, too; those over the corpus then span the sentences given. Viterbi
+        finds the best sequences that meet them by integer programs, for constraints inside sentences only.
+    dual_steps : int
+        Steps per iteration on the multipliers of constraints over the corpus, from those of the iteration before; 0
+        solves them every time, which takes long for `sparsity`.
+    random_state : int or numpy.random.Generator, optional
+        The same number gives the same result.
+    """
+
+    order: int = given(1, _is_order, convert=int, option="", least=1, most=2, group=MODEL)
+    _: KW_ONLY
+    n_states: int | None = count(None, group=MODEL)
+    tags: Sequence[Tag] | None = given(None)
+    dictionary: Mapping[Any, Any] | None = given(None, _is_dictionary)
+    vocabulary: Sequence[Word] | Vocabulary | None = given(None, _is_vocabulary)
+    constraints: Sequence[AnyConstraint] = given((), check_constraints)
+    reference: HMMTagger | HMMParameters | Sequence[ArrayLike] | None = given(None, _check_fitted)
+    init: str | HMMParameters | HMMTagger | None = given(
+        None,
+        _check_start,
+        convert=str,
+        choices=STARTS,
+        option="",
+        group=TRAINING,
+        metavar="NAME",
+        help="Where to start. uniform. posterior-uniform: all tags that a word may have are equally likely. "
+        "unambiguous: from neighbours with a single tag. supervised: from the sentences of --labelled. random: counts "
+        "drawn by --random-state. By default supervised, unambiguous or random, the first for which there is "
+        "something to count.",
+    )
+    perturbation: float | None = number(None, group=TRAINING)
+    init_smoothing: float | Mapping[str, float] | None = given(
+        None, _check_positive, convert=float, option="", group=TRAINING, metavar="COUNT"
+    )
+    smoothing: float | Mapping[str, float] = given(
+        0.0, _check_amounts, convert=float, option="", least=0.0, group=MODEL, metavar="COUNT"
+    )
+    prior: Prior | Mapping[str, Prior] | None = given(None, _check_prior)
+    transition_mask: Mapping[Tag, Sequence[Tag]] | ArrayLike | None = given(None)
+    fixed: Mapping[str, Any] | None = given(None)
+    unknown: str = given("<unk>", _is_spelling, convert=str, option="", group=MODEL, metavar="WORD")
+    min_count: int = count(1, group=MODEL)
+    decode: Literal["posterior", "viterbi"] = choice("posterior", "posterior", "viterbi", group=MODEL, metavar="WAY")
+    project_at_predict: bool = switch(False, option=None)
+    dual_steps: int = count(8, 0, group=TRAINING)
+    random_state: int | np.random.Generator | None = given(
+        None,
+        convert=int,
+        option="",
+        least=0,
+        most=2**32 - 1,
+        group=TRAINING,
+        metavar="N",
+        help="The same number gives the same model.",
+    )

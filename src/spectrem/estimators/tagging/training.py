@@ -1,0 +1,100 @@
+"""One `HMMTagger.fit`: from text and settings to trained parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from spectrem._arrays import Floats
+from spectrem.constraints import check_values
+from spectrem.corpus import Corpus
+from spectrem.estimators.homes import stage_folder
+from spectrem.estimators.tagging.coding import Coding, learn_coding
+from spectrem.estimators.tagging.decoding import log_likelihood
+from spectrem.estimators.tagging.parameters import check_size
+from spectrem.estimators.tagging.start import Start, make_reference
+from spectrem.estimators.tagging.tables import restrictions, table_priors
+from spectrem.estimators.tagging.text import LabelledText
+from spectrem.exceptions import InvalidInputError
+from spectrem.learning import Constant, EStep, FitResult, Stopping, keep_best, run_em
+from spectrem.models.tagging import HMMModel, HMMParameters, TagKernel, TagShard, build_shards
+from spectrem.structures import Parts
+
+
+def train(
+    tagger: Any, text: LabelledText, weights: Floats, place: Callable[[Iterable[TagShard]], Corpus]
+) -> tuple[Coding, FitResult[HMMParameters], float]:
+    """Train with the settings of a HMMTagger, which have been checked.
+
+    Parameters
+    ----------
+    tagger : HMMTagger
+    text : LabelledText
+    weights : ndarray of shape (n_sentences,)
+    place : callable
+        From shards to the corpus that learning works on.
+
+    Returns
+    -------
+    coding : Coding
+    result : FitResult
+        Of the restart whose last objective is the largest.
+    log_likelihood : float
+        Of the text, nats.
+
+    Raises
+    ------
+    InvalidInputError
+        If settings and text do not fit each other.
+    """
+    if not text.words:
+        raise InvalidInputError(
+            f"sentences must hold at least one word to train on, got {len(text.lengths)} sentences without any"
+        )
+    coding = learn_coding(tagger, text)
+    check_size(len(coding.tags), tagger.order)
+    for name in ("tag", "label"):
+        check_values(tagger.constraints, name, coding.tag_values)
+    if coding.names.words is not None:
+        check_values(tagger.constraints, "word", [*coding.names.words, coding.names.unknown], every=False)
+    lexicon, entries = coding.encode(text)
+    initial, transition, emission = table_priors(tagger.prior, tagger.smoothing)
+    rules = restrictions(coding, tagger.order, tagger.fixed, tagger.transition_mask)
+    model = HMMModel(lexicon, tagger.order, initial, transition, emission, rules, coding.names)
+    corpus = place(build_shards(lexicon, text.lengths, entries, weights, known=text.labelled()))
+    estep = _estep(tagger, model, make_reference(tagger.reference, coding, model, text.lengths))
+    start, rng = Start(tagger, coding, model, corpus), np.random.default_rng(tagger.random_state)
+
+    def run(number: int) -> FitResult[HMMParameters]:
+        return run_em(
+            model,
+            corpus,
+            start.parameters(rng),
+            estep,
+            schedule=tagger.schedule or Constant(tagger.gamma),
+            stopping=Stopping(tagger.max_iter, tagger.tol),
+            on_iteration=tagger.on_iteration,
+            checkpoint=stage_folder(tagger, f"start-{number + 1}"),
+        )
+
+    # warnings belong to the line that calls `fit`
+    runs = [partial(run, number) for number in range(tagger.n_init)]
+    result = keep_best(runs, lambda found: found.history[-1].objective, stacklevel=3)
+    return coding, result, corpus.sum(log_likelihood, TagKernel(model).table(result.params, 1.0))
+
+
+def _estep(tagger: Any, model: HMMModel, reference: HMMParameters | Callable[[TagShard], Parts] | None) -> EStep:
+    if not tagger.constraints and not callable(reference):
+        return EStep(kernel=TagKernel(model, reference))
+    if isinstance(reference, HMMParameters):
+        reference = partial(model.scores, reference)
+    return EStep(
+        tagger.constraints,
+        warm_start=True,
+        dual_steps=tagger.dual_steps or None,
+        reference=reference,
+        infeasible=tagger.infeasible,
+    )

@@ -1,0 +1,94 @@
+"""Constraints as reports tell them: intervals in one line, numbers rounded to what solving can vouch for."""
+
+import numpy as np
+import pytest
+
+from spectrem import E, GaussianMixture, part, project
+from spectrem.constraints import cannot_link, cluster_size
+from spectrem.reports.demands import count_demands, demands_of
+from spectrem.reports.html import constraint_tables, curves
+
+X = np.random.default_rng(0).normal(size=(60, 2)) + 4.0 * np.eye(2)[(np.arange(60) % 3 == 0).astype(int)]
+
+
+@pytest.fixture(scope="module")
+def sizes():
+    mixture = GaussianMixture(3, constraints=[cluster_size(18, 21), cannot_link([[0, 1], [1, 2]])], random_state=0)
+    return mixture.fit(X).report_.constraints
+
+
+def test_both_ends_of_an_interval_are_one_demand(sizes):
+    size, apart = sizes
+    demands = demands_of(size, 20)
+    assert len(demands) == count_demands(size) == 3
+    assert len(size.bound) == 6
+    assert sorted(demand.group for demand in demands) == ["label 0", "label 1", "label 2"]
+    for demand in demands:
+        assert (demand.low, demand.high) == (18.0, 21.0)
+        row = int(demand.group[-1])
+        own = [k for k in range(6) if size.keys["label"][k] == row]
+        assert demand.after == size.after[own[0]] == size.after[own[1]]
+        assert abs(demand.price) == np.abs(size.price[own]).max()
+        assert demand.binds == (abs(demand.price) > 1e-4)
+    assert count_demands(apart) == len(apart.bound) == len(demands_of(apart, 20)) == 6
+    assert len(demands_of(size, 2)) == 2
+
+
+def test_the_bound_that_binds_is_told(sizes):
+    for demand in demands_of(sizes[0], 20):
+        if demand.binds:
+            upper = sizes[0].price[(sizes[0].sense == "<=") & (sizes[0].after == demand.after)]
+            assert demand.from_above == (upper > 0)
+            assert demand.text == f"{21 if demand.from_above else 18} within 18\u201321"
+    page = constraint_tables(sizes)
+    assert page.count("would gain, in nats") == 1
+    assert "18 within 18\u201321" in page or "21 within 18\u201321" in page
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        (E[part("label") == 1] >= 0.9, "0.9 ≥ 0.9"),
+        (E[part("label") == 1] <= 0.3, "0.3 ≤ 0.3"),
+        (E[part("label") == 1] == 0.6, "0.6 = 0.6"),
+        (E[part("label") == 1].between(0.1, 0.5), "0.4 within 0.1\u20130.5"),
+        ((E[part("label") == 1] >= 0.9).slack(penalty=1e-9), "0.4, 0.5 below 0.9"),
+        ((E[part("label") == 1] <= 0.1).slack(penalty=1e-9), "0.4, 0.3 above 0.1"),
+        (E[part("label") == 1].between(0.5, 0.6).slack(penalty=1e-9), "0.4, 0.1 below 0.5\u20130.6"),
+        ((E[part("label") == 1] == 0.5).slack(penalty=1e-9), "0.4, 0.1 below 0.5"),
+    ],
+)
+def test_texts(rule, text):
+    (report,) = project([[0.9, 0.1], [0.7, 0.3]], rule).constraints
+    (demand,) = demands_of(report, 20)
+    assert demand.text == text
+    assert demand.group == ""
+    page = constraint_tables([report])
+    assert page.count('class="broken"') == page.count("<strong>") * ("," in text)
+    assert ("is missed, by 0." in page) == ("," in text)
+
+
+def test_what_held_before_is_said():
+    (report,) = project([[0.9, 0.1], [0.7, 0.3]], (E[part("label") == 1] <= 1).named("few")).constraints
+    assert "<strong>few</strong> holds, also without the constraints" in constraint_tables([report])
+    (report,) = project([[0.9, 0.1], [0.7, 0.3]], (E[part("label") == 1] <= 0.2).per("row").named("few")).constraints
+    assert "holds for all 2; without the constraints it would be missed by 0.1" in constraint_tables([report])
+
+
+def test_numbers_are_rounded_to_what_matters():
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet(np.ones(2), 4000)
+    (report,) = project(proba, E[part("label") == 1] == 1234.5).constraints
+    (demand,) = demands_of(report, 1)
+    assert demand.told(1234.5000049) == "1,234"
+    assert demand.told(2.5e-9) == demand.told(-1e-9) == "0"
+    assert demand.told(0.123456) == "0.1"
+    assert demand.told(np.inf) == "inf"
+
+
+def test_violations_that_solving_leaves_are_not_drawn(sizes):
+    mixture = GaussianMixture(3, constraints=[cluster_size(18, 21)], random_state=0).fit(X)
+    tolerance = float(mixture.report_.constraints[0].tolerance.max())
+    assert max(record.violation for record in mixture.history_) > 0
+    assert "violation" not in curves(mixture.history_, tolerance)
+    assert "largest violation of a constraint" in curves(mixture.history_, 1e-12)

@@ -148,22 +148,29 @@ class ListedStructures:
         norms = n + n_rows + np.arange(len(slack))
         lack = n + n_rows + len(slack) + np.arange(n_rows)
         n_all = n + 2 * n_rows + len(slack)
+        scale = max(self.spread, 1e-300)
         cost, upper = np.zeros(n_all), np.full(n_all, np.inf)
         upper[n : n + n_rows] = 0.0
         upper[lack] = np.inf if feasible else 0.0
         cost[lack] = 1.0 if feasible else 0.0
         if not feasible:
-            cost[:n] = -self.score / max(self.spread, 1e-300)
+            cost[:n] = -self.score / scale
         below: list[NDArray[np.float64]] = []
         limit: list[float] = []
+
+        def at_most(bound: float, *coefficients: tuple[Any, Any]) -> None:
+            line = np.zeros(n_all)
+            for variables, values in coefficients:
+                line[variables] = values
+            below.append(line)
+            limit.append(bound)
+
         for block in self.rows.blocks:
             for row in range(block.start, block.stop):
                 for sign in (1.0, -1.0) if block.equality else (1.0,):
-                    line = np.zeros(n_all)
-                    line[:n] = sign * self.left[row] / self.size[row]
-                    line[[n + row, lack[row]]] = -1.0
-                    below.append(line)
-                    limit.append(sign * self.rows.bounds[row] / self.size[row])
+                    per_unit = sign / self.size[row]
+                    left = slice(n), per_unit * self.left[row]
+                    at_most(per_unit * self.rows.bounds[row], left, ([n + row, lack[row]], -1.0))
         curved = []
         for norm, (block, index) in zip(norms, slack, strict=True):
             assert block.slack is not None
@@ -173,15 +180,11 @@ class ListedStructures:
                 upper[norm] = block.slack.strength / unit
             else:
                 upper[lack[index]] = 0.0
-                cost[norm] = 0.0 if feasible else block.slack.strength * unit / max(self.spread, 1e-300)
+                cost[norm] = 0.0 if feasible else block.slack.strength * unit / scale
             share = self.size[index] / unit
             together = [np.arange(len(index))] if block.slack.norm == "l1" else [[k] for k in range(len(index))]
             for some in together:
-                line = np.zeros(n_all)
-                line[n + index[some]] = share[some]
-                line[norm] = -1.0
-                below.append(line)
-                limit.append(0.0)
+                at_most(0.0, (n + index[some], share[some]), (norm, -1.0))
             if block.slack.norm == "l2" and len(index) > 1:
                 curved.append((n + index, share, norm))
         instances = self.instances()
@@ -196,17 +199,13 @@ class ListedStructures:
             )  # fmt: skip
             if result.status != 0:
                 return None
-            tangents = 0
+            n_before = len(below)
             for variables, share, norm in curved:
                 violation = share * result.x[variables]
                 length = float(np.sqrt(violation @ violation))
                 if length > result.x[norm] + 1e-9:
-                    line = np.zeros(n_all)
-                    line[variables], line[norm] = share * violation / length, -1.0
-                    below.append(line)
-                    limit.append(0.0)
-                    tangents += 1
-            if not tangents:
+                    at_most(0.0, (variables, share * violation / length), (norm, -1.0))
+            if len(below) == n_before:
                 break
         return result
 

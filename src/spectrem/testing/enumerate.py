@@ -37,6 +37,11 @@ class BruteForce(NamedTuple):
     argmax: tuple[Parts | None, ...]
 
 
+def random_scores(structure: Structure, rng: np.random.Generator) -> Parts:
+    """Independent scores of all parts from a standard normal distribution, nats."""
+    return no_parts(structure).map(lambda zeros: rng.normal(size=zeros.shape))
+
+
 def enumerate_structures(structure: Structure, instance: int) -> Iterator[Parts]:
     """Every structure of one instance, as the structure's own ``enumerate`` gives them.
 

@@ -49,14 +49,9 @@ class Checkpoint:
             raise InvalidInputError(
                 f"checkpoint: the folder {folder} cannot be made ({error.strerror}); name another one"
             ) from None
-        for _ in leaves(params):
-            pass  # all can be written
+        list(leaves(params))  # raises where parameters cannot be written
         data = list(corpus.collect(fingerprint))
         return cls(Path(folder) / _FILE, fingerprint((data, params, settings)).hex())
-
-    def exists(self) -> bool:
-        """Whether there is a state to go on from."""
-        return self.path.exists()
 
     def save(self, params: Any, history: list[Record], posed: PosedCorpus) -> None:
         """Replace the state on disk by that after the last iteration, at once or not at all."""
@@ -106,12 +101,8 @@ class Checkpoint:
         shards = posed.shards
         if any(name.startswith("shard_") for name in arrays):
             shards = shards.derive(with_multipliers, each=[arrays.get(f"shard_{k}") for k in range(len(shards))])
-        multipliers = arrays.get("multipliers")
-        return (
-            rebuild(params, values),
-            history,
-            replace(posed, shards=shards, multipliers=multipliers, **kept),
-        )
+        posed = replace(posed, shards=shards, multipliers=arrays.get("multipliers"), **kept)
+        return rebuild(params, values), history, posed
 
 
 def leaves(value: Any) -> Iterator[NDArray[Any] | None]:
@@ -143,10 +134,8 @@ def rebuild(template: Any, values: Iterator[NDArray[Any] | None]) -> Any:
     parts = [rebuild(part, values) for part in _parts(template)]
     if isinstance(template, Mapping):
         return type(template)(zip(template, parts, strict=True))  # type: ignore[call-arg]
-    if isinstance(template, tuple):
+    if isinstance(template, tuple | list):
         return type(template)(*parts) if hasattr(template, "_fields") else type(template)(parts)
-    if isinstance(template, list):
-        return type(template)(parts)
     names = [field.name for field in dataclasses.fields(template) if field.init]
     return replace(template, **dict(zip(names, parts, strict=True)))
 

@@ -81,7 +81,7 @@ def run_em(
     if checkpoint is not None:
         saved = Checkpoint.at(checkpoint, home, params, model, estep, schedule, stopping)
     history: list[Record] = []
-    if saved is not None and saved.exists():
+    if saved is not None and saved.path.exists():
         params, history, posed = saved.load(params, posed)
     done, all_converged, warned = len(history), True, False
     for gamma in schedule.gammas():

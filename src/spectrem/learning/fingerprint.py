@@ -6,15 +6,11 @@ import dataclasses
 import hashlib
 from collections.abc import Mapping, Set
 from types import CodeType, FunctionType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), type(...))
-
-
-class _Digest(Protocol):
-    def update(self, data: bytes, /) -> None: ...
 
 
 def fingerprint(value: Any) -> bytes:
@@ -33,7 +29,7 @@ def fingerprint(value: Any) -> bytes:
     return digest.digest()
 
 
-def _add(digest: _Digest, value: Any, inside: tuple[int, ...]) -> None:
+def _add(digest: hashlib.blake2b, value: Any, inside: tuple[int, ...]) -> None:
     """Add a value; ``inside`` holds the ids of those that it lies in, so that cycles end."""
     digest.update(f"<{type(value).__module__}.{type(value).__qualname__}>".encode())
     if id(value) in inside:

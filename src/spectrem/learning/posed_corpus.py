@@ -169,13 +169,9 @@ class PosedCorpus:
         )  # fmt: skip
         prices = solution.multipliers
         evaluate(prices)
-        return _Solved(
-            last[0][0],
-            prices,
-            solution.added,
-            self.length if solution.length is None else solution.length,
-            steps is not None or solution.status != Status.MAX_ITERATIONS,
-        )
+        length = self.length if solution.length is None else solution.length
+        is_solved = steps is not None or solution.status != Status.MAX_ITERATIONS
+        return _Solved(last[0][0], prices, solution.added, length, is_solved)
 
     def _solve_program(self, scored: Corpus, step: Step) -> _Solved:
         """At gamma = 0 the mixture that solves the linear program, at -inf whole structures near it."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -70,14 +71,11 @@ class EStepResult(Generic[Stats]):
     expectation: RowSum | None = None
 
     def __add__(self, other: EStepResult[Stats]) -> EStepResult[Stats]:
-        stats: Any = self.stats
-        return self._with(stats + other.stats, other)
+        return self._with(operator.add(self.stats, other.stats), other)
 
     def __iadd__(self, other: EStepResult[Stats]) -> EStepResult[Stats]:
         """As ``+``, in the memory of this one's statistics."""
-        stats: Any = self.stats
-        stats += other.stats
-        return self._with(stats, other)
+        return self._with(operator.iadd(self.stats, other.stats), other)
 
     def _with(self, stats: Stats, other: EStepResult[Stats]) -> EStepResult[Stats]:
         expectation = self.expectation

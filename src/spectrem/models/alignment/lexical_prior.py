@@ -95,10 +95,8 @@ def lexical_priors(
     source_counts: NDArray[np.integer],
     target_counts: NDArray[np.integer],
     *,
-    stem_length: int = STEM_LENGTH,
     stem_strength: float = 10.0,
     cognate_strength: float = 2.0,
-    similarity: float = SIMILARITY,
 ) -> tuple[LexicalPrior, LexicalPrior]:
     """Priors of both directions.
 
@@ -108,17 +106,14 @@ def lexical_priors(
     source_words, target_words : sequence of str
     source_counts, target_counts : ndarray of int
         Tokens of every word.
-    stem_length : int
-        Words with the same first ``stem_length`` letters share a stem; numbers are their own.
     stem_strength : float
-        Pseudo-counts that stems hand to every conditioning word.
+        Pseudo-counts that stems hand to every conditioning word. Words with the same first four letters share a stem;
+        numbers are their own.
     cognate_strength : float
-        Pseudo-counts of each pair that looks alike: equal, or at least ``stem_length`` letters long with a longest
-        common subsequence of ``similarity`` times the longer word (accents aside; [Melamed1995]).
+        Pseudo-counts of each pair that looks alike: equal, or at least four letters long with a longest common
+        subsequence of 0.7 times the longer word (accents aside; [Melamed1995]).
     """
-    (source_stem, source_stems), (target_stem, target_stems) = (
-        number_stems(words, stem_length) for words in (source_words, target_words)
-    )
+    (source_stem, source_stems), (target_stem, target_stems) = number_stems(source_words), number_stems(target_words)
     n_stems = max(len(source_stems), len(target_stems))
     short: type[np.unsignedinteger] = np.uint16 if n_stems <= _MOST_SHORT else np.uint32
     place, target_row = np.empty(table.n_pairs, short), np.empty(table.n_pairs, short)
@@ -129,7 +124,7 @@ def lexical_priors(
     source_row = np.repeat(np.arange(len(source_stems), dtype=short), np.diff(offsets))
     met = np.zeros(table.n_pairs, np.bool_)
     look_alike(
-        table.sources, table.targets, *letters(source_words), *letters(target_words), similarity, stem_length, met
+        table.sources, table.targets, *letters(source_words), *letters(target_words), SIMILARITY, STEM_LENGTH, met
     )
     alike = np.flatnonzero(met).astype(np.int32)
     strengths = float(stem_strength), float(cognate_strength)
@@ -141,15 +136,15 @@ def lexical_priors(
     )
 
 
-def stem(word: str, length: int = STEM_LENGTH) -> str:
+def stem(word: str) -> str:
     """The first letters of a word; numbers are their own stems."""
-    return word if word[:1].isdigit() else word[:length]
+    return word if word[:1].isdigit() else word[:STEM_LENGTH]
 
 
-def number_stems(words: Sequence[str], length: int = STEM_LENGTH) -> tuple[Ints, dict[str, int]]:
+def number_stems(words: Sequence[str]) -> tuple[Ints, dict[str, int]]:
     """The number of every word's stem, and the numbers of all stems."""
     numbers: dict[str, int] = {}
-    stems = (numbers.setdefault(stem(word, length), len(numbers)) for word in words)
+    stems = (numbers.setdefault(stem(word), len(numbers)) for word in words)
     return np.fromiter(stems, np.int64, len(words)), numbers
 
 

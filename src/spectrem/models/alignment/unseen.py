@@ -14,7 +14,7 @@ from spectrem.models.alignment.pairs import BitextShard, PairTable
 from spectrem.models.alignment.parameters import AlignmentParameters, DirectionParameters, with_floor
 from spectrem.models.alignment.word_classes import ClassTable, Language, Words
 
-FREQUENCY_STRENGTH = 10.0
+_FREQUENCY_STRENGTH = 10.0
 # What stands for unknown words whose spelling is not given, one for each side: they do not look alike.
 _UNSPELLED = ("\0", "\1")
 
@@ -38,8 +38,8 @@ class UnseenPairs:
     table : PairTable
     source, target : Language
     stems, bands : ClassTable
-    stem_strength, cognate_strength, frequency_strength : float
-        Pseudo-counts, at least 0.
+    stem_strength, cognate_strength : float
+        Pseudo-counts, at least 0. ``frequency_strength`` is always 10.
     """
 
     table: PairTable
@@ -49,7 +49,6 @@ class UnseenPairs:
     bands: ClassTable
     stem_strength: float
     cognate_strength: float
-    frequency_strength: float = FREQUENCY_STRENGTH
 
     @classmethod
     def of(
@@ -77,12 +76,12 @@ class UnseenPairs:
         )
         stems = self.stems.probabilities(source.stem[s], target.stem[t])
         bands = self.bands.probabilities(source.band[s], target.band[t])
-        strength = self.stem_strength + self.frequency_strength + self.cognate_strength
+        strength = self.stem_strength + _FREQUENCY_STRENGTH + self.cognate_strength
 
         def mean(way: int, given: Ints, produced: Words, at: Ints) -> Floats:
             counts = (
                 self.stem_strength * stems[way] * produced.stem_share[at]
-                + self.frequency_strength * bands[way] * produced.band_share[at]
+                + _FREQUENCY_STRENGTH * bands[way] * produced.band_share[at]
                 + self.cognate_strength * alike
             )
             return with_floor(counts / (given + strength))

@@ -60,10 +60,7 @@ class MixtureModel:
 
     def scores(self, params: MixtureParameters, shard: MixtureShard) -> Parts:
         """Log joint densities (nats) of rows and components; -inf for components other than a known one."""
-        joint = log_joint(params, shard.x)
-        if shard.labels is not None:
-            impose(shard.labels, joint)
-        return Parts(joint.ravel())
+        return Parts(log_joint(params, shard.x, shard.labels).ravel())
 
     def gather(self, params: MixtureParameters, shard: MixtureShard, marginals: Parts) -> MixtureStats:
         """Expected moments of a shard about the means of ``params``, times the weights of the rows."""
@@ -140,13 +137,15 @@ class MixtureModel:
         return variances if self.covariance_type == "diag" else variances.mean(axis=1)
 
 
-def log_joint(params: MixtureParameters, x: Floats) -> Floats:
+def log_joint(params: MixtureParameters, x: Floats, labels: Ints | None = None) -> Floats:
     """``log p(x, component)``, shape (n, n_components), nats.
 
     Parameters
     ----------
     params : MixtureParameters
     x : ndarray of shape (n, n_features), C-contiguous float64
+    labels : ndarray of shape (n,), int, optional
+        Components that are known, -1 for the others: components other than a known one get -inf.
     """
     out = np.empty((len(x), len(params.weights)))
     if params.covariance_type == "full":
@@ -156,15 +155,12 @@ def log_joint(params: MixtureParameters, x: Floats) -> Floats:
         gaussian.tied_scores(x, params.centre, params.lower, centres, params.constants, out)
     else:
         gaussian.diagonal_scores(x, params.means, params.lower, params.constants, out)
+    if labels is not None:
+        known = np.flatnonzero(labels != UNKNOWN)
+        own = out[known, labels[known]]
+        out[known] = -np.inf
+        out[known, labels[known]] = own
     return out
-
-
-def impose(labels: Ints, joint: Floats) -> None:
-    """Make components other than the known ones impossible, in place."""
-    known = np.flatnonzero(labels != UNKNOWN)
-    own = joint[known, labels[known]]
-    joint[known] = -np.inf
-    joint[known, labels[known]] = own
 
 
 def _symmetric(lower: Floats) -> Floats:

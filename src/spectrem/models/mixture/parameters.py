@@ -102,12 +102,11 @@ def from_covariances(
             component = int(np.argwhere(~(covariances > 0))[0, 0])
             raise _singular(f"component {component}", f"got a variance of {covariances[~(covariances > 0)][0]:.3g}")
         return MixtureParameters(covariance_type, weights, means, covariances, 1.0 / np.sqrt(covariances))
-    tied = covariance_type == "tied"
-    factors = [
-        _inverse_factor("all components" if tied else f"component {k}", own)
-        for k, own in enumerate(_stack(covariances))
-    ]
-    return MixtureParameters(covariance_type, weights, means, covariances, np.stack(factors).reshape(covariances.shape))
+    if covariance_type == "tied":
+        factors = np.ascontiguousarray(_inverse_factor("all components", covariances))
+    else:
+        factors = np.stack([_inverse_factor(f"component {k}", own) for k, own in enumerate(covariances)])
+    return MixtureParameters(covariance_type, weights, means, covariances, factors)
 
 
 def from_precisions(
@@ -125,10 +124,6 @@ def from_precisions(
     upper = np.linalg.cholesky(precisions[..., ::-1, ::-1])[..., ::-1, ::-1]
     covariances = np.asarray(np.linalg.inv(precisions), np.float64)
     return MixtureParameters(covariance_type, weights, means, covariances, np.ascontiguousarray(upper, np.float64))
-
-
-def _stack(matrices: Floats) -> Floats:
-    return matrices if matrices.ndim == 3 else matrices[None]
 
 
 def _inverse_factor(whose: str, covariance: Floats) -> Floats:

@@ -249,22 +249,16 @@ def _certain(shard: TagShard, model: HMMModel) -> HMMCounts:
     later = np.flatnonzero(~is_first & single)
     later = later[single[later - 1]]
     pairs = sum_by(states[later - 1] * n + states[later], weights[later], n * n).reshape(n, n)
-    return HMMCounts(
-        sum_by(states[first], weights[first], n),
-        pairs if model.order == 1 else np.tile(pairs, (n, 1, 1)),
-        pairs if model.order == 2 else None,
-        np.zeros(lexicon.n_cells),
-    )
+    initial, no_emissions = sum_by(states[first], weights[first], n), np.zeros(lexicon.n_cells)
+    if model.order == 1:
+        return HMMCounts(initial, pairs, None, no_emissions)
+    return HMMCounts(initial, np.tile(pairs, (n, 1, 1)), pairs, no_emissions)
 
 
 def _ones(model: HMMModel) -> HMMParameters:
-    n = model.n_states
-    return HMMParameters(
-        np.ones(n),
-        np.ones((n,) * (model.order + 1)),
-        np.ones((n, n)) if model.order == 2 else None,
-        np.ones(model.lexicon.n_cells),
-    )
+    n, order = model.n_states, model.order
+    second = np.ones((n, n)) if order == 2 else None
+    return HMMParameters(np.ones(n), np.ones((n,) * (order + 1)), second, np.ones(model.lexicon.n_cells))
 
 
 def _noisy(params: HMMParameters, spread: float, rng: np.random.Generator) -> HMMParameters:

@@ -40,10 +40,6 @@ class HMMParameters:
         """States that the next one depends on: 1 or 2."""
         return self.transition.ndim - 1
 
-    @property
-    def n_states(self) -> int:
-        return len(self.initial)
-
 
 @dataclass(frozen=True, eq=False)
 class HMMCounts:

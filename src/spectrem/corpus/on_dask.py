@@ -18,9 +18,9 @@ from spectrem.corpus.local import Local
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-# Subtrees of the sum that are added by one task, a power of two; sums of at most _HERE are added in the driver.
+# One task adds _FAN_IN subtrees of the sum, a power of two; the last _HERE partial sums are added in the driver.
 _FAN_IN, _HERE = 4, 2
-# So many steps are done again at most when a worker is lost, and so many calls are kept by the scheduler.
+# When a worker is lost at most this many steps are repeated; the scheduler keeps at most this many calls.
 _STEPS = 16
 
 

@@ -24,12 +24,12 @@ from spectrem.learning.posed_corpus import PosedCorpus
 
 Params = TypeVar("Params")
 _FILE = "state.npz"
-_KEPT = ("length", "n_solved", "proven")  # of a posed corpus, beside multipliers
+_KEPT = ("length", "n_solved", "proven")  # fields of a PosedCorpus that are stored beside its multipliers
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where the state of a run lies, and a fingerprint of its data, start and settings."""
+    """The file that holds the state of a run, and a fingerprint of the run's data, start and settings."""
 
     path: Path
     fingerprint: str
@@ -72,7 +72,7 @@ class Checkpoint:
             np.savez(file, allow_pickle=False, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
 
     def load(self, params: Params, posed: PosedCorpus) -> tuple[Params, list[Record], PosedCorpus]:
-        """Parameters, history and multipliers of the run, in the place of those at its start.
+        """Parameters, history and multipliers of the run, which replace those at its start.
 
         Raises
         ------
@@ -106,7 +106,7 @@ class Checkpoint:
 
 
 def leaves(value: Any) -> Iterator[NDArray[Any] | None]:
-    """The numbers and arrays inside parameters, in a fixed order; None where there might be one.
+    """The numbers and arrays inside parameters, in a fixed order, with None for optional ones that are missing.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def leaves(value: Any) -> Iterator[NDArray[Any] | None]:
 
 
 def rebuild(template: Any, values: Iterator[NDArray[Any] | None]) -> Any:
-    """A value like ``template`` with the arrays of `leaves` in their places."""
+    """A value like ``template`` with the numbers and arrays that `leaves` gave in their places."""
     if template is None or isinstance(template, np.ndarray | np.generic | float | int):
         value = next(values)
         if value is None or isinstance(template, np.ndarray) or value.ndim:

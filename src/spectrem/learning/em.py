@@ -20,7 +20,7 @@ from spectrem.learning.schedule import Constant, Schedule, Stopping
 
 Params = TypeVar("Params")
 
-# Violations, relative to the bound, that few steps on multipliers may leave without a warning.
+# With a fixed number of steps on multipliers, violations above this, relative to the bound, cause a warning.
 _MISSED = 1e-3
 
 
@@ -109,7 +109,7 @@ def run_em(
                     seconds=time.perf_counter() - started,
                     log_prior=prior,
                 )
-                del expected  # statistics would lie beside those of the next sum
+                del expected  # or its statistics would stay in memory during the next E-step
                 if math.isnan(record.objective):
                     raise SpectremError(
                         f"the objective became NaN at iteration {len(history) + 1} (gamma = {gamma}); check the scores "

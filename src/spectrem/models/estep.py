@@ -1,4 +1,4 @@
-"""What the E-step of one shard gives, and the sum of several."""
+"""The result of the E-step of a shard, and the sum of several."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Stats = TypeVar("Stats")
 
 @dataclass(frozen=True, eq=False)
 class RowSum:
-    """Numbers by row of the constraints that span the corpus: a value with ``+``.
+    """One number for each row of the constraints that span the corpus; a value with ``+``.
 
-    Most rows lie in few shards, so that lists are kept, and added where all numbers are asked for, in their order.
+    Most rows have parts in few shards: the lists of the shards are kept, and are added, in their order, by `dense`.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class RowSum:
 
     @property
     def dense(self) -> Floats:
-        """Of all rows, shape (n_rows,); 0 where nothing is listed."""
+        """The numbers of all rows, shape (n_rows,); 0 for rows that no list contains."""
         total = np.zeros(self.n_rows)
         for rows, values in self.listed:
             add_at(total, rows, values)
@@ -60,7 +60,7 @@ class EStepResult(Generic[Stats]):
     skipped : Counter
         In how many instances each constraint, by name, was left out because it cannot hold there.
     expectation : RowSum or None
-        Of the constraints that span the corpus, if there are any.
+        Expectations of the constraints that span the corpus, if there are any.
     """
 
     stats: Stats

@@ -65,7 +65,7 @@ class CoupledKernel:
         return partial(self._run, params, gamma)
 
     def _run(self, params: AlignmentParameters, gamma: float, shard: BitextShard) -> EStepResult[AlignmentStats]:
-        """Expected counts of one shard; where links are known they stand, unconstrained."""
+        """Expected counts of one shard; known links are kept and not constrained."""
         if shard.known is not None:
             return self._solve(params, shard, gamma)
         expected, numbers, rest = self._couple(params, shard, gamma, len(shard.pair_ids), by_cell=False)
@@ -94,7 +94,7 @@ class CoupledKernel:
         return forward, backward
 
     def _solve(self, params: AlignmentParameters, shard: BitextShard, gamma: float) -> EStepResult[AlignmentStats]:
-        """Expected counts without groups."""
+        """Expected counts of pairs that are solved one by one."""
         weights = shard.pairs.weights
         (free, values, gaps), marginals = self._take_steps(params, shard, gamma, weights)
         stats = self.model.gather(params, shard, marginals)
@@ -141,7 +141,7 @@ class CoupledKernel:
         forward = _potentials(params.forward, translation, shard.target_tokens, sources[order], gamma)
         translation = shard.of_entries(params.backward.translation, backward=True)
         backward = _potentials(params.backward, translation, shard.source_tokens, targets[order], gamma)
-        # Counts of departures have room for the pairs that are solved alone.
+        # Counts of departures are large enough for the pairs that are solved one by one, too.
         counted = order if by_cell else np.arange(len(sources))
         expected = (_empty(forward, n_links, sources[counted]), _empty(backward, n_links, targets[counted]))
         numbers = np.zeros((3, len(sources)))
@@ -174,7 +174,7 @@ def _potentials(
         departures,
         params.end[np.minimum(np.arange(longest + 1), width)],
     )
-    # Departures may exceed 1: a pair whose total overflows is solved without a group.
+    # Departures may exceed 1: a pair whose total overflows is solved one by one.
     with np.errstate(over="ignore"):
         return Direction(*(tables if gamma == 1 else (table ** (1 / gamma) for table in tables)))
 

@@ -17,7 +17,7 @@ from spectrem.models.alignment.pairs import PairTable
 from spectrem.models.priors import Numbers
 
 STEM_LENGTH, SIMILARITY = 4, 0.7
-# Stems that two bytes tell apart: what is held for every pair of words weighs more than the text.
+# Up to this many stems are numbered by two bytes: arrays with a number per word pair take more memory than the text.
 _MOST_SHORT = 1 << 16
 
 
@@ -26,8 +26,8 @@ class LexicalPrior:
     """Dirichlet pseudo-counts for one direction of a translation table, part of them learned from the counts.
 
     A pair (e, f) gets ``stem_strength * t(stem f | stem e) * share(f in its stem)`` pseudo-counts, where t is the
-    table of stems that the expected counts themselves give (empirical Bayes), and ``cognate_strength`` more if the two
-    words look alike. Words too rare to be learned alone are learned through their stem.
+    table of stems estimated from the expected counts themselves (empirical Bayes), and ``cognate_strength`` more if the
+    two words look alike. Words too rare to be learned alone are learned through their stem.
 
     Use when both languages are written in one script, or inflect by their endings.
 
@@ -98,7 +98,7 @@ def lexical_priors(
     stem_strength: float = 10.0,
     cognate_strength: float = 2.0,
 ) -> tuple[LexicalPrior, LexicalPrior]:
-    """Priors of both directions.
+    """Priors on the translation tables of both directions, forward and backward.
 
     Parameters
     ----------

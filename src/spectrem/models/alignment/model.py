@@ -121,9 +121,9 @@ class AlignmentModel:
         )
 
     def log_prior(self, params: AlignmentParameters) -> float:
-        """What the M-step maximises beside the expected log-probability, nats, but for a constant.
+        """Log-density of the parameters, nats, up to a constant; the M-step adds it to the expected log-probability.
 
-        Priors must tell it from probabilities alone; `LexicalPrior.log_density` leaves some of it out.
+        Priors compute it from the probabilities alone; `LexicalPrior.log_density` leaves a part of it out.
         """
         forward, backward, table = params.forward, params.backward, self.table
         sizes = np.diff(table.row_offsets)

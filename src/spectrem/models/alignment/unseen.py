@@ -15,7 +15,7 @@ from spectrem.models.alignment.parameters import AlignmentParameters, DirectionP
 from spectrem.models.alignment.word_classes import ClassTable, Language, Words
 
 _FREQUENCY_STRENGTH = 10.0
-# What stands for unknown words whose spelling is not given, one for each side: they do not look alike.
+# Spellings of unknown words, on each side, whose own spelling is not given; the two do not look alike.
 _UNSPELLED = ("\0", "\1")
 
 
@@ -61,7 +61,7 @@ class UnseenPairs:
         stem_strength: float,
         cognate_strength: float,
     ) -> UnseenPairs:
-        """What a trained table says of stems and of bands of frequency."""
+        """Estimate the probabilities of stems and of frequency bands from a trained table."""
         forward = params.forward.translation[:-1] * source.counts[table.sources]
         backward = params.backward.translation[:-1] * target.counts[table.targets]
         stems = ClassTable.of(table, forward, backward, source.stem, target.stem)
@@ -90,7 +90,7 @@ class UnseenPairs:
 
 
 def expect_new_words(params: AlignmentParameters, source_counts: Ints, target_counts: Ints) -> AlignmentParameters:
-    """Let NULL produce every new word as often as, on average, one of the rarest words of the training text."""
+    """Set NULL's probability of a new word to its mean probability of the rarest words of the training text."""
 
     def with_new(direction: DirectionParameters, counts: Ints) -> DirectionParameters:
         met = counts[counts > 0]
@@ -113,7 +113,7 @@ class NewText:
     bitext : Bitext
         With its own vocabularies.
     source, target : Words
-        Of the vocabularies, then one that stands for unknown words without a spelling.
+        The words of the vocabularies, followed by one that stands for unknown words without a spelling.
     """
 
     unseen: UnseenPairs

@@ -1,4 +1,4 @@
-"""Classes of words that a trained table says more of than of the words: stems, and bands of frequency."""
+"""Stems and frequency bands: classes of words for which a trained table has more evidence than for single words."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spectrem.models.alignment.pairs import PairTable
 
 @dataclass(frozen=True)
 class Words:
-    """The words of one side of a new text, in the terms of a trained model.
+    """The words of one side of a new text, with their counts and classes in the training text.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Language:
     stems : dict of str -> int
         The number of every stem.
     stem, band : ndarray of shape (n_words,), int64
-        Of every word.
+        Number of the stem and of the frequency band of every word.
     """
 
     vocabulary: Vocabulary
@@ -83,7 +83,7 @@ class Language:
 
 
 def _bands(counts: Ints) -> Ints:
-    """How many times the counts can be halved."""
+    """The frequency band of every count: the number of times that it can be halved."""
     return np.frexp(np.maximum(counts, 1))[1].astype(np.int64) - 1
 
 

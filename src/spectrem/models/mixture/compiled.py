@@ -18,7 +18,7 @@ from spectrem.models.mixture.shards import MixtureShard
 
 @dataclass(frozen=True)
 class MixtureKernel:
-    """Expected moments under plain posteriors, at any gamma; a test holds it equal to the general E-step.
+    """Expected moments under unconstrained posteriors, at any gamma, equal to those of the general E-step.
 
     Use when there are no constraints.
 

@@ -34,8 +34,8 @@ class MixtureModel:
     covariance_type : {"full", "tied", "diag", "spherical"}
         A covariance for each component, one for all, variances of features for each, one variance for each.
     reg_covar : float
-        Added to variances by the M-step; at least 0, in squared units of the data. It is no prior's, and may lower the
-        objective a little.
+        Added to variances by the M-step; at least 0, in squared units of the data. As it belongs to no prior, it may
+        lower the objective a little.
     bounds : Bounds, optional
         What the M-step keeps fixed or within bounds.
 
@@ -116,7 +116,7 @@ class MixtureModel:
         return from_covariances(self.covariance_type, weights, placed, covariances)
 
     def _scatter(self, apart: Floats, counts: Floats) -> Floats:
-        """What covariances gain when they are taken about points this far from the means."""
+        """The increase of covariances that are taken about points at this distance from the means."""
         if self.covariance_type == "full":
             return apart[:, :, None] * apart[:, None, :]
         if self.covariance_type == "tied":
@@ -124,7 +124,7 @@ class MixtureModel:
         return apart**2 if self.covariance_type == "diag" else (apart**2).mean(axis=1)
 
     def _covariances(self, params: MixtureParameters, stats: MixtureStats, counts: Floats) -> Floats:
-        """About the means that nothing bounds."""
+        """Covariances about the unbounded means."""
         moved, n_features = stats.first / counts[:, None], params.means.shape[1]
         if self.covariance_type == "full":
             lower = stats.second / counts[:, None, None] - moved[:, :, None] * moved[:, None, :]

@@ -1,4 +1,4 @@
-"""Where EM of a tagger starts."""
+"""Parameters from which EM of a tagger starts."""
 
 from __future__ import annotations
 

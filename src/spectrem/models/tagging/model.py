@@ -26,7 +26,7 @@ _TABLES = ("initial", "transition", "second", "emission")
 
 @dataclass(frozen=True, eq=False)
 class Names:
-    """What constraints call states and words.
+    """Names of states and words in constraints.
 
     Attributes
     ----------
@@ -173,9 +173,9 @@ class HMMModel:
         return replace(found, log_prior=self._log_prior(found, stats)) if is_variational else found
 
     def log_prior(self, params: HMMParameters) -> float:
-        """What the M-step maximises beside the expected log-probability, nats, but for a constant.
+        """Log-density of the parameters, nats, up to a constant; the M-step adds it to the expected log-probability.
 
-        Under a mean-field prior that is minus the divergence of the posterior over parameters from it, and -inf for
+        Under a mean-field prior it is minus the divergence of the posterior over parameters from it, and -inf for
         parameters that no M-step made.
         """
         return self._log_prior(params, None) if params.log_prior is None else params.log_prior
@@ -225,7 +225,7 @@ class HMMModel:
         )
 
     def layout(self, shard: TagShard) -> Layout:
-        """Which unary parts the shard's structures have."""
+        """The unary parts of the shard's structures: their tokens, states and cells."""
         lexicon = self.lexicon
         starts = lexicon.entry_offsets[shard.entries]
         widths = lexicon.entry_offsets[shard.entries + 1] - starts

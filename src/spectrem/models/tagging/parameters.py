@@ -25,8 +25,8 @@ class HMMParameters:
     emission : ndarray of shape (n_cells,)
         Of the cell's word given its state, by cell of the `Lexicon`.
     log_prior : float or None
-        What the model's priors think of these parameters, nats, if an M-step made them: a mean-field prior cannot
-        tell from the weights alone.
+        Log-density under the model's priors, nats, if an M-step made the parameters: that of a mean-field prior cannot
+        be computed from the weights alone.
     """
 
     initial: Floats

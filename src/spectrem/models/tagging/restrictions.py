@@ -16,7 +16,7 @@ _NOISE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Restriction:
-    """What one table may not learn; arrays have the table's shape.
+    """Entries of one table that are not learned; arrays have the table's shape.
 
     Use when the grammar of states is known in part: a left-to-right chain, a state that must be followed by another,
     an emission measured elsewhere.
@@ -48,7 +48,7 @@ class Restrictions:
 
 @dataclass(frozen=True, eq=False)
 class Multinomials:
-    """The rows of one table as the M-step normalises them: which entries are free, what the others are.
+    """The rows of one table as the M-step normalises them: the free entries, and the values of the others.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class Multinomials:
         return probabilities.reshape(self.shape)
 
     def log_density(self, probabilities: Floats, prior: Prior, counts: Floats | None = None) -> float:
-        """What the prior thinks of the free entries, as shares of what fixed values leave to them, nats."""
+        """Log-density under the prior, nats, of the free entries, as shares of what fixed values leave to them."""
         flat, own = probabilities.ravel(), None if counts is None else counts.ravel()
         if self.free is None or self.share is None:
             return prior.log_density(flat, self.row, self.row_sizes, own)

@@ -107,19 +107,20 @@ class CoupledKernel:
         structure, scores = self.model.structure(shard), self.model.scores(params, shard)
         sources, targets, n_pairs = shard.pairs.source_offsets, shard.pairs.target_offsets, len(weights)
         forward, backward = (part.unary for part in structure.split(scores))
-        bounded = self.max_fertility < np.inf
+        agreeing = self.agreement and shard.known is None
+        bounded = self.max_fertility < np.inf and shard.known is None
         limits = np.zeros(int(sources[-1])), np.zeros(int(targets[-1]))
         free = None
-        n_steps = self.steps if shard.known is None and (self.agreement or bounded) else 0
+        n_steps = self.steps if agreeing or bounded else 0
         for step in range(n_steps + 1):
             last = step == n_steps
             values, marginals = structure.smoothed_max(scores, gamma, weights=weights if last else np.zeros(n_pairs))
             free = values if free is None else free
             links, other_links = (part.unary for part in structure.split(marginals))
             gaps, prices, rate = np.zeros(n_pairs), np.zeros(n_pairs), 0.0 if last else self.step_size
-            if self.agreement and shard.known is None:
+            if agreeing:
                 cells.agree(rate, sources, targets, links, other_links, forward, backward, gaps)
-            if bounded and shard.known is None:
+            if bounded:
                 for ends, mass, unary, limit in (
                     ((targets, sources), links, forward, limits[0]),
                     ((sources, targets), other_links, backward, limits[1]),
@@ -147,9 +148,8 @@ class CoupledKernel:
         numbers = np.zeros((3, len(sources)))
         status = np.zeros(len(sources), np.int64)
         constrained = self.agreement or self.max_fertility < np.inf
-        duals = Duals(
-            self.steps if constrained else 0, self.step_size / gamma, self.agreement, float(self.max_fertility)
-        )
+        n_steps = self.steps if constrained else 0
+        duals = Duals(n_steps, self.step_size / gamma, self.agreement, float(self.max_fertility))
         couple(
             self.model.chain, by_cell, order, shard.pairs, duals, forward, backward, expected[0], expected[1],
             numbers[0], numbers[1], numbers[2], status,

@@ -129,7 +129,8 @@ def lexical_priors(
     alike = np.flatnonzero(met).astype(np.int32)
     strengths = float(stem_strength), float(cognate_strength)
     first, target_row = offsets[source_stem], target_row[: len(source_row)].copy()
-    target_share, source_share = _share(target_stem, target_counts), _share(source_stem, source_counts)
+    target_share = ratio(target_counts, np.bincount(target_stem, target_counts)[target_stem])
+    source_share = ratio(source_counts, np.bincount(source_stem, source_counts)[source_stem])
     return (
         LexicalPrior(table, False, first, place, source_row, target_share, alike, *strengths),
         LexicalPrior(table, True, first, place, target_row, source_share, alike, *strengths),
@@ -148,9 +149,9 @@ def number_stems(words: Sequence[str]) -> tuple[Ints, dict[str, int]]:
     return np.fromiter(stems, np.int64, len(words)), numbers
 
 
-def _share(stem: Ints, counts: NDArray[np.integer]) -> Floats:
-    totals = np.bincount(stem, counts)[stem] if len(stem) else np.zeros(0)
-    return np.divide(counts, totals, out=np.zeros(len(counts)), where=totals > 0, dtype=np.float64)
+def ratio(part: NDArray, total: NDArray) -> Floats:
+    """``part / total``, 0 where the total is 0."""
+    return np.divide(part, total, out=np.zeros(len(part)), where=total > 0, dtype=np.float64)
 
 
 def letters(words: Sequence[str]) -> tuple[NDArray[np.uint32], Ints]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from spectrem._arrays import Floats, Ints
 from spectrem.data import Vocabulary
 from spectrem.kernels.sparse import find_entries
-from spectrem.models.alignment.lexical_prior import letters, number_stems, stem
+from spectrem.models.alignment.lexical_prior import letters, number_stems, ratio, stem
 from spectrem.models.alignment.pairs import PairTable
 
 
@@ -115,8 +115,8 @@ class ClassTable:
         offsets, targets = links[0].indptr, links[0].indices
         by_source = np.bincount(cells[0], forward, shape[0]).astype(np.float64)
         by_target = np.bincount(cells[1], backward, shape[1]).astype(np.float64)
-        given_source = _ratio(links[0].data, np.repeat(by_source, np.diff(offsets)))
-        return cls(offsets, targets, given_source, _ratio(links[1].data, by_target[targets]))
+        given_source = ratio(links[0].data, np.repeat(by_source, np.diff(offsets)))
+        return cls(offsets, targets, given_source, ratio(links[1].data, by_target[targets]))
 
     def probabilities(self, source: Ints, target: Ints) -> tuple[Floats, Floats]:
         """Of target classes given source classes and the reverse, pair by pair; 0 where one is unknown (-1)."""
@@ -126,7 +126,3 @@ class ClassTable:
         find_entries(self.offsets, self.targets, source[known], target[known], found)
         at[known] = found
         return np.append(self.forward, 0.0)[at], np.append(self.backward, 0.0)[at]
-
-
-def _ratio(part: Floats, total: Floats) -> Floats:
-    return np.divide(part, total, out=np.zeros(len(part)), where=total > 0)

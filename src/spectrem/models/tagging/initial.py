@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -231,9 +232,8 @@ def _smoothed(model: HMMModel, counts: HMMCounts, smoothing: float | Mapping[str
                 f"smoothing must be positive and finite for each of {', '.join(_TABLES)}; got {given.get(table)} for "
                 f"{table}; without it words and transitions that were not counted would be impossible"
             )
-    initial, transition, emission = (DirichletPrior(given[table]) for table in _TABLES)
-    priors = replace(model, initial_prior=initial, transition_prior=transition, emission_prior=emission)
-    return priors.normalise(counts)
+    priors: dict[str, Any] = {f"{table}_prior": DirichletPrior(given[table]) for table in _TABLES}
+    return replace(model, **priors).normalise(counts)
 
 
 def _certain(shard: TagShard, model: HMMModel) -> HMMCounts:

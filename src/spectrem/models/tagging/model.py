@@ -211,7 +211,18 @@ class HMMModel:
             If the arrays do not have the shapes of the model, or hold NaN, infinite or negative numbers.
         """
         for name, rows in zip(_TABLES, self._tables, strict=True):
-            _check_table(name, getattr(params, name), None if rows is None else rows.shape)
+            given, shape = getattr(params, name), None if rows is None else rows.shape
+            found = None if given is None else np.shape(given)
+            if found != shape:
+                raise InvalidInputError(
+                    f"params.{name} must have shape {shape}; got {found}; make it for this order and this lexicon "
+                    "(emission by cell)"
+                )
+            if given is not None and not ((given >= 0) & (given < np.inf)).all():
+                bad = np.asarray(given)[~((given >= 0) & (given < np.inf))][0]
+                raise InvalidInputError(
+                    f"params.{name} must hold finite probabilities >= 0; got {bad}; look for 0 / 0 or logarithms"
+                )
         return self.normalise(params, DirichletPrior(0.0))
 
     @cached_property
@@ -248,17 +259,3 @@ def log(probability: Floats) -> Floats:
     """Nats; -inf for 0."""
     with np.errstate(divide="ignore"):
         return np.log(probability)
-
-
-def _check_table(name: str, given: Floats | None, shape: tuple[int, ...] | None) -> None:
-    found = None if given is None else np.shape(given)
-    if found != shape:
-        raise InvalidInputError(
-            f"params.{name} must have shape {shape}; got {found}; make it for this order and this lexicon (emission by "
-            "cell)"
-        )
-    if given is not None and not ((given >= 0) & (given < np.inf)).all():
-        bad = np.asarray(given)[~((given >= 0) & (given < np.inf))][0]
-        raise InvalidInputError(
-            f"params.{name} must hold finite probabilities >= 0; got {bad}; look for 0 / 0 or logarithms"
-        )

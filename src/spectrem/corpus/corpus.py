@@ -73,7 +73,7 @@ class Corpus(Protocol):
         total
             The sum of the values, as `sum`.
         corpus : Corpus
-            Of the new shards; this one is not changed.
+            The corpus of the new shards; the old one is not changed.
 
         Raises
         ------

@@ -126,7 +126,7 @@ class OnDask:
         return sum(self._client.nthreads().values())
 
     def _call(self, f: Callable[..., Any], broadcast: tuple[Any, ...]) -> Future:
-        """What all tasks of a call need, as the result of one task: it travels once, and then from worker to worker."""
+        """A call, as the result of a task: it is sent to the cluster once, and then from worker to worker."""
         return self._task(boxed, pickled(Call(f, broadcast, len(self) > 1)), 0)  # no size: it moves to the shards
 
     def _task(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Future:

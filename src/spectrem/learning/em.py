@@ -43,7 +43,7 @@ def run_em(
     corpus : Corpus or sequence of shards
         Where the shards live; a sequence is worked on in this thread. Results do not depend on it.
     params
-        Where to start.
+        Parameters to start from.
     estep : EStep, optional
         Constraints and how they are met; by default none.
     schedule : Schedule, optional

@@ -98,7 +98,7 @@ class Posed:
     ----------
     shard
     number : int
-        Of the shard, counted from 0.
+        Number of the shard in the corpus, counted from 0.
     structure : Structure
     weights : ndarray of shape (n_instances,)
     inside : Rows or None
@@ -322,7 +322,7 @@ def expectation(posed: Posed, marginals: Parts) -> RowSum:
 
 
 def count_skipped(rows: Rows, skipped: Ints) -> Counter[str]:
-    """In how many instances each constraint was left out."""
+    """The number of instances in which each constraint, by name, was left out."""
     counts: Counter[str] = Counter()
     for block in rows.blocks:
         own = skipped[(skipped >= block.start) & (skipped < block.stop)]

@@ -42,7 +42,7 @@ class Record:
 
     @property
     def penalty(self) -> float:
-        """What the constraints cost, nats; at gamma = 1 the KL divergence of [Ganchev2010] eq. 4.
+        """The cost of the constraints, nats; at gamma = 1 the KL divergence of [Ganchev2010] eq. 4.
 
         NaN where the log-prior is infinite.
         """

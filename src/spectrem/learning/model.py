@@ -1,4 +1,4 @@
-"""What learning asks of a model."""
+"""The protocol of models and of compiled E-steps, and access to the optional methods of models."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class PosedCorpus:
     Attributes
     ----------
     shards : Corpus
-        Of `Posed`, or of the model's own shards where a kernel does the E-step.
+        Its shards are `Posed`, or the model's own where a kernel does the E-step.
     rows : CorpusRows or None
         The rows that span the corpus, if there are any.
     multipliers : ndarray of shape (n_rows,) or None

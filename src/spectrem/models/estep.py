@@ -58,7 +58,7 @@ class EStepResult(Generic[Stats]):
     violation : float
         Largest violation of a constraint inside the shard by the posteriors that were used.
     skipped : Counter
-        In how many instances each constraint, by name, was left out because it cannot hold there.
+        Number of instances, by name of constraint, in which the constraint was left out as it cannot hold there.
     expectation : RowSum or None
         Expectations of the constraints that span the corpus, if there are any.
     """
@@ -74,7 +74,7 @@ class EStepResult(Generic[Stats]):
         return self._with(operator.add(self.stats, other.stats), other)
 
     def __iadd__(self, other: EStepResult[Stats]) -> EStepResult[Stats]:
-        """As ``+``, in the memory of this one's statistics."""
+        """The same sum, made in the memory of the left statistics."""
         return self._with(operator.iadd(self.stats, other.stats), other)
 
     def _with(self, stats: Stats, other: EStepResult[Stats]) -> EStepResult[Stats]:

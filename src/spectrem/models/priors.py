@@ -73,7 +73,7 @@ class DirichletPrior:
         row_sizes : ndarray of shape (n_rows,), int
             Number of entries of every row.
         out : ndarray of shape (n_entries,), optional
-            Where to put them; it may be ``counts``.
+            Array for the result; it may be ``counts``.
         """
         smoothed = np.add(counts, self.pseudo_count, out=out)
         totals = np.bincount(row, smoothed, len(row_sizes)).astype(np.float64)

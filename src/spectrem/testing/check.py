@@ -30,7 +30,7 @@ def check_structure(structure: Structure, rng: np.random.Generator, *, enumerato
         A small batch; include instances of length 0, 1 and 2 where the family has lengths.
     rng : numpy.random.Generator
     enumerator : callable, optional
-        Of (structure, instance), yielding every structure as indicators over the parts of the batch. Default: the
+        From (structure, instance) to every structure, as indicators over the parts of the batch. Default: the
         structure's own method ``enumerate``, if it has one.
 
     Raises

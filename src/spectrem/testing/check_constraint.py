@@ -61,7 +61,7 @@ def check_constraint(
     structure : Structure
     extra_columns : mapping of name -> array, optional
     seed : int
-        Of the random vectors.
+        Seed of the random vectors.
 
     Returns
     -------

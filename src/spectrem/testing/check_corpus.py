@@ -30,7 +30,7 @@ def check_corpus(make: Callable[[Sequence[Any]], Corpus]) -> None:
     Parameters
     ----------
     make : callable
-        Of a sequence of shards: the corpus that holds them. It is called with up to 21 small shards.
+        From a sequence of shards to the corpus that holds them. It is called with up to 21 small shards.
 
     Raises
     ------

@@ -53,18 +53,18 @@ def check_model(
     ----------
     model : Model
     params
-        Where to start; better not at a stationary point.
+        Parameters to start from, preferably no stationary point.
     shards : sequence
         Small, at least one.
     rng : numpy.random.Generator
     perturb : callable
-        Of (params, rng): valid parameters near by, such as probabilities multiplied by noise and normalised.
+        From (params, rng) to valid parameters near by, such as probabilities times noise, normalised.
     reweigh : callable, optional
-        Of (shard, weights): the shard with other weights.
+        From (shard, weights) to the shard with these weights.
     join : callable, optional
-        Of several shards: one with all their instances.
+        From several shards to one with all their instances.
     iterations : int
-        Of EM, at every gamma.
+        Number of iterations of EM at every gamma.
     tol : float
         Relative to the objective: by how much it may fall, and perturbed parameters may be better.
 

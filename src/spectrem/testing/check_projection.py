@@ -57,9 +57,9 @@ def check_projection(
     solver : Solver, optional
         For gammas >= 0; chosen by shape without.
     enumerator : callable
-        Of (structure, instance); yields every structure as indicators over the batch.
+        From (structure, instance) to every structure, as indicators over the batch.
     seed : int
-        Of random scores.
+        Seed of the random scores.
 
     Returns
     -------

@@ -18,7 +18,7 @@ Enumerator = Callable[[Structure, int], Iterable[Parts]]
 
 
 class BruteForce(NamedTuple):
-    """What adding up all structures gives.
+    """The smoothed maximum and its gradient as sums over all structures.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ def brute_force_smoothed_max(
     structure, scores, gamma, weights
         As for ``structure.smoothed_max``.
     enumerator : callable
-        Of (structure, instance); yields every structure as indicators over the batch.
+        From (structure, instance) to every structure, as indicators over the batch.
 
     Examples
     --------

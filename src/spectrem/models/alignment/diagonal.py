@@ -27,7 +27,7 @@ def diagonal_posteriors(
     Parameters
     ----------
     shard : BitextShard
-        Of one pair, neither side of which is empty.
+        A shard of one sentence pair, neither side of which is empty.
     gamma : float
         At least 0.1, so that no potential leaves the range of a double.
     steps, step_size : int, float

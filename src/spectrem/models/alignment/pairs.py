@@ -1,4 +1,4 @@
-"""Which word pairs have a translation probability: those that meet in some sentence pair."""
+"""The word pairs that have a translation probability, as they meet in some sentence pair, and shards of a bitext."""
 
 from __future__ import annotations
 

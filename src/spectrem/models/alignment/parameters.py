@@ -101,7 +101,7 @@ class AlignmentStats:
         ``links`` by pair, ``null`` by produced word, ``jumps`` by clipped width, ``departures`` by length and
         position (as far as there are any), ``ends`` by clipped distance.
     n_entries : int
-        Of the pair table, with the one for pairs never met.
+        Number of entries of the pair table, including the one for pairs never met.
     pair_ids : ndarray of int32, or None
         The entries that ``links`` counts, strictly increasing; None for all.
     """

@@ -111,7 +111,7 @@ class NewText:
     ----------
     unseen : UnseenPairs
     bitext : Bitext
-        With its own vocabularies.
+        The bitext, with vocabularies of its own.
     source, target : Words
         The words of the vocabularies, followed by one that stands for unknown words without a spelling.
     """

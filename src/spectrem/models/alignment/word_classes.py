@@ -29,7 +29,7 @@ class Words:
     stem_share, band_share : ndarray of shape (n_words,)
         Part of the tokens of its stem and of its band that are the word.
     spelling : (letters, offsets)
-        As `look_alike` reads them.
+        Letters of all words, and offsets of the words in them, in the form that `look_alike` reads.
     """
 
     counts: Ints
@@ -119,7 +119,7 @@ class ClassTable:
         return cls(offsets, targets, given_source, ratio(links[1].data, by_target[targets]))
 
     def probabilities(self, source: Ints, target: Ints) -> tuple[Floats, Floats]:
-        """Of target classes given source classes and the reverse, pair by pair; 0 where one is unknown (-1)."""
+        """Probabilities of target given source classes and the reverse, by pair; 0 where a class is unknown (-1)."""
         at = np.full(len(source), -1)
         known = source >= 0
         found = np.empty(int(known.sum()), np.int64)

@@ -31,7 +31,7 @@ class MixtureParameters:
         Of shape (n_components, n_features, n_features) if "full", (n_features, n_features) if "tied", (n_components,
         n_features) if "diag", (n_components,) if "spherical".
     precisions_cholesky : ndarray
-        As covariances: upper triangular U with ``U @ U.T`` the precision, or square roots of precisions.
+        In the shape of the covariances: upper triangular U with ``U @ U.T`` the precision, or roots of precisions.
 
     Examples
     --------
@@ -160,9 +160,9 @@ class MixtureStats:
     counts : ndarray of shape (n_components,)
         Sums of posteriors times weights.
     first : ndarray of shape (n_components, n_features)
-        Of ``x - mean``.
+        Sums of ``x - mean``, times posteriors and weights.
     second : ndarray
-        Of ``(x - mean)(x - mean)^T``, lower triangles, if "full"; of all rows about the centre of the mixture, shape
+        Sums of ``(x - mean)(x - mean)^T``, lower triangles, if "full"; of all rows about the mixture's centre, shape
         (n_features, n_features), if "tied"; of squares, shape (n_components, n_features), else.
     """
 

@@ -103,7 +103,7 @@ def posterior_uniform(
     ----------
     model : HMMModel
     corpus : Corpus
-        Of `TagShard`.
+        Its shards are `TagShard`.
     perturbation, rng
         As in `uniform`.
 
@@ -145,7 +145,7 @@ def unambiguous(model: HMMModel, corpus: Corpus, *, smoothing: float | Mapping[s
     ----------
     model : HMMModel
     corpus : Corpus
-        Of `TagShard`.
+        Its shards are `TagShard`.
     smoothing : float or mapping of {"initial", "transition", "emission"} -> float
         Positive, so that nothing is impossible that the lexicon and the restrictions allow; "transition" also serves
         the second states of order 2.
@@ -182,7 +182,7 @@ def supervised(model: HMMModel, corpus: Corpus, *, smoothing: float | Mapping[st
     ----------
     model : HMMModel
     corpus : Corpus
-        Of `TagShard`; those with ``known`` count, others do not.
+        Its shards are `TagShard`; only those with ``known`` are counted.
     smoothing : float or mapping of {"initial", "transition", "emission"} -> float
         As in `unambiguous`.
 

@@ -137,7 +137,7 @@ class Lexicon:
         Returns
         -------
         lexicon : Lexicon
-            With the same cells; entries that were there keep their numbers, each new one is stored once.
+            It has the same cells. Existing entries keep their numbers, each new one is stored once.
         entries : ndarray of shape (k,), int64
 
         Raises

@@ -53,13 +53,13 @@ class Multinomials:
     Attributes
     ----------
     shape : tuple of int
-        Of the table.
+        Shape of the table.
     row : ndarray of shape (n_free,), int64
         Row of every free entry.
     row_sizes : ndarray of shape (n_rows,), int64
         Free entries of every row.
     free : ndarray of shape (n_free,), int64, or None
-        Their places in the flat table; None if all entries are free.
+        Indices of the free entries in the flat table; None if all entries are free.
     given : ndarray of shape (n_entries,), float64, or None
         The flat table's fixed values, 0 elsewhere.
     share : ndarray of shape (n_rows,), float64, or None
@@ -167,14 +167,14 @@ def _restrict(rows: Multinomials, restriction: Restriction | None, name: str) ->
 
 
 def _entry_name(rows: Multinomials, table: str, entry: int) -> str:
-    """What messages call an entry of a table."""
+    """The name of an entry of a table in messages."""
     if table == "emission":
         return f"cell {entry} (state {rows.row[entry]})"
     return f"index {tuple(int(i) for i in np.unravel_index(entry, rows.shape))}"
 
 
 def _row_name(rows: Multinomials, table: str, row: int) -> str:
-    """What messages call a row of a table."""
+    """The name of a row of a table in messages."""
     if table == "emission":
         return f"state {row}"
     place = ", ".join(str(int(i)) for i in np.unravel_index(row, rows.shape[:-1] or (1,)))

@@ -147,7 +147,7 @@ def as_sample_weight(weights: ArrayLike | None, n_rows: int, unit: str) -> NDArr
             f"sample_weight must be finite and at least 0, got {array[at]} in {one} {at}; 0 leaves a {one} out"
         )
     if n_rows and not array.any():
-        raise InvalidInputError("sample_weight must be positive for some row, got zeros only; leave it out for ones")
+        raise InvalidInputError(f"sample_weight must be positive for some {one}, got zeros only; leave it out for ones")
     return array
 
 

@@ -268,7 +268,9 @@ def test_new_sentences_are_checked_too():
     )
     nothing = "sentences must hold at least one word to be scored, got none with weight above 0"
     assert error_of(lambda: tagger.score([""])) == nothing
-    assert error_of(lambda: tagger.score(["dog"], sample_weight=[0.0])) == nothing
+    zeros = "sample_weight must be positive for some sentence, got zeros only; leave it out for ones"
+    assert error_of(lambda: tagger.score(["dog"], sample_weight=[0.0])) == zeros
+    assert error_of(lambda: tagger.score(["", "dog"], sample_weight=[1.0, 0.0])) == nothing
 
 
 def test_beta_min_above_beta_max():

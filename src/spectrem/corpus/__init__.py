@@ -1,4 +1,4 @@
-"""Where the shards of a corpus live, and how work reaches them."""
+"""Corpora in memory, in files and on clusters, behind one protocol."""
 
 from spectrem.corpus.connect import connect
 from spectrem.corpus.corpus import Corpus, fold

@@ -12,7 +12,7 @@ from threadpoolctl import OpenBLASController, ThreadpoolController
 
 @lru_cache(maxsize=1)
 def _controller(n_modules: int) -> ThreadpoolController:
-    """The libraries that are loaded; looked for again, which takes milliseconds, when more modules are."""
+    """The loaded libraries of linear algebra; the search takes milliseconds and is repeated after further imports."""
     return ThreadpoolController()
 
 
@@ -25,7 +25,7 @@ def limit_this_thread() -> Any:
 
 
 class _OneThread:
-    """A context in which linear algebra runs on one thread; its former number comes back when the last has left.
+    """A context in which linear algebra runs on one thread; the last thread that leaves it restores the former number.
 
     The last bits of products and sums depend on a library's number of threads, and threads of a library beside threads
     over shards get in each other's way. Entering costs some microseconds.
@@ -52,7 +52,7 @@ class _OneThread:
 
 
 def _let_this_thread_set() -> None:
-    """Newer releases of threadpoolctl heed the first thread that sets OpenBLAS; the last to leave may be another."""
+    """Let this thread set OpenBLAS, which newer releases of threadpoolctl reserve for the first thread that did so."""
     clear = getattr(OpenBLASController, "clear_controlling_thread", None)
     if clear is not None:
         clear(force=True)

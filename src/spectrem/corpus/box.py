@@ -12,9 +12,9 @@ from typing import Any
 from spectrem.corpus.blas import ONE_BLAS_THREAD
 from spectrem.corpus.changes import arrays_of
 
-# Bytes of arrays that travel apart from the pickle.
+# Arrays of at least this many bytes travel apart from the pickle.
 _LARGE = 1 << 16
-# Threads of a worker that import the same modules for two values at once may wait for each other for ever.
+# Threads of a worker that import the same modules for two values at once may deadlock.
 _LOADING = RLock()
 
 
@@ -45,7 +45,7 @@ class Box:
             return not apart
 
         data = pickled(self.value, stays)
-        # Dask packs the first with the pickle.
+        # Dask packs the first buffer with the pickle: it is an empty one.
         return boxed, (data, self.size, [pickle.PickleBuffer(bytearray(1)), *large] if large else [])
 
 
@@ -71,7 +71,7 @@ class Call:
 
 
 def pickled(value: Any, stays: Callable[[pickle.PickleBuffer], bool] | None = None) -> bytes:
-    """Bytes, which neither Dask nor the scheduler looks into; functions of a script or a notebook are in them."""
+    """The pickle of a value, which the scheduler does not open; it contains functions of scripts and notebooks."""
     import cloudpickle
 
     data: bytes = cloudpickle.dumps(value, protocol=5, buffer_callback=stays)

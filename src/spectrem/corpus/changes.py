@@ -15,7 +15,7 @@ def arrays_of(value: Any) -> tuple[bytes, list[memoryview]]:
 
 
 def difference(new: Any, old: Any) -> bytes:
-    """What is needed beside the old value to make the new one: arrays that both have are only named.
+    """The bytes that `patched` needs beside the old value to make the new one; arrays that both have are not in them.
 
     Examples
     --------
@@ -27,17 +27,18 @@ def difference(new: Any, old: Any) -> bytes:
     """
     known = {_name(array) for array in arrays_of(old)[1]}
     head, arrays = arrays_of(new)
-    named = [(name, None if name in known else bytearray(array)) for array in arrays for name in [_name(array)]]
-    return pickle.dumps((head, named), protocol=5)
+    names = list(map(_name, arrays))
+    added = [None if name in known else bytearray(array) for name, array in zip(names, arrays, strict=True)]
+    return pickle.dumps((head, list(zip(names, added, strict=True))), protocol=5)
 
 
 def patched(old: Any, change: bytes) -> Any:
-    """The new value of `difference`; it shares arrays with the old one."""
+    """The new value from the old one and their `difference`; it shares arrays with the old one."""
     known = {_name(array): array for array in arrays_of(old)[1]}
     head, named = pickle.loads(change)
     return pickle.loads(head, buffers=[known[name] if array is None else array for name, array in named])
 
 
 def _name(array: memoryview) -> bytes:
-    """The same for the same bytes that can or cannot be changed alike."""
+    """A digest of the bytes of an array and of whether they may be changed."""
     return blake2b(array, digest_size=16, salt=b"fixed" if array.readonly else b"").digest()

@@ -32,7 +32,7 @@ def connect(scheduler: str) -> Client:
             "pip install 'spectrem[dask]'"
         ) from None
     try:
-        resolve_address(scheduler)  # of an address that is none Dask would leave half a client behind
+        resolve_address(scheduler)  # for an invalid address Dask would leave an unfinished client behind
         return Client(scheduler)
     except (OSError, ValueError) as error:
         raise InvalidInputError(
@@ -42,7 +42,7 @@ def connect(scheduler: str) -> Client:
 
 
 def current_client() -> Client:
-    """The client of a cluster that was made last.
+    """The client, of any cluster, that was made last.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a corpus promises, wherever its shards live, and the tree in which results are added."""
+"""The protocol of a corpus, wherever its shards live, and the tree in which results are added."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from spectrem.exceptions import InvalidInputError
 
 
 class Corpus(Protocol):
-    """Shards, and four verbs that bring work to where the shards live.
+    """Shards, and four methods that bring work to where the shards live.
 
-    Every verb takes a function ``f`` of a shard and of arguments that are the same for all shards (``broadcast``:
+    Every method takes a function ``f`` of a shard and of arguments that are the same for all shards (``broadcast``:
     a model, parameters, a temperature). They travel once per call, however many shards there are.
 
     * ``f`` is pure: what it returns depends on its arguments alone, and it changes none of them. It may be called in
@@ -73,7 +73,7 @@ class Corpus(Protocol):
         total
             The sum of the values, as `sum`.
         corpus : Corpus
-            Of the new shards; this one is not changed.
+            The corpus of the new shards; the old one is not changed.
 
         Raises
         ------
@@ -117,13 +117,13 @@ def fold(
     >>> fold("abcdefg", lambda a, b: f"({a}{b})")
     '(((ab)(cd))((ef)g))'
     """
-    partial: list[tuple[int, Callable[[], Any]]] = []  # the number of values in a sum, and the sum; numbers fall
+    partial: list[tuple[int, Callable[[], Any]]] = []  # number of values in a sum, decreasing, and the sum
     for total in values:
         size = 1
         while partial and partial[-1][0] == size:
             total, size = add(partial.pop()[1](), total), 2 * size
         partial.append((size, wait(total, size)))
-        del total  # it may have gone where it takes no memory
+        del total  # it need not stay in memory if ``wait`` has stored it elsewhere
     if not partial:
         raise InvalidInputError("a corpus without shards has no sum; make it of at least one shard")
     total = partial.pop()[1]()

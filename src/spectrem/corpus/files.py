@@ -65,7 +65,7 @@ class _File:
         weakref.finalize(self, _unlink, name, os.getpid()).atexit = False  # then the folder goes as a whole
 
     def map(self) -> mmap.mmap:
-        """Its bytes; they can be changed, which the file does not see."""
+        """The bytes of the file, mapped into memory; changes of them are not written to the file."""
         try:
             with open(self.name, "rb") as stream:
                 return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY)
@@ -84,7 +84,7 @@ def _unlink(name: str, owner: int) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """A value in files: where its pickle and the buffers of its arrays lie, as file, offset and length in bytes."""
+    """A value in files: file, offset and length in bytes of its pickle and of the buffer of each of its arrays."""
 
     places: tuple[tuple[_File, int, int], ...]
 
@@ -95,7 +95,7 @@ class Stored:
         return pickle.loads(head, buffers=buffers), maps
 
     def read(self) -> Any:
-        """The value in memory, where every array lies by itself and is gone when nothing refers to it."""
+        """The value in memory, every array in memory of its own, which is freed when nothing refers to the array."""
         buffers = []
         for file, start, length in self.places:
             buffer = bytearray(length)

@@ -91,7 +91,7 @@ class Local:
 def stream(
     f: Callable[..., Any], shards: Iterable[Any], *broadcast: Any, n_threads: int | None = None
 ) -> Iterator[Any]:
-    """Yield ``f(shard, *broadcast)`` in order for shards that are made on the way, of which nothing is kept.
+    """Yield ``f(shard, *broadcast)`` in order for shards that are made one after another and not kept.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def stream(
 
 
 def _on_threads(task: Callable[[Any], Any], items: Iterable[Any], n_threads: int) -> Iterator[Any]:
-    """Results in order; as many items as threads, and two, are taken before a result is."""
+    """Yield results in order; at most two items more than there are threads are taken ahead of the result yielded."""
     with ThreadPoolExecutor(n_threads, initializer=limit_this_thread) as pool:
         waiting: deque[Future[Any]] = deque()
         try:

@@ -18,9 +18,9 @@ from spectrem.corpus.local import Local
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-# Subtrees of the sum that are added by one task, a power of two; sums of at most _HERE are added in the driver.
+# One task adds _FAN_IN subtrees of the sum, a power of two; the last _HERE partial sums are added in the driver.
 _FAN_IN, _HERE = 4, 2
-# So many steps are done again at most when a worker is lost, and so many calls are kept by the scheduler.
+# When a worker is lost at most this many steps are repeated; the scheduler keeps at most this many calls.
 _STEPS = 16
 
 
@@ -126,7 +126,7 @@ class OnDask:
         return sum(self._client.nthreads().values())
 
     def _call(self, f: Callable[..., Any], broadcast: tuple[Any, ...]) -> Future:
-        """What all tasks of a call need, as the result of one task: it travels once, and then from worker to worker."""
+        """A call, as the result of a task: it is sent to the cluster once, and then from worker to worker."""
         return self._task(boxed, pickled(Call(f, broadcast, len(self) > 1)), 0)  # no size: it moves to the shards
 
     def _task(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Future:

@@ -13,8 +13,8 @@ from spectrem.corpus.corpus import fold
 from spectrem.corpus.files import Folder, Stored, store
 from spectrem.corpus.local import Local
 
-# Sums of so many shards are written and read again: a few per pass over a corpus, each as large as any other. Smaller
-# ones may still grow, which they can where they lie in memory only.
+# Partial sums of at least this many shards are written to disk until they are needed: a few per pass over a corpus.
+# Smaller ones stay in memory, where arrays can still be enlarged.
 _MANY = 16
 
 
@@ -117,12 +117,12 @@ class Spilled:
 def _value(f: Callable[..., Any], stored: Stored, *arguments: Any) -> Any:
     shard, maps = stored.load()
     value = f(shard, *arguments)
-    _forget(maps.values())  # a value may share an array; the others need no memory while it waits
+    _forget(maps.values())  # the value may share arrays with the shard; no page need stay in memory while it waits
     return value
 
 
 def _forget(maps: Iterable[mmap.mmap]) -> None:
-    """Let what was read go; it is read again where it is touched."""
+    """Let the system drop what was read from memory; it is read again where it is accessed."""
     for mapping in maps:
         if hasattr(mapping, "madvise"):
             mapping.madvise(mmap.MADV_DONTNEED)

@@ -19,7 +19,7 @@ from spectrem.structures import Parts
 
 
 def with_scores(posed: Posed, step: Step) -> Posed:
-    """The shard with its scores, while multipliers over the corpus are looked for."""
+    """The shard with its scores, which stay while multipliers over the corpus are optimised."""
     return replace(posed, scores=scores_of(posed, step), latest=Latest())
 
 
@@ -40,7 +40,7 @@ class DualSum:
 
 
 def evaluate_shard(posed: Posed, step: Step) -> DualSum:
-    """A shard's part of the dual over the corpus and of its gradient."""
+    """The contribution of a shard to the dual over the corpus and to its gradient."""
     found = posterior(posed, step)
     return DualSum(found.value, expectation(posed, found.marginals))
 
@@ -48,8 +48,8 @@ def evaluate_shard(posed: Posed, step: Step) -> DualSum:
 def support_of(posed: Posed, step: Step, direction: Floats) -> DualSum:
     """``sum over instances of max over structures of -direction . U h``, for proofs that rows cannot hold, and U h.
 
-    Rows inside the shard take part by their multipliers at the prices of ``step``, scaled as the direction is: any
-    multipliers bound the maximum that they leave from above, and these do so closely where prices grow without end.
+    Rows inside the shard enter by their multipliers at the prices of ``step``, scaled like the direction. Any
+    multipliers give an upper bound on the maximum under these rows; these ones give a close one where prices diverge.
     """
     structure, weights, inside = posed.structure, posed.weights, posed.inside
     possible = possible_parts(scores_of(posed, step))
@@ -91,7 +91,7 @@ def variants_of(posed: Posed, step: Step, points: Floats) -> ShardVariants:
 
 
 def squared_norms(posed: Posed, n_rows: int) -> Floats:
-    """Of the rows that span the corpus, shape (n_rows,)."""
+    """The contribution of a shard to the squared norms of the rows that span the corpus, shape (n_rows,)."""
     assert posed.across is not None
     assert posed.present is not None
     total = np.zeros(n_rows)
@@ -100,7 +100,7 @@ def squared_norms(posed: Posed, n_rows: int) -> Floats:
 
 
 def worst_violation(rows: CorpusRows, excess: Floats) -> float:
-    """Of the rows without slack, relative to their bounds."""
+    """The largest violation of a row without slack, relative to its bound."""
     worst = 0.0
     for block in rows.blocks:
         if block.slack is None:

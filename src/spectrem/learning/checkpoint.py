@@ -24,12 +24,12 @@ from spectrem.learning.posed_corpus import PosedCorpus
 
 Params = TypeVar("Params")
 _FILE = "state.npz"
-_KEPT = ("length", "n_solved", "proven")  # of a posed corpus, beside multipliers
+_KEPT = ("length", "n_solved", "proven")  # fields of a PosedCorpus that are stored beside its multipliers
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where the state of a run lies, and a fingerprint of its data, start and settings."""
+    """The file that holds the state of a run, and a fingerprint of the run's data, start and settings."""
 
     path: Path
     fingerprint: str
@@ -49,14 +49,9 @@ class Checkpoint:
             raise InvalidInputError(
                 f"checkpoint: the folder {folder} cannot be made ({error.strerror}); name another one"
             ) from None
-        for _ in leaves(params):
-            pass  # all can be written
+        list(leaves(params))  # raises where parameters cannot be written
         data = list(corpus.collect(fingerprint))
         return cls(Path(folder) / _FILE, fingerprint((data, params, settings)).hex())
-
-    def exists(self) -> bool:
-        """Whether there is a state to go on from."""
-        return self.path.exists()
 
     def save(self, params: Any, history: list[Record], posed: PosedCorpus) -> None:
         """Replace the state on disk by that after the last iteration, at once or not at all."""
@@ -77,7 +72,7 @@ class Checkpoint:
             np.savez(file, allow_pickle=False, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
 
     def load(self, params: Params, posed: PosedCorpus) -> tuple[Params, list[Record], PosedCorpus]:
-        """Parameters, history and multipliers of the run, in the place of those at its start.
+        """Parameters, history and multipliers of the run, which replace those at its start.
 
         Raises
         ------
@@ -106,16 +101,12 @@ class Checkpoint:
         shards = posed.shards
         if any(name.startswith("shard_") for name in arrays):
             shards = shards.derive(with_multipliers, each=[arrays.get(f"shard_{k}") for k in range(len(shards))])
-        multipliers = arrays.get("multipliers")
-        return (
-            rebuild(params, values),
-            history,
-            replace(posed, shards=shards, multipliers=multipliers, **kept),
-        )
+        posed = replace(posed, shards=shards, multipliers=arrays.get("multipliers"), **kept)
+        return rebuild(params, values), history, posed
 
 
 def leaves(value: Any) -> Iterator[NDArray[Any] | None]:
-    """The numbers and arrays inside parameters, in a fixed order; None where there might be one.
+    """The numbers and arrays inside parameters, in a fixed order, with None for optional ones that are missing.
 
     Examples
     --------
@@ -132,7 +123,7 @@ def leaves(value: Any) -> Iterator[NDArray[Any] | None]:
 
 
 def rebuild(template: Any, values: Iterator[NDArray[Any] | None]) -> Any:
-    """A value like ``template`` with the arrays of `leaves` in their places."""
+    """A value like ``template`` with the numbers and arrays that `leaves` gave in their places."""
     if template is None or isinstance(template, np.ndarray | np.generic | float | int):
         value = next(values)
         if value is None or isinstance(template, np.ndarray) or value.ndim:
@@ -143,10 +134,8 @@ def rebuild(template: Any, values: Iterator[NDArray[Any] | None]) -> Any:
     parts = [rebuild(part, values) for part in _parts(template)]
     if isinstance(template, Mapping):
         return type(template)(zip(template, parts, strict=True))  # type: ignore[call-arg]
-    if isinstance(template, tuple):
+    if isinstance(template, tuple | list):
         return type(template)(*parts) if hasattr(template, "_fields") else type(template)(parts)
-    if isinstance(template, list):
-        return type(template)(parts)
     names = [field.name for field in dataclasses.fields(template) if field.init]
     return replace(template, **dict(zip(names, parts, strict=True)))
 

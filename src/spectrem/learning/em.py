@@ -20,7 +20,7 @@ from spectrem.learning.schedule import Constant, Schedule, Stopping
 
 Params = TypeVar("Params")
 
-# Violations, relative to the bound, that few steps on multipliers may leave without a warning.
+# With a fixed number of steps on multipliers, violations above this, relative to the bound, cause a warning.
 _MISSED = 1e-3
 
 
@@ -43,7 +43,7 @@ def run_em(
     corpus : Corpus or sequence of shards
         Where the shards live; a sequence is worked on in this thread. Results do not depend on it.
     params
-        Where to start.
+        Parameters to start from.
     estep : EStep, optional
         Constraints and how they are met; by default none.
     schedule : Schedule, optional
@@ -81,7 +81,7 @@ def run_em(
     if checkpoint is not None:
         saved = Checkpoint.at(checkpoint, home, params, model, estep, schedule, stopping)
     history: list[Record] = []
-    if saved is not None and saved.exists():
+    if saved is not None and saved.path.exists():
         params, history, posed = saved.load(params, posed)
     done, all_converged, warned = len(history), True, False
     for gamma in schedule.gammas():
@@ -109,7 +109,7 @@ def run_em(
                     seconds=time.perf_counter() - started,
                     log_prior=prior,
                 )
-                del expected  # statistics would lie beside those of the next sum
+                del expected  # or its statistics would stay in memory during the next E-step
                 if math.isnan(record.objective):
                     raise SpectremError(
                         f"the objective became NaN at iteration {len(history) + 1} (gamma = {gamma}); check the scores "

@@ -42,7 +42,7 @@ class EStep:
     warm_start : bool
         Keep the multipliers of constraints inside shards beside the shard and start from them in the next iteration.
     tol : float
-        Of every solve.
+        Tolerance of every solve.
     dual_steps : int, optional
         At gamma > 0 run this many steps of `Spectral` on the multipliers of constraints that span the corpus, from
         those of the iteration before, in place of a solve to ``tol``. The objective is then a bound from above, and the
@@ -90,31 +90,33 @@ class EStep:
 
 @dataclass(frozen=True, eq=False)
 class Posed:
-    """A shard with all that parameters do not change, made once per fit; it stays where the shard lives.
+    """A shard with its structure, weights and compiled constraints, which are made once per fit.
+
+    It stays where the shard lives.
 
     Attributes
     ----------
     shard
     number : int
-        Of the shard, counted from 0.
+        Number of the shard in the corpus, counted from 0.
     structure : Structure
     weights : ndarray of shape (n_instances,)
     inside : Rows or None
         Constraints whose rows lie in the shard; None if there are none, or the shard's structures are known.
     where : str
-        What errors add about the shard.
+        Text that error messages add to say which shard they mean.
     across : sp.csr_array of shape (n_present, n_unary), or None
         The shard's part of the rows that span the corpus.
     present : ndarray of shape (n_present,), int
         Which of the rows over the corpus those are.
     transpose : sp.csr_array of shape (n_unary, n_rows), or None
-        ``across`` the other way round, with a column per row over the corpus.
+        The transpose of ``across``, with one column for every row over the corpus.
     multipliers : ndarray or None
-        Of ``inside``, to start from.
+        Multipliers of ``inside`` to start from.
     scores : Parts or None
-        Kept while multipliers over the corpus are looked for under fixed parameters.
+        Scores under fixed parameters, kept while the multipliers over the corpus are optimised.
     latest : Latest or None
-        Likewise the posteriors at the last multipliers, which are mostly those that are found.
+        Posteriors at the multipliers evaluated last, kept as long; mostly they are those of the solution.
     """
 
     shard: Any
@@ -133,7 +135,7 @@ class Posed:
 
 @dataclass
 class Latest:
-    """The result of the last look at a shard, which saves doing it again; it stays where it was made."""
+    """The posteriors of a shard at the prices that were evaluated last (number ``look``); a pickle leaves them out."""
 
     look: int = 0
     found: Posterior | None = None
@@ -160,10 +162,10 @@ class Mixture(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What the E-step of every shard reads beside the shard; sent once per call.
+    """The arguments that the E-step of every shard has in common; sent once per call.
 
-    ``prices`` are the multipliers of the rows that span the corpus, shape (n_rows,), or None; ``mixture`` stands in
-    their place at gamma <= 0. ``look`` numbers the prices that a corpus was looked at with.
+    ``prices`` are the multipliers of the rows that span the corpus, shape (n_rows,), or None; ``mixture`` replaces
+    them at gamma <= 0. ``look`` counts the evaluations of the dual over the corpus, from 1; 0 if none is under way.
     """
 
     model: Any
@@ -176,7 +178,10 @@ class Step(NamedTuple):
 
 
 class Posterior(NamedTuple):
-    """Posteriors of a shard under constraints; ``value`` is the dual's, nats, less the cost of rows over the corpus."""
+    """Posteriors of a shard under constraints.
+
+    ``value`` is the value of the dual, nats, without the bounds and the slack of rows over the corpus.
+    """
 
     value: float
     marginals: Parts
@@ -247,7 +252,7 @@ def _posterior(posed: Posed, step: Step) -> Posterior:
             solver=estep.solver if step.prices is None else None,
             start=posed.multipliers,
             weights=weights,
-            # The dual over the corpus takes these values for exact.
+            # The solver of the dual over the corpus treats these values as exact.
             tol=estep.tol if step.prices is None else estep.tol / 10,
             infeasible=estep.infeasible,
         )  # fmt: skip
@@ -263,17 +268,20 @@ def _posterior(posed: Posed, step: Step) -> Posterior:
 
 
 def multipliers_of(shard: Any) -> Floats | None:
-    """What a shard keeps from one iteration to the next."""
+    """The multipliers that a shard keeps from one iteration to the next."""
     return shard.multipliers if isinstance(shard, Posed) else None
 
 
 def with_multipliers(shard: Any, multipliers: Floats | None) -> Any:
-    """The shard with what it kept."""
+    """The shard with these multipliers to start from."""
     return replace(shard, multipliers=multipliers)
 
 
 def _mixed(posed: Posed, step: Step, mixture: Mixture) -> Posterior:
-    """Best structures at several multipliers, in a mixture or one per instance; their worth is known to the caller."""
+    """Best structures at several multipliers, in a mixture or one per instance.
+
+    The value is 0 here: the caller knows that of the whole corpus.
+    """
     structure, n = posed.structure, posed.structure.n_instances
     marginals = no_parts(structure)
     if mixture.shares is not None:
@@ -286,7 +294,7 @@ def _mixed(posed: Posed, step: Step, mixture: Mixture) -> Posterior:
         taken = (np.arange(len(mixture.points))[:, None] == point).astype(np.float64)
     violation, skipped = 0.0, Counter[str]()
     for k in np.flatnonzero(taken.any(axis=1)).tolist():
-        # Counts of shared factors are those of the instances that take this point, as often as they do.
+        # Expected counts of shared factors are weighted by the share of this point in every instance.
         part = replace(posed, weights=posed.weights * taken[k], latest=None)
         found = posterior(part, step._replace(prices=mixture.points[k], mixture=None))
         marginals.add(found.marginals, taken[k][structure.instance])
@@ -314,7 +322,7 @@ def expectation(posed: Posed, marginals: Parts) -> RowSum:
 
 
 def count_skipped(rows: Rows, skipped: Ints) -> Counter[str]:
-    """In how many instances each constraint was left out."""
+    """The number of instances in which each constraint, by name, was left out."""
     counts: Counter[str] = Counter()
     for block in rows.blocks:
         own = skipped[(skipped >= block.start) & (skipped < block.stop)]
@@ -350,12 +358,8 @@ def skew(scores: Parts, reference: Parts, gamma: float) -> Parts:
     array([ -2., -inf])
     """
     factors = reference.factors or tuple(np.zeros_like(factor) for factor in scores.factors)
-    for name, given, wanted in zip(
-        ["unary", *(f"factors[{k}]" for k in range(len(scores.factors)))],
-        [reference.unary, *factors],
-        [scores.unary, *scores.factors],
-        strict=True,
-    ):
+    names = ["unary", *(f"factors[{k}]" for k in range(len(scores.factors)))]
+    for name, given, wanted in zip(names, [reference.unary, *factors], [scores.unary, *scores.factors], strict=True):
         if given.shape != wanted.shape or not (given < np.inf).all():
             raise InvalidInputError(
                 f"reference: {name} must be {wanted.shape} logarithms of probabilities, -inf or finite, got shape "

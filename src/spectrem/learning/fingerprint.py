@@ -1,4 +1,4 @@
-"""What tells two runs apart: a digest of data, model and settings that is the same in every process."""
+"""A digest of data, model and settings, the same in every process, by which runs are told apart."""
 
 from __future__ import annotations
 
@@ -6,21 +6,17 @@ import dataclasses
 import hashlib
 from collections.abc import Mapping, Set
 from types import CodeType, FunctionType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), type(...))
 
 
-class _Digest(Protocol):
-    def update(self, data: bytes, /) -> None: ...
-
-
 def fingerprint(value: Any) -> bytes:
-    """A digest of a value's content, whatever is shared within it; that of functions is of their code.
+    """A digest of a value's content. It does not depend on which objects are shared within the value.
 
-    Of objects that cannot be pickled only the type counts.
+    Of functions the code counts, of objects that cannot be pickled only the type.
 
     Examples
     --------
@@ -33,7 +29,7 @@ def fingerprint(value: Any) -> bytes:
     return digest.digest()
 
 
-def _add(digest: _Digest, value: Any, inside: tuple[int, ...]) -> None:
+def _add(digest: hashlib.blake2b, value: Any, inside: tuple[int, ...]) -> None:
     """Add a value; ``inside`` holds the ids of those that it lies in, so that cycles end."""
     digest.update(f"<{type(value).__module__}.{type(value).__qualname__}>".encode())
     if id(value) in inside:
@@ -63,7 +59,7 @@ def _add(digest: _Digest, value: Any, inside: tuple[int, ...]) -> None:
 
 
 def _parts(value: Any) -> list[Any]:
-    """What an object is made of."""
+    """The parts of an object that determine its content."""
     if dataclasses.is_dataclass(value):
         return [getattr(value, field.name) for field in dataclasses.fields(value)]
     if isinstance(value, FunctionType):

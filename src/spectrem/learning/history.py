@@ -1,4 +1,4 @@
-"""What a run of EM remembers."""
+"""The record of every iteration of EM, and the result of a run."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Record:
     free_objective : float
         The same without constraints and log-prior; the log-likelihood when gamma is 1.
     violation : float
-        Largest constraint violation of the posteriors used.
+        Largest violation of a constraint by the posteriors that the M-step used.
     seconds : float
         Wall time of the iteration.
     log_prior : float
-        Of the parameters, nats; 0 for models without a prior, -inf for parameters that it rules out.
+        Log-prior of the parameters, nats; 0 for models without a prior, -inf for parameters that it rules out.
     """
 
     gamma: float
@@ -42,7 +42,7 @@ class Record:
 
     @property
     def penalty(self) -> float:
-        """What the constraints cost, nats; at gamma = 1 the KL divergence of [Ganchev2010] eq. 4.
+        """The cost of the constraints, nats; at gamma = 1 the KL divergence of [Ganchev2010] eq. 4.
 
         NaN where the log-prior is infinite.
         """
@@ -59,7 +59,7 @@ class FitStatus(Enum):
 
 @dataclass(frozen=True)
 class FitResult(Generic[Params]):
-    """Parameters after the last M-step and how they came about.
+    """Parameters after the last M-step, and the course of the run.
 
     ``posed`` is the corpus as the last E-step left it, with the multipliers to go on from.
     """

@@ -1,4 +1,4 @@
-"""What learning asks of a model."""
+"""The protocol of models and of compiled E-steps, and access to the optional methods of models."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Shard_contra = TypeVar("Shard_contra", contravariant=True)
 class Model(Protocol[Params, Stats, Shard_contra]):
     """``p_theta``: a frozen value that pickles, so that its work can go to where a shard lives.
 
-    These four methods are all that a model must have. Others are asked for where they are there:
+    These four methods are all that a model must have. The following ones are optional:
 
     * ``log_prior(params) -> float``: log-density of the parameters (nats, up to a constant), which the M-step adds to
       the expected log-probability; 0 without it.
@@ -61,13 +61,13 @@ class Model(Protocol[Params, Stats, Shard_contra]):
 
 
 class Kernel(Protocol[Params_contra, Stats]):
-    """A compiled E-step that stands in for scores, projection and statistics of a shard; a frozen value that pickles.
+    """A compiled E-step, which replaces scores, projection and statistics of a shard; a frozen value that pickles.
 
-    A test holds every one equal to the path that it replaces.
+    A test compares the results of every kernel with those of the general E-step.
     """
 
     def prepare(self, params: Params_contra, gamma: float, /) -> Callable[[Any], EStepResult[Stats]]:
-        """From a shard to its statistics; what all shards share is computed here, once."""
+        """Return the function from a shard to its statistics; what is the same for all shards is computed here."""
         ...
 
 
@@ -77,7 +77,7 @@ def weights_of(model: Any, shard: Any, structure: Structure) -> Floats:
 
 
 def columns_of(model: Any, shard: Any) -> Mapping[str, ArrayLike]:
-    """Columns for constraints beside the structure's own."""
+    """Columns that constraints may refer to beside the structure's own."""
     return model.columns(shard) if hasattr(model, "columns") else {}
 
 

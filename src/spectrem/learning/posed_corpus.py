@@ -1,4 +1,7 @@
-"""A corpus posed as a problem, and its E-step: what spans the corpus first, then one sum over shards."""
+"""A corpus with compiled constraints, and its E-step.
+
+Multipliers of constraints that span the corpus are found first; one sum over shards then gives the statistics.
+"""
 
 from __future__ import annotations
 
@@ -33,18 +36,22 @@ from spectrem.learning.estep import EStep, Mixture, Posed, Posterior, Step, expe
 from spectrem.learning.model import columns_of, is_known, weights_of
 from spectrem.models.estep import EStepResult
 
-# No constraint that can hold needs prices (in nats over gamma) like this one.
+# Multipliers above this (nats, over gamma) show that constraints cannot hold.
 _DIVERGED = 1e8
-# Violations, relative to the bound, that are reported.
+# Violations above this, relative to the bound, are reported.
 _MISSED = 1e-4
-# Parts of a corpus whose structures and rows are kept, at some hundred bytes each, if nothing is warm-started.
+# Structures and rows of larger corpora (in unary parts, some hundred bytes each) are made anew in every E-step, unless
+# multipliers are kept beside them.
 _MOST_PARTS = 1 << 23
-# Looks at the corpus of a linear program, and of one with many rows, which keeps them all in memory.
+# Evaluations of the corpus by the linear program at gamma <= 0: fewer with many rows, as all are kept in memory.
 _LOOKS, _MANY_ROWS, _FEW_LOOKS = 200, 1000, 30
 
 
 def pose(model: Any, corpus: Corpus, estep: EStep) -> PosedCorpus:
-    """Structures and compiled rows beside every shard; what rows need of the whole corpus is found by a sum before."""
+    """Put structures and compiled rows beside every shard.
+
+    A sum over shards first finds what the rows of a shard depend on in the rest of the corpus, such as counts of words.
+    """
     if estep.kernel is not None:
         return PosedCorpus(corpus)
     if estep.rows is not None:
@@ -86,24 +93,25 @@ def posterior_alone(shard: Any, step: Step) -> Posterior:
 
 @dataclass(frozen=True, eq=False)
 class PosedCorpus:
-    """A corpus under constraints; a value, of which every E-step makes a new one.
+    """A corpus under constraints. It is immutable: every E-step returns a new one.
 
     Attributes
     ----------
     shards : Corpus
-        Of `Posed`; of the model's own shards where a kernel does the E-step.
+        Its shards are `Posed`, or the model's own where a kernel does the E-step.
     rows : CorpusRows or None
-        Those that span the corpus, if there are any.
+        The rows that span the corpus, if there are any.
     multipliers : ndarray of shape (n_rows,) or None
-        Of ``rows``, to start from.
+        Multipliers of ``rows`` to start from.
     length : float
-        First step of `Spectral`.
+        Length of the first step of `Spectral`.
     n_solved : int
-        E-steps so far.
+        Number of E-steps so far.
     proven : bool
         Whether some distribution is known to meet ``rows``.
     facts : CorpusFacts or None
-        Where structures and rows would take too much room: ``shards`` are numbered only, and posed in every E-step.
+        Given where structures and rows would take too much memory: ``shards`` are then `Numbered`, and every E-step
+        makes structures and rows anew.
     """
 
     shards: Corpus
@@ -138,14 +146,14 @@ class PosedCorpus:
         return expected, following
 
     def at_prices(self, step: Step) -> tuple[Corpus, Step]:
-        """Shards and the step that `posterior` takes for posteriors that meet the constraints over the corpus, too."""
+        """Shards and a step with which `posterior` gives posteriors that meet the constraints over the corpus, too."""
         if self.rows is None:
             return self.shards, step
         scored = self.shards.derive(with_scores, step)
         return scored, self._solve(scored, step).step
 
     def _solve(self, scored: Corpus, step: Step) -> _Solved:
-        """What meets the rows that span the corpus; every evaluation is one sum over shards."""
+        """Find what meets the rows over the corpus; every evaluation of the dual is one sum over shards."""
         if step.gamma <= 0:
             return self._solve_program(scored, step)
         rows, steps = self.rows, step.estep.dual_steps
@@ -153,7 +161,7 @@ class PosedCorpus:
         last: list[tuple[Step, Floats, Floats]] = []
 
         def evaluate(prices: Floats) -> tuple[Floats, Floats]:
-            # Solvers ask again, at the end, where they have asked last.
+            # Solvers evaluate their last point again at the end.
             if not last or not np.array_equal(last[0][0].prices, prices):  # type: ignore[arg-type]
                 look = step._replace(prices=prices.copy(), look=last[0][0].look + 1 if last else 1)
                 last[:] = [(look, *_gathered(scored, True, evaluate_shard, look))]
@@ -169,19 +177,15 @@ class PosedCorpus:
         )  # fmt: skip
         prices = solution.multipliers
         evaluate(prices)
-        return _Solved(
-            last[0][0],
-            prices,
-            solution.added,
-            self.length if solution.length is None else solution.length,
-            steps is not None or solution.status != Status.MAX_ITERATIONS,
-        )
+        length = self.length if solution.length is None else solution.length
+        is_solved = steps is not None or solution.status != Status.MAX_ITERATIONS
+        return _Solved(last[0][0], prices, solution.added, length, is_solved)
 
     def _solve_program(self, scored: Corpus, step: Step) -> _Solved:
-        """At gamma = 0 the mixture that solves the linear program, at -inf whole structures near it."""
+        """At gamma = 0 the mixture that solves the linear program, at -inf whole structures near that mixture."""
         rows = self.rows
         assert rows is not None
-        # With many rows the sums of all shards have weights in common, and fewer of them are looked at.
+        # With many rows the shards share the weights of the mixture, so that only sums over all of them are needed.
         many = len(rows.bounds) > _MANY_ROWS
         linear = step._replace(gamma=0.0)
 
@@ -216,7 +220,8 @@ class PosedCorpus:
                     stacklevel=4,
                 )
             return self.proven
-        # A few steps in every iteration get there in time, unless the rows cannot hold: asked after 1, 2, 4, 8, ...
+        # With a few steps per iteration violations vanish over the iterations, unless the rows cannot hold: whether
+        # they can is checked after 1, 2, 4, 8, ... iterations.
         due = self.n_solved & (self.n_solved + 1) == 0
         if self.proven or violation <= _MISSED or step.gamma <= 0 or not due:
             return self.proven
@@ -225,7 +230,10 @@ class PosedCorpus:
 
 
 class _Solved(NamedTuple):
-    """The step at what meets the rows over the corpus, their multipliers, and what they add to the objective, nats."""
+    """The solution for rows over the corpus.
+
+    ``step`` holds the prices or the mixture that meet them; ``value`` is what the rows add to the objective, nats.
+    """
 
     step: Step
     multipliers: Floats
@@ -235,7 +243,7 @@ class _Solved(NamedTuple):
 
 
 def _gathered(scored: Corpus, together: bool, f: Callable[..., DualSum], *broadcast: Any) -> tuple[Floats, Floats]:
-    """Values and expectations with a row per shard, or a row for all."""
+    """Values and expectations of every shard, or, ``together``, their sum as a single row."""
     found = [scored.sum(f, *broadcast)] if together else list(scored.collect(f, *broadcast))
     values, expectations = zip(*(own.dense for own in found), strict=True)
     return np.array(values), np.array(expectations)
@@ -256,23 +264,23 @@ def pose_shard(numbered: Numbered, model: Any) -> Posed:
 
 
 def count_parts(posed: Posed) -> int:
-    """Of a shard."""
+    """The number of unary parts of a shard."""
     return posed.structure.n_unary
 
 
 def expect_anew(numbered: Numbered, step: Step, facts: CorpusFacts) -> EStepResult[Any]:
-    """The E-step of a shard that is posed for it and forgotten."""
+    """The E-step of a shard whose structure and rows are made for it and not kept."""
     posed = with_rows(pose_shard(numbered, step.model), step.model, step.estep.constraints, facts, 0)
     return expect(posed, step)[0]
 
 
 def pose_compiled(shard: Any, model: Any, rows: Rows) -> Posed:
-    """The only shard of a corpus with its rows."""
+    """The only shard of a corpus, with rows that are compiled already."""
     return replace(pose_shard(Numbered(shard, 0), model), inside=rows if len(rows.bounds) else None)
 
 
 def find_facts(posed: Posed, model: Any, constraints: Constraints, before: CorpusFacts | None = None) -> CorpusFacts:
-    """What the rows of other shards need to know of this one."""
+    """The facts about a shard that rows of other shards depend on."""
     columns = columns_of(model, posed.shard)
     return facts_of(constraints, posed.structure, columns, posed.weights, before, posed.number)
 

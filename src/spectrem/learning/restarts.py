@@ -1,4 +1,4 @@
-"""Several runs of which one is kept."""
+"""Several runs, of which the best one is kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which gamma each EM iteration uses, and when a stage of constant gamma is over."""
+"""Schedules of gamma over the iterations of EM, and the rule that ends a stage of constant gamma."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""What the E-step of one shard gives, and the sum of several."""
+"""The result of the E-step of a shard, and the sum of several."""
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -16,9 +17,9 @@ Stats = TypeVar("Stats")
 
 @dataclass(frozen=True, eq=False)
 class RowSum:
-    """Numbers by row of the constraints that span the corpus: a value with ``+``.
+    """One number for each row of the constraints that span the corpus; a value with ``+``.
 
-    Most rows lie in few shards, so that lists are kept, and added where all numbers are asked for, in their order.
+    Most rows have parts in few shards: the lists of the shards are kept, and are added, in their order, by `dense`.
 
     Attributes
     ----------
@@ -32,7 +33,7 @@ class RowSum:
 
     @property
     def dense(self) -> Floats:
-        """Of all rows, shape (n_rows,); 0 where nothing is listed."""
+        """The numbers of all rows, shape (n_rows,); 0 for rows that no list contains."""
         total = np.zeros(self.n_rows)
         for rows, values in self.listed:
             add_at(total, rows, values)
@@ -57,9 +58,9 @@ class EStepResult(Generic[Stats]):
     violation : float
         Largest violation of a constraint inside the shard by the posteriors that were used.
     skipped : Counter
-        In how many instances each constraint, by name, was left out because it cannot hold there.
+        Number of instances, by name of constraint, in which the constraint was left out as it cannot hold there.
     expectation : RowSum or None
-        Of the constraints that span the corpus, if there are any.
+        Expectations of the constraints that span the corpus, if there are any.
     """
 
     stats: Stats
@@ -70,14 +71,11 @@ class EStepResult(Generic[Stats]):
     expectation: RowSum | None = None
 
     def __add__(self, other: EStepResult[Stats]) -> EStepResult[Stats]:
-        stats: Any = self.stats
-        return self._with(stats + other.stats, other)
+        return self._with(operator.add(self.stats, other.stats), other)
 
     def __iadd__(self, other: EStepResult[Stats]) -> EStepResult[Stats]:
-        """As ``+``, in the memory of this one's statistics."""
-        stats: Any = self.stats
-        stats += other.stats
-        return self._with(stats, other)
+        """The same sum, made in the memory of the left statistics."""
+        return self._with(operator.iadd(self.stats, other.stats), other)
 
     def _with(self, stats: Stats, other: EStepResult[Stats]) -> EStepResult[Stats]:
         expectation = self.expectation

@@ -15,7 +15,7 @@ Numbers = NDArray[np.integer]
 
 
 class Prior(Protocol):
-    """Turns expected counts into the probabilities that the next E-step uses, and says what it thinks of them.
+    """A prior gives the probabilities that the next E-step uses from expected counts, and their log-density.
 
     `normalise` maximises the expected log-probability plus `log_density`, so that the sum of the log-likelihood (or
     the projection's dual value) and `log_density` never falls under EM. ``counts`` are those that `normalise` had, if
@@ -73,7 +73,7 @@ class DirichletPrior:
         row_sizes : ndarray of shape (n_rows,), int
             Number of entries of every row.
         out : ndarray of shape (n_entries,), optional
-            Where to put them; it may be ``counts``.
+            Array for the result; it may be ``counts``.
         """
         smoothed = np.add(counts, self.pseudo_count, out=out)
         totals = np.bincount(row, smoothed, len(row_sizes)).astype(np.float64)

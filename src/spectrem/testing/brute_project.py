@@ -23,19 +23,19 @@ _EXACT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1
 
 @dataclass(frozen=True)
 class ListedStructures:
-    """All possible structures of a small batch, and what rows are on them.
+    """All possible structures of a small batch, with the values of constraint rows on each of them.
 
     Attributes
     ----------
     owner : ndarray of shape (n_structures,), int64
-        Their instances.
+        The instance of every structure.
     score : ndarray of shape (n_structures,)
-        Nats below the best of the instance.
+        Score, nats, less that of the best structure of the instance; at most 0.
     shift : float
-        What the best of all instances score together, nats.
+        The sum over instances of the scores of their best structures, nats.
     unary : ndarray of shape (n_structures, n_unary)
     left : ndarray of shape (n_rows, n_structures)
-        What each adds to the left side of each row.
+        The contribution of every structure to the left side of each row.
     rows : Rows
     size : ndarray of shape (n_rows,)
         The largest of the bound, the coefficients and ``left``: the unit of a violation.
@@ -51,7 +51,7 @@ class ListedStructures:
 
     @property
     def spread(self) -> float:
-        """How far scores of one instance lie apart, at most."""
+        """The largest difference between scores of structures of one instance, nats."""
         return float(-self.score.min())
 
     def instances(self) -> list[NDArray[np.int64]]:
@@ -59,7 +59,7 @@ class ListedStructures:
         return [np.flatnonzero(self.owner == i) for i in range(int(self.owner.max(initial=-1)) + 1)]
 
     def groups(self) -> Iterator[tuple[Block, NDArray[np.int64]]]:
-        """Rows that share slack; those without any one by one."""
+        """Sets of rows that share slack, with their blocks; rows without slack one by one."""
         for block in self.rows.blocks:
             index = np.arange(block.start, block.stop)
             labels = np.arange(len(index)) if block.slack is None else block.slack_group
@@ -67,7 +67,7 @@ class ListedStructures:
                 yield block, index[labels == label]
 
     def judge(self, excess: NDArray[np.float64]) -> tuple[float, float]:
-        """Penalties in nats, and the worst violation beyond the slack relative to its row, of ``U mu - b``."""
+        """For ``U mu - b``, the penalty in nats and the largest violation beyond the slack, relative to its row."""
         cost = worst = 0.0
         for block, index in self.groups():
             violation = np.abs(excess[index]) if block.equality else np.maximum(excess[index], 0.0)
@@ -100,7 +100,7 @@ class ListedStructures:
         return q, dual + self.shift, primal - cost + self.shift
 
     def outside(self, multipliers: NDArray[np.float64]) -> float:
-        """How far multipliers leave the dual feasible set: below 0 for ``<=``, or dearer than the penalty."""
+        """By how much multipliers leave the dual feasible set: below 0 for ``<=``, or above the penalty's strength."""
         worst = 0.0
         for block, index in self.groups():
             own = multipliers[index]
@@ -139,31 +139,39 @@ class ListedStructures:
         return np.nan if result is None else float(result.fun)
 
     def _program(self, *, feasible: bool) -> Any:
-        """By HiGHS over q, violations in units of their rows, norms of groups, and what is missing; None if infeasible.
+        """The solution by HiGHS of a linear program, None if it is infeasible.
 
-        Of an l2 norm, tangents are added until they fit.
+        Its variables are the probabilities q, violations in units of their rows, norms of groups of them, and the
+        amount by which each row is missed. Tangents bound an l2 norm from below; they are added until it is exact.
         """
         n, n_rows = len(self.score), len(self.rows.bounds)
         slack = [(block, index) for block, index in self.groups() if block.slack is not None]
         norms = n + n_rows + np.arange(len(slack))
         lack = n + n_rows + len(slack) + np.arange(n_rows)
         n_all = n + 2 * n_rows + len(slack)
+        scale = max(self.spread, 1e-300)
         cost, upper = np.zeros(n_all), np.full(n_all, np.inf)
         upper[n : n + n_rows] = 0.0
         upper[lack] = np.inf if feasible else 0.0
         cost[lack] = 1.0 if feasible else 0.0
         if not feasible:
-            cost[:n] = -self.score / max(self.spread, 1e-300)
+            cost[:n] = -self.score / scale
         below: list[NDArray[np.float64]] = []
         limit: list[float] = []
+
+        def at_most(bound: float, *coefficients: tuple[Any, Any]) -> None:
+            line = np.zeros(n_all)
+            for variables, values in coefficients:
+                line[variables] = values
+            below.append(line)
+            limit.append(bound)
+
         for block in self.rows.blocks:
             for row in range(block.start, block.stop):
                 for sign in (1.0, -1.0) if block.equality else (1.0,):
-                    line = np.zeros(n_all)
-                    line[:n] = sign * self.left[row] / self.size[row]
-                    line[[n + row, lack[row]]] = -1.0
-                    below.append(line)
-                    limit.append(sign * self.rows.bounds[row] / self.size[row])
+                    per_unit = sign / self.size[row]
+                    left = slice(n), per_unit * self.left[row]
+                    at_most(per_unit * self.rows.bounds[row], left, ([n + row, lack[row]], -1.0))
         curved = []
         for norm, (block, index) in zip(norms, slack, strict=True):
             assert block.slack is not None
@@ -173,15 +181,11 @@ class ListedStructures:
                 upper[norm] = block.slack.strength / unit
             else:
                 upper[lack[index]] = 0.0
-                cost[norm] = 0.0 if feasible else block.slack.strength * unit / max(self.spread, 1e-300)
+                cost[norm] = 0.0 if feasible else block.slack.strength * unit / scale
             share = self.size[index] / unit
             together = [np.arange(len(index))] if block.slack.norm == "l1" else [[k] for k in range(len(index))]
             for some in together:
-                line = np.zeros(n_all)
-                line[n + index[some]] = share[some]
-                line[norm] = -1.0
-                below.append(line)
-                limit.append(0.0)
+                at_most(0.0, (n + index[some], share[some]), (norm, -1.0))
             if block.slack.norm == "l2" and len(index) > 1:
                 curved.append((n + index, share, norm))
         instances = self.instances()
@@ -196,17 +200,13 @@ class ListedStructures:
             )  # fmt: skip
             if result.status != 0:
                 return None
-            tangents = 0
+            n_before = len(below)
             for variables, share, norm in curved:
                 violation = share * result.x[variables]
                 length = float(np.sqrt(violation @ violation))
                 if length > result.x[norm] + 1e-9:
-                    line = np.zeros(n_all)
-                    line[variables], line[norm] = share * violation / length, -1.0
-                    below.append(line)
-                    limit.append(0.0)
-                    tangents += 1
-            if not tangents:
+                    at_most(0.0, (variables, share * violation / length), (norm, -1.0))
+            if len(below) == n_before:
                 break
         return result
 

@@ -9,7 +9,8 @@ import scipy.optimize
 from numpy.typing import NDArray
 
 from spectrem.structures import Parts, Structure
-from spectrem.testing.enumerate import Enumerator, brute_force_smoothed_max, enumerate_structures
+from spectrem.structures._ragged import no_parts
+from spectrem.testing.enumerate import Enumerator, brute_force_smoothed_max, enumerate_structures, random_scores
 
 _GAMMAS = (0.0, 0.3, 1.0, 2.5)
 
@@ -29,7 +30,7 @@ def check_structure(structure: Structure, rng: np.random.Generator, *, enumerato
         A small batch; include instances of length 0, 1 and 2 where the family has lengths.
     rng : numpy.random.Generator
     enumerator : callable, optional
-        Of (structure, instance), yielding every structure as indicators over the parts of the batch. Default: the
+        From (structure, instance) to every structure, as indicators over the parts of the batch. Default: the
         structure's own method ``enumerate``, if it has one.
 
     Raises
@@ -46,10 +47,10 @@ def check_structure(structure: Structure, rng: np.random.Generator, *, enumerato
     """
     if enumerator is None and hasattr(structure, "enumerate"):
         enumerator = enumerate_structures
-    scores = _random_scores(structure, rng)
+    scores = random_scores(structure, rng)
     _check_shapes(structure, scores)
     for gamma in _GAMMAS:
-        for drawn in (scores, _with_impossible(scores, rng), _scaled(_random_scores(structure, rng), 1e3)):
+        for drawn in (scores, _with_impossible(scores, rng), random_scores(structure, rng).map(lambda s: s * 1e3)):
             if enumerator is not None:
                 _check_enumeration(structure, drawn, gamma, enumerator)
             _check_marginals(structure, drawn, gamma)
@@ -61,14 +62,6 @@ def check_structure(structure: Structure, rng: np.random.Generator, *, enumerato
     _check_limit(structure, scores)
     _check_polytope(structure, scores)
     _check_polytope(structure, _with_impossible(scores, rng))
-
-
-def _random_scores(structure: Structure, rng: np.random.Generator) -> Parts:
-    return Parts(rng.normal(size=structure.n_unary), tuple(rng.normal(size=shape) for shape in structure.factor_shapes))
-
-
-def _scaled(scores: Parts, by: float) -> Parts:
-    return Parts(scores.unary * by, tuple(f * by for f in scores.factors))
 
 
 def _with_impossible(scores: Parts, rng: np.random.Generator) -> Parts:
@@ -145,8 +138,7 @@ def _check_apart(structure: Structure, scores: Parts, gamma: float, rng: np.rand
     values, marginals = structure.smoothed_max(scores, gamma)
     _, weighted = structure.smoothed_max(scores, gamma, weights=weights)
     _require(_same(weighted.unary, marginals.unary, 1e-12), structure, "weights change unary marginals")
-    unary = np.zeros(structure.n_unary)
-    factors = [np.zeros(shape) for shape in structure.factor_shapes]
+    total = no_parts(structure)
     for n in range(structure.n_instances):
         active = np.arange(structure.n_instances) == n
         value, alone = structure.smoothed_max(scores, gamma, active=active)
@@ -154,11 +146,11 @@ def _check_apart(structure: Structure, scores: Parts, gamma: float, rng: np.rand
         outside = structure.instance != n
         _require(not alone.unary[outside].any(), structure, "an inactive instance has marginals")
         _require(_same(value[active], values[active], 1e-10), structure, "the value depends on the other instances")
-        unary += alone.unary
-        for total, count in zip(factors, alone.factors, strict=True):
-            total += weights[n] * count
-    _require(_same(unary, marginals.unary, 1e-10), structure, "marginals depend on the other instances")
-    same = all(_same(a, b, 1e-9) for a, b in zip(factors, weighted.factors, strict=True))
+        total.unary[:] += alone.unary
+        for own, count in zip(total.factors, alone.factors, strict=True):
+            own += weights[n] * count
+    _require(_same(total.unary, marginals.unary, 1e-10), structure, "marginals depend on the other instances")
+    same = all(_same(a, b, 1e-9) for a, b in zip(total.factors, weighted.factors, strict=True))
     _require(same, structure, "expected counts of the factors are not the weighted sum over instances")
 
 
@@ -166,7 +158,7 @@ def _check_homogeneous(structure: Structure, scores: Parts, gamma: float) -> Non
     """smax_{c gamma}(c s) = c smax_gamma(s), with the same marginals."""
     values, marginals = structure.smoothed_max(scores, gamma)
     for by in (0.1, 1e3):
-        scaled, same = structure.smoothed_max(_scaled(scores, by), by * gamma)
+        scaled, same = structure.smoothed_max(scores.map(lambda part, by=by: part * by), by * gamma)
         _require(_same(scaled / by, values, 1e-9), structure, f"scores and gamma times {by} must scale the value")
         _require(
             _same(_flat(same), _flat(marginals), 1e-8), structure, f"scores and gamma times {by} change the marginals"
@@ -178,7 +170,7 @@ def _check_shift(structure: Structure, scores: Parts, gamma: float, rng: np.rand
     values, marginals = structure.smoothed_max(scores, gamma)
     sizes = np.bincount(structure.instance, marginals.unary, structure.n_instances)
     for _ in range(3):
-        _, other = structure.smoothed_max(_random_scores(structure, rng), gamma)
+        _, other = structure.smoothed_max(random_scores(structure, rng), gamma)
         if not _same(np.bincount(structure.instance, other.unary, structure.n_instances), sizes, 1e-8):
             return
     for by in (-3.7, 500.0):
@@ -191,23 +183,14 @@ def _check_gradient(structure: Structure, scores: Parts, gamma: float, rng: np.r
     values, marginals = structure.smoothed_max(scores, gamma)
     possible, step = np.isfinite(values), 1e-5
     for _ in range(5):
-        direction = _random_scores(structure, rng)
-        up, down = (
-            structure.smoothed_max(
-                Parts(
-                    scores.unary + by * direction.unary,
-                    tuple(s + by * d for s, d in zip(scores.factors, direction.factors, strict=True)),
-                ),
-                gamma,
-            )[0][possible].sum()
-            for by in (step, -step)
-        )
-        slope = direction.dot(marginals)
+        direction = random_scores(structure, rng)
+        up, _ = structure.smoothed_max(scores.map(lambda s, d: s + step * d, direction), gamma)
+        down, _ = structure.smoothed_max(scores.map(lambda s, d: s - step * d, direction), gamma)
+        difference, slope = float((up - down)[possible].sum()) / (2 * step), direction.dot(marginals)
         _require(
-            abs((up - down) / (2 * step) - slope) <= 1e-5 * (1.0 + abs(slope)) * (1.0 + 1.0 / gamma),
+            abs(difference - slope) <= 1e-5 * (1.0 + abs(slope)) * (1.0 + 1.0 / gamma),
             structure,
-            f"marginals are not the gradient of the value at gamma={gamma}: slope {slope}, differences "
-            f"{(up - down) / (2 * step)}",
+            f"marginals are not the gradient of the value at gamma={gamma}: slope {slope}, differences {difference}",
         )
 
 
@@ -264,7 +247,7 @@ def _check_polytope(structure: Structure, scores: Parts) -> None:
             structure,
             f"polytope: the integer program of instance {n} does not reach the maximum",
         )
-        indicator = Parts(np.zeros(structure.n_unary), tuple(np.zeros(shape) for shape in structure.factor_shapes))
+        indicator = no_parts(structure)
         indicator.unary[polytope.unary_index] = (polytope.unary @ solution.x).round()
         for counts, matrix in zip(indicator.factors, polytope.factors, strict=True):
             counts += (matrix @ solution.x).round().reshape(counts.shape)

@@ -61,7 +61,7 @@ def check_constraint(
     structure : Structure
     extra_columns : mapping of name -> array, optional
     seed : int
-        Of the random vectors.
+        Seed of the random vectors.
 
     Returns
     -------
@@ -135,7 +135,7 @@ def _same(one: LiteralRow, other: LiteralRow) -> bool:
 
 
 def _literal_rows(constraint: Constraint, table: PartTable) -> dict[Key, list[LiteralRow]]:
-    """Rows by group, from one loop over parts per side; the upper side comes first."""
+    """The rows of every group, from a loop over all parts for each side of the constraint, upper side first."""
     over = () if constraint.over is None else (constraint.over,)
     names = (*constraint.groups, *over)
     columns = {name: table.column(name) for name in _names(constraint) | set(names)}

@@ -30,7 +30,7 @@ def check_corpus(make: Callable[[Sequence[Any]], Corpus]) -> None:
     Parameters
     ----------
     make : callable
-        Of a sequence of shards: the corpus that holds them. It is called with up to 21 small shards.
+        From a sequence of shards to the corpus that holds them. It is called with up to 21 small shards.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def check_corpus(make: Callable[[Sequence[Any]], Corpus]) -> None:
         _check_sums(corpus, shards)
         _check_derived(corpus, shards)
         _check_steps(corpus, shards, _STEPS if n_shards == 7 else 1)
-        _require(_equal(list(corpus.collect(_copied)), shards), "no verb may change the corpus that it is called on")
+        _require(_equal(list(corpus.collect(_copied)), shards), "no method may change the corpus that it is called on")
     _check_arguments(make([_shard(k) for k in range(3)]))
     _check_errors(make(range(7)))
     _check_empty(make([]))

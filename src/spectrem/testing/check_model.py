@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from spectrem.constraints.table import PartTable
 from spectrem.corpus import Local
-from spectrem.learning import EStep, FitResult, Model, Step, Stopping, pose, posterior, run_em
+from spectrem.learning import EStep, Model, Step, Stopping, pose, posterior, run_em
 from spectrem.learning.model import columns_of, is_known, log_normaliser, log_prior, weights_of
 from spectrem.learning.schedule import Constant
 from spectrem.structures import Parts
@@ -53,18 +53,18 @@ def check_model(
     ----------
     model : Model
     params
-        Where to start; better not at a stationary point.
+        Parameters to start from, preferably no stationary point.
     shards : sequence
         Small, at least one.
     rng : numpy.random.Generator
     perturb : callable
-        Of (params, rng): valid parameters near by, such as probabilities multiplied by noise and normalised.
+        From (params, rng) to valid parameters near by, such as probabilities times noise, normalised.
     reweigh : callable, optional
-        Of (shard, weights): the shard with other weights.
+        From (shard, weights) to the shard with these weights.
     join : callable, optional
-        Of several shards: one with all their instances.
+        From several shards to one with all their instances.
     iterations : int
-        Of EM, at every gamma.
+        Number of iterations of EM at every gamma.
     tol : float
         Relative to the objective: by how much it may fall, and perturbed parameters may be better.
 
@@ -104,23 +104,29 @@ def check_model(
             given = copy.deepcopy(now)
             following = model.m_step(now, stats, Local(shards))
             _require(np.array_equal(_flat(now), _flat(given)), model, "m_step must not change the parameters")
-            _check_maximum(model, following, shards, marginals, rng, perturb, gamma, tol)
+            best = _expected_score(model, following, shards, marginals)
+            for _ in range(5):
+                other = _expected_score(model, perturb(following, rng), shards, marginals)
+                _require(
+                    other <= best + 0.1 * tol * max(1.0, abs(best)),
+                    model,
+                    f"perturbed parameters beat those of the M-step at gamma={gamma}: expected log-probability "
+                    f"{other!r} against {best!r}",
+                )
             now, before = following, objective
-    _check_cuts(model, params, shards, join)
+    if join is not None:
+        _check_cuts(model, params, shards, join(shards))
     _check_processes(model, params, shards)
 
 
-def _check_cuts(model: Any, params: Any, shards: Sequence[Any], join: Any) -> None:
+def _check_cuts(model: Any, params: Any, shards: Sequence[Any], joined: Any) -> None:
     """One shard and several give the same fit, up to rounding."""
-    if join is None:
-        return
     for gamma in (0.0, 1.0):
-
-        def fit(corpus: Sequence[Any], gamma: float = gamma) -> FitResult[Any]:
-            return run_em(model, corpus, params, schedule=Constant(gamma), stopping=Stopping(2))
-
-        several, one = fit(shards), fit([join(shards)])
-        for left, right in zip(several.history, one.history, strict=True):
+        several, one = (
+            run_em(model, corpus, params, schedule=Constant(gamma), stopping=Stopping(2)).history
+            for corpus in (shards, [joined])
+        )
+        for left, right in zip(several, one, strict=True):
             _require(
                 abs(left.objective - right.objective) <= 1e-7 * max(1.0, abs(right.objective)),
                 model,
@@ -145,9 +151,8 @@ def _check_processes(model: Any, params: Any, shards: Sequence[Any]) -> None:
 
 
 def _all_gammas(model: Any, params: Any, shards: Sequence[Any]) -> NDArray[np.float64]:
-    return np.concatenate(
-        [_flat((value, stats)) for value, stats, _ in (_expect(model, params, shards, gamma) for gamma in _GAMMAS)]
-    )
+    """Objectives and statistics of the E-step at every gamma, as one array of numbers."""
+    return _flat([_expect(model, params, shards, gamma)[:2] for gamma in _GAMMAS])
 
 
 def _check_scores(model: Any, params: Any, shard: Any) -> None:
@@ -172,16 +177,12 @@ def _check_scores(model: Any, params: Any, shard: Any) -> None:
 
 def _check_linear_in_marginals(model: Any, params: Any, shard: Any, rng: np.random.Generator) -> None:
     structure, scores = model.structure(shard), model.scores(params, shard)
-    first, second = (
-        structure.smoothed_max(_jittered(scores, rng), 1.0, weights=weights_of(model, shard, structure))[1]
-        for _ in range(2)
-    )
+    weights = weights_of(model, shard, structure)
+    near = [scores.map(lambda part: part + rng.normal(size=part.shape)) for _ in range(2)]
+    first, second = (structure.smoothed_max(drawn, 1.0, weights=weights)[1] for drawn in near)
     given = copy.deepcopy(first)
     share = 0.3
-    mixed = Parts(
-        share * first.unary + (1 - share) * second.unary,
-        tuple(share * a + (1 - share) * b for a, b in zip(first.factors, second.factors, strict=True)),
-    )
+    mixed = first.map(lambda a, b: share * a + (1 - share) * b, second)
     one, other, both = (model.gather(params, shard, marginals) for marginals in (first, second, mixed))
     kept = copy.deepcopy((one, other))
     together = share * one + (1 - share) * other
@@ -223,40 +224,14 @@ def _expect(model: Any, params: Any, shards: Sequence[Any], gamma: float) -> tup
     return total.objective + log_prior(model, params), total.stats, marginals
 
 
-def _check_maximum(
-    model: Any,
-    best: Any,
-    shards: Sequence[Any],
-    marginals: Sequence[Parts],
-    rng: np.random.Generator,
-    perturb: Any,
-    gamma: float,
-    tol: float,
-) -> None:
-    def expected(params: Any) -> float:
-        total = log_prior(model, params)
-        for shard, expectation in zip(shards, marginals, strict=True):
-            structure, scores = model.structure(shard), model.scores(params, shard)
-            weighted = weights_of(model, shard, structure)[structure.instance] * expectation.unary
-            total += scores.dot(Parts(weighted, expectation.factors)) - log_normaliser(model, params, shard)
-        return total
-
-    top = expected(best)
-    for _ in range(5):
-        other = expected(perturb(best, rng))
-        _require(
-            other <= top + 0.1 * tol * max(1.0, abs(top)),
-            model,
-            f"perturbed parameters beat those of the M-step at gamma={gamma}: expected log-probability {other!r} "
-            f"against {top!r}",
-        )
-
-
-def _jittered(scores: Parts, rng: np.random.Generator) -> Parts:
-    return Parts(
-        scores.unary + rng.normal(size=scores.unary.shape),
-        tuple(factor + rng.normal(size=factor.shape) for factor in scores.factors),
-    )
+def _expected_score(model: Any, params: Any, shards: Sequence[Any], marginals: Sequence[Parts]) -> float:
+    """The expected log-probability of the parameters, with their log-prior, under marginals of every shard, nats."""
+    total = log_prior(model, params)
+    for shard, expectation in zip(shards, marginals, strict=True):
+        structure, scores = model.structure(shard), model.scores(params, shard)
+        weighted = weights_of(model, shard, structure)[structure.instance] * expectation.unary
+        total += scores.dot(Parts(weighted, expectation.factors)) - log_normaliser(model, params, shard)
+    return total
 
 
 def _flat(value: Any) -> NDArray[np.float64]:

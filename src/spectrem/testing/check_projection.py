@@ -18,7 +18,7 @@ from spectrem.inference.solvers.solver import Solver
 from spectrem.structures import Parts, Structure
 from spectrem.structures.structure import has_one_label
 from spectrem.testing.brute_project import ListedStructures, list_structures
-from spectrem.testing.enumerate import Enumerator, enumerate_structures
+from spectrem.testing.enumerate import Enumerator, enumerate_structures, random_scores
 
 GAMMAS = (-np.inf, 0.0, 0.2, 1.0, 3.0)
 # Relative to the size of a row, and to the larger of gamma and the range of the scores.
@@ -57,9 +57,9 @@ def check_projection(
     solver : Solver, optional
         For gammas >= 0; chosen by shape without.
     enumerator : callable
-        Of (structure, instance); yields every structure as indicators over the batch.
+        From (structure, instance) to every structure, as indicators over the batch.
     seed : int
-        Of random scores.
+        Seed of the random scores.
 
     Returns
     -------
@@ -90,11 +90,8 @@ def check_projection(
     >>> check_projection((E[part("tag") == 1] >= 3).per("sentence"), Chain([2], n_states=2), gammas=[1.0])
     {1.0: None}
     """
-    rng = np.random.default_rng(seed)
     if scores is None:
-        scores = Parts(
-            rng.normal(size=structure.n_unary), tuple(rng.normal(size=shape) for shape in structure.factor_shapes)
-        )
+        scores = random_scores(structure, np.random.default_rng(seed))
     rows = compile_constraints(constraints, structure, extra_columns)
     listed = list_structures(structure, scores, rows, enumerator)
     curved = any(block.slack is not None and block.slack.norm == "l2" for block in rows.blocks)

@@ -18,7 +18,7 @@ Enumerator = Callable[[Structure, int], Iterable[Parts]]
 
 
 class BruteForce(NamedTuple):
-    """What adding up all structures gives.
+    """The smoothed maximum and its gradient as sums over all structures.
 
     Attributes
     ----------
@@ -35,6 +35,11 @@ class BruteForce(NamedTuple):
     marginals: Parts
     entropy: NDArray[np.float64]
     argmax: tuple[Parts | None, ...]
+
+
+def random_scores(structure: Structure, rng: np.random.Generator) -> Parts:
+    """Independent scores of all parts from a standard normal distribution, nats."""
+    return no_parts(structure).map(lambda zeros: rng.normal(size=zeros.shape))
 
 
 def enumerate_structures(structure: Structure, instance: int) -> Iterator[Parts]:
@@ -88,7 +93,7 @@ def brute_force_smoothed_max(
     structure, scores, gamma, weights
         As for ``structure.smoothed_max``.
     enumerator : callable
-        Of (structure, instance); yields every structure as indicators over the batch.
+        From (structure, instance) to every structure, as indicators over the batch.
 
     Examples
     --------

@@ -65,7 +65,7 @@ class CoupledKernel:
         return partial(self._run, params, gamma)
 
     def _run(self, params: AlignmentParameters, gamma: float, shard: BitextShard) -> EStepResult[AlignmentStats]:
-        """Expected counts of one shard; where links are known they stand, unconstrained."""
+        """Expected counts of one shard; known links are kept and not constrained."""
         if shard.known is not None:
             return self._solve(params, shard, gamma)
         expected, numbers, rest = self._couple(params, shard, gamma, len(shard.pair_ids), by_cell=False)
@@ -94,7 +94,7 @@ class CoupledKernel:
         return forward, backward
 
     def _solve(self, params: AlignmentParameters, shard: BitextShard, gamma: float) -> EStepResult[AlignmentStats]:
-        """Expected counts without groups."""
+        """Expected counts of pairs that are solved one by one."""
         weights = shard.pairs.weights
         (free, values, gaps), marginals = self._take_steps(params, shard, gamma, weights)
         stats = self.model.gather(params, shard, marginals)
@@ -107,19 +107,20 @@ class CoupledKernel:
         structure, scores = self.model.structure(shard), self.model.scores(params, shard)
         sources, targets, n_pairs = shard.pairs.source_offsets, shard.pairs.target_offsets, len(weights)
         forward, backward = (part.unary for part in structure.split(scores))
-        bounded = self.max_fertility < np.inf
+        agreeing = self.agreement and shard.known is None
+        bounded = self.max_fertility < np.inf and shard.known is None
         limits = np.zeros(int(sources[-1])), np.zeros(int(targets[-1]))
         free = None
-        n_steps = self.steps if shard.known is None and (self.agreement or bounded) else 0
+        n_steps = self.steps if agreeing or bounded else 0
         for step in range(n_steps + 1):
             last = step == n_steps
             values, marginals = structure.smoothed_max(scores, gamma, weights=weights if last else np.zeros(n_pairs))
             free = values if free is None else free
             links, other_links = (part.unary for part in structure.split(marginals))
             gaps, prices, rate = np.zeros(n_pairs), np.zeros(n_pairs), 0.0 if last else self.step_size
-            if self.agreement and shard.known is None:
+            if agreeing:
                 cells.agree(rate, sources, targets, links, other_links, forward, backward, gaps)
-            if bounded and shard.known is None:
+            if bounded:
                 for ends, mass, unary, limit in (
                     ((targets, sources), links, forward, limits[0]),
                     ((sources, targets), other_links, backward, limits[1]),
@@ -141,15 +142,14 @@ class CoupledKernel:
         forward = _potentials(params.forward, translation, shard.target_tokens, sources[order], gamma)
         translation = shard.of_entries(params.backward.translation, backward=True)
         backward = _potentials(params.backward, translation, shard.source_tokens, targets[order], gamma)
-        # Counts of departures have room for the pairs that are solved alone.
+        # Counts of departures are large enough for the pairs that are solved one by one, too.
         counted = order if by_cell else np.arange(len(sources))
         expected = (_empty(forward, n_links, sources[counted]), _empty(backward, n_links, targets[counted]))
         numbers = np.zeros((3, len(sources)))
         status = np.zeros(len(sources), np.int64)
         constrained = self.agreement or self.max_fertility < np.inf
-        duals = Duals(
-            self.steps if constrained else 0, self.step_size / gamma, self.agreement, float(self.max_fertility)
-        )
+        n_steps = self.steps if constrained else 0
+        duals = Duals(n_steps, self.step_size / gamma, self.agreement, float(self.max_fertility))
         couple(
             self.model.chain, by_cell, order, shard.pairs, duals, forward, backward, expected[0], expected[1],
             numbers[0], numbers[1], numbers[2], status,
@@ -174,7 +174,7 @@ def _potentials(
         departures,
         params.end[np.minimum(np.arange(longest + 1), width)],
     )
-    # Departures may exceed 1: a pair whose total overflows is solved without a group.
+    # Departures may exceed 1: a pair whose total overflows is solved one by one.
     with np.errstate(over="ignore"):
         return Direction(*(tables if gamma == 1 else (table ** (1 / gamma) for table in tables)))
 

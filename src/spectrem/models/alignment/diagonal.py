@@ -1,4 +1,4 @@
-"""Model 2 for pairs that are too long for a chain: links near the diagonal, whatever positions training has seen."""
+"""IBM Model 2 for pairs that are too long for a chain: links near the diagonal are likely; no jumps are used."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def diagonal_posteriors(
     Parameters
     ----------
     shard : BitextShard
-        Of one pair, neither side of which is empty.
+        A shard of one sentence pair, neither side of which is empty.
     gamma : float
         At least 0.1, so that no potential leaves the range of a double.
     steps, step_size : int, float
@@ -61,7 +61,7 @@ def _potentials(
     n_states: int,
     gamma: float,
 ) -> tuple[Floats, ...]:
-    """By cell value, of NULL by produced word, and the factor that makes places probabilities, by produced word."""
+    """Potentials by entry of the shard, of NULL by produced word, and the factor that normalises places, by word."""
     anchor = anchors(len(tokens), n_states)
     nearer = np.concatenate([[0.0], np.cumsum(place)])
     reached = nearer[anchor + 1] + nearer[n_states - anchor] - place[0]

@@ -46,7 +46,7 @@ def fit_jumps(
     Parameters
     ----------
     jump : ndarray of shape (2 * max_jump + 1,)
-        Where to start; positive.
+        Potentials to start from; positive.
     jump_counts : ndarray of shape (2 * max_jump + 1,)
         Expected number of links at each clipped distance.
     departures : ndarray of shape (n_lengths, longest + 1)

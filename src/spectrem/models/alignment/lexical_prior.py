@@ -17,7 +17,7 @@ from spectrem.models.alignment.pairs import PairTable
 from spectrem.models.priors import Numbers
 
 STEM_LENGTH, SIMILARITY = 4, 0.7
-# Stems that two bytes tell apart: what is held for every pair of words weighs more than the text.
+# Up to this many stems are numbered by two bytes: arrays with a number per word pair take more memory than the text.
 _MOST_SHORT = 1 << 16
 
 
@@ -26,8 +26,8 @@ class LexicalPrior:
     """Dirichlet pseudo-counts for one direction of a translation table, part of them learned from the counts.
 
     A pair (e, f) gets ``stem_strength * t(stem f | stem e) * share(f in its stem)`` pseudo-counts, where t is the
-    table of stems that the expected counts themselves give (empirical Bayes), and ``cognate_strength`` more if the two
-    words look alike. Words too rare to be learned alone are learned through their stem.
+    table of stems estimated from the expected counts themselves (empirical Bayes), and ``cognate_strength`` more if the
+    two words look alike. Words too rare to be learned alone are learned through their stem.
 
     Use when both languages are written in one script, or inflect by their endings.
 
@@ -95,12 +95,10 @@ def lexical_priors(
     source_counts: NDArray[np.integer],
     target_counts: NDArray[np.integer],
     *,
-    stem_length: int = STEM_LENGTH,
     stem_strength: float = 10.0,
     cognate_strength: float = 2.0,
-    similarity: float = SIMILARITY,
 ) -> tuple[LexicalPrior, LexicalPrior]:
-    """Priors of both directions.
+    """Priors on the translation tables of both directions, forward and backward.
 
     Parameters
     ----------
@@ -108,17 +106,14 @@ def lexical_priors(
     source_words, target_words : sequence of str
     source_counts, target_counts : ndarray of int
         Tokens of every word.
-    stem_length : int
-        Words with the same first ``stem_length`` letters share a stem; numbers are their own.
     stem_strength : float
-        Pseudo-counts that stems hand to every conditioning word.
+        Pseudo-counts that stems hand to every conditioning word. Words with the same first four letters share a stem;
+        numbers are their own.
     cognate_strength : float
-        Pseudo-counts of each pair that looks alike: equal, or at least ``stem_length`` letters long with a longest
-        common subsequence of ``similarity`` times the longer word (accents aside; [Melamed1995]).
+        Pseudo-counts of each pair that looks alike: equal, or at least four letters long with a longest common
+        subsequence of 0.7 times the longer word (accents aside; [Melamed1995]).
     """
-    (source_stem, source_stems), (target_stem, target_stems) = (
-        number_stems(words, stem_length) for words in (source_words, target_words)
-    )
+    (source_stem, source_stems), (target_stem, target_stems) = number_stems(source_words), number_stems(target_words)
     n_stems = max(len(source_stems), len(target_stems))
     short: type[np.unsignedinteger] = np.uint16 if n_stems <= _MOST_SHORT else np.uint32
     place, target_row = np.empty(table.n_pairs, short), np.empty(table.n_pairs, short)
@@ -129,33 +124,34 @@ def lexical_priors(
     source_row = np.repeat(np.arange(len(source_stems), dtype=short), np.diff(offsets))
     met = np.zeros(table.n_pairs, np.bool_)
     look_alike(
-        table.sources, table.targets, *letters(source_words), *letters(target_words), similarity, stem_length, met
+        table.sources, table.targets, *letters(source_words), *letters(target_words), SIMILARITY, STEM_LENGTH, met
     )
     alike = np.flatnonzero(met).astype(np.int32)
     strengths = float(stem_strength), float(cognate_strength)
     first, target_row = offsets[source_stem], target_row[: len(source_row)].copy()
-    target_share, source_share = _share(target_stem, target_counts), _share(source_stem, source_counts)
+    target_share = ratio(target_counts, np.bincount(target_stem, target_counts)[target_stem])
+    source_share = ratio(source_counts, np.bincount(source_stem, source_counts)[source_stem])
     return (
         LexicalPrior(table, False, first, place, source_row, target_share, alike, *strengths),
         LexicalPrior(table, True, first, place, target_row, source_share, alike, *strengths),
     )
 
 
-def stem(word: str, length: int = STEM_LENGTH) -> str:
+def stem(word: str) -> str:
     """The first letters of a word; numbers are their own stems."""
-    return word if word[:1].isdigit() else word[:length]
+    return word if word[:1].isdigit() else word[:STEM_LENGTH]
 
 
-def number_stems(words: Sequence[str], length: int = STEM_LENGTH) -> tuple[Ints, dict[str, int]]:
+def number_stems(words: Sequence[str]) -> tuple[Ints, dict[str, int]]:
     """The number of every word's stem, and the numbers of all stems."""
     numbers: dict[str, int] = {}
-    stems = (numbers.setdefault(stem(word, length), len(numbers)) for word in words)
+    stems = (numbers.setdefault(stem(word), len(numbers)) for word in words)
     return np.fromiter(stems, np.int64, len(words)), numbers
 
 
-def _share(stem: Ints, counts: NDArray[np.integer]) -> Floats:
-    totals = np.bincount(stem, counts)[stem] if len(stem) else np.zeros(0)
-    return np.divide(counts, totals, out=np.zeros(len(counts)), where=totals > 0, dtype=np.float64)
+def ratio(part: NDArray, total: NDArray) -> Floats:
+    """``part / total``, 0 where the total is 0."""
+    return np.divide(part, total, out=np.zeros(len(part)), where=total > 0, dtype=np.float64)
 
 
 def letters(words: Sequence[str]) -> tuple[NDArray[np.uint32], Ints]:

@@ -62,8 +62,7 @@ class AlignmentModel:
         rows = np.diff(table.row_offsets)
         forward = np.append(np.repeat(1.0 / np.maximum(rows, 1), rows), 0.0)
         backward = np.append((1.0 / np.maximum(table.target_sizes, 1))[table.targets], 0.0)
-        n_sources, n_targets = table.n_source_words, table.n_target_words
-        null = [np.full(n + 1, 1.0 / max(n, 1)) for n in (n_targets, n_sources)]
+        null = [np.full(n + 1, 1.0 / max(n, 1)) for n in (table.n_target_words, table.n_source_words)]
         return AlignmentParameters(
             DirectionParameters(with_floor(forward), null[0], jump, end, null_probability),
             DirectionParameters(with_floor(backward), null[1], jump, end, null_probability),
@@ -86,7 +85,7 @@ class AlignmentModel:
 
     def gather(self, params: AlignmentParameters, shard: BitextShard, marginals: Parts) -> AlignmentStats:
         """Expected counts of a shard from the marginals of `scores`; counts of factors are weighted already."""
-        one, other = _split(shard, marginals)
+        one, other = self.structure(shard).split(marginals)
         forward = self._gather(params.forward, shard, one, backward=False)
         backward = self._gather(params.backward, shard, other, backward=True)
         return AlignmentStats(forward, backward, self.table.n_pairs + 1, shard.pair_ids)
@@ -102,7 +101,7 @@ class AlignmentModel:
     def cell_masses(self, shard: BitextShard, marginals: Parts) -> tuple[Floats, Floats]:
         """Mass of every link under the marginals of `scores`, forward and backward, by cell."""
         masses = np.empty((2, len(shard.pairs.cells)))
-        for backward, parts in enumerate(_split(shard, marginals)):
+        for backward, parts in enumerate(self.structure(shard).split(marginals)):
             steps, states, _ = sides(shard, backward=bool(backward))
             cells.cell_masses(bool(backward), steps, states, shard.pairs.cell_offsets, parts.unary, masses[backward])
         return masses[0], masses[1]
@@ -122,9 +121,9 @@ class AlignmentModel:
         )
 
     def log_prior(self, params: AlignmentParameters) -> float:
-        """What the M-step maximises beside the expected log-probability, nats, but for a constant.
+        """Log-density of the parameters, nats, up to a constant; the M-step adds it to the expected log-probability.
 
-        Priors must tell it from probabilities alone; `LexicalPrior.log_density` leaves some of it out.
+        Priors compute it from the probabilities alone; `LexicalPrior.log_density` leaves a part of it out.
         """
         forward, backward, table = params.forward, params.backward, self.table
         sizes = np.diff(table.row_offsets)
@@ -173,7 +172,8 @@ class AlignmentModel:
         null = DirichletPrior().normalise(stats.null, np.zeros(n_words, np.int64), np.array([n_words]))
         jump, end = params.jump, params.end
         if self.chain:
-            end = (stats.ends + self.end_pseudo_count) / (stats.ends + self.end_pseudo_count).sum()
+            end = stats.ends + self.end_pseudo_count
+            end /= end.sum()
         if self.learn_positions:
             lengths = np.arange(stats.departures.shape[0])
             jump = fit_jumps(jump, stats.jumps, stats.departures, lengths, pseudo_count=self.jump_pseudo_count)
@@ -186,15 +186,6 @@ def sides(shard: BitextShard, *, backward: bool) -> tuple[Ints, Ints, NDArray[np
     if backward:
         return shard.pairs.source_offsets, shard.pairs.target_offsets, shard.source_tokens
     return shard.pairs.target_offsets, shard.pairs.source_offsets, shard.target_tokens
-
-
-def _split(shard: BitextShard, parts: Parts) -> tuple[Parts, Parts]:
-    """Parts of both directions, forward and backward."""
-    n_unary, n_factors = int((shard.target_lengths * (shard.source_lengths + 1)).sum()), len(parts.factors) // 2
-    return (
-        Parts(parts.unary[:n_unary], parts.factors[:n_factors]),
-        Parts(parts.unary[n_unary:], parts.factors[n_factors:]),
-    )
 
 
 def log_departures(params: DirectionParameters, lengths: Ints) -> Floats:

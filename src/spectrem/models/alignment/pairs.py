@@ -1,4 +1,4 @@
-"""Which word pairs have a translation probability: those that meet in some sentence pair."""
+"""The word pairs that have a translation probability, as they meet in some sentence pair, and shards of a bitext."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from spectrem._arrays import Bools, Floats, Ints
 from spectrem.data import Bitext, Links
 from spectrem.kernels.alignments import cooccurrence
 from spectrem.kernels.alignments.bidirectional import Pairs
+from spectrem.structures._ragged import offsets_of, ranges_of
 
 # A shard is closed after this many cells (source x target positions): a twelfth of the corpus, within bounds. Large
 # shards hold more pairs of like lengths, which are solved together; small ones spread better over threads.
@@ -109,15 +110,13 @@ class BitextShard:
         cell_offsets, cells = _take(self.pairs.cell_offsets, self.pairs.cells, chosen)
         pairs = Pairs(sources, targets, cell_offsets, cells, self.pairs.weights[chosen])
         end = self.begin + len(chosen)
-        return BitextShard(
-            self.begin, end, source_tokens, target_tokens, pairs, pair_ids=self.pair_ids, unseen=self.unseen
-        )
+        return BitextShard(self.begin, end, source_tokens, target_tokens, pairs, self.pair_ids, unseen=self.unseen)
 
 
 def _take(offsets: Ints, values: NDArray[np.int32], chosen: NDArray[np.integer]) -> tuple[Ints, NDArray[np.int32]]:
+    """The chosen rows of values that lie row after row, with their own offsets."""
     lengths = offsets[chosen + 1] - offsets[chosen]
-    ends = np.concatenate([[0], np.cumsum(lengths)])
-    return ends, values[np.arange(ends[-1]) + np.repeat(offsets[chosen] - ends[:-1], lengths)]
+    return offsets_of(lengths), values[ranges_of(offsets[chosen], lengths)]
 
 
 def build_shards(
@@ -136,7 +135,7 @@ def tabulate_pairs(bitext: Bitext) -> PairTable:
         bitext.source_tokens, bitext.source_offsets, len(bitext.source_vocabulary)
     )
     counts = cooccurrence.count_partners(offsets, sentences, target_tokens, target_offsets, n_target_words)
-    row_offsets = np.concatenate([[0], np.cumsum(counts)])
+    row_offsets = offsets_of(counts)
     targets = np.empty(row_offsets[-1], np.int32)
     cooccurrence.list_partners(offsets, sentences, target_tokens, target_offsets, row_offsets, n_target_words, targets)
     return PairTable(row_offsets, targets, n_target_words)
@@ -152,7 +151,7 @@ def iter_shards(
     """
     if weights is None:
         weights = np.ones(bitext.n_pairs)
-    cell_offsets = np.concatenate([[0], np.cumsum(bitext.source_lengths * bitext.target_lengths)])
+    cell_offsets = offsets_of(bitext.source_lengths * bitext.target_lengths)
     shard_cells = int(np.clip(cell_offsets[-1] // _SHARDS, _LEAST_CELLS, _MOST_CELLS))
     first_known = bitext.n_pairs - (0 if known is None else known.n_sentences)
     begin = 0

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from spectrem._arrays import Floats
 from spectrem.kernels.unions import add_at, count_union, merge, spread
 
-# No word is impossible: a pair without any expected count is explained by NULL at the worst.
+# Probabilities are at least this, so that no word is impossible: at worst NULL produces it.
 _FLOOR = 1e-12
-# Lists of more than this share of the pair table give way to a count for every entry: that is faster, and takes little
-# more room.
+# Counts that would be listed for more than this share of the pair table are held for every entry instead: that is
+# faster, and takes little more memory.
 _MOST_LISTED = 0.6
 
 
 def with_floor(probability: Floats) -> Floats:
-    """The same array of probabilities, now none of them 0."""
+    """The same array of probabilities, each raised to the least allowed one."""
     return np.maximum(probability, _FLOOR, out=probability)
 
 
@@ -75,7 +75,7 @@ class DirectionStats:
     ends: Floats
 
     def add_places(self, other: DirectionStats) -> None:
-        """Add all counts of another, but those of links, in place."""
+        """Add all counts of another direction's statistics in place, except those of links."""
         self.null += other.null
         self.jumps += other.jumps
         self.ends += other.ends
@@ -101,7 +101,7 @@ class AlignmentStats:
         ``links`` by pair, ``null`` by produced word, ``jumps`` by clipped width, ``departures`` by length and
         position (as far as there are any), ``ends`` by clipped distance.
     n_entries : int
-        Of the pair table, with the one for pairs never met.
+        Number of entries of the pair table, including the one for pairs never met.
     pair_ids : ndarray of int32, or None
         The entries that ``links`` counts, strictly increasing; None for all.
     """
@@ -135,7 +135,7 @@ class AlignmentStats:
         return forward, backward
 
     def _add_links(self, other: AlignmentStats) -> None:
-        """In the memory of the own counts, which are lengthened where they lie: whole new ones would double it."""
+        """Add counts of links in place. Arrays are enlarged where they lie, as copies would double the memory."""
         own, its = self.pair_ids, other.pair_ids
         sides = (self.forward, other.forward.links), (self.backward, other.backward.links)
         if own is its or (own is not None and its is not None and np.array_equal(own, its)):
@@ -157,7 +157,7 @@ class AlignmentStats:
         merge(own, *(side.links for side, _ in sides), its, *(counts for _, counts in sides), self.pair_ids)
 
     def _hold_all(self) -> None:
-        """From counts of listed entries to those of all, 0 for the others."""
+        """Replace counts of listed entries by counts of all entries, 0 for those that were not listed."""
         if self.pair_ids is None:
             return
         for side in (self.forward, self.backward):
@@ -167,7 +167,7 @@ class AlignmentStats:
 
 
 def _lengthened(counts: Floats, size: int) -> Floats:
-    """With zeros at the end; where it lies if its memory is its own."""
+    """Counts with zeros appended, in place if the array owns its memory."""
     if not counts.flags.owndata:
         return np.concatenate([counts, np.zeros(size - len(counts))])
     counts.resize(size, refcheck=False)

@@ -14,8 +14,8 @@ from spectrem.models.alignment.pairs import BitextShard, PairTable
 from spectrem.models.alignment.parameters import AlignmentParameters, DirectionParameters, with_floor
 from spectrem.models.alignment.word_classes import ClassTable, Language, Words
 
-FREQUENCY_STRENGTH = 10.0
-# What stands for unknown words whose spelling is not given, one for each side: they do not look alike.
+_FREQUENCY_STRENGTH = 10.0
+# Spellings of unknown words, on each side, whose own spelling is not given; the two do not look alike.
 _UNSPELLED = ("\0", "\1")
 
 
@@ -38,8 +38,8 @@ class UnseenPairs:
     table : PairTable
     source, target : Language
     stems, bands : ClassTable
-    stem_strength, cognate_strength, frequency_strength : float
-        Pseudo-counts, at least 0.
+    stem_strength, cognate_strength : float
+        Pseudo-counts, at least 0. ``frequency_strength`` is always 10.
     """
 
     table: PairTable
@@ -49,7 +49,6 @@ class UnseenPairs:
     bands: ClassTable
     stem_strength: float
     cognate_strength: float
-    frequency_strength: float = FREQUENCY_STRENGTH
 
     @classmethod
     def of(
@@ -62,7 +61,7 @@ class UnseenPairs:
         stem_strength: float,
         cognate_strength: float,
     ) -> UnseenPairs:
-        """What a trained table says of stems and of bands of frequency."""
+        """Estimate the probabilities of stems and of frequency bands from a trained table."""
         forward = params.forward.translation[:-1] * source.counts[table.sources]
         backward = params.backward.translation[:-1] * target.counts[table.targets]
         stems = ClassTable.of(table, forward, backward, source.stem, target.stem)
@@ -77,12 +76,12 @@ class UnseenPairs:
         )
         stems = self.stems.probabilities(source.stem[s], target.stem[t])
         bands = self.bands.probabilities(source.band[s], target.band[t])
-        strength = self.stem_strength + self.frequency_strength + self.cognate_strength
+        strength = self.stem_strength + _FREQUENCY_STRENGTH + self.cognate_strength
 
         def mean(way: int, given: Ints, produced: Words, at: Ints) -> Floats:
             counts = (
                 self.stem_strength * stems[way] * produced.stem_share[at]
-                + self.frequency_strength * bands[way] * produced.band_share[at]
+                + _FREQUENCY_STRENGTH * bands[way] * produced.band_share[at]
                 + self.cognate_strength * alike
             )
             return with_floor(counts / (given + strength))
@@ -91,7 +90,7 @@ class UnseenPairs:
 
 
 def expect_new_words(params: AlignmentParameters, source_counts: Ints, target_counts: Ints) -> AlignmentParameters:
-    """Let NULL produce every new word as often as, on average, one of the rarest words of the training text."""
+    """Set NULL's probability of a new word to its mean probability of the rarest words of the training text."""
 
     def with_new(direction: DirectionParameters, counts: Ints) -> DirectionParameters:
         met = counts[counts > 0]
@@ -112,9 +111,9 @@ class NewText:
     ----------
     unseen : UnseenPairs
     bitext : Bitext
-        With its own vocabularies.
+        The bitext, with vocabularies of its own.
     source, target : Words
-        Of the vocabularies, then one that stands for unknown words without a spelling.
+        The words of the vocabularies, followed by one that stands for unknown words without a spelling.
     """
 
     unseen: UnseenPairs

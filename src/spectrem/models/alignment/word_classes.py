@@ -1,4 +1,4 @@
-"""Classes of words that a trained table says more of than of the words: stems, and bands of frequency."""
+"""Stems and frequency bands: classes of words for which a trained table has more evidence than for single words."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from spectrem._arrays import Floats, Ints
 from spectrem.data import Vocabulary
 from spectrem.kernels.sparse import find_entries
-from spectrem.models.alignment.lexical_prior import letters, number_stems, stem
+from spectrem.models.alignment.lexical_prior import letters, number_stems, ratio, stem
 from spectrem.models.alignment.pairs import PairTable
 
 
 @dataclass(frozen=True)
 class Words:
-    """The words of one side of a new text, in the terms of a trained model.
+    """The words of one side of a new text, with their counts and classes in the training text.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class Words:
     stem_share, band_share : ndarray of shape (n_words,)
         Part of the tokens of its stem and of its band that are the word.
     spelling : (letters, offsets)
-        As `look_alike` reads them.
+        Letters of all words, and offsets of the words in them, in the form that `look_alike` reads.
     """
 
     counts: Ints
@@ -54,7 +54,7 @@ class Language:
     stems : dict of str -> int
         The number of every stem.
     stem, band : ndarray of shape (n_words,), int64
-        Of every word.
+        Number of the stem and of the frequency band of every word.
     """
 
     vocabulary: Vocabulary
@@ -83,7 +83,7 @@ class Language:
 
 
 def _bands(counts: Ints) -> Ints:
-    """How many times the counts can be halved."""
+    """The frequency band of every count: the number of times that it can be halved."""
     return np.frexp(np.maximum(counts, 1))[1].astype(np.int64) - 1
 
 
@@ -115,18 +115,14 @@ class ClassTable:
         offsets, targets = links[0].indptr, links[0].indices
         by_source = np.bincount(cells[0], forward, shape[0]).astype(np.float64)
         by_target = np.bincount(cells[1], backward, shape[1]).astype(np.float64)
-        given_source = _ratio(links[0].data, np.repeat(by_source, np.diff(offsets)))
-        return cls(offsets, targets, given_source, _ratio(links[1].data, by_target[targets]))
+        given_source = ratio(links[0].data, np.repeat(by_source, np.diff(offsets)))
+        return cls(offsets, targets, given_source, ratio(links[1].data, by_target[targets]))
 
     def probabilities(self, source: Ints, target: Ints) -> tuple[Floats, Floats]:
-        """Of target classes given source classes and the reverse, pair by pair; 0 where one is unknown (-1)."""
+        """Probabilities of target given source classes and the reverse, by pair; 0 where a class is unknown (-1)."""
         at = np.full(len(source), -1)
         known = source >= 0
         found = np.empty(int(known.sum()), np.int64)
         find_entries(self.offsets, self.targets, source[known], target[known], found)
         at[known] = found
         return np.append(self.forward, 0.0)[at], np.append(self.backward, 0.0)[at]
-
-
-def _ratio(part: Floats, total: Floats) -> Floats:
-    return np.divide(part, total, out=np.zeros(len(part)), where=total > 0)

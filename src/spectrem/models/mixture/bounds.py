@@ -1,4 +1,4 @@
-"""What the M-step of a mixture may not change: blocks of parameters that are fixed, entries that are bounded."""
+"""Restrictions on the M-step of a mixture: fixed blocks of parameters, and bounds on entries."""
 
 from __future__ import annotations
 

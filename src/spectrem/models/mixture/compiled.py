@@ -11,14 +11,14 @@ import numpy as np
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.mixtures import responsibilities
 from spectrem.models.estep import EStepResult
-from spectrem.models.mixture.model import MixtureModel, impose, log_joint
+from spectrem.models.mixture.model import MixtureModel, log_joint
 from spectrem.models.mixture.parameters import MixtureParameters, MixtureStats
 from spectrem.models.mixture.shards import MixtureShard
 
 
 @dataclass(frozen=True)
 class MixtureKernel:
-    """Expected moments under plain posteriors, at any gamma; a test holds it equal to the general E-step.
+    """Expected moments under unconstrained posteriors, at any gamma, equal to those of the general E-step.
 
     Use when there are no constraints.
 
@@ -31,24 +31,19 @@ class MixtureKernel:
 
     def prepare(self, params: MixtureParameters, gamma: float) -> Callable[[MixtureShard], EStepResult[MixtureStats]]:
         """The E-step of a shard."""
-        return partial(_moments, self.model, params, gamma)
+        return partial(self._expect, params, gamma)
 
-
-def _moments(
-    model: MixtureModel, params: MixtureParameters, gamma: float, shard: MixtureShard
-) -> EStepResult[MixtureStats]:
-    joint, values = log_joint(params, shard.x), np.empty(len(shard.x))
-    if shard.labels is not None:
-        impose(shard.labels, joint)
-    if gamma > 0:
-        responsibilities.soft_pass(joint, gamma, shard.weights, values)
-    else:
-        responsibilities.hard_pass(joint, shard.weights, values)
-    if not np.isfinite(values).all():
-        bad = int(np.argmin(np.isfinite(values)))
-        raise InvalidInputError(
-            f"row {shard.rows[bad]} must be possible in some component, got a log-density of {values[bad]}; scale "
-            "the data, or give the components of known rows a positive proportion"
-        )
-    value = float(shard.weights @ values)
-    return EStepResult(model.moments(params, shard, joint), value, value)
+    def _expect(self, params: MixtureParameters, gamma: float, shard: MixtureShard) -> EStepResult[MixtureStats]:
+        joint, values = log_joint(params, shard.x, shard.labels), np.empty(len(shard.x))
+        if gamma > 0:
+            responsibilities.soft_pass(joint, gamma, shard.weights, values)
+        else:
+            responsibilities.hard_pass(joint, shard.weights, values)
+        if not np.isfinite(values).all():
+            bad = int(np.argmin(np.isfinite(values)))
+            raise InvalidInputError(
+                f"row {shard.rows[bad]} must be possible in some component, got a log-density of {values[bad]}; scale "
+                "the data, or give the components of known rows a positive proportion"
+            )
+        value = float(shard.weights @ values)
+        return EStepResult(self.model.moments(params, shard, joint), value, value)

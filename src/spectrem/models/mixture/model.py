@@ -34,8 +34,8 @@ class MixtureModel:
     covariance_type : {"full", "tied", "diag", "spherical"}
         A covariance for each component, one for all, variances of features for each, one variance for each.
     reg_covar : float
-        Added to variances by the M-step; at least 0, in squared units of the data. It is no prior's, and may lower the
-        objective a little.
+        Added to variances by the M-step; at least 0, in squared units of the data. As it belongs to no prior, it may
+        lower the objective a little.
     bounds : Bounds, optional
         What the M-step keeps fixed or within bounds.
 
@@ -60,10 +60,7 @@ class MixtureModel:
 
     def scores(self, params: MixtureParameters, shard: MixtureShard) -> Parts:
         """Log joint densities (nats) of rows and components; -inf for components other than a known one."""
-        joint = log_joint(params, shard.x)
-        if shard.labels is not None:
-            impose(shard.labels, joint)
-        return Parts(joint.ravel())
+        return Parts(log_joint(params, shard.x, shard.labels).ravel())
 
     def gather(self, params: MixtureParameters, shard: MixtureShard, marginals: Parts) -> MixtureStats:
         """Expected moments of a shard about the means of ``params``, times the weights of the rows."""
@@ -119,7 +116,7 @@ class MixtureModel:
         return from_covariances(self.covariance_type, weights, placed, covariances)
 
     def _scatter(self, apart: Floats, counts: Floats) -> Floats:
-        """What covariances gain when they are taken about points this far from the means."""
+        """The increase of covariances that are taken about points at this distance from the means."""
         if self.covariance_type == "full":
             return apart[:, :, None] * apart[:, None, :]
         if self.covariance_type == "tied":
@@ -127,7 +124,7 @@ class MixtureModel:
         return apart**2 if self.covariance_type == "diag" else (apart**2).mean(axis=1)
 
     def _covariances(self, params: MixtureParameters, stats: MixtureStats, counts: Floats) -> Floats:
-        """About the means that nothing bounds."""
+        """Covariances about the unbounded means."""
         moved, n_features = stats.first / counts[:, None], params.means.shape[1]
         if self.covariance_type == "full":
             lower = stats.second / counts[:, None, None] - moved[:, :, None] * moved[:, None, :]
@@ -140,13 +137,15 @@ class MixtureModel:
         return variances if self.covariance_type == "diag" else variances.mean(axis=1)
 
 
-def log_joint(params: MixtureParameters, x: Floats) -> Floats:
+def log_joint(params: MixtureParameters, x: Floats, labels: Ints | None = None) -> Floats:
     """``log p(x, component)``, shape (n, n_components), nats.
 
     Parameters
     ----------
     params : MixtureParameters
     x : ndarray of shape (n, n_features), C-contiguous float64
+    labels : ndarray of shape (n,), int, optional
+        Components that are known, -1 for the others: components other than a known one get -inf.
     """
     out = np.empty((len(x), len(params.weights)))
     if params.covariance_type == "full":
@@ -156,15 +155,12 @@ def log_joint(params: MixtureParameters, x: Floats) -> Floats:
         gaussian.tied_scores(x, params.centre, params.lower, centres, params.constants, out)
     else:
         gaussian.diagonal_scores(x, params.means, params.lower, params.constants, out)
+    if labels is not None:
+        known = np.flatnonzero(labels != UNKNOWN)
+        own = out[known, labels[known]]
+        out[known] = -np.inf
+        out[known, labels[known]] = own
     return out
-
-
-def impose(labels: Ints, joint: Floats) -> None:
-    """Make components other than the known ones impossible, in place."""
-    known = np.flatnonzero(labels != UNKNOWN)
-    own = joint[known, labels[known]]
-    joint[known] = -np.inf
-    joint[known, labels[known]] = own
 
 
 def _symmetric(lower: Floats) -> Floats:

@@ -31,7 +31,7 @@ class MixtureParameters:
         Of shape (n_components, n_features, n_features) if "full", (n_features, n_features) if "tied", (n_components,
         n_features) if "diag", (n_components,) if "spherical".
     precisions_cholesky : ndarray
-        As covariances: upper triangular U with ``U @ U.T`` the precision, or square roots of precisions.
+        In the shape of the covariances: upper triangular U with ``U @ U.T`` the precision, or roots of precisions.
 
     Examples
     --------
@@ -102,12 +102,11 @@ def from_covariances(
             component = int(np.argwhere(~(covariances > 0))[0, 0])
             raise _singular(f"component {component}", f"got a variance of {covariances[~(covariances > 0)][0]:.3g}")
         return MixtureParameters(covariance_type, weights, means, covariances, 1.0 / np.sqrt(covariances))
-    tied = covariance_type == "tied"
-    factors = [
-        _inverse_factor("all components" if tied else f"component {k}", own)
-        for k, own in enumerate(_stack(covariances))
-    ]
-    return MixtureParameters(covariance_type, weights, means, covariances, np.stack(factors).reshape(covariances.shape))
+    if covariance_type == "tied":
+        factors = np.ascontiguousarray(_inverse_factor("all components", covariances))
+    else:
+        factors = np.stack([_inverse_factor(f"component {k}", own) for k, own in enumerate(covariances)])
+    return MixtureParameters(covariance_type, weights, means, covariances, factors)
 
 
 def from_precisions(
@@ -125,10 +124,6 @@ def from_precisions(
     upper = np.linalg.cholesky(precisions[..., ::-1, ::-1])[..., ::-1, ::-1]
     covariances = np.asarray(np.linalg.inv(precisions), np.float64)
     return MixtureParameters(covariance_type, weights, means, covariances, np.ascontiguousarray(upper, np.float64))
-
-
-def _stack(matrices: Floats) -> Floats:
-    return matrices if matrices.ndim == 3 else matrices[None]
 
 
 def _inverse_factor(whose: str, covariance: Floats) -> Floats:
@@ -165,9 +160,9 @@ class MixtureStats:
     counts : ndarray of shape (n_components,)
         Sums of posteriors times weights.
     first : ndarray of shape (n_components, n_features)
-        Of ``x - mean``.
+        Sums of ``x - mean``, times posteriors and weights.
     second : ndarray
-        Of ``(x - mean)(x - mean)^T``, lower triangles, if "full"; of all rows about the centre of the mixture, shape
+        Sums of ``(x - mean)(x - mean)^T``, lower triangles, if "full"; of all rows about the mixture's centre, shape
         (n_features, n_features), if "tied"; of squares, shape (n_components, n_features), else.
     """
 

@@ -22,7 +22,7 @@ class MixtureShard(NamedTuple):
     Attributes
     ----------
     rows : ndarray of shape (n,), int
-        Their numbers in the data.
+        Numbers of the rows in the data.
     x : ndarray of shape (n, n_features)
     weights : ndarray of shape (n,)
     labels : ndarray of shape (n,), int, or None
@@ -58,7 +58,7 @@ def build_shards(
     columns : mapping of name -> array-like of shape (n_rows,), optional
         Values of every row that constraints may refer to.
     rows : int
-        Of a shard.
+        Number of rows of a shard.
 
     Raises
     ------

@@ -24,7 +24,7 @@ class TagKernel:
     """Expected counts of an HMM whose posteriors nothing constrains, at any gamma.
 
     For gamma > 0 all tokens of one lexicon entry share their potentials, so that memory does not grow with the
-    corpus; at gamma <= 0 it is Viterbi. A test holds both equal to the general E-step.
+    corpus; at gamma <= 0 it is Viterbi. Results equal those of the general E-step.
 
     Use when there are no constraints.
 
@@ -45,7 +45,7 @@ class TagKernel:
         if gamma <= 0:
             return partial(_best_paths, self.model, params)
         lexicon = self.model.lexicon
-        # Entries beside the words themselves read cells of these.
+        # Entries that restrict a word to some states share the cells of the word.
         cells = lexicon.entry_cells if lexicon.n_entries > lexicon.n_words else None
         return partial(_count, self.table(params, gamma), cells, lexicon.n_cells)
 

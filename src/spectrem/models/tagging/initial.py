@@ -1,9 +1,10 @@
-"""Where EM of a tagger starts."""
+"""Parameters from which EM of a tagger starts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -102,7 +103,7 @@ def posterior_uniform(
     ----------
     model : HMMModel
     corpus : Corpus
-        Of `TagShard`.
+        Its shards are `TagShard`.
     perturbation, rng
         As in `uniform`.
 
@@ -144,7 +145,7 @@ def unambiguous(model: HMMModel, corpus: Corpus, *, smoothing: float | Mapping[s
     ----------
     model : HMMModel
     corpus : Corpus
-        Of `TagShard`.
+        Its shards are `TagShard`.
     smoothing : float or mapping of {"initial", "transition", "emission"} -> float
         Positive, so that nothing is impossible that the lexicon and the restrictions allow; "transition" also serves
         the second states of order 2.
@@ -181,7 +182,7 @@ def supervised(model: HMMModel, corpus: Corpus, *, smoothing: float | Mapping[st
     ----------
     model : HMMModel
     corpus : Corpus
-        Of `TagShard`; those with ``known`` count, others do not.
+        Its shards are `TagShard`; only those with ``known`` are counted.
     smoothing : float or mapping of {"initial", "transition", "emission"} -> float
         As in `unambiguous`.
 
@@ -231,9 +232,8 @@ def _smoothed(model: HMMModel, counts: HMMCounts, smoothing: float | Mapping[str
                 f"smoothing must be positive and finite for each of {', '.join(_TABLES)}; got {given.get(table)} for "
                 f"{table}; without it words and transitions that were not counted would be impossible"
             )
-    initial, transition, emission = (DirichletPrior(given[table]) for table in _TABLES)
-    priors = replace(model, initial_prior=initial, transition_prior=transition, emission_prior=emission)
-    return priors.normalise(counts)
+    priors: dict[str, Any] = {f"{table}_prior": DirichletPrior(given[table]) for table in _TABLES}
+    return replace(model, **priors).normalise(counts)
 
 
 def _certain(shard: TagShard, model: HMMModel) -> HMMCounts:
@@ -249,22 +249,16 @@ def _certain(shard: TagShard, model: HMMModel) -> HMMCounts:
     later = np.flatnonzero(~is_first & single)
     later = later[single[later - 1]]
     pairs = sum_by(states[later - 1] * n + states[later], weights[later], n * n).reshape(n, n)
-    return HMMCounts(
-        sum_by(states[first], weights[first], n),
-        pairs if model.order == 1 else np.tile(pairs, (n, 1, 1)),
-        pairs if model.order == 2 else None,
-        np.zeros(lexicon.n_cells),
-    )
+    initial, no_emissions = sum_by(states[first], weights[first], n), np.zeros(lexicon.n_cells)
+    if model.order == 1:
+        return HMMCounts(initial, pairs, None, no_emissions)
+    return HMMCounts(initial, np.tile(pairs, (n, 1, 1)), pairs, no_emissions)
 
 
 def _ones(model: HMMModel) -> HMMParameters:
-    n = model.n_states
-    return HMMParameters(
-        np.ones(n),
-        np.ones((n,) * (model.order + 1)),
-        np.ones((n, n)) if model.order == 2 else None,
-        np.ones(model.lexicon.n_cells),
-    )
+    n, order = model.n_states, model.order
+    second = np.ones((n, n)) if order == 2 else None
+    return HMMParameters(np.ones(n), np.ones((n,) * (order + 1)), second, np.ones(model.lexicon.n_cells))
 
 
 def _noisy(params: HMMParameters, spread: float, rng: np.random.Generator) -> HMMParameters:

@@ -1,4 +1,4 @@
-"""Which states may emit which word, and which of them a token may be in."""
+"""The states that may emit each word, and those that each token may be in."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from spectrem.structures.chains._tokens import check_states
 
 @dataclass(frozen=True, eq=False)
 class Lexicon:
-    """Cells, the (word, state) pairs that have an emission probability, and entries, what a token may be.
+    """Cells, the (word, state) pairs that have an emission probability, and entries, to which tokens refer.
 
-    A token refers to an entry: a word and the states it may take there. Entry w < n_words is word w in any state that
-    can emit it; `with_entries` adds words in fewer states (labels, sets of labels) and words never seen, which say
-    nothing about their state.
+    An entry is a word with the states that the token may be in. Entry w < n_words is word w in any state that can emit
+    it; `with_entries` adds words in fewer states (labels, sets of labels) and words never seen, whose emissions do not
+    depend on the state.
 
     Attributes
     ----------
@@ -137,7 +137,7 @@ class Lexicon:
         Returns
         -------
         lexicon : Lexicon
-            With the same cells; entries that were there keep their numbers, each new one is stored once.
+            It has the same cells. Existing entries keep their numbers, each new one is stored once.
         entries : ndarray of shape (k,), int64
 
         Raises

@@ -26,7 +26,7 @@ _TABLES = ("initial", "transition", "second", "emission")
 
 @dataclass(frozen=True, eq=False)
 class Names:
-    """What constraints call states and words.
+    """Names of states and words in constraints.
 
     Attributes
     ----------
@@ -173,9 +173,9 @@ class HMMModel:
         return replace(found, log_prior=self._log_prior(found, stats)) if is_variational else found
 
     def log_prior(self, params: HMMParameters) -> float:
-        """What the M-step maximises beside the expected log-probability, nats, but for a constant.
+        """Log-density of the parameters, nats, up to a constant; the M-step adds it to the expected log-probability.
 
-        Under a mean-field prior that is minus the divergence of the posterior over parameters from it, and -inf for
+        Under a mean-field prior it is minus the divergence of the posterior over parameters from it, and -inf for
         parameters that no M-step made.
         """
         return self._log_prior(params, None) if params.log_prior is None else params.log_prior
@@ -211,7 +211,18 @@ class HMMModel:
             If the arrays do not have the shapes of the model, or hold NaN, infinite or negative numbers.
         """
         for name, rows in zip(_TABLES, self._tables, strict=True):
-            _check_table(name, getattr(params, name), None if rows is None else rows.shape)
+            given, shape = getattr(params, name), None if rows is None else rows.shape
+            found = None if given is None else np.shape(given)
+            if found != shape:
+                raise InvalidInputError(
+                    f"params.{name} must have shape {shape}; got {found}; make it for this order and this lexicon "
+                    "(emission by cell)"
+                )
+            if given is not None and not ((given >= 0) & (given < np.inf)).all():
+                bad = np.asarray(given)[~((given >= 0) & (given < np.inf))][0]
+                raise InvalidInputError(
+                    f"params.{name} must hold finite probabilities >= 0; got {bad}; look for 0 / 0 or logarithms"
+                )
         return self.normalise(params, DirichletPrior(0.0))
 
     @cached_property
@@ -225,7 +236,7 @@ class HMMModel:
         )
 
     def layout(self, shard: TagShard) -> Layout:
-        """Which unary parts the shard's structures have."""
+        """The unary parts of the shard's structures: their tokens, states and cells."""
         lexicon = self.lexicon
         starts = lexicon.entry_offsets[shard.entries]
         widths = lexicon.entry_offsets[shard.entries + 1] - starts
@@ -248,17 +259,3 @@ def log(probability: Floats) -> Floats:
     """Nats; -inf for 0."""
     with np.errstate(divide="ignore"):
         return np.log(probability)
-
-
-def _check_table(name: str, given: Floats | None, shape: tuple[int, ...] | None) -> None:
-    found = None if given is None else np.shape(given)
-    if found != shape:
-        raise InvalidInputError(
-            f"params.{name} must have shape {shape}; got {found}; make it for this order and this lexicon (emission by "
-            "cell)"
-        )
-    if given is not None and not ((given >= 0) & (given < np.inf)).all():
-        bad = np.asarray(given)[~((given >= 0) & (given < np.inf))][0]
-        raise InvalidInputError(
-            f"params.{name} must hold finite probabilities >= 0; got {bad}; look for 0 / 0 or logarithms"
-        )

@@ -17,16 +17,16 @@ class HMMParameters:
     Attributes
     ----------
     initial : ndarray of shape (n_states,)
-        Of the first state of a sentence.
+        Probability of the first state of a sentence.
     transition : ndarray of shape (n_states, n_states) or (n_states, n_states, n_states)
-        Of the next state: [from, to], or at order 2 [two back, one back, to].
+        Probability of the next state: [from, to], or at order 2 [two back, one back, to].
     second : ndarray of shape (n_states, n_states), or None
-        Order 2 only: of the second state of a sentence, [first, second].
+        Order 2 only: probability of the second state of a sentence, [first, second].
     emission : ndarray of shape (n_cells,)
-        Of the cell's word given its state, by cell of the `Lexicon`.
+        Probability of the cell's word given its state, by cell of the `Lexicon`.
     log_prior : float or None
-        What the model's priors think of these parameters, nats, if an M-step made them: a mean-field prior cannot
-        tell from the weights alone.
+        Log-density under the model's priors, nats, if an M-step made the parameters: that of a mean-field prior cannot
+        be computed from the weights alone.
     """
 
     initial: Floats
@@ -39,10 +39,6 @@ class HMMParameters:
     def order(self) -> int:
         """States that the next one depends on: 1 or 2."""
         return self.transition.ndim - 1
-
-    @property
-    def n_states(self) -> int:
-        return len(self.initial)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ _NOISE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Restriction:
-    """What one table may not learn; arrays have the table's shape.
+    """Entries of one table that are not learned; arrays have the table's shape.
 
     Use when the grammar of states is known in part: a left-to-right chain, a state that must be followed by another,
     an emission measured elsewhere.
@@ -48,18 +48,18 @@ class Restrictions:
 
 @dataclass(frozen=True, eq=False)
 class Multinomials:
-    """The rows of one table as the M-step normalises them: which entries are free, what the others are.
+    """The rows of one table as the M-step normalises them: the free entries, and the values of the others.
 
     Attributes
     ----------
     shape : tuple of int
-        Of the table.
+        Shape of the table.
     row : ndarray of shape (n_free,), int64
         Row of every free entry.
     row_sizes : ndarray of shape (n_rows,), int64
         Free entries of every row.
     free : ndarray of shape (n_free,), int64, or None
-        Their places in the flat table; None if all entries are free.
+        Indices of the free entries in the flat table; None if all entries are free.
     given : ndarray of shape (n_entries,), float64, or None
         The flat table's fixed values, 0 elsewhere.
     share : ndarray of shape (n_rows,), float64, or None
@@ -95,7 +95,7 @@ class Multinomials:
         return probabilities.reshape(self.shape)
 
     def log_density(self, probabilities: Floats, prior: Prior, counts: Floats | None = None) -> float:
-        """What the prior thinks of the free entries, as shares of what fixed values leave to them, nats."""
+        """Log-density under the prior, nats, of the free entries, as shares of what fixed values leave to them."""
         flat, own = probabilities.ravel(), None if counts is None else counts.ravel()
         if self.free is None or self.share is None:
             return prior.log_density(flat, self.row, self.row_sizes, own)
@@ -130,13 +130,12 @@ def _restrict(rows: Multinomials, restriction: Restriction | None, name: str) ->
     impossible = _mask(restriction.impossible, rows.shape, f"restrictions.{name}.impossible")
     fixed = _mask(restriction.fixed, rows.shape, f"restrictions.{name}.fixed")
     given = np.where(fixed, _values(restriction.values, fixed, rows.shape, name), 0.0)
-    where = _Places(rows, name)
     clash = impossible & fixed & (given > 0)
     if clash.any():
         at = int(np.argmax(clash))
         raise InvalidInputError(
             f"restrictions.{name}: an impossible entry must not be fixed above 0; got {given[at]:g} at "
-            f"{where.of_entry(at)}; drop one of the two"
+            f"{_entry_name(rows, name, at)}; drop one of the two"
         )
     free = ~(impossible | fixed)
     n_rows = len(rows.row_sizes)
@@ -146,44 +145,40 @@ def _restrict(rows: Multinomials, restriction: Restriction | None, name: str) ->
     empty = (rows.row_sizes > 0) & (sizes == 0) & (n_fixed == 0)
     if empty.any():
         raise InvalidInputError(
-            f"restrictions.{name}.impossible must leave an entry in every row; {where.of_row(int(np.argmax(empty)))} "
-            "has none left; leave at least one, or drop the state"
+            f"restrictions.{name}.impossible must leave an entry in every row; "
+            f"{_row_name(rows, name, int(np.argmax(empty)))} has none left; leave at least one, or drop the state"
         )
     above = total > 1 + _NOISE
     if above.any():
         at = int(np.argmax(above))
         raise InvalidInputError(
             f"restrictions.{name}.values must sum to at most 1 in every row; got {total[at]:.12g} in "
-            f"{where.of_row(at)}; scale them down"
+            f"{_row_name(rows, name, at)}; scale them down"
         )
     short = (n_fixed > 0) & (sizes == 0) & (total < 1 - _NOISE)
     if short.any():
         at = int(np.argmax(short))
         raise InvalidInputError(
             f"restrictions.{name}.values must sum to 1 in a row without free entries; got {total[at]:.12g} in "
-            f"{where.of_row(at)}; raise them, or leave an entry free to take the rest"
+            f"{_row_name(rows, name, at)}; raise them, or leave an entry free to take the rest"
         )
     share = np.clip(1.0 - total, 0.0, None)
     return Multinomials(rows.shape, rows.row[free], sizes, np.flatnonzero(free), given, share)
 
 
-@dataclass(frozen=True)
-class _Places:
-    """Names of entries and rows in messages."""
+def _entry_name(rows: Multinomials, table: str, entry: int) -> str:
+    """The name of an entry of a table in messages."""
+    if table == "emission":
+        return f"cell {entry} (state {rows.row[entry]})"
+    return f"index {tuple(int(i) for i in np.unravel_index(entry, rows.shape))}"
 
-    rows: Multinomials
-    name: str
 
-    def of_entry(self, entry: int) -> str:
-        if self.name == "emission":
-            return f"cell {entry} (state {self.rows.row[entry]})"
-        return f"index {tuple(int(i) for i in np.unravel_index(entry, self.rows.shape))}"
-
-    def of_row(self, row: int) -> str:
-        if self.name == "emission":
-            return f"state {row}"
-        place = ", ".join(str(int(i)) for i in np.unravel_index(row, self.rows.shape[:-1] or (1,)))
-        return f"row [{place}]" if len(self.rows.shape) > 1 else "the only row"
+def _row_name(rows: Multinomials, table: str, row: int) -> str:
+    """The name of a row of a table in messages."""
+    if table == "emission":
+        return f"state {row}"
+    place = ", ".join(str(int(i)) for i in np.unravel_index(row, rows.shape[:-1] or (1,)))
+    return f"row [{place}]" if len(rows.shape) > 1 else "the only row"
 
 
 def _mask(mask: Bools | None, shape: tuple[int, ...], name: str) -> Bools:

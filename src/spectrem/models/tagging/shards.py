@@ -54,7 +54,7 @@ def build_shards(
     *,
     known: ArrayLike | None = None,
 ) -> list[TagShard]:
-    """Cut a corpus into shards, first sentences with something to find out, then those whose states are given.
+    """Cut a corpus into shards: first sentences with unknown states, then those whose states are given.
 
     Within each of the two kinds sentences keep their order; `in_corpus_order` puts results back. Sentences of length 0
     are in no shard.
@@ -117,7 +117,7 @@ def build_shards(
 
 
 def count_known(shard: TagShard) -> int:
-    """1 for sentences that are labelled throughout, else 0."""
+    """1 for a shard of sentences that are labelled throughout, else 0."""
     return int(shard.known)
 
 

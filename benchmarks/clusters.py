@@ -20,7 +20,7 @@ from sklearn.metrics import adjusted_rand_score
 from threadpoolctl import threadpool_limits
 
 from spectrem import GaussianMixture
-from spectrem.constraints.clusters import cannot_link, cluster_size, must_link
+from spectrem.constraints import cannot_link, cluster_size, must_link
 
 HERE = Path(__file__).resolve().parent
 # Measured apart from these runs, where a peer is not installed or left out.

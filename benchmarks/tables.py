@@ -17,10 +17,8 @@ import numpy as np
 from common import write_readme
 
 _LABELS = ("title", "body", "other")
-_SHARES = (
-    "- {expect: {label: title}, between: [25%, 30%], of: row}\n- {expect: {label: other}, at_most: 45%, of: row}\n"
-)
-_DOCUMENTS = "- {expect: {label: title}, at_most: 6, per: document}\n"
+_SHARES = "- E[label == 'title'].between('25%', '30%')\n- E[label == 'other'] <= '45%'\n"
+_DOCUMENTS = "- at_most(6, 'title', per='document')\n"
 
 
 def write_table(path: Path, n_rows: int) -> None:

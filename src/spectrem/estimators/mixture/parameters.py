@@ -61,7 +61,7 @@ class GaussianMixtureParameters(LearningParameters, StartingParameters, Computin
         the axes, "spherical" a ball.
     reg_covar : float
         Added to variances, in squared units of the data.
-    constraints : sequence of constraints
+    constraints : sequence of constraints or their texts, mapping of names to them, or one text
         `cluster_size`, `label_proportions`, `must_link`, `cannot_link` and `at_least_one_per` of
         `spectrem.constraints`, or in the language of `spectrem.E` over the columns label (the component), row (number
         of the row in X) and those given as ``columns`` to `fit`. Constraints ``.per("row", ...)`` hold inside each

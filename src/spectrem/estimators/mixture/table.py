@@ -43,7 +43,7 @@ class ChunkTable:
     blocks : Corpus
         Of `MixtureShard`.
     constraints : tuple of constraints
-        RowLinks with names resolved.
+        Links with names resolved.
     chunks : Chunks
     structure : Categorical
         An instance per chunk, a label per component.

@@ -34,7 +34,7 @@ class SelfTrainerParameters(LearningParameters):
         ``warm_start=True`` goes on from the fit before, which pays where fits take long. A pipeline is fitted as a
         whole every time, and all of its steps that take weights get them; steps that need not be fitted again stand
         before the trainer, as in ``make_pipeline(StandardScaler(), SelfTrainer(LogisticRegression()))``.
-    constraints : sequence of constraints
+    constraints : sequence of constraints or their texts, mapping of names to them, or one text
         In the language of `spectrem.E` over the columns row, label (as in ``y``), labelled (a truth value) and those of
         ``columns``. Constraints ``.per("row", ...)`` leave labelled rows alone; in all others these count as given. A
         condition ``~part("labelled")`` leaves them out. Rows count by their ``sample_weight``, not by ``weight``.

@@ -164,9 +164,9 @@ class TaggerParameters(LearningParameters, StartingParameters, ComputingParamete
         What words may be. Others may be what the entry of ``unknown`` lists (open classes), or anything.
     vocabulary : sequence of words, optional
         By default the words that occur ``min_count`` times. All others become ``unknown``.
-    constraints : sequence of constraints
-        In the language of `spectrem.E` over the columns sentence, token, occurrence, word and tag (tags as text if they
-        are); see `spectrem.constraints` for shortcuts such as `at_least`. Sentences labelled throughout are left alone
+    constraints : sequence of constraints or their texts, mapping of names to them, or one text
+        In the language of `spectrem.E` over the columns sentence, token, occurrence, word and label, or tag (as text
+        if they are); see `spectrem.constraints` for shortcuts such as `at_least`. Sentences labelled throughout are left alone
         by constraints inside sentences.
     gamma : float
         How soft posteriors are, 0 or greater, or -inf: 1 is EM, between 0 and 1 unified EM, 0 hard (Viterbi) EM, above

@@ -245,6 +245,7 @@ def newton_duals(problems, instances, rows, tol, max_iter, x, first_value, resid
             for a in range(m):
                 r = own[a]
                 moved = min(max(at[a] - scale[r] * slope[a], lower[r]), upper[r])
+                # Of a move below the rounding of the multiplier nothing is known: it counts as that much.
                 distance = max(abs(moved - at[a]), 2.2e-16 * abs(at[a])) / scale[r]
                 worst = max(worst, distance / size[r])
                 finest = max(finest, abs(moved - at[a]) / scale[r] / max(abs(bounds[r]), mass[a], 1e-300))

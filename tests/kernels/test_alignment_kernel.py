@@ -26,14 +26,18 @@ def problem(pairs, width, seed, spread=1.0, impossible=0.0):
     return structure, scores, rng.uniform(0.2, 2.0, len(pairs))
 
 
+def layout(structure, scores):
+    lengths = structure.source_lengths, structure.target_lengths
+    return kernel.Scores(*lengths, structure.offsets, scores.unary, *scores.factors)
+
+
 def run(one_pass, structure, scores, gamma, weights, active=None, status=None):
     n = structure.n_instances
     chosen = np.ones(n, np.bool_) if active is None else active
     values, marginals = np.zeros(n), np.zeros(structure.n_unary)
-    counts = [np.zeros(shape) for shape in structure.factor_shapes]
-    layout = (structure.source_lengths, structure.target_lengths, structure.offsets, scores.unary, *scores.factors)
+    counts = kernel.Expected(*(np.zeros(shape) for shape in structure.factor_shapes))
     extra = () if status is None else (status,)
-    one_pass(*layout, gamma, chosen, weights, values, marginals, *counts, *extra)
+    one_pass(layout(structure, scores), gamma, chosen, weights, values, marginals, counts, *extra)
     return values, np.concatenate([marginals, *(count.ravel() for count in counts)])
 
 
@@ -141,9 +145,8 @@ def test_max_pass_finds_a_best_alignment(pairs, width, seed):
     structure, scores, weights = problem(pairs, width, seed)
     n = structure.n_instances
     values, choices = np.zeros(n), np.full(structure.n_positions, -9)
-    counts = [np.zeros(shape) for shape in structure.factor_shapes]
-    layout = (structure.source_lengths, structure.target_lengths, structure.offsets, scores.unary, *scores.factors)
-    alignment_max.max_pass(*layout, np.ones(n, np.bool_), weights, values, choices, *counts)
+    counts = kernel.Expected(*(np.zeros(shape) for shape in structure.factor_shapes))
+    alignment_max.max_pass(layout(structure, scores), np.ones(n, np.bool_), weights, values, choices, counts)
     expected = [np.zeros(shape) for shape in structure.factor_shapes]
     for k, (n_source, n_target) in enumerate(pairs):
         ranked = sorted(enumerate_structures(structure, k), key=scores.dot)

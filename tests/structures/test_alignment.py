@@ -83,7 +83,7 @@ def test_underflowing_pairs_are_run_again_in_log_space(monkeypatch):
     log_sum_pass = kernel.sum_pass
 
     def recorded(*arguments):
-        asked.append(arguments[8].tolist())
+        asked.append(arguments[2].tolist())
         log_sum_pass(*arguments)
 
     monkeypatch.setattr(kernel, "sum_pass", recorded)

@@ -7,9 +7,9 @@ from spectrem.data.readers import display_name, read_bitext, read_bytes
 from spectrem.data.symmetrize import Symmetrization, symmetrize
 from spectrem.data.table_file import TableFile
 from spectrem.data.table_formats import open_table, read_table
-from spectrem.data.tagged import FileSentences, TaggedCorpus, read_sentences, read_tagged, write_tagged
-from spectrem.data.tagged_dictionary import read_tag_dictionary, write_tag_dictionary
-from spectrem.data.tagsets import PENN_TO_17, PENN_TO_UNIVERSAL, map_tags
+from spectrem.data.tagging.tagged import FileSentences, TaggedCorpus, read_sentences, read_tagged, write_tagged
+from spectrem.data.tagging.tagged_dictionary import read_tag_dictionary, write_tag_dictionary
+from spectrem.data.tagging.tagsets import PENN_TO_17, PENN_TO_UNIVERSAL, map_tags
 from spectrem.data.text import Text, tokenise
 from spectrem.data.vocabulary import UNKNOWN, Vocabulary
 from spectrem.data.writers import open_output, write_lines

@@ -7,12 +7,28 @@ paths are found by Dijkstra; they come from every 16th row, solved the same way,
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from spectrem._compiled import njit
 
 SOLVED, INFEASIBLE = 0, 1
 _FEWEST, _SHARE = 512, 16
+
+
+class Moves(NamedTuple):
+    """For every pair of labels [u, v], the rows that lose least when they move from u to v.
+
+    They are ``best[u, v, head[u, v]:tail[u, v]]``, by increasing ``loss``; rows that have left u since are skipped when
+    met. All other rows of u lose ``beyond[u, v]`` or more, infinity if there are none.
+    """
+
+    best: np.ndarray
+    loss: np.ndarray
+    head: np.ndarray
+    tail: np.ndarray
+    beyond: np.ndarray
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -38,11 +54,13 @@ def solve_groups(scores, rows, offsets, low, high, capacity, labels, price, stat
         ``SOLVED`` or ``INFEASIBLE``.
     """
     k = scores.shape[1]
-    best = np.empty((k, k, capacity), np.int64)
-    loss = np.empty((k, k, capacity))
-    head = np.empty((k, k), np.int64)
-    tail = np.empty((k, k), np.int64)
-    beyond = np.empty((k, k))
+    moves = Moves(
+        best=np.empty((k, k, capacity), np.int64),
+        loss=np.empty((k, k, capacity)),
+        head=np.empty((k, k), np.int64),
+        tail=np.empty((k, k), np.int64),
+        beyond=np.empty((k, k)),
+    )
     prices = np.empty(k + 1)
     for g in range(len(offsets) - 1):
         own = rows[offsets[g] : offsets[g + 1]]
@@ -54,7 +72,7 @@ def solve_groups(scores, rows, offsets, low, high, capacity, labels, price, stat
         while True:
             sample = own[::step]
             least, most = low[g] // step, (high[g] + step - 1) // step
-            status[g] = _solve(scores, sample, least, most, prices, labels, best, loss, head, tail, beyond)
+            status[g] = _solve(scores, sample, least, most, prices, labels, moves)
             if step == 1:
                 break
             step //= _SHARE
@@ -62,10 +80,12 @@ def solve_groups(scores, rows, offsets, low, high, capacity, labels, price, stat
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _solve(scores, rows, low, high, prices, labels, best, loss, head, tail, beyond):
+def _solve(scores, rows, low, high, prices, labels, moves):
     """One group from given prices, which are changed into those that prove its labels best."""
+    best, loss, head, tail, beyond = moves
     k = scores.shape[1]
     flow, surplus = np.zeros(k, np.int64), np.zeros(k + 1, np.int64)
+    # Prices start from those of a sample: one that differs from the hub's by rounding alone meets no bound.
     near = 1e-9 * (np.abs(prices).max() + 1e-300)
     for v in range(k):
         if abs(prices[v] - prices[k]) <= near:
@@ -97,8 +117,7 @@ def _solve(scores, rows, low, high, prices, labels, best, loss, head, tail, beyo
     distance, before = np.empty(k + 1), np.empty(k + 1, np.int64)
     settled = np.empty(k + 1, np.bool_)
     while True:
-        reached = _shortest(scores, rows, labels, low, high, flow, surplus, prices, best, loss, head, tail, beyond,
-                            distance, before, settled)  # fmt: skip
+        reached = _shortest(scores, rows, labels, low, high, flow, surplus, prices, moves, distance, before, settled)
         if reached == -1:
             for v in range(k + 1):
                 if surplus[v] != 0:
@@ -106,6 +125,7 @@ def _solve(scores, rows, low, high, prices, labels, best, loss, head, tail, beyo
             _level(low, high, flow, prices)
             return SOLVED
         for v in range(k + 1):
+            # Nodes farther than the one reached move by as much as that one, which keeps reduced costs from below 0.
             prices[v] -= min(distance[v], distance[reached])
         surplus[reached] += 1
         v = reached
@@ -138,10 +158,10 @@ def _level(low, high, flow, prices):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _shortest(
-    scores, rows, labels, low, high, flow, surplus, prices, best, loss, head, tail, beyond, distance, before, settled
-):
+def _shortest(scores, rows, labels, low, high, flow, surplus, prices, moves, distance, before, settled):
     """Nearest label with too few rows, from all with too many; -1 if there is none."""
+    # Unpacked here, not in what is called for every edge: every unpacking counts references to five arrays.
+    best, loss, head, tail, beyond = moves
     k = scores.shape[1]
     for v in range(k + 1):
         distance[v] = 0.0 if surplus[v] > 0 else np.inf
@@ -167,6 +187,7 @@ def _shortest(
             else:
                 cost = _least_loss(scores, rows, labels, u, v, best, loss, head, tail, beyond)
             if cost < np.inf:
+                # Reduced costs are not negative but for rounding, which Dijkstra's method would not survive.
                 reach = distance[u] + max(cost - prices[u] + prices[v], 0.0)
                 if reach < distance[v]:
                     distance[v] = reach

@@ -205,13 +205,12 @@ class Alignment:
                 self.target_offsets, self.position_offsets, given.unary, gamma, given.active, values, marginals
             )
             return values, Parts(marginals)
-        (jump, departure, end), counts = given.factors, self._no_counts()
+        layout, counts = self._layout(given), self._no_counts()
         status = np.zeros(self.n_instances, dtype=np.int8)
-        layout = (self.source_lengths, self.target_lengths, self.offsets, given.unary, jump, departure, end, gamma)
-        kernel.sum_pass(*layout, given.active, given.weights, values, marginals, *counts, status)
+        kernel.sum_pass(layout, gamma, given.active, given.weights, values, marginals, counts, status)
         if status.any():
-            alignment_log.sum_pass(*layout, status != 0, given.weights, values, marginals, *counts)
-        return values, Parts(marginals, counts)
+            alignment_log.sum_pass(layout, gamma, status != 0, given.weights, values, marginals, counts)
+        return values, Parts(marginals, tuple(counts))
 
     def decode(self, scores: Parts) -> NDArray[np.int64]:
         """Best source position (or NULL) of every target position, shape (n_positions,).
@@ -280,9 +279,11 @@ class Alignment:
                 indicator.factors[2][min(n_source - 1 - last, width)] += 1.0
             yield indicator
 
-    def _no_counts(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        jump, departure, end = (np.zeros(shape) for shape in self.factor_shapes)
-        return jump, departure, end
+    def _layout(self, given: Inputs) -> kernel.Scores:
+        return kernel.Scores(self.source_lengths, self.target_lengths, self.offsets, given.unary, *given.factors)
+
+    def _no_counts(self) -> kernel.Expected:
+        return kernel.Expected(*(np.zeros(shape) for shape in self.factor_shapes))
 
     def _best(self, given: Inputs) -> tuple[NDArray[np.float64], NDArray[np.int64], tuple[NDArray[np.float64], ...]]:
         """Values, the label of every target position (I is NULL, negative if undecided) and counts."""
@@ -290,7 +291,6 @@ class Alignment:
         if self.max_jump is None:
             independent.max_pass(self.target_offsets, self.position_offsets, given.unary, given.active, values, choices)
             return values, choices, ()
-        (jump, departure, end), counts = given.factors, self._no_counts()
-        layout = (self.source_lengths, self.target_lengths, self.offsets, given.unary, jump, departure, end)
-        alignment_max.max_pass(*layout, given.active, given.weights, values, choices, *counts)
-        return values, choices, counts
+        counts = self._no_counts()
+        alignment_max.max_pass(self._layout(given), given.active, given.weights, values, choices, counts)
+        return values, choices, tuple(counts)

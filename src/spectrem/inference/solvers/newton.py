@@ -14,7 +14,7 @@ from spectrem.inference.segments import members_of
 from spectrem.inference.solvers.accelerated import Accelerated
 from spectrem.inference.solvers.quasi_newton import QuasiNewton
 from spectrem.inference.solvers.solver import Solution, Solver
-from spectrem.kernels.duals.newton import newton_duals
+from spectrem.kernels.duals.newton import Instances, Problems, Rows, newton_duals
 from spectrem.structures.structure import has_one_label
 
 MOST_ROWS = 40
@@ -57,17 +57,21 @@ class Newton:
         place[rows] = np.arange(len(rows)) - np.repeat(row_offsets[:-1], np.diff(row_offsets))
         x = np.array(start, np.float64)
         value, residual, evaluations = np.zeros(n), np.full(n, np.inf), np.zeros(n, np.int64)
-        problems = row_offsets, rows, instance_offsets, instances, place
-        scored = (
+        problems = Problems(row_offsets, rows, instance_offsets, instances)
+        transpose = dual.transpose
+        scored = Instances(
             structure.offsets,
             dual.scores.unary,
-            dual.transpose.indptr,
-            dual.transpose.indices,
-            dual.transpose.data,
+            transpose.indptr,
+            transpose.indices,
+            transpose.data,
+            place,
+            dual.instance_weight,
+            float(dual.gamma),
         )
-        linear = dual.instance_weight, dual.row_weight * dual.rows.bounds + terms.kink, terms.lower, terms.upper
-        units = dual.scale * dual.gamma, dual.size, dual.lever, float(dual.gamma)
-        newton_duals(*problems, *scored, *linear, *units, self.tol, self.max_iter, x, value, residual, evaluations)
+        bounds = dual.row_weight * dual.rows.bounds + terms.kink
+        linear = Rows(bounds, terms.lower, terms.upper, dual.scale * dual.gamma, dual.size, dual.lever)
+        newton_duals(problems, scored, linear, self.tol, self.max_iter, x, value, residual, evaluations)
         passes = int(evaluations.max(initial=0))
         dual.n_evaluations += passes
         if dual.free_value is None and not start.any() and np.isfinite(value).all():

@@ -13,12 +13,48 @@ so far; a pair where the bound ends above LOSS (as a share of its total) is repo
 log-space pass.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from spectrem._compiled import njit
 
 FLOOR = 1e-100
 LOSS = 1e-12
+
+
+class Scores(NamedTuple):
+    """Lengths and scores of a batch; the block of pair n, of shape (J, I + 1), begins at ``unary[offsets[n]]``."""
+
+    source_lengths: np.ndarray
+    target_lengths: np.ndarray
+    offsets: np.ndarray
+    unary: np.ndarray
+    jump: np.ndarray
+    departure: np.ndarray
+    end: np.ndarray
+
+
+class Expected(NamedTuple):
+    """What a pass adds to: expected jumps, departures and ends, of the shapes of their scores."""
+
+    jump: np.ndarray
+    departure: np.ndarray
+    end: np.ndarray
+
+
+class Transitions(NamedTuple):
+    """Potentials of moves and departures of a source of one length, over exp(shift / gamma).
+
+    The bounds hold FLOOR for potentials that were replaced by zero. ``floored`` counts which of the two have any.
+    """
+
+    moves: np.ndarray
+    depart: np.ndarray
+    moves_bound: np.ndarray
+    depart_bound: np.ndarray
+    shift: float
+    floored: float
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -171,12 +207,12 @@ def _emissions(row, shift, gamma, emit):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _move_loss(row, emit, moves_bound, depart_bound, fresh, lost, leaving, moved):
+def _move_loss(row, emit, transitions, fresh, lost, leaving, moved):
     """Carry the bound on what is lost over one position; potentials below the floor count as FLOOR."""
     n_source = len(row) - 1
     for p in range(n_source + 1):
-        leaving[p] = lost[p] * depart_bound[p]
-    spread(leaving, moves_bound, 1, moved)
+        leaving[p] = lost[p] * transitions.depart_bound[p]
+    spread(leaving, transitions.moves_bound, 1, moved)
     null = max(emit[n_source], FLOOR if row[n_source] > -np.inf else 0.0)
     for p in range(n_source + 1):
         come = moved[p - 1] * max(emit[p - 1], FLOOR if row[p - 1] > -np.inf else 0.0) if p > 0 else 0.0
@@ -197,26 +233,26 @@ def _leave(position, depart, leaving):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _forward(
-    block, end, shift, floored, gamma, moves, depart, moves_bound, depart_bound,
-    emit, real, finish, position, scale, leaving, moved, lost,
-):  # fmt: skip
+def _forward(block, end, gamma, transitions, emit, real, finish, position, scale, leaving, moved, lost):
     """Scaled forward pass; ``real[j, i]`` links, ``position[j + 1, p + 1]`` links and NULLs together.
 
     Fills ``finish`` with the normalised potentials of the end. Returns the value and the share of the total that may
     be missing.
     """
     n_target, n_source = emit.shape[0], emit.shape[1] - 1
+    moves, depart, shift = transitions.moves, transitions.depart, transitions.shift
     value, share, leaking = 0.0, 0.0, False
     position[0, :] = 0.0
     position[0, 0] = 1.0
     for j in range(n_target):
         top, emit_floored = _emissions(block[j], shift, gamma, emit[j])
-        fresh = (2.0 * FLOOR if emit_floored else 0.0) + floored * FLOOR
+        # What arrives is at most one and so are all potentials, so that each one replaced by zero took less than FLOOR;
+        # two emissions, a link's and NULL's, lead to the same position.
+        fresh = (2.0 * FLOOR if emit_floored else 0.0) + transitions.floored * FLOOR
         fresh += _leave(position[j], depart, leaving)
         spread(leaving, moves, 1, real[j, :n_source])
         if leaking:
-            _move_loss(block[j], emit[j], moves_bound, depart_bound, fresh, lost, leaving, moved)
+            _move_loss(block[j], emit[j], transitions, fresh, lost, leaving, moved)
         else:
             lost[:] = fresh
         leaking = leaking or fresh > 0.0
@@ -263,14 +299,14 @@ def _forward(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _backward(
-    weight, emit, moves, depart, finish, real, position, scale, arrive, left, leaving, beta,
-    jump_counts, departure_counts,
+    weight, transitions, emit, finish, real, position, scale, arrive, left, leaving, beta, jump_counts, departure_counts
 ):  # fmt: skip
     """Scaled backward pass: forward links in ``real`` become marginals, NULL's last; adds expected counts of moves.
 
     Where nothing arrives the future is unbounded and must not be carried on.
     """
     n_target, n_source = emit.shape[0], emit.shape[1] - 1
+    moves, depart = transitions.moves, transitions.depart
     for p in range(n_source + 1):
         beta[p] = finish[p] if position[n_target, p] > 0.0 else 0.0
     for j in range(n_target - 1, -1, -1):
@@ -293,11 +329,9 @@ def _backward(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sum_pass(
-    source_lengths, target_lengths, offsets, unary, jump, departure, end, gamma, active, weights,
-    values, marginals, jump_counts, departure_counts, end_counts, status,
-):  # fmt: skip
+def sum_pass(scores, gamma, active, weights, values, marginals, expected, status):
     """Smoothed max of every active instance in scaled probabilities; ``status`` 1 where it lost mass."""
+    source_lengths, target_lengths, offsets, unary, jump, departure, end = scores
     longest, tallest, most = 0, 0, 0
     for n in range(len(source_lengths)):
         if active[n]:
@@ -308,6 +342,7 @@ def sum_pass(
     width = len(jump) // 2
     moves, moves_bound = np.empty(2 * width + 1), np.empty(2 * width + 1)
     built, shift, floored = -1, 0.0, 0.0
+    # Potentials of moves depend on the source length alone: neighbours of equal length share them.
     for n in range(len(source_lengths)):
         rows, columns = target_lengths[n], source_lengths[n]
         if not active[n] or rows == 0:
@@ -332,9 +367,9 @@ def sum_pass(
         real = marginals[at : at + rows * (columns + 1)].reshape(rows, columns + 1)
         for p in range(columns + 1):
             ending[p] = end[min(columns - p, len(end) - 1)]
+        transitions = Transitions(moves, depart, moves_bound, depart_bound, shift, floored)
         value, share = _forward(
-            block, ending, shift, floored, gamma, moves, depart, moves_bound, depart_bound,
-            emit, real, finish, position, scale, leaving, come, lost,
+            block, ending, gamma, transitions, emit, real, finish, position, scale, leaving, come, lost
         )  # fmt: skip
         if not (share <= LOSS):
             status[n] = 1
@@ -344,8 +379,8 @@ def sum_pass(
             real[:, :] = 0.0
             continue
         for p in range(columns + 1):
-            end_counts[min(columns - p, len(end) - 1)] += weights[n] * position[rows, p] * finish[p]
+            expected.end[min(columns - p, len(end) - 1)] += weights[n] * position[rows, p] * finish[p]
         _backward(
-            weights[n], emit, moves, depart, finish, real, position, scale, come, left, leaving, beta,
-            jump_counts, departure_counts[columns],
+            weights[n], transitions, emit, finish, real, position, scale, come, left, leaving, beta,
+            expected.jump, expected.departure[columns],
         )  # fmt: skip

@@ -1,4 +1,8 @@
-"""Forward-backward of the alignment chain in log space, where probabilities leave the range of a double."""
+"""Forward-backward of the alignment chain in log space, where probabilities leave the range of a double.
+
+Every sum is of terms less their largest, and the running sums over clipped jumps grow by ``log1p``, which keeps the
+digits of small terms.
+"""
 
 import numpy as np
 
@@ -66,14 +70,12 @@ def _log_count_moves(weight, source, target, moves, total, counts):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sum_pass(
-    source_lengths, target_lengths, offsets, unary, jump, departure, end, gamma, chosen, weights,
-    values, marginals, jump_counts, departure_counts, end_counts,
-):  # fmt: skip
+def sum_pass(scores, gamma, chosen, weights, values, marginals, expected):
     """`alignment.sum_pass` in log space, several times slower, for the instances ``chosen``.
 
     Impossible ones get value -inf.
     """
+    source_lengths, target_lengths, offsets, unary, jump, departure, end = scores
     moves = jump / gamma
     for n in range(len(source_lengths)):
         if not chosen[n]:
@@ -105,7 +107,7 @@ def sum_pass(
             continue
         for p in range(columns + 1):
             count = weights[n] * np.exp(position[rows, p] + beta[p] - total)
-            end_counts[min(columns - p, len(end) - 1)] += count
+            expected.end[min(columns - p, len(end) - 1)] += count
         for j in range(rows - 1, -1, -1):
             for i in range(columns):
                 arrive[i] = score[j, i] / gamma + beta[i + 1]
@@ -114,11 +116,11 @@ def sum_pass(
             if weights[n] != 0.0:
                 for p in range(columns + 1):
                     leaving[p] = position[j, p] + depart[p]
-                _log_count_moves(weights[n], leaving, arrive, moves, total, jump_counts)
+                _log_count_moves(weights[n], leaving, arrive, moves, total, expected.jump)
             null = 0.0
             for p in range(columns + 1):
                 stay, go = score[j, columns] / gamma + beta[p], depart[p] + left[p]
                 null += np.exp(position[j, p] + stay - total)
-                departure_counts[columns, p] += weights[n] * np.exp(position[j, p] + go - total)
+                expected.departure[columns, p] += weights[n] * np.exp(position[j, p] + go - total)
                 beta[p] = _log_add(stay, go)
             real[j, columns] = null

@@ -43,11 +43,9 @@ def _best_moves(best, jump, leave, top, came_from):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def max_pass(
-    source_lengths, target_lengths, offsets, unary, jump, departure, end, active, weights,
-    values, choices, jump_counts, departure_counts, end_counts,
-):  # fmt: skip
+def max_pass(scores, active, weights, values, choices, expected):
     """Best alignment of every active instance; ``choices`` (flat over target positions): I is NULL, -2 impossible."""
+    source_lengths, target_lengths, offsets, unary, jump, departure, end = scores
     width = (len(jump) - 1) // 2
     begin = 0
     for n in range(len(source_lengths)):
@@ -75,14 +73,14 @@ def max_pass(
         if best[p] == -np.inf:
             choices[first : first + rows] = -2
             continue
-        end_counts[min(columns - p, len(end) - 1)] += weights[n]
+        expected.end[min(columns - p, len(end) - 1)] += weights[n]
         for j in range(rows - 1, -1, -1):
             if linked[j, p]:
                 choices[first + j] = p - 1
                 previous = came_from[j, p - 1]
                 d = min(max(p - previous, -width), width)
-                jump_counts[d + width] += weights[n]
-                departure_counts[columns, previous] += weights[n]
+                expected.jump[d + width] += weights[n]
+                expected.departure[columns, previous] += weights[n]
                 p = previous
             else:
                 choices[first + j] = columns

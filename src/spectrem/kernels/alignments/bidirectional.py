@@ -15,6 +15,7 @@ from spectrem._compiled import njit
 
 LANES = 8
 PAD = 3
+# Doubles end at 1e-308 and 1e308: what is 1e-68 of such a total, or 1e68 times as much, is still inside the range.
 _SMALLEST, _LARGEST = 1e-240, 1e240
 
 
@@ -123,6 +124,7 @@ def _chain(keep, steps, states, emit, stay, moves, depart, end, work, link, tota
         for p in range(states + 1):
             z += position[last, p * LANES + lane] * end[p * LANES + lane]
         total[lane] = z
+        # The backward sums are over the total from the start, so that their products with forward sums are posteriors.
         for p in range(states + 1):
             beta[last, p * LANES + lane] = end[p * LANES + lane] / z
     for s in range(steps - 1, -1, -1):
@@ -176,6 +178,8 @@ def _normalise(steps, states, emit, null, log_scale):
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _exponential(n, largest, x):
     """exp of ``x`` in place, for |x| <= largest, without branches: a series on a small argument, then squarings."""
+    # The small argument is at most 1/16, where the first term left out, y**9 / 9!, is below the rounding of 1. Every
+    # squaring doubles the relative error, so that for |x| <= 1 it ends below 16 times that of a double.
     squarings = 4 + max(0, int(np.ceil(np.log2(max(largest, 1.0)))))
     scale = 0.5**squarings
     for k in range(n):

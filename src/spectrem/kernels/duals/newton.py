@@ -1,11 +1,13 @@
 """Newton's method on the duals of categorical instances, many problems of few rows one after the other.
 
-Problem p owns the rows ``rows[row_offsets[p]:row_offsets[p + 1]]`` and the instances
-``instances[instance_offsets[p]:instance_offsets[p + 1]]``; ``place[r]`` is a row's number inside its problem.
-``indptr, indices, data`` hold, for every part, the rows that it takes part in.
+The smoothed maximum of an instance is a log-sum-exp. Its gradient in the multipliers is the expectation of the rows,
+its Hessian their covariance over gamma, both from one walk over the labels: problems are small enough that the
+factorisation of the Hessian costs less than this walk. Scores are less their maximum, so that nothing overflows, and an
+exponential that underflows belongs to a label without influence.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,22 +16,70 @@ from spectrem._compiled import njit
 _FEW = 8
 
 
+class Problems(NamedTuple):
+    """Problem p owns ``rows[row_offsets[p]:row_offsets[p + 1]]``, and instances likewise."""
+
+    row_offsets: np.ndarray
+    rows: np.ndarray
+    instance_offsets: np.ndarray
+    instances: np.ndarray
+
+
+class Instances(NamedTuple):
+    """Instance i has the labels ``offsets[i]:offsets[i + 1]``, of scores ``unary``, and counts ``weight[i]`` times.
+
+    ``indptr, indices, data`` hold, for every label, the rows that it takes part in; ``place[r]`` is a row's number
+    inside its problem.
+    """
+
+    offsets: np.ndarray
+    unary: np.ndarray
+    indptr: np.ndarray
+    indices: np.ndarray
+    data: np.ndarray
+    place: np.ndarray
+    weight: np.ndarray
+    gamma: float
+
+
+class Rows(NamedTuple):
+    """Bounds with the kinks of the slack, those of multipliers, and units.
+
+    ``scale`` is what a multiplier moves per unit of slope, ``size`` the unit of a row's expectation, ``lever`` how far
+    one unit of the multiplier moves a score.
+    """
+
+    bounds: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    scale: np.ndarray
+    size: np.ndarray
+    lever: np.ndarray
+
+
+class Scratch(NamedTuple):
+    """Space for one instance: exponentials by label, expectations by row (zero between calls), rows met."""
+
+    shifted: np.ndarray
+    mean: np.ndarray
+    touched: np.ndarray
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
-def evaluate(
-    instances, offsets, unary, indptr, indices, data, place, weight, gamma, x, wanted, shifted, mean, touched, mass,
-    slope, bend,
-):  # fmt: skip
+def evaluate(chosen, instances, x, wanted, scratch, mass, slope, bend):
     """Weighted sum of smoothed maxima at ``x``; fills expectations, those of absolute values, and covariances.
 
     ``slope[a] = E[U_a h]``, ``mass[a] = E[|U_a| h]``, ``bend`` (lower triangle) the covariances over gamma of the rows
-    that are ``wanted``. ``mean`` is zero before and after.
+    that are ``wanted``.
     """
+    offsets, unary, indptr, indices, data, place, weight, gamma = instances
+    shifted, mean, touched = scratch
     m = x.shape[0]
     slope[:] = 0.0
     mass[:] = 0.0
     bend[:m, :m] = 0.0
     value = 0.0
-    for i in instances:
+    for i in chosen:
         if weight[i] == 0.0:
             continue
         start, stop = offsets[i], offsets[i + 1]
@@ -74,6 +124,8 @@ def evaluate(
                         bend[a, b] += c * data[f] / gamma
                     else:
                         bend[b, a] += c * data[f] / gamma
+        # The second moments are in ``bend``; less the products of means they are covariances. Where most rows were met,
+        # a plain loop over all of them is faster than one over a list.
         divisor = gamma * weight[i]
         if 2 * n_touched > m:
             for a in range(m):
@@ -93,10 +145,11 @@ def evaluate(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def longest_range(instances, offsets, unary, indptr, indices, data, place, d):
+def longest_range(chosen, instances, d):
     """How far apart a step ``d`` moves two possible labels of one instance, at most."""
+    offsets, unary, indptr, indices, data, place, _, _ = instances
     longest = 0.0
-    for i in instances:
+    for i in chosen:
         low, high = np.inf, -np.inf
         for k in range(offsets[i], offsets[i + 1]):
             if unary[k] == -np.inf:
@@ -150,60 +203,36 @@ def newton_step(bend, slope, least, free, chol, d):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def newton_duals(
-    row_offsets,
-    rows,
-    instance_offsets,
-    instances,
-    place,
-    offsets,
-    unary,
-    indptr,
-    indices,
-    data,
-    weight,
-    bounds,
-    lower,
-    upper,
-    scale,
-    size,
-    lever,
-    gamma,
-    tol,
-    max_iter,
-    x,
-    first_value,
-    residual,
-    evaluations,
-):
-    """Projected Newton steps from ``x``, in place, on every problem; ``bounds`` include the kinks of the slack.
+def newton_duals(problems, instances, rows, tol, max_iter, x, first_value, residual, evaluations):
+    """Projected Newton steps from ``x``, in place, on every problem.
 
     Fills the smooth value at the start, the residual at the end and the number of evaluations of every problem.
     """
+    # Unpacked once: a field that is passed on has its references counted at every call.
+    row_offsets, own_rows, instance_offsets, own_instances = problems
+    bounds, lower, upper, scale, size, lever = rows
+    offsets, gamma = instances.offsets, instances.gamma
     most = 1
     widest = 1
     for p in range(row_offsets.shape[0] - 1):
         most = max(most, row_offsets[p + 1] - row_offsets[p])
-    for i in instances:
+    for i in own_instances:
         widest = max(widest, offsets[i + 1] - offsets[i])
-    shifted, mean, touched = np.empty(widest), np.zeros(most), np.empty(most, np.int64)
+    scratch = Scratch(np.empty(widest), np.zeros(most), np.empty(most, np.int64))
     mass_all, slope_all, slope_trial_all = np.empty(most), np.empty(most), np.empty(most)
     bend, bend_trial, chol = np.empty((most, most)), np.empty((most, most)), np.empty((most, most))
     at_all, trial_all, d_all = np.empty(most), np.empty(most), np.empty(most)
     free_all, wanted_all = np.empty(most, np.bool_), np.empty(most, np.bool_)
     for p in range(row_offsets.shape[0] - 1):
-        own = rows[row_offsets[p] : row_offsets[p + 1]]
+        own = own_rows[row_offsets[p] : row_offsets[p + 1]]
         m = own.shape[0]
-        mine = instances[instance_offsets[p] : instance_offsets[p + 1]]
+        chosen = own_instances[instance_offsets[p] : instance_offsets[p + 1]]
         at, trial, d, free, wanted = at_all[:m], trial_all[:m], d_all[:m], free_all[:m], wanted_all[:m]
         mass, slope, slope_trial = mass_all[:m], slope_all[:m], slope_trial_all[:m]
         for a in range(m):
             at[a] = x[own[a]]
             wanted[a] = m <= _FEW or lower[own[a]] < at[a] < upper[own[a]]
-        value = evaluate(
-            mine, offsets, unary, indptr, indices, data, place, weight, gamma, at, wanted, shifted, mean, touched, mass,
-            slope, bend,
-        )  # fmt: skip
+        value = evaluate(chosen, instances, at, wanted, scratch, mass, slope, bend)
         for a in range(m):
             value += bounds[own[a]] * at[a]
             slope[a] = bounds[own[a]] - slope[a]
@@ -216,6 +245,7 @@ def newton_duals(
             for a in range(m):
                 r = own[a]
                 moved = min(max(at[a] - scale[r] * slope[a], lower[r]), upper[r])
+                # Of a move below the rounding of the multiplier nothing is known: it counts as that much.
                 distance = max(abs(moved - at[a]), 2.2e-16 * abs(at[a])) / scale[r]
                 worst = max(worst, distance / size[r])
                 finest = max(finest, abs(moved - at[a]) / scale[r] / max(abs(bounds[r]), mass[a], 1e-300))
@@ -239,15 +269,12 @@ def newton_duals(
                 # Of rows that rest at a bound the curvature is not computed until they leave it.
                 for a in range(m):
                     wanted[a] |= free[a]
-                evaluate(
-                    mine, offsets, unary, indptr, indices, data, place, weight, gamma, at, wanted, shifted, mean,
-                    touched, mass, slope_trial, bend,
-                )  # fmt: skip
+                evaluate(chosen, instances, at, wanted, scratch, mass, slope_trial, bend)
                 count += 1
             for a in range(m):
                 trial[a] = 1e-13 * mass[a] / gamma
             newton_step(bend, slope, trial, free, chol, d)
-            reach = longest_range(mine, offsets, unary, indptr, indices, data, place, d) / gamma
+            reach = longest_range(chosen, instances, d) / gamma
             # The third derivative along d is at most ``reach`` times the second: this step cannot overshoot.
             step = 1.0 if reach <= 1.0 else math.log1p(reach) / reach
             accepted = False
@@ -269,10 +296,7 @@ def newton_duals(
                     expected += slope[a] * (trial[a] - at[a])
                 if not expected < 0.0:
                     break
-                value_trial = evaluate(
-                    mine, offsets, unary, indptr, indices, data, place, weight, gamma, trial, wanted, shifted, mean,
-                    touched, mass, slope_trial, bend_trial,
-                )  # fmt: skip
+                value_trial = evaluate(chosen, instances, trial, wanted, scratch, mass, slope_trial, bend_trial)
                 count += 1
                 along = 0.0
                 for a in range(m):

@@ -39,6 +39,7 @@ def quasi_newton_directions(
                     ss += steps[slot, r] * steps[slot, r] / scale[r]
                     yy += changes[slot, r] * changes[slot, r] * scale[r]
                     sd += steps[slot, r] * direction[r]
+            # A step along which the gradient does not grow (on the free rows, or to rounding) tells no curvature.
             if sy <= 1e-12 * np.sqrt(ss * yy) or yy == 0.0:
                 curvature[m] = 0.0
                 continue

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, TextIO, TypeAlias
 
 from spectrem.data.readers import display_name, read_bytes
-from spectrem.data.tagged_lines import (
+from spectrem.data.tagging.tagged_lines import (
     Lines,
     decoded_lines,
     parse_columns,
@@ -17,7 +17,7 @@ from spectrem.data.tagged_lines import (
     parse_text,
     sentence_starts,
 )
-from spectrem.data.tagged_output import FORMATTERS
+from spectrem.data.tagging.tagged_output import FORMATTERS
 from spectrem.data.writers import open_output
 from spectrem.exceptions import InvalidInputError
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 
 from spectrem.data.readers import display_name, read_bytes
-from spectrem.data.tagged_lines import decoded_lines
+from spectrem.data.tagging.tagged_lines import decoded_lines
 from spectrem.data.writers import write_lines
 from spectrem.exceptions import InvalidInputError, quoted
 

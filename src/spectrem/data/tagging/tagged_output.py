@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
-from spectrem.data.tagged_lines import MISSING
+from spectrem.data.tagging.tagged_lines import MISSING
 from spectrem.exceptions import InvalidInputError
 
 _Sentences: TypeAlias = Iterable[tuple[int, Sequence[str], Sequence[str | None]]]

@@ -1,0 +1,1 @@
+"""Tagged text: corpora, dictionaries of tags and tag sets, with their readers and writers."""

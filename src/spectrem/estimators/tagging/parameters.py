@@ -166,8 +166,8 @@ class TaggerParameters(LearningParameters, StartingParameters, ComputingParamete
         By default the words that occur ``min_count`` times. All others become ``unknown``.
     constraints : sequence of constraints or their texts, mapping of names to them, or one text
         In the language of `spectrem.E` over the columns sentence, token, occurrence, word and label, or tag (as text
-        if they are); see `spectrem.constraints` for shortcuts such as `at_least`. Sentences labelled throughout are left
-        alone by constraints inside sentences.
+        if they are); see `spectrem.constraints` for shortcuts such as `at_least`. Sentences labelled throughout
+        are left alone by constraints inside sentences.
     gamma : float
         How soft posteriors are, 0 or greater, or -inf: 1 is EM, between 0 and 1 unified EM, 0 hard (Viterbi) EM, above
         1 smoother posteriors.

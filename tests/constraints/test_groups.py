@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectrem.constraints.groups import number_groups
+from spectrem.constraints.compilation.groups import number_groups
 
 values = st.one_of(st.integers(-3, 3), st.sampled_from([-(10**12), 10**12]))
 

@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
-from spectrem.constraints.rows import Block, CorpusRows, Rows
+from spectrem.constraints.compilation.rows import Block, CorpusRows, Rows
 from spectrem.inference import find_variants, solve_corpus_program
 from spectrem.structures import Categorical, Chain, Parts
 

@@ -9,7 +9,7 @@ import scipy.optimize as so
 import scipy.sparse as sp
 from scipy.special import logsumexp
 
-from spectrem.constraints.rows import Block, Rows, Slack
+from spectrem.constraints.compilation.rows import Block, Rows, Slack
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
 

@@ -13,7 +13,7 @@ from enumerated import (
     slack_cost,
 )
 
-from spectrem.constraints.rows import Rows
+from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
 from spectrem.inference import Status, project_batch
 from spectrem.structures import Alignment, Categorical, Chain, Parts, Product
@@ -172,7 +172,7 @@ def test_weights_count_an_instance_as_often_in_corpus_rows():
     def rows(which):
         from scipy.sparse import csr_array
 
-        from spectrem.constraints.rows import Block
+        from spectrem.constraints.compilation.rows import Block
 
         block = Block("count", 0, 1, True, "corpus", None, np.zeros(1, np.int64), {})
         return Rows(csr_array(row[which].reshape(1, -1)), np.array([0.4]), np.array([-1]), (block,))

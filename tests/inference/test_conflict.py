@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from spectrem import E, part
 from spectrem import project as project_table
 from spectrem.constraints import cluster_size, linear
-from spectrem.constraints.compile import compile_constraints
-from spectrem.constraints.rows import Block, Rows, Slack
+from spectrem.constraints.compilation.compile import compile_constraints
+from spectrem.constraints.compilation.rows import Block, Rows, Slack
 from spectrem.exceptions import InfeasibleConstraintError
 from spectrem.inference import project_batch
 from spectrem.inference.conflict.search import find_conflict

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from enumerated import SLACKS, Enumerated, inner_point, make_rows, random_structure
 from scipy.special import expit
 
-from spectrem.constraints.rows import Block, CorpusRows, Rows
+from spectrem.constraints.compilation.rows import Block, CorpusRows, Rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
 from spectrem.inference import Status, project_batch, shift_scores, solve_corpus_dual
 from spectrem.structures import Parts

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from cut import Cut, batch, counts_of, inner_of
 from enumerated import best_integer, make_rows, random_structure, slack_cost
 
-from spectrem.constraints.rows import Block, CorpusRows, Rows, Slack
+from spectrem.constraints.compilation.rows import Block, CorpusRows, Rows, Slack
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
 from spectrem.inference import (
     Status,

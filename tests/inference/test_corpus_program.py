@@ -5,7 +5,7 @@ import pytest
 from cut import Cut, batch, counts_of, inner_of
 from enumerated import SLACKS, make_rows, slack_cost
 
-from spectrem.constraints.rows import Block, CorpusRows, Rows, Slack
+from spectrem.constraints.compilation.rows import Block, CorpusRows, Rows, Slack
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
 from spectrem.inference import Status, check_corpus_rows, project_batch
 from spectrem.structures import Chain, Parts

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from spectrem.constraints import E, compile_constraints, linear, part
-from spectrem.constraints.rows import Block, Rows, Slack
+from spectrem.constraints.compilation.rows import Block, Rows, Slack
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
 from spectrem.inference import Accelerated, FixedStep, QuasiNewton, Solution, Status, project_batch
 from spectrem.structures import Categorical, Chain, Parts

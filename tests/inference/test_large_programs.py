@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 from spectrem.constraints import E, linear, part
-from spectrem.constraints.compile import compile_constraints
-from spectrem.constraints.rows import Rows
+from spectrem.constraints.compilation.compile import compile_constraints
+from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError
 from spectrem.inference import Status, project_batch
 from spectrem.inference.highs import Deadline

@@ -6,7 +6,7 @@ import scipy.optimize as so
 import scipy.sparse as sp
 from scipy.special import logsumexp
 
-from spectrem.constraints.rows import Block, Rows, Slack
+from spectrem.constraints.compilation.rows import Block, Rows, Slack
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
 from spectrem.inference import Newton, QuasiNewton, Status, project_batch
 from spectrem.inference.batch import choose_solver

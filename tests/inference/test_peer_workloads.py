@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from spectrem.constraints.rows import Block, Rows
+from spectrem.constraints.compilation.rows import Block, Rows
 from spectrem.inference import Status, project_batch
 from spectrem.structures import Categorical, Parts
 

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import linprog
 
-from spectrem.constraints.rows import Block, Slack
+from spectrem.constraints.compilation.rows import Block, Slack
 from spectrem.inference.highs import run_linear
 from spectrem.inference.program import compile_slack_variables, largest_excess, write_program
 from spectrem.inference.slack import compile_slack

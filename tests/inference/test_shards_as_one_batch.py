@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from spectrem.constraints import E, compile_constraints, compile_shard, corpus_rows, facts_of, max_over, part
-from spectrem.constraints.rows import Rows
+from spectrem.constraints.compilation.rows import Rows
 from spectrem.inference import project_batch
 from spectrem.structures import Chain, Parts
 

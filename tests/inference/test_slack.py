@@ -7,7 +7,7 @@ from enumerated import slack_cost, slack_norm
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectrem.constraints.rows import Block, Rows, Slack
+from spectrem.constraints.compilation.rows import Block, Rows, Slack
 from spectrem.inference.slack import compile_slack
 from spectrem.kernels.duals.projection import project_l1_balls
 

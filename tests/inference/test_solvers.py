@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from enumerated import SLACKS, make_rows, random_structure
 from scipy.special import logsumexp
 
-from spectrem.constraints.rows import Block, Rows, Slack
+from spectrem.constraints.compilation.rows import Block, Rows, Slack
 from spectrem.exceptions import ConvergenceWarning, InvalidInputError
 from spectrem.inference import (
     Accelerated,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from spectrem.constraints import E, compile_constraints, part
-from spectrem.constraints.rows import Rows
+from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
 from spectrem.inference import LinearProgram, Status, project_batch
 from spectrem.inference.transportation import find_transports

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from enumerated import SLACKS, Enumerated, random_structure
 
-from spectrem.constraints.rows import Block, Rows, Slack
+from spectrem.constraints.compilation.rows import Block, Rows, Slack
 from spectrem.exceptions import InfeasibleConstraintError
 from spectrem.inference import project_batch
 from spectrem.structures import Categorical, Parts

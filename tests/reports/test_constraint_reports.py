@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 
 from spectrem import E, GaussianMixture, SelfTrainer, part, project
 from spectrem.constraints import cannot_link, cluster_size, must_link
-from spectrem.constraints.rows import Block, Rows
+from spectrem.constraints.compilation.rows import Block, Rows
 from spectrem.estimators.mixture.table import ChunkModel, make_table
 from spectrem.inference import project_batch
 from spectrem.models.mixture import MixtureModel, build_shards

@@ -11,16 +11,16 @@ import typer
 from typer.core import TyperGroup
 
 from spectrem import __version__
-from spectrem.cli.align import align
-from spectrem.cli.cluster import cluster
+from spectrem.cli.alignment.align import align
+from spectrem.cli.alignment.evaluate import evaluate
+from spectrem.cli.alignment.lexicon import lexicon
+from spectrem.cli.alignment.symmetrize import symmetrize
 from spectrem.cli.demo import demo
 from spectrem.cli.ending import FAILED
-from spectrem.cli.evaluate import evaluate
 from spectrem.cli.files import limits_named
-from spectrem.cli.lexicon import lexicon
-from spectrem.cli.project import project
-from spectrem.cli.symmetrize import symmetrize
-from spectrem.cli.tag import app as tag
+from spectrem.cli.tables.cluster import cluster
+from spectrem.cli.tables.project import project
+from spectrem.cli.tagging.tag import app as tag
 from spectrem.cli.warmup import warmup
 from spectrem.exceptions import SpectremError
 

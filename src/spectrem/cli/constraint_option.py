@@ -23,7 +23,7 @@ def parse_options(texts: Iterable[str], columns: Collection[str]) -> list[Constr
     >>> parse_options(["at_least(1, 'VERB')"], ["sentence", "label"])
     [(E[part("label") == "VERB"] >= 1).per("sentence").named("at least 1 VERB per sentence")]
     """
-    from spectrem.constraints.compile import flatten
+    from spectrem.constraints.compilation.compile import flatten
     from spectrem.constraints.text import parse_constraint
 
     return flatten([parse_constraint(text, columns, place=partial(_place, text)) for text in texts])

@@ -66,8 +66,8 @@ def warmup() -> None:
     import tempfile
     import warnings
 
-    from spectrem.cli.align import AlignmentOptions
-    from spectrem.cli.alignment_job import AlignmentJob
+    from spectrem.cli.alignment.align import AlignmentOptions
+    from spectrem.cli.alignment.job import AlignmentJob
     from spectrem.cli.annealing import Annealing
     from spectrem.data import write_lines, write_pharaoh
     from spectrem.datasets import make_bitext
@@ -112,8 +112,8 @@ def warmup() -> None:
 def _warm_tagger(folder: str) -> None:
     """Train and apply taggers of every kind on a few generated sentences."""
     from spectrem.cli.annealing import Annealing
-    from spectrem.cli.tag_train import TrainingOptions
-    from spectrem.cli.tag_training import TrainingJob
+    from spectrem.cli.tagging.job import TrainingJob
+    from spectrem.cli.tagging.train import TrainingOptions
     from spectrem.data import write_tag_dictionary, write_tagged
     from spectrem.datasets import make_tagged_corpus
     from spectrem.estimators import HMMTagger
@@ -134,9 +134,9 @@ def _warm_tagger(folder: str) -> None:
 
 def _warm_tables(folder: str) -> None:
     """Cluster and project a few generated rows in every way."""
-    from spectrem.cli.cluster import ClusterOptions
-    from spectrem.cli.cluster_job import ClusterJob
-    from spectrem.cli.project_job import ProjectJob
+    from spectrem.cli.tables.cluster import ClusterOptions
+    from spectrem.cli.tables.cluster_job import ClusterJob
+    from spectrem.cli.tables.project_job import ProjectJob
     from spectrem.data import write_lines
 
     data, lines, constraints, out = (f"{folder}/{name}" for name in ("d.csv", "l.csv", "c.yaml", "out.csv"))

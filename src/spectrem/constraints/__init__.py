@@ -3,12 +3,12 @@
 from spectrem.constraints import shortcuts
 from spectrem.constraints.all_of import AllOf
 from spectrem.constraints.columns import Column, part
-from spectrem.constraints.compile import compile_constraints, compile_shard, corpus_rows, facts_of
+from spectrem.constraints.compilation.compile import compile_constraints, compile_shard, corpus_rows, facts_of
+from spectrem.constraints.compilation.facts import CorpusFacts
+from spectrem.constraints.compilation.rows import Block, CorpusRows, Norm, Rows, ShardRows, Slack, row_text
 from spectrem.constraints.constraint import Constraint, CustomConstraint, LinearConstraint, MaxOver, linear
 from spectrem.constraints.expectation import E, Expectation
-from spectrem.constraints.facts import CorpusFacts
 from spectrem.constraints.files import read_constraints, write_constraints
-from spectrem.constraints.rows import Block, CorpusRows, Norm, Rows, ShardRows, Slack, row_text
 from spectrem.constraints.shortcuts import *  # noqa: F403 - a new shortcut is named in its own file only
 from spectrem.constraints.text import ConstraintTextError, parse_constraint
 from spectrem.constraints.values import check_columns, check_values

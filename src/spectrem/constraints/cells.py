@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem.constraints.groups import Coded, Key, as_key, numbers_of
+from spectrem.constraints.compilation.groups import Coded, Key, as_key, numbers_of
 from spectrem.data.frames import as_series
 from spectrem.exceptions import InvalidInputError
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.constraints.groups import Coded, Key, distinct
+from spectrem.constraints.compilation.groups import Coded, Key, distinct
 from spectrem.exceptions import InvalidInputError
 
 Scalar = str | bool | int | float

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem.constraints.all_of import AllOf, join
 from spectrem.constraints.columns import quote
+from spectrem.constraints.compilation.rows import Norm, Slack
 from spectrem.constraints.expectation import Expectation, Term, check_groups, groups_text, merge_groups
-from spectrem.constraints.rows import Norm, Slack
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures.structure import Structure
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 from spectrem._outputs import open_bytes
-from spectrem.constraints.compile import Constraints, flatten
+from spectrem.constraints.compilation.compile import Constraints, flatten
 from spectrem.constraints.constraint import Constraint, LinearConstraint, MaxOver
 from spectrem.constraints.links import ColumnLinks, RowLinks
 from spectrem.constraints.text import HINT, ConstraintTextError, parse_constraint, source_text

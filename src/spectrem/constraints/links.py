@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem.constraints.all_of import AllOf, join
 from spectrem.constraints.cells import as_column, missing_of
 from spectrem.constraints.columns import quote
+from spectrem.constraints.compilation.groups import distinct
 from spectrem.constraints.constraint import LinearConstraint, check_name, linear
-from spectrem.constraints.groups import distinct
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures.structure import Structure
 

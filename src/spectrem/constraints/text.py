@@ -16,11 +16,11 @@ from typing import Any, NoReturn
 from spectrem.constraints import shortcuts
 from spectrem.constraints.all_of import AllOf
 from spectrem.constraints.columns import Column, part
+from spectrem.constraints.compilation.draft import used_columns
+from spectrem.constraints.compilation.table import no_column
 from spectrem.constraints.constraint import Constraint, MaxOver
-from spectrem.constraints.draft import used_columns
 from spectrem.constraints.expectation import E, Expectation, ExpectationOperator
 from spectrem.constraints.links import ColumnLinks, RowLinks
-from spectrem.constraints.table import no_column
 from spectrem.exceptions import InvalidInputError, shorten
 
 _SHORTCUTS: dict[str, Callable[..., Any]] = {name: getattr(shortcuts, name) for name in shortcuts.__all__}

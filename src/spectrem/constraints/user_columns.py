@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spectrem.constraints.cells import as_column
-from spectrem.constraints.groups import Key, as_key
+from spectrem.constraints.compilation.groups import Key, as_key
 from spectrem.data.frames import as_frame
 from spectrem.exceptions import InvalidInputError
 

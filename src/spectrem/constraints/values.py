@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 
 from spectrem.constraints.cells import as_column, missing_of
 from spectrem.constraints.columns import Column, Scalar, plain
-from spectrem.constraints.compile import Constraints, flatten
+from spectrem.constraints.compilation.compile import Constraints, flatten
+from spectrem.constraints.compilation.groups import distinct
 from spectrem.constraints.constraint import Constraint
-from spectrem.constraints.groups import distinct
 from spectrem.exceptions import InvalidInputError, advice
 
 _LISTED = 20

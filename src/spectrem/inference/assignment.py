@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from spectrem._arrays import Floats, Ints
-from spectrem.constraints.rows import Rows
+from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import InvalidInputError, setting, warn_unconverged
 from spectrem.inference.batch import project_batch
 from spectrem.inference.conflict.explain import explain_conflict

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from spectrem._arrays import Bools, Floats
 from spectrem._validate import as_weights
-from spectrem.constraints.rows import Rows
+from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
 from spectrem.inference.conflict.explain import (
     drop_rows,
@@ -113,7 +113,7 @@ def project_batch(
     A posterior over three labels, the first of which may have probability 0.2 at most:
 
     >>> import numpy as np, scipy.sparse as sp
-    >>> from spectrem.constraints.rows import Block, Rows
+    >>> from spectrem.constraints.compilation.rows import Block, Rows
     >>> from spectrem.structures.categorical import Categorical
     >>> block = Block("first is rare", 0, 1, False, "instance", None, np.zeros(1, int), {})
     >>> rows = Rows(sp.csr_array([[1.0, 0.0, 0.0]]), np.array([0.2]), np.array([0]), (block,))

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from spectrem._arrays import Bools, Floats, Ints
-from spectrem.constraints.rows import Rows
+from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.segments import max_by, row_maxima, sum_by
 from spectrem.inference.slack import SlackTerms, compile_slack

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spectrem._arrays import Bools, Floats, Ints
-from spectrem.constraints.rows import Rows
+from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError, advice
 from spectrem.inference.conflict.explain import explain_infeasible
 from spectrem.inference.oracle import BatchDual, refuse_impossible, split_problems, weigh_rows

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from spectrem._arrays import Floats
-from spectrem.constraints.rows import CorpusRows
+from spectrem.constraints.compilation.rows import CorpusRows
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.corpus.choice import ShardVariants, find_variants
 from spectrem.inference.oracle import possible_parts

@@ -11,8 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from spectrem._arrays import Floats, Ints
-from spectrem.constraints.compile import Constraints, flatten
-from spectrem.constraints.rows import Rows
+from spectrem.constraints.compilation.compile import Constraints, flatten
+from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
 from spectrem.inference import Infeasible, Solver, check_infeasible, project_batch
 from spectrem.inference.oracle import refuse_impossible

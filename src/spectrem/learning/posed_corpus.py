@@ -14,9 +14,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from spectrem._arrays import Floats
-from spectrem.constraints.compile import Constraints, compile_shard, corpus_rows, facts_of
-from spectrem.constraints.facts import CorpusFacts
-from spectrem.constraints.rows import CorpusRows, Rows
+from spectrem.constraints.compilation.compile import Constraints, compile_shard, corpus_rows, facts_of
+from spectrem.constraints.compilation.facts import CorpusFacts
+from spectrem.constraints.compilation.rows import CorpusRows, Rows
 from spectrem.corpus import Corpus, Local
 from spectrem.exceptions import InvalidInputError, warn_unconverged
 from spectrem.inference import Spectral, Status, solve_corpus_dual

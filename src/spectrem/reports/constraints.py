@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from spectrem.constraints.rows import Block, Rows
+from spectrem.constraints.compilation.rows import Block, Rows
 from spectrem.inference.oracle import weigh_rows
 from spectrem.structures.structure import Structure
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.constraints.rows import Rows
+from spectrem.constraints.compilation.rows import Rows
 from spectrem.inference.assignment import assign
 from spectrem.inference.batch import project_batch
 from spectrem.inference.highs import Deadline

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._validate import as_sample_weight, check_same_index
-from spectrem.constraints.compile import Constraints, compile_constraints, flatten
+from spectrem.constraints.compilation.compile import Constraints, compile_constraints, flatten
+from spectrem.constraints.compilation.draft import used_columns
+from spectrem.constraints.compilation.rows import Rows
 from spectrem.constraints.constraint import Constraint
-from spectrem.constraints.draft import used_columns
 from spectrem.constraints.links import resolve_links
-from spectrem.constraints.rows import Rows
 from spectrem.constraints.values import check_columns, check_values
 from spectrem.inference.batch import Infeasible, project_batch
 from spectrem.inference.oracle import weigh_rows

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem.constraints.groups import Coded, Key, as_key, distinct
+from spectrem.constraints.compilation.groups import Coded, Key, as_key, distinct
 from spectrem.constraints.user_columns import read_columns
 from spectrem.data.frames import as_frame
 from spectrem.exceptions import InvalidInputError

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.constraints.rows import Rows
+from spectrem.constraints.compilation.rows import Rows
 from spectrem.data.frames import filled_frame
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.result import Status

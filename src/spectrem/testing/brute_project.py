@@ -11,7 +11,7 @@ import numpy as np
 import scipy.optimize
 from numpy.typing import NDArray
 
-from spectrem.constraints.rows import Block, Rows
+from spectrem.constraints.compilation.rows import Block, Rows
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures import Parts, Structure
 from spectrem.testing.enumerate import Enumerator, enumerate_structures

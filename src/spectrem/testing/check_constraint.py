@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem.constraints.columns import Column, column_names
-from spectrem.constraints.compile import compile_constraints
+from spectrem.constraints.compilation.compile import compile_constraints
+from spectrem.constraints.compilation.rows import Rows, row_text
+from spectrem.constraints.compilation.table import PartTable
 from spectrem.constraints.constraint import AnyConstraint, Constraint, LinearConstraint
 from spectrem.constraints.expectation import Count
-from spectrem.constraints.rows import Rows, row_text
-from spectrem.constraints.table import PartTable
 from spectrem.structures.structure import Structure
 
 Key = tuple[Any, ...]

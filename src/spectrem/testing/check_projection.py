@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spectrem.constraints.compile import Constraints, compile_constraints
-from spectrem.constraints.rows import Rows
+from spectrem.constraints.compilation.compile import Constraints, compile_constraints
+from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError
 from spectrem.inference.assignment import assign
 from spectrem.inference.batch import project_batch

@@ -16,9 +16,9 @@ from scipy.sparse.csgraph import connected_components
 
 from spectrem._arrays import Floats, Ints
 from spectrem.constraints import compile_constraints
+from spectrem.constraints.compilation.rows import Rows
 from spectrem.constraints.constraint import AnyConstraint
 from spectrem.constraints.links import RowLinks
-from spectrem.constraints.rows import Rows
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures import Categorical
 from spectrem.tables import TableStructure

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from spectrem._arrays import Floats
-from spectrem.constraints.rows import Block, Rows
+from spectrem.constraints.compilation.rows import Block, Rows
 from spectrem.exceptions import InfeasibleConstraintError, setting
 
 _ROUNDING = 1e-9

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
-from spectrem.constraints.rows import Rows
+from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError, setting
 from spectrem.inference.conflict.search import Conflict, find_conflict, find_proof, unproven
 from spectrem.inference.conflict.text import keys_of, place_of, tell_conflict
@@ -155,7 +155,7 @@ def explain_conflict(
     Examples
     --------
     >>> from spectrem.constraints import E, part
-    >>> from spectrem.constraints.compile import compile_constraints
+    >>> from spectrem.constraints.compilation.compile import compile_constraints
     >>> from spectrem.structures import Categorical
     >>> half = (E[part("label") == 1] == 1.5).named("half")
     >>> labels = Categorical([2, 2])

@@ -88,7 +88,7 @@ def find_conflict(
     Examples
     --------
     >>> import scipy.sparse as sp
-    >>> from spectrem.constraints.rows import Block, Rows
+    >>> from spectrem.constraints.compilation.rows import Block, Rows
     >>> from spectrem.structures import Categorical, Parts
     >>> most, least, idle = (Block(name, k, k + 1, False, "instance", None, np.zeros(1, int), {}) for k, name in
     ...                      enumerate(["most", "least", "idle"]))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from spectrem.constraints.rows import Block, Rows
+from spectrem.constraints.compilation.rows import Block, Rows
 from spectrem.exceptions import setting
 from spectrem.inference.conflict.search import Conflict
 

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from spectrem._arrays import Floats, Ints
-from spectrem.constraints.rows import Block, CorpusRows, Rows
+from spectrem.constraints.compilation.rows import Block, CorpusRows, Rows
 from spectrem.exceptions import InfeasibleConstraintError, warn_unconverged
 from spectrem.inference.batch import project_batch
 from spectrem.inference.conflict.text import place_of

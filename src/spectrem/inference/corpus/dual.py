@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Bools, Floats
-from spectrem.constraints.rows import CorpusRows
+from spectrem.constraints.compilation.rows import CorpusRows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
 from spectrem.inference.conflict.text import place_of
 from spectrem.inference.oracle import Evaluation
@@ -184,7 +184,7 @@ def solve_corpus_dual(
     Two coins, together to show heads 0.5 times:
 
     >>> import numpy as np
-    >>> from spectrem.constraints.rows import Block, CorpusRows
+    >>> from spectrem.constraints.compilation.rows import Block, CorpusRows
     >>> def evaluate(multipliers):
     ...     odds = np.exp([1.0, 0.0] - multipliers)
     ...     return float(np.log1p(odds).sum()), np.array([(odds / (1 + odds)).sum()])

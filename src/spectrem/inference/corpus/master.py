@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats
-from spectrem.constraints.rows import CorpusRows
+from spectrem.constraints.compilation.rows import CorpusRows
 from spectrem.inference.corpus.dual import CorpusDual, Evaluate
 from spectrem.inference.highs import Deadline, run_linear
 from spectrem.inference.program import compile_slack_variables, write_program
@@ -224,7 +224,7 @@ def check_corpus_rows(
     --------
     Two coins cannot show heads three times:
 
-    >>> from spectrem.constraints.rows import Block, CorpusRows
+    >>> from spectrem.constraints.compilation.rows import Block, CorpusRows
     >>> def support(direction):
     ...     return 2 * max(0.0, -direction[0]), np.array([2.0 * (direction[0] < 0)])
     >>> block = Block("heads", 0, 1, True, "corpus", None, np.zeros(1, int), {})

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats
-from spectrem.constraints.rows import CorpusRows
+from spectrem.constraints.compilation.rows import CorpusRows
 from spectrem.exceptions import InvalidInputError, warn_unconverged
 from spectrem.inference.corpus.dual import CorpusDual, Evaluate, by_shard
 from spectrem.inference.corpus.master import Master, MasterSolution, can_hold
@@ -122,7 +122,7 @@ def solve_corpus_program(
     --------
     Two coins, one per shard, together to show heads 0.5 times:
 
-    >>> from spectrem.constraints.rows import Block, CorpusRows
+    >>> from spectrem.constraints.compilation.rows import Block, CorpusRows
     >>> def evaluate(multipliers):
     ...     worth = np.array([1.0, 0.5]) - multipliers
     ...     return np.maximum(worth, 0.0), (worth > 0).astype(float)[:, None]

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import typer
 
-from spectrem.cli.align import AlignmentOptions
+from spectrem.cli.alignment.align import AlignmentOptions
+from spectrem.cli.alignment.links import probability_lines
 from spectrem.cli.annealing import Annealing
 from spectrem.cli.constraint_option import parse_options
-from spectrem.cli.links import probability_lines
 from spectrem.cli.options import LEAST_PROBABILITY
 from spectrem.cli.progress import Advance, progress_bar, warn_gaining
 from spectrem.data import Bitext, Links, Vocabulary, open_output, pharaoh_lines, read_bitext, read_links

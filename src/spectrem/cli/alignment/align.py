@@ -141,7 +141,7 @@ def align(own: AlignmentOptions, settings: Settings, annealing: Annealing, home:
     inputs = {"SOURCE": own.source, "TARGET": own.target, "--load": own.load, **gold}
     outputs = {"--output": own.output, "--probabilities": own.probabilities, "--save": own.save}
     with command_files(inputs, outputs, home.folders(settings)), home.opened(settings) as placed:
-        from spectrem.cli.alignment_job import AlignmentJob
+        from spectrem.cli.alignment.job import AlignmentJob
 
         AlignmentJob(own, placed, annealing).run()
 

@@ -12,8 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from spectrem.constraints.groups import Key, join_keys, number_groups, numbers_of, same_keys
-from spectrem.constraints.rows import Slack
+from spectrem.constraints.compilation.groups import Key, join_keys, number_groups, numbers_of, same_keys
+from spectrem.constraints.compilation.rows import Slack
 from spectrem.exceptions import InvalidInputError
 
 Unit = Literal["instance", "occurrence"]

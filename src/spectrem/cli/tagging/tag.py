@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from spectrem.cli.tag_evaluate import evaluate
-from spectrem.cli.tag_predict import predict
-from spectrem.cli.tag_train import train
+from spectrem.cli.tagging.evaluate import evaluate
+from spectrem.cli.tagging.predict import predict
+from spectrem.cli.tagging.train import train
 
 app = typer.Typer(
     help="Tag words with their parts of speech: learn a hidden Markov model from plain text, apply it, judge it.",

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from spectrem.cli.files import command_files
-from spectrem.cli.table_options import ConstraintFile, ConstraintTexts, Quiet, Report, TableOutput
+from spectrem.cli.tables.options import ConstraintFile, ConstraintTexts, Quiet, Report, TableOutput
 from spectrem.exceptions import InvalidInputError
 
 _SCORES, _PROJECTION, _MORE = "Scores", "Projection", "More results"
@@ -177,7 +177,7 @@ def project(
         raise InvalidInputError(f"--time-limit {time_limit:g} concerns --decide; add it or drop this")
     inputs = {"SCORES": scores, "--constraints": constraints}
     with command_files(inputs, {"--output": output, "--prices": prices, "--report": report}):
-        from spectrem.cli.project_job import ProjectJob
+        from spectrem.cli.tables.project_job import ProjectJob
 
         ProjectJob(
             scores=scores,

@@ -15,7 +15,7 @@ from spectrem.cli.annealing import Annealing
 from spectrem.cli.constraint_option import parse_options
 from spectrem.cli.options import refuse_unused
 from spectrem.cli.progress import Advance, progress_bar, warn_gaining
-from spectrem.cli.tag_train import TrainingOptions
+from spectrem.cli.tagging.train import TrainingOptions
 from spectrem.constraints import check_values
 from spectrem.data import FileSentences, TaggedCorpus, display_name, read_sentences, read_tag_dictionary, read_tagged
 from spectrem.estimators import HMMTagger

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.cli.table_options import TableConstraints, list_names, split_names, weight_column
+from spectrem.cli.tables.options import TableConstraints, list_names, split_names, weight_column
 from spectrem.data import TableFile
 from spectrem.data.table_file import as_label_names
 from spectrem.exceptions import InvalidInputError

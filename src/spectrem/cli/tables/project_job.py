@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import typer
 
-from spectrem.cli.project_scores import DECIDED, Scores, long_scores, prefix_hint, wide_scores
-from spectrem.cli.table_options import SPELLINGS, TableConstraints, as_page, in_line, own_names, tell_notes
+from spectrem.cli.tables.options import SPELLINGS, TableConstraints, as_page, in_line, own_names, tell_notes
+from spectrem.cli.tables.project_scores import DECIDED, Scores, long_scores, prefix_hint, wide_scores
 from spectrem.data import TableFile, open_output, open_table, read_table
 from spectrem.exceptions import InvalidInputError, SpectremError, spelled
 from spectrem.reports import row_name

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spectrem.constraints.columns import literal_text, plain
-from spectrem.constraints.groups import KeyColumns
+from spectrem.constraints.compilation.groups import KeyColumns
 
 Norm = Literal["l1", "l2", "linf"]
 Scope = Literal["instance", "group", "corpus"]

@@ -12,7 +12,7 @@ from spectrem.cli.estimator_options import Settings, takes
 from spectrem.cli.files import command_files
 from spectrem.cli.homes import Home
 from spectrem.cli.options import Quiet, refuse_unused
-from spectrem.cli.tag_options import Columns, Field, Format
+from spectrem.cli.tagging.options import Columns, Field, Format
 from spectrem.estimators.shared_parameters import TRAINING
 from spectrem.estimators.tagging.parameters import TaggerParameters
 from spectrem.exceptions import InvalidInputError
@@ -101,7 +101,7 @@ def train(own: TrainingOptions, settings: Settings, annealing: Annealing, home: 
     annealing.check(settings.get("gamma", 1.0))
     inputs = {"CORPUS": own.corpus, "--dictionary": own.dictionary, "--labelled": own.labelled, "--start": own.start}
     with command_files(inputs, {"--model": own.model}, home.folders(settings)), home.opened(settings) as placed:
-        from spectrem.cli.tag_training import TrainingJob
+        from spectrem.cli.tagging.job import TrainingJob
 
         TrainingJob(own, placed, annealing).run()
 

@@ -12,7 +12,7 @@ from spectrem.cli.estimator_options import Settings, takes
 from spectrem.cli.files import command_files
 from spectrem.cli.homes import Dask, Home
 from spectrem.cli.options import refuse_unused
-from spectrem.cli.table_options import ConstraintFile, ConstraintTexts, Quiet, Report, TableOutput
+from spectrem.cli.tables.options import ConstraintFile, ConstraintTexts, Quiet, Report, TableOutput
 from spectrem.estimators.mixture.parameters import GaussianMixtureParameters
 from spectrem.exceptions import InvalidInputError
 
@@ -172,6 +172,6 @@ def cluster(
     outputs = {"--output": options.output, "--plot": options.plot, "--report": options.report}
     home = Home(dask=dask)
     with command_files(inputs, outputs, home.folders(settings)), home.opened(annealing.schedule(settings)) as computing:
-        from spectrem.cli.cluster_job import ClusterJob
+        from spectrem.cli.tables.cluster_job import ClusterJob
 
         ClusterJob(data, computing, annealing.anneal, **vars(options)).run()

@@ -14,9 +14,9 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from spectrem.cli.cluster_input import feature_matrix, feature_names, linked_rows, read_size, row_names
-from spectrem.cli.cluster_plot import draw_clusters
-from spectrem.cli.table_options import (
+from spectrem.cli.tables.cluster_input import feature_matrix, feature_names, linked_rows, read_size, row_names
+from spectrem.cli.tables.cluster_plot import draw_clusters
+from spectrem.cli.tables.options import (
     SPELLINGS,
     TableConstraints,
     in_line,

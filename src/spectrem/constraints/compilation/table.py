@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem.constraints.cells import as_column, missing_of, same_values
-from spectrem.constraints.groups import Coded, Key, as_key, distinct, number_groups, numbers_of
+from spectrem.constraints.compilation.groups import Coded, Key, as_key, distinct, number_groups, numbers_of
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures.structure import Structure
 

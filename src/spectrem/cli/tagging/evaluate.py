@@ -9,7 +9,7 @@ import typer
 
 from spectrem.cli.ending import STANDARD_OUTPUT
 from spectrem.cli.files import command_files
-from spectrem.cli.tag_options import Columns, Field
+from spectrem.cli.tagging.options import Columns, Field
 from spectrem.exceptions import InvalidInputError, quoted, shorten
 
 if TYPE_CHECKING:

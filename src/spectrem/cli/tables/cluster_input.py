@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.cli.table_options import split_names
+from spectrem.cli.tables.options import split_names
 from spectrem.data import TableFile, read_table
 from spectrem.exceptions import InvalidInputError, quoted
 

@@ -11,11 +11,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spectrem.constraints.columns import Column, column_names, evaluate
+from spectrem.constraints.compilation.facts import Counted, Head, RowFacts, Tally
+from spectrem.constraints.compilation.groups import NO_GROUP, Coded, Key, as_key, join_keys, number_groups
+from spectrem.constraints.compilation.table import PartTable
 from spectrem.constraints.constraint import Constraint, LinearConstraint
 from spectrem.constraints.expectation import Count, Term
-from spectrem.constraints.facts import Counted, Head, RowFacts, Tally
-from spectrem.constraints.groups import NO_GROUP, Coded, Key, as_key, join_keys, number_groups
-from spectrem.constraints.table import PartTable
 from spectrem.exceptions import InvalidInputError
 
 

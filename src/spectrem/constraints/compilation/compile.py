@@ -11,13 +11,13 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem.constraints.all_of import AllOf
+from spectrem.constraints.compilation.draft import Draft, draft_rows, head_of, used_columns, weight_columns
+from spectrem.constraints.compilation.facts import ConstraintFacts, CorpusFacts, Head, Placed, RowFacts, find_rows
+from spectrem.constraints.compilation.groups import KeyColumns, number_groups, numbers_of
+from spectrem.constraints.compilation.rows import Block, CorpusRows, Rows, Scope, ShardRows
+from spectrem.constraints.compilation.table import PartTable
 from spectrem.constraints.constraint import AnyConstraint, Constraint, LinearConstraint, MaxOver
-from spectrem.constraints.draft import Draft, draft_rows, head_of, used_columns, weight_columns
-from spectrem.constraints.facts import ConstraintFacts, CorpusFacts, Head, Placed, RowFacts, find_rows
-from spectrem.constraints.groups import KeyColumns, number_groups, numbers_of
 from spectrem.constraints.links import RowLinks, resolve_links
-from spectrem.constraints.rows import Block, CorpusRows, Rows, Scope, ShardRows
-from spectrem.constraints.table import PartTable
 from spectrem.constraints.text import parse_constraint
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures.structure import Structure

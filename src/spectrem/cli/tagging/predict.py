@@ -11,7 +11,7 @@ import typer
 from spectrem.cli.estimator_options import Settings, takes
 from spectrem.cli.files import command_files
 from spectrem.cli.options import LEAST_PROBABILITY, MinProbability, Output, Quiet, refuse_unused
-from spectrem.cli.tag_options import Columns, Field, InputFormat
+from spectrem.cli.tagging.options import Columns, Field, InputFormat
 from spectrem.estimators.tagging.parameters import TaggerParameters
 
 if TYPE_CHECKING:

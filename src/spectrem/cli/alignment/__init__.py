@@ -1,0 +1,1 @@
+"""Commands on bitext: aligning, and what is done with links."""

@@ -1,0 +1,1 @@
+"""Commands on tables of numbers and of probabilities."""

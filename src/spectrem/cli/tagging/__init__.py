@@ -1,0 +1,1 @@
+"""Commands on sentences of tagged and plain text."""

@@ -1,0 +1,1 @@
+"""From constraints to sparse rows over the parts of a shard."""

@@ -11,9 +11,9 @@ import pytest
 
 from spectrem.data import (
     read_bitext,
-    read_frame,
     read_links,
     read_sentences,
+    read_table,
     read_tag_dictionary,
     read_tagged,
 )
@@ -27,7 +27,7 @@ def archive():
     return out.getvalue()
 
 
-READERS = [read_bitext, read_links, read_sentences, read_tag_dictionary, read_tagged, read_frame]
+READERS = [read_bitext, read_links, read_sentences, read_tag_dictionary, read_tagged, read_table]
 ADVICE = [
     ("a b ||| c\n".encode("utf-16"), "line 1: this is UTF-16, not UTF-8; convert the text with `iconv -f utf-16 -t "),
     (
@@ -70,7 +70,7 @@ ADVICE = [
 
 
 @pytest.mark.parametrize(
-    "read", [read_bitext, read_links, read_sentences, read_tag_dictionary, read_tagged, read_frame]
+    "read", [read_bitext, read_links, read_sentences, read_tag_dictionary, read_tagged, read_table]
 )
 @pytest.mark.parametrize(("data", "message"), ADVICE, ids=[message[:30] for _, message in ADVICE])
 def test_readers_say_what_a_file_is(tmp_path, read, data, message):
@@ -78,7 +78,7 @@ def test_readers_say_what_a_file_is(tmp_path, read, data, message):
     path.write_bytes(data)
     with pytest.raises(InvalidInputError) as error:
         read(path)
-    if not (read is read_frame and data.startswith(b"PAR1")):  # which it reads, whatever the name
+    if not (read is read_table and data.startswith(b"PAR1")):  # which it reads, whatever the name
         assert message in str(error.value)
     assert str(error.value).startswith(str(path))
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from spectrem._outputs import outputs_together, sent_directly
 from spectrem.constraints import E, part, write_constraints
-from spectrem.data import Frame, open_frame, open_output, write_lines
+from spectrem.data import TableFile, open_output, open_table, write_lines
 from spectrem.estimators.storage import load_arrays, save_arrays
 from spectrem.exceptions import InvalidInputError
 from spectrem.plotting import save_figure
@@ -105,9 +105,9 @@ def test_places_that_cannot_be_written(tmp_path):
 
 
 def write_table(path):
-    pytest.importorskip("polars")
-    with open_frame(path) as write:
-        write(Frame("t", {"a": np.arange(3.0)}))
+    polars = pytest.importorskip("polars")
+    with open_table(path) as write:
+        write(TableFile("t", polars.LazyFrame({"a": np.arange(3.0)})))
 
 
 WRITERS = {

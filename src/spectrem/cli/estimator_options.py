@@ -19,7 +19,7 @@ Settings: TypeAlias = Mapping[str, Any]
 
 
 def takes(
-    record: type,
+    record: type | None = None,
     leave: Collection[str] = (),
     defaults: Mapping[str, Any] | None = None,
     only: Collection[str] | None = None,
@@ -31,8 +31,8 @@ def takes(
 
     Parameters
     ----------
-    record : type
-        The data class with the declarations.
+    record : type, optional
+        The data class with the declarations; none for commands that have no estimator.
     leave : collection of str
         Parameters that this command has no option for.
     defaults : mapping of name -> value
@@ -55,9 +55,9 @@ def takes(
     >>> fit(max_iter=3)
     {'max_iter': 3}
     """
-    here, known = defaults or {}, parameters_of(record)
+    here, known = defaults or {}, {} if record is None else parameters_of(record)
     flags = {name: _flag(name, declared) for name, (_, declared) in known.items() if declared.option is not None}
-    said = {name: _plain(meaning, flags) for name, meaning in meanings(record).items()}
+    said = {} if record is None else {name: _plain(text, flags) for name, text in meanings(record).items()}
     options = {
         name: inspect.Parameter(
             name,
@@ -81,7 +81,7 @@ def takes(
                 settings[name] = _read(flags[name], known[name][1], value)
             for name, group in groups.items():
                 values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
-            command(**values, settings={**here, **settings})
+            command(**values, **({} if record is None else {"settings": {**here, **settings}}))
 
         merged: list[inspect.Parameter] = []
         for name, parameter in own.items():

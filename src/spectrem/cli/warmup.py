@@ -136,6 +136,7 @@ def _warm_tables(folder: str) -> None:
     """Cluster and project a few generated rows in every way."""
     from spectrem.cli.tables.cluster import ClusterOptions
     from spectrem.cli.tables.cluster_job import ClusterJob
+    from spectrem.cli.tables.project import ProjectOptions
     from spectrem.cli.tables.project_job import ProjectJob
     from spectrem.data import write_lines
 
@@ -158,25 +159,16 @@ def _warm_tables(folder: str) -> None:
             probabilities=True,
             quiet=True,
         )
-        ClusterJob(data, settings, None, **vars(options)).run()
+        ClusterJob(data, options, settings, None).run()
     for run in _PROJECT_RUNS:
         long = run.get("long")
-        ProjectJob(
-            scores=data if long is None else lines,
+        wanted = ProjectOptions(
             constraints=constraints,
-            constraint=(),
             output=out,
             labels="ham,spam" if long is None else None,
-            prefix=None,
             long=long,
-            log=False,
-            normalize=False,
             weights=run.get("weights"),
             gamma=run.get("gamma", 1.0),
-            infeasible="raise",
-            decide=False,
-            time_limit=None,
-            prices=None,
-            report=None,
             quiet=True,
-        ).run()
+        )
+        ProjectJob(data if long is None else lines, wanted).run()

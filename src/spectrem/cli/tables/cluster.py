@@ -174,4 +174,4 @@ def cluster(
     with command_files(inputs, outputs, home.folders(settings)), home.opened(annealing.schedule(settings)) as computing:
         from spectrem.cli.tables.cluster_job import ClusterJob
 
-        ClusterJob(data, computing, annealing.anneal, **vars(options)).run()
+        ClusterJob(data, options, computing, annealing.anneal).run()

@@ -14,6 +14,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from spectrem.cli.tables.cluster import ClusterOptions
 from spectrem.cli.tables.cluster_input import feature_matrix, feature_names, linked_rows, read_size, row_names
 from spectrem.cli.tables.cluster_plot import draw_clusters
 from spectrem.cli.tables.options import (
@@ -47,68 +48,56 @@ class ClusterJob:
 
     Attributes
     ----------
+    own : ClusterOptions
+        What was said besides the parameters of the mixture.
     settings : mapping of name -> value
         Parameters of `GaussianMixture`.
     """
 
     data: str
+    own: ClusterOptions
     settings: Mapping[str, Any]
     anneal: float | None
-    output: str
-    features: str | None
-    id: str | None
-    weights: str | None
-    known: str | None
-    standardize: bool
-    size: str | None
-    must_link: str | None
-    cannot_link: str | None
-    constraints: str | None
-    constraint: list[str] | None
-    probabilities: bool
-    plot: str | None
-    report: str | None
-    quiet: bool
     started: float = field(default_factory=time.perf_counter)
 
     def run(self) -> None:
         """Read, cluster, write."""
-        bounds = [] if self.size is None else [read_size(self.size)]
+        bounds = [] if self.own.size is None else [read_size(self.own.size)]
         with ExitStack() as stack:
             # opened first: who reads a pipe sees its end if the work fails
-            write = stack.enter_context(open_table(self.output))
-            page = None if self.report is None else stack.enter_context(open_output(self.report))
+            write = stack.enter_context(open_table(self.own.output))
+            page = None if self.own.report is None else stack.enter_context(open_output(self.own.report))
             file = read_table(self.data)
             if len(file) < self.settings["n_components"]:
                 raise InvalidInputError(
                     f"--n-components {self.settings['n_components']}: {file.name} has only {len(file)} rows; lower it"
                 )
             added = [CLUSTER]
-            if self.probabilities:
+            if self.own.probabilities:
                 added += [f"{CLUSTER}_{k}" for k in range(self.settings["n_components"])]
             for name in added:
                 if name in file.schema:
                     raise InvalidInputError(f"{file.name} has a column {name!r}, which is to be added; rename it")
-            named = {"--id": self.id, "--weights": self.weights, "--known": self.known}
+            named = {"--id": self.own.id, "--weights": self.own.weights, "--known": self.own.known}
             for option, column in named.items():
                 if column is not None:
                     file.check([column], option)
-            given = TableConstraints(self.constraints, self.constraint or (), file, OWN)
+            given = TableConstraints(self.own.constraints, self.own.constraint or (), file, OWN)
             check_values(given.constraints, "label", range(self.settings["n_components"]))
             columns = given.columns()
-            if not self.quiet:
+            if not self.own.quiet:
                 tell_notes(own_names(file, OWN) if given.constraints else [])
                 tell_notes(given.missing(columns))
             taken = [*given.used, *(name for name in named.values() if name is not None)]
-            names = feature_names(file, self.features, taken)
-            weights = None if self.weights is None else weight_column(file, self.weights)
-            x = feature_matrix(file, names, weights, self.standardize, by_rule=self.features is None)
+            names = feature_names(file, self.own.features, taken)
+            weights = None if self.own.weights is None else weight_column(file, self.own.weights)
+            x = feature_matrix(file, names, weights, self.own.standardize, by_rule=self.own.features is None)
             if len(file) < 2:
                 raise InvalidInputError(f"{file.name} has one row only; clusters need two or more")
-            if self.plot is not None and x.shape[1] < 2:
+            if self.own.plot is not None and x.shape[1] < 2:
                 raise InvalidInputError(f"--plot needs two features or more, got {names[0]!r} alone; leave it out")
             constraints = [*bounds, *self._links(file), *given.constraints]
-            y = None if self.known is None else self._known(file)
+            y = None if self.own.known is None else self._known(file)
             mixture = GaussianMixture(constraints=constraints, partial_labels=y is not None, **self.settings)
             with warnings.catch_warnings():
                 # said below, in the words of the options
@@ -119,33 +108,33 @@ class ClusterJob:
                 except SpectremError as error:
                     raise in_line(error, file) from error
             found: dict[str, NDArray] = {CLUSTER: mixture.labels_}
-            if self.probabilities:
+            if self.own.probabilities:
                 proba = self._probabilities(mixture, x, y)
                 found |= {f"{CLUSTER}_{k}": proba[:, k] for k in range(proba.shape[1])}
             write(file.extended(found))
-            if self.plot is not None:
-                draw_clusters(mixture, x, names, self.plot)
+            if self.own.plot is not None:
+                draw_clusters(mixture, x, names, self.own.plot)
             if page is not None:
                 page.write(mixture.report_.to_html())
-        if not self.quiet:
+        if not self.own.quiet:
             self._report(mixture, file, names, given.used)
 
     def _links(self, file: TableFile) -> list[Any]:
-        ids = None if self.id is None else row_names(file, self.id)
+        ids = None if self.own.id is None else row_names(file, self.own.id)
         made = []
-        if self.must_link is not None:
-            made.append(must_link(linked_rows(self.must_link, "--must-link", file, ids)))
-        if self.cannot_link is not None:
-            made.append(cannot_link(linked_rows(self.cannot_link, "--cannot-link", file, ids)))
+        if self.own.must_link is not None:
+            made.append(must_link(linked_rows(self.own.must_link, "--must-link", file, ids)))
+        if self.own.cannot_link is not None:
+            made.append(cannot_link(linked_rows(self.own.cannot_link, "--cannot-link", file, ids)))
         return made
 
     def _known(self, file: TableFile) -> NDArray[np.int64]:
-        assert self.known is not None
-        labels = file.labels(self.known, "--known")
+        assert self.own.known is not None
+        labels = file.labels(self.own.known, "--known")
         if labels.max(initial=-1) >= self.settings["n_components"]:
             row = int(labels.argmax())
             raise InvalidInputError(
-                f"{file.name}, {file.place(row)}, column {self.known!r}: with --n-components "
+                f"{file.name}, {file.place(row)}, column {self.own.known!r}: with --n-components "
                 f"{self.settings['n_components']} known clusters go from 0 to {self.settings['n_components'] - 1}, "
                 f"found {labels[row]}; correct it or raise --n-components"
             )
@@ -164,7 +153,7 @@ class ClusterJob:
 
     def _report(self, mixture: GaussianMixture, file: TableFile, names: list[str], used: list[str]) -> None:
         seconds = time.perf_counter() - self.started
-        others = file.others({*names, *used, self.id or "", self.weights or "", self.known or ""})
+        others = file.others({*names, *used, self.own.id or "", self.own.weights or "", self.own.known or ""})
         sizes = np.bincount(mixture.labels_, minlength=mixture.n_components)
         said = [
             f"found {mixture.n_components} clusters in {len(file)} rows by {list_names(names)} in {seconds:.1f} s: "

@@ -68,12 +68,6 @@ def weight_column(file: TableFile, name: str) -> NDArray[np.float64]:
     return values
 
 
-def as_page(title: str, body: str) -> str:
-    """A whole page of HTML around its body."""
-    head = f'<meta charset="utf-8"><title>{title}</title>'
-    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{body}</body></html>\n'
-
-
 def split_names(text: str, option: str) -> list[str]:
     """Names of columns between commas.
 

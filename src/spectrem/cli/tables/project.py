@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import typer
 
+from spectrem.cli.estimator_options import takes
 from spectrem.cli.files import command_files
 from spectrem.cli.tables.options import ConstraintFile, ConstraintTexts, Quiet, Report, TableOutput
 from spectrem.exceptions import InvalidInputError
@@ -14,23 +15,13 @@ from spectrem.exceptions import InvalidInputError
 _SCORES, _PROJECTION, _MORE = "Scores", "Projection", "More results"
 
 
-class Infeasible(StrEnum):
-    RAISE = "raise"
-    SKIP = "skip"
+@dataclass(frozen=True)
+class ProjectOptions:
+    """What `spectrem project` is told besides its table."""
 
-
-def project(
-    scores: Annotated[
-        str,
-        typer.Argument(
-            metavar="SCORES",
-            help="A table whose first line names its columns: .csv, .tsv (either also .gz) or .parquet; - is standard "
-            "input, CSV.",
-        ),
-    ],
-    constraints: ConstraintFile = None,
-    constraint: ConstraintTexts = None,
-    output: TableOutput = "-",
+    constraints: ConstraintFile = None
+    constraint: ConstraintTexts = None
+    output: TableOutput = "-"
     labels: Annotated[
         str | None,
         typer.Option(
@@ -40,7 +31,7 @@ def project(
             show_default="all columns of numbers that neither --weights nor the constraints name",
             rich_help_panel=_SCORES,
         ),
-    ] = None,
+    ] = None
     prefix: Annotated[
         str | None,
         typer.Option(
@@ -50,7 +41,7 @@ def project(
             show_default=False,
             rich_help_panel=_SCORES,
         ),
-    ] = None,
+    ] = None
     long: Annotated[
         str | None,
         typer.Option(
@@ -61,7 +52,7 @@ def project(
             show_default=False,
             rich_help_panel=_SCORES,
         ),
-    ] = None,
+    ] = None
     log: Annotated[
         bool,
         typer.Option(
@@ -70,7 +61,7 @@ def project(
             "written all the same.",
             rich_help_panel=_SCORES,
         ),
-    ] = False,
+    ] = False
     normalize: Annotated[
         bool,
         typer.Option(
@@ -78,7 +69,7 @@ def project(
             help="Divide the scores of every row by their sum: for counts, and for probabilities that were rounded.",
             rich_help_panel=_SCORES,
         ),
-    ] = False,
+    ] = False
     weights: Annotated[
         str | None,
         typer.Option(
@@ -88,7 +79,7 @@ def project(
             show_default="1",
             rich_help_panel=_SCORES,
         ),
-    ] = None,
+    ] = None
     gamma: Annotated[
         float,
         typer.Option(
@@ -98,9 +89,9 @@ def project(
             "for each row, an integer program. Others above 0 lie between or are softer.",
             rich_help_panel=_PROJECTION,
         ),
-    ] = 1.0,
+    ] = 1.0
     infeasible: Annotated[
-        Infeasible,
+        Literal["raise", "skip"],
         typer.Option(
             "--infeasible",
             metavar="WAY",
@@ -108,7 +99,7 @@ def project(
             "there.",
             rich_help_panel=_PROJECTION,
         ),
-    ] = Infeasible.RAISE,
+    ] = "raise"
     decide: Annotated[
         bool,
         typer.Option(
@@ -117,7 +108,7 @@ def project(
             "false).",
             rich_help_panel=_MORE,
         ),
-    ] = False,
+    ] = False
     time_limit: Annotated[
         float | None,
         typer.Option(
@@ -128,7 +119,7 @@ def project(
             show_default="300",
             rich_help_panel=_MORE,
         ),
-    ] = None,
+    ] = None
     prices: Annotated[
         str | None,
         typer.Option(
@@ -139,9 +130,22 @@ def project(
             show_default=False,
             rich_help_panel=_MORE,
         ),
-    ] = None,
-    report: Report = None,
-    quiet: Quiet = False,
+    ] = None
+    report: Report = None
+    quiet: Quiet = False
+
+
+@takes()
+def project(
+    scores: Annotated[
+        str,
+        typer.Argument(
+            metavar="SCORES",
+            help="A table whose first line names its columns: .csv, .tsv (either also .gz) or .parquet; - is standard "
+            "input, CSV.",
+        ),
+    ],
+    own: ProjectOptions,
 ) -> None:
     """Change the probabilities of any model as little as possible such that constraints hold.
 
@@ -159,42 +163,33 @@ def project(
 
     **- (E[label == 'title'] <= 1).per('document')**
     """
-    if constraints is None and not constraint:
+    _check(own)
+    inputs = {"SCORES": scores, "--constraints": own.constraints}
+    with command_files(inputs, {"--output": own.output, "--prices": own.prices, "--report": own.report}):
+        from spectrem.cli.tables.project_job import ProjectJob
+
+        ProjectJob(scores, own).run()
+
+
+def _check(own: ProjectOptions) -> None:
+    """Refuse options that cannot be met together, or that change nothing in this run."""
+    if own.constraints is None and not own.constraint:
         raise InvalidInputError("there is nothing to project onto; give --constraint TEXT or --constraints FILE")
-    ways = [name for name, value in (("--labels", labels), ("--prefix", prefix), ("--long", long)) if value is not None]
+    ways = [
+        name
+        for name, value in (("--labels", own.labels), ("--prefix", own.prefix), ("--long", own.long))
+        if value is not None
+    ]
     if len(ways) > 1:
         raise InvalidInputError(f"{' and '.join(ways)} all say where the scores are; give one of them")
-    if log and normalize:
+    if own.log and own.normalize:
         raise InvalidInputError(
             "--log and --normalize exclude each other: log-scores need not sum to anything; drop one"
         )
-    if (log or normalize) and not ways:
+    if (own.log or own.normalize) and not ways:
         raise InvalidInputError(
-            f"{'--log' if log else '--normalize'} needs the columns of the scores, since any number may be one; give "
-            "--labels, --prefix or --long"
+            f"{'--log' if own.log else '--normalize'} needs the columns of the scores, since any number may be one; "
+            "give --labels, --prefix or --long"
         )
-    if time_limit is not None and not decide:
-        raise InvalidInputError(f"--time-limit {time_limit:g} concerns --decide; add it or drop this")
-    inputs = {"SCORES": scores, "--constraints": constraints}
-    with command_files(inputs, {"--output": output, "--prices": prices, "--report": report}):
-        from spectrem.cli.tables.project_job import ProjectJob
-
-        ProjectJob(
-            scores=scores,
-            constraints=constraints,
-            constraint=tuple(constraint or ()),
-            output=output,
-            labels=labels,
-            prefix=prefix,
-            long=long,
-            log=log,
-            normalize=normalize,
-            weights=weights,
-            gamma=gamma,
-            infeasible=infeasible.value,
-            decide=decide,
-            time_limit=time_limit,
-            prices=prices,
-            report=report,
-            quiet=quiet,
-        ).run()
+    if own.time_limit is not None and not own.decide:
+        raise InvalidInputError(f"--time-limit {own.time_limit:g} concerns --decide; add it or drop this")

@@ -6,15 +6,17 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import typer
 
-from spectrem.cli.tables.options import SPELLINGS, TableConstraints, as_page, in_line, own_names, tell_notes
+from spectrem.cli.tables.options import SPELLINGS, TableConstraints, in_line, own_names, tell_notes
+from spectrem.cli.tables.project import ProjectOptions
 from spectrem.cli.tables.project_scores import DECIDED, Scores, long_scores, prefix_hint, wide_scores
 from spectrem.data import TableFile, open_output, open_table, read_table
 from spectrem.exceptions import InvalidInputError, SpectremError, spelled
 from spectrem.reports import row_name
+from spectrem.reports.html import document
 from spectrem.tables import ConstraintReport, Decision, ProjectedTable, ScoreError
 from spectrem.tables import project as project_table
 
@@ -28,55 +30,46 @@ class ProjectJob:
     """One run from reading to the written table; see the options of `spectrem project`."""
 
     scores: str
-    constraints: str | None
-    constraint: tuple[str, ...]
-    output: str
-    labels: str | None
-    prefix: str | None
-    long: str | None
-    log: bool
-    normalize: bool
-    weights: str | None
-    gamma: float
-    infeasible: Literal["raise", "skip"]
-    decide: bool
-    time_limit: float | None
-    prices: str | None
-    report: str | None
-    quiet: bool
+    own: ProjectOptions
     started: float = field(default_factory=time.perf_counter)
 
     def run(self) -> None:
         """Read, project, write."""
         with ExitStack() as stack:
             # opened first: who reads a pipe sees its end if the work fails
-            write = stack.enter_context(open_table(self.output))
-            write_prices = None if self.prices is None else stack.enter_context(open_table(self.prices))
-            page = None if self.report is None else stack.enter_context(open_output(self.report))
+            write = stack.enter_context(open_table(self.own.output))
+            write_prices = None if self.own.prices is None else stack.enter_context(open_table(self.own.prices))
+            page = None if self.own.report is None else stack.enter_context(open_output(self.own.report))
             file = read_table(self.scores)
-            if self.decide and DECIDED in file.schema:
+            if self.own.decide and DECIDED in file.schema:
                 raise InvalidInputError(f"{file.name} has a column {DECIDED!r}, which --decide adds; rename it")
-            constraints = TableConstraints(self.constraints, self.constraint, file, OWN)
+            constraints = TableConstraints(self.own.constraints, self.own.constraint or (), file, OWN)
             scores: Scores
-            if self.long is not None:
-                scores = long_scores(file, self.long, self.normalize)
+            if self.own.long is not None:
+                scores = long_scores(file, self.own.long, self.own.normalize)
             else:
                 scores = wide_scores(
-                    file, constraints, self.labels, self.prefix, self.weights, self.normalize, self.log
+                    file,
+                    constraints,
+                    self.own.labels,
+                    self.own.prefix,
+                    self.own.weights,
+                    self.own.normalize,
+                    self.own.log,
                 )
             columns = constraints.columns()
             table, decision = self._solve(scores, constraints, columns)
-            if not self.quiet:
-                meant = {name: told for name, told in OWN.items() if name not in (self.long or "").split(",")}
+            if not self.own.quiet:
+                meant = {name: told for name, told in OWN.items() if name not in (self.own.long or "").split(",")}
                 tell_notes([*own_names(file, meant), *constraints.missing(columns)])
             if write_prices is not None:
                 write_prices(price_table(table.constraints))
             if page is not None:
-                page.write(as_page("spectrem project", table._repr_html_()))
+                page.write(document("spectrem project", table._repr_html_()))
             (done, *found), filled = self._summary(scores, table, decision), scores.filled(table, decision)
             del scores, table, columns  # rows are written piece by piece, which needs none of it
             write(filled)
-        if not self.quiet:
+        if not self.own.quiet:
             typer.echo(
                 "\n".join([f"{done} in {time.perf_counter() - self.started:.1f} s: {found[0]}", *found[1:]]), err=True
             )
@@ -84,25 +77,30 @@ class ProjectJob:
     def _solve(
         self, scores: Scores, constraints: TableConstraints, columns: dict[str, Any]
     ) -> tuple[ProjectedTable, Decision | None]:
-        more: dict[str, Any] = {} if self.weights is None else {"sample_weight": scores.weights(self.weights)}
+        more: dict[str, Any] = {} if self.own.weights is None else {"sample_weight": scores.weights(self.own.weights)}
         try:
             with spelled(SPELLINGS | {"time_limit": "--time-limit"}):
                 table = project_table(
                     scores.proba,
                     constraints.constraints,
-                    self.gamma,
+                    self.own.gamma,
                     columns=scores.columns(columns),
                     labels=scores.labels,
-                    scores="log" if self.log else "probabilities",
-                    infeasible=self.infeasible,
+                    scores="log" if self.own.log else "probabilities",
+                    infeasible=self.own.infeasible,
                     **more,
                 )
-                return table, table.decide(time_limit=self.time_limit) if self.decide else None
+                return table, table.decide(time_limit=self.own.time_limit) if self.own.decide else None
         except ScoreError as error:
             raise InvalidInputError(scores.refusal(error)) from error
         except SpectremError as error:
-            told = in_line(error, scores.file) if self.long is None else error
-            if "there is no label" in str(error) and self.labels is None and self.long is None and self.prefix is None:
+            told = in_line(error, scores.file) if self.own.long is None else error
+            if (
+                "there is no label" in str(error)
+                and self.own.labels is None
+                and self.own.long is None
+                and self.own.prefix is None
+            ):
                 told = InvalidInputError(f"{told}{prefix_hint([str(label) for label in scores.labels])}")
             raise told from error
 
@@ -117,7 +115,7 @@ class ProjectJob:
         lines = _dearest(table.constraints)
         if lines:
             said += ["largest prices, nats per unit of the bound:", *(f"  {line}" for line in lines)]
-        elif table.multipliers.size and self.gamma >= 0:
+        elif table.multipliers.size and self.own.gamma >= 0:
             said.append("no constraint binds; the probabilities are what they were")
         if decision is not None:
             said.append(

@@ -336,7 +336,7 @@ def test_constraints_that_cannot_be_met_within_rows_may_be_skipped(project):
             "a,b,c\n0.49,0.5,0.01\n0.49,0.5,low\n0.49,0.5,high\n",
             [],
             "line 2: a, b sum to 0.99, not 1 (3 such rows); if they are rounded, add --normalize and name the columns, "
-            "--labels a,b; not used: 'c' (line 3: 'low' is no number)",
+            "--labels a,b; not used: 'c' (line 3: 'low' is not a number)",
         ),
         (
             SCORES.replace("0.9", "0.89"),
@@ -354,7 +354,7 @@ def test_constraints_that_cannot_be_met_within_rows_may_be_skipped(project):
             "line 3, column 'spam': -0.4 is no probability; name the columns of scores by --labels, and add --log",
         ),
         (SCORES.replace("0.4", ""), [], "line 3, column 'ham': the cell is empty; give every label a score, 0 if it"),
-        (SCORES.replace("0.4", "?"), [], "line 3, column 'ham': '?' is no number, in a column of numbers; correct it"),
+        (SCORES.replace("0.4", "?"), [], "line 3, column 'ham': '?' is not a number, in a column of numbers; correct it"),
         (
             SCORES.replace("0.4", "inf"),
             ["--log", "--labels", "ham,spam"],

@@ -260,27 +260,27 @@ def test_devices_are_comma_separated():
 def test_cells_that_are_no_numbers(table):
     frame = read_table(table("x,y,z,note\n1,,nan,a\n2,2,2,3\nn/a,3,3,b\n"))
     place = f"{frame.name}, line"
-    refuses(f"{place} 4, column 'x': 'n/a' is no number; correct it", frame.numbers, ["x"])
+    refuses(f"{place} 4, column 'x': 'n/a' is not a number; correct it", frame.numbers, ["x"])
     refuses(
         f"{place} 2, column 'y': the cell is empty; drop the row", frame.numbers, ["y"], lambda name: "drop the row"
     )
     refuses(f"{place} 2, column 'z': the cell is not a number (nan); correct it", frame.numbers, ["z"])
     refuses(
-        f"{place} 4, column 'x': 'n/a' is no number, in a column of numbers; correct it, or name the columns to use by "
+        f"{place} 4, column 'x': 'n/a' is not a number, in a column of numbers; correct it, or name the columns to use by "
         "--features",
         frame.numeric,
         (),
         "--features",
     )
     assert frame.numeric(["x"]) == ["y", "z"]  # "note" is text with a number in it
-    refuses("line 2, column 't': 'true' is no number", read_table(table("t\ntrue\n")).numbers, ["t"])
+    refuses("line 2, column 't': 'true' is not a number", read_table(table("t\ntrue\n")).numbers, ["t"])
 
 
 @pytest.mark.parametrize("written", ["1,000", "12'000", "1,000.50", "0,7", "30%"])
 def test_numbers_as_people_write_them_are_not_left_out(table, written):
     frame = read_table(table(f'x,size\n1,"{written}"\n2,"{written}"\n3,900\n'))
     refuses(
-        f"column 'size': {written!r} is no number, in a column of numbers; correct it", frame.numeric, (), "--features"
+        f"column 'size': {written!r} is not a number, in a column of numbers; correct it", frame.numeric, (), "--features"
     )
 
 
@@ -306,7 +306,7 @@ def test_a_table_of_typed_columns():
     frame = TableFile("t", polars.LazyFrame({"n": [1, 2], "b": [True, False], "s": ["1", ""]}))
     assert frame.numeric() == ["n"]
     assert frame.values("s").to_list() == ["1", ""]
-    refuses("row 0 (from 0), column 'b': 'true' is no number", frame.numbers, ["b"])
+    refuses("row 0 (from 0), column 'b': 'true' is not a number", frame.numbers, ["b"])
 
 
 def test_keys_keep_their_type_and_say_where_they_are_missing(table, tmp_path):
@@ -360,8 +360,8 @@ def test_whole_numbers_of_any_length(table):
             "line 3, column 'x': '01' has a zero in front, in a column of numbers; correct",
         ),
         (["0.5", "00", "0.3", "0.2"], "line 3, column 'x': '00' has a zero in front"),
-        (["?"] * 1000 + ["0.5"] * 1500, "line 2, column 'x': '?' is no number, in a column of numbers"),
-        (["0.5"] * 1500 + ["?"] * 1000, "line 1502, column 'x': '?' is no number, in a column of numbers"),
+        (["?"] * 1000 + ["0.5"] * 1500, "line 2, column 'x': '?' is not a number, in a column of numbers"),
+        (["0.5"] * 1500 + ["?"] * 1000, "line 1502, column 'x': '?' is not a number, in a column of numbers"),
     ],
 )
 def test_a_bad_cell_does_not_turn_a_column_into_text(table, cells, message):
@@ -372,4 +372,4 @@ def test_a_bad_cell_does_not_turn_a_column_into_text(table, cells, message):
 def test_columns_that_are_not_used_say_which_cell_makes_them_text(table):
     frame = read_table(table("a,b,c,d\n1,x,007,\n2,3,8,\n4,y,9,\n"))
     assert frame.numeric() == ["a"]
-    assert frame.others(["a"]) == ["'b' (line 2: 'x' is no number)", "'c' (line 2: '007' has a zero in front)", "'d'"]
+    assert frame.others(["a"]) == ["'b' (line 2: 'x' is not a number)", "'c' (line 2: '007' has a zero in front)", "'d'"]

@@ -113,7 +113,7 @@ def test_slow_leaks_are_flagged(ahead, behind, sum_pass):
 
 @SCALED
 def test_loss_that_overflows_is_flagged(sum_pass):
-    # Two states start below the floor and win by 2000 nats; infinity times a forbidden transition is no number.
+    # Two states start below the floor and win by 2000 nats; infinity times a forbidden transition is not a number.
     unary = np.array([[0.0, -400.0, -400.0], *[[-100.0, 0.0, 0.0]] * 24])
     transition = np.where(np.eye(3) > 0, 0.0, FORBIDDEN)
     assert run([25], unary, transition, sum_pass=sum_pass)[3].tolist() == [1]

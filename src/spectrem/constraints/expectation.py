@@ -142,7 +142,7 @@ class Expectation:
         Raises
         ------
         InvalidInputError
-            If a bound is no number, share or expectation, or ``low > high``.
+            If a bound is not a number, share or expectation, or ``low > high``.
 
         Examples
         --------

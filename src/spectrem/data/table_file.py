@@ -185,7 +185,7 @@ class TableFile:
         >>> import polars
         >>> table = TableFile("t.csv", polars.LazyFrame({"a": ["1", "2"], "b": ["x", "2"]}), True, lambda row: row + 2)
         >>> table.others(["a"])
-        ["'b' (line 2: 'x' is no number)"]
+        ["'b' (line 2: 'x' is not a number)"]
         """
         told = []
         for name, (is_number, _, has_numbers) in self._kinds.items():
@@ -229,7 +229,7 @@ class TableFile:
         return [{name: counts[pattern, name] for name in names} for pattern in patterns]
 
     def _first_odd(self, name: str) -> tuple[int, str]:
-        """The first cell of a column of text that is no number: its row, and what is said of it."""
+        """The first cell of a column of text that is not a number: its row, and what is said of it."""
         text = self._text(name)
         row = self._collect((~text.str.contains(_NUMBER) & (text != "")).arg_max()).item()
         return row, _told(self._cell(row, name))
@@ -320,5 +320,5 @@ def _told(text: str) -> str:
     if number and re.match("[+-]?0[0-9]", text):
         return f"{quoted(text)} has a zero in front"
     if text.lower() not in ("", "nan"):
-        return f"{quoted(text)} is no number"
+        return f"{quoted(text)} is not a number"
     return f"the cell is {'not a number (nan)' if text else 'empty'}"

@@ -112,7 +112,7 @@ class ProjectJob:
             f"worst violation {table.violation_before:.3g} before, {table.violation_after:.2g} after"
             + ("" if table.kl is None else f", cost {table.kl:.4g} nats"),
         ]
-        lines = _dearest(table.constraints)
+        lines = _largest_prices(table.constraints)
         if lines:
             said += ["largest prices, nats per unit of the bound:", *(f"  {line}" for line in lines)]
         elif table.multipliers.size and self.own.gamma >= 0:
@@ -152,7 +152,7 @@ def _counted(reports: Sequence[ConstraintReport]) -> str:
     return named if rows == len(reports) else f"{named} ({rows} rows of them)"
 
 
-def _dearest(reports: Sequence[ConstraintReport]) -> list[str]:
+def _largest_prices(reports: Sequence[ConstraintReport]) -> list[str]:
     """The rows with the largest prices, as they are shown."""
     rows = [
         (abs(float(price)), report, k)

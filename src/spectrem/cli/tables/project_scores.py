@@ -214,7 +214,7 @@ def long_scores(file: TableFile, columns: str, normalize: bool) -> LongScores:
     Raises
     ------
     InvalidInputError
-        If a label stands twice in a row, or a cell is no number.
+        If a label stands twice in a row, or a cell is not a number.
     """
     import polars
 

@@ -312,7 +312,10 @@ def test_options_that_are_refused(cluster, data, tmp_path, options, message):
         ),
         ("x,y\n1,2\n1,inf\n3,4\n", "line 3, column 'y': inf is not finite; correct it, or drop the row, or leave the"),
         ("x,y\n1,2\n", "standard input has one row only; clusters need two or more"),
-        ("x,y\n1,2\n1,NA\n3,4\n", "line 3, column 'y': 'NA' is not a number, in a column of numbers; correct it, or name"),
+        (
+            "x,y\n1,2\n1,NA\n3,4\n",
+            "line 3, column 'y': 'NA' is not a number, in a column of numbers; correct it, or name",
+        ),
         ("x,y\na,b\n", "no column holds numbers, besides those that options name; name features by --features"),
     ],
 )

@@ -354,7 +354,11 @@ def test_constraints_that_cannot_be_met_within_rows_may_be_skipped(project):
             "line 3, column 'spam': -0.4 is no probability; name the columns of scores by --labels, and add --log",
         ),
         (SCORES.replace("0.4", ""), [], "line 3, column 'ham': the cell is empty; give every label a score, 0 if it"),
-        (SCORES.replace("0.4", "?"), [], "line 3, column 'ham': '?' is not a number, in a column of numbers; correct it"),
+        (
+            SCORES.replace("0.4", "?"),
+            [],
+            "line 3, column 'ham': '?' is not a number, in a column of numbers; correct it",
+        ),
         (
             SCORES.replace("0.4", "inf"),
             ["--log", "--labels", "ham,spam"],

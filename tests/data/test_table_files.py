@@ -266,8 +266,8 @@ def test_cells_that_are_no_numbers(table):
     )
     refuses(f"{place} 2, column 'z': the cell is not a number (nan); correct it", frame.numbers, ["z"])
     refuses(
-        f"{place} 4, column 'x': 'n/a' is not a number, in a column of numbers; correct it, or name the columns to use by "
-        "--features",
+        f"{place} 4, column 'x': 'n/a' is not a number, in a column of numbers; correct it, or name the columns to use "
+        "by --features",
         frame.numeric,
         (),
         "--features",
@@ -280,7 +280,10 @@ def test_cells_that_are_no_numbers(table):
 def test_numbers_as_people_write_them_are_not_left_out(table, written):
     frame = read_table(table(f'x,size\n1,"{written}"\n2,"{written}"\n3,900\n'))
     refuses(
-        f"column 'size': {written!r} is not a number, in a column of numbers; correct it", frame.numeric, (), "--features"
+        f"column 'size': {written!r} is not a number, in a column of numbers; correct it",
+        frame.numeric,
+        (),
+        "--features",
     )
 
 
@@ -372,4 +375,8 @@ def test_a_bad_cell_does_not_turn_a_column_into_text(table, cells, message):
 def test_columns_that_are_not_used_say_which_cell_makes_them_text(table):
     frame = read_table(table("a,b,c,d\n1,x,007,\n2,3,8,\n4,y,9,\n"))
     assert frame.numeric() == ["a"]
-    assert frame.others(["a"]) == ["'b' (line 2: 'x' is not a number)", "'c' (line 2: '007' has a zero in front)", "'d'"]
+    assert frame.others(["a"]) == [
+        "'b' (line 2: 'x' is not a number)",
+        "'c' (line 2: '007' has a zero in front)",
+        "'d'",
+    ]

@@ -80,10 +80,10 @@ def test_numbers_are_rounded_to_what_matters():
     proba = rng.dirichlet(np.ones(2), 4000)
     (report,) = project(proba, E[part("label") == 1] == 1234.5).constraints
     (demand,) = demands_of(report, 1)
-    assert demand.told(1234.5000049) == "1,234"
-    assert demand.told(2.5e-9) == demand.told(-1e-9) == "0"
-    assert demand.told(0.123456) == "0.1"
-    assert demand.told(np.inf) == "inf"
+    assert demand.rounded(1234.5000049) == "1,234"
+    assert demand.rounded(2.5e-9) == demand.rounded(-1e-9) == "0"
+    assert demand.rounded(0.123456) == "0.1"
+    assert demand.rounded(np.inf) == "inf"
 
 
 def test_violations_that_solving_leaves_are_not_drawn(sizes):

@@ -345,14 +345,14 @@ def as_share(text: str, name: str = "") -> float:
     >>> as_share("20%")
     0.2
     """
-    match, told = _SHARE.fullmatch(text), f"{name}: " if name else ""
+    match, place = _SHARE.fullmatch(text), f"{name}: " if name else ""
     if match is None:
         raise InvalidInputError(
-            f"{told}expected a number, a share as '20%' or an expectation, got the text {quote(text)}"
+            f"{place}expected a number, a share as '20%' or an expectation, got the text {quote(text)}"
         )
     share = float(match[1]) / 100
     if share > 1:
-        raise InvalidInputError(f"{told}a share is 100% at most, got {text!r}; lower it")
+        raise InvalidInputError(f"{place}a share is 100% at most, got {text!r}; lower it")
     return share
 
 

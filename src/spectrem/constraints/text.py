@@ -188,10 +188,10 @@ class _Reader:
     def _unreadable(self, error: SyntaxError) -> str:
         if self._flat[self._start + (error.offset or 1) - 1 :].startswith("="):
             return "two sides are compared by ==, <= or >=, not by ="
-        told = str(error.msg)
-        if told.startswith("Exceeds the limit"):
+        message = str(error.msg)
+        if message.startswith("Exceeds the limit"):
             return "a number has too many digits; write one below 1e308"
-        return f"this is no expression of Python ({told}); {HINT}"
+        return f"this is no expression of Python ({message}); {HINT}"
 
     def _value(self, node: ast.expr) -> Any:
         """What an expression stands for."""
@@ -263,8 +263,8 @@ class _Reader:
             case ast.Name(name):
                 if name in _SHORTCUTS:
                     return _SHORTCUTS[name]
-                told = f"{_closest(name, _SHORTCUTS)}they are {', '.join(_SHORTCUTS)}; or {HINT}"
-                self._fail(self._at(node), f"there is no shortcut {name!r}; {told}")
+                message = f"{_closest(name, _SHORTCUTS)}they are {', '.join(_SHORTCUTS)}; or {HINT}"
+                self._fail(self._at(node), f"there is no shortcut {name!r}; {message}")
             case ast.Attribute(value, method):
                 owner = self._value(value)
                 what, methods = _METHODS.get(type(owner), (_kind(owner), ()))
@@ -339,18 +339,20 @@ class _Reader:
         at = self._at(node) if isinstance(node, ast.expr) else 0
         match node:
             case ast.BoolOp() | ast.UnaryOp(ast.Not()):
-                told = "conditions are joined by &, | and ~, each in parentheses, not by and, or, not"
+                message = "conditions are joined by &, | and ~, each in parentheses, not by and, or, not"
             case ast.Compare(ops=[ast.In() | ast.NotIn()]):
-                told = 'values are looked up by .isin([...]), as in label.isin(["a", "b"]); ~ before it is the contrary'
+                message = (
+                    'values are looked up by .isin([...]), as in label.isin(["a", "b"]); ~ before it is the contrary'
+                )
             case ast.Compare(ops=[_, _, *_]):
-                told = "comparisons are not chained; for two bounds write E[...].between(low, high)"
+                message = "comparisons are not chained; for two bounds write E[...].between(low, high)"
             case ast.Subscript():
-                told = "square brackets stand behind E only, as in E[label == 1]"
+                message = "square brackets stand behind E only, as in E[label == 1]"
             case ast.Attribute(attr=name):
-                told = f".{name} must be called, as in .{name}(...)"
+                message = f".{name} must be called, as in .{name}(...)"
             case _:
-                told = f"{shorten(ast.unparse(node))} cannot stand in a constraint; {HINT}"
-        self._fail(at, told)
+                message = f"{shorten(ast.unparse(node))} cannot stand in a constraint; {HINT}"
+        self._fail(at, message)
 
     def _at(self, node: ast.expr) -> int:
         """The character at which a node starts."""

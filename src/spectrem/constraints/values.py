@@ -99,15 +99,15 @@ _MAY_BE_EMPTY = "write .allow_empty() behind the constraint if there may be none
 
 
 def _absent(column: str, value: Scalar, known: Collection[Scalar]) -> str:
-    told = f"there is no {column} {value!r}"
+    message = f"there is no {column} {value!r}"
     if not known:
-        return f"{told}, as the column is empty"
+        return f"{message}, as the column is empty"
     known = sorted(map(plain, known), key=repr)
     spelled = {str(other).lower(): other for other in known[:_LOOKED_THROUGH]}
     close = get_close_matches(str(value).lower(), spelled, 1)
     hint = f"did you mean {spelled[close[0]]!r}? " if close else ""
     listed = ", ".join(map(repr, known[:_LISTED])) + (", ..." if len(known) > _LISTED else "")
-    return f"{told}; {hint}the {column}{'' if column.endswith('s') else 's'} are {listed}"
+    return f"{message}; {hint}the {column}{'' if column.endswith('s') else 's'} are {listed}"
 
 
 def _tests(constraints: Constraints) -> Iterator[tuple[Constraint, str, str, tuple[Scalar, ...]]]:

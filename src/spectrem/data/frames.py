@@ -34,8 +34,8 @@ def as_frame(value: Any, name: str) -> narwhals.DataFrame[Any] | None:
     try:
         frame = narwhals.from_native(value, eager_only=True, pass_through=True)
     except narwhals.exceptions.DuplicateError as error:
-        told = " ".join(str(error).split())
-        raise InvalidInputError(f"{name} must name every column differently: {told}; rename or drop one") from None
+        reason = " ".join(str(error).split())
+        raise InvalidInputError(f"{name} must name every column differently: {reason}; rename or drop one") from None
     return frame if isinstance(frame, narwhals.DataFrame) else None
 
 

@@ -172,9 +172,9 @@ class TableFile:
             if is_number and name not in without:
                 found.append(name)
             elif is_slip and name not in without:
-                row, told = self._first_odd(name)
+                row, message = self._first_odd(name)
                 hint = f"correct it, or name the columns to use by {option}"
-                raise self.refusal(row, name, f"{told}, in a column of numbers; {hint}")
+                raise self.refusal(row, name, f"{message}, in a column of numbers; {hint}")
         return found
 
     def others(self, names: Collection[str]) -> list[str]:
@@ -187,23 +187,25 @@ class TableFile:
         >>> table.others(["a"])
         ["'b' (line 2: 'x' is not a number)"]
         """
-        told = []
+        others = []
         for name, (is_number, _, has_numbers) in self._kinds.items():
             if name not in names:
                 row, odd = self._first_odd(name) if has_numbers and not is_number else (0, "")
-                told.append(quoted(name) + (f" ({self.place(row)}: {odd})" if odd else ""))
-        return told
+                others.append(quoted(name) + (f" ({self.place(row)}: {odd})" if odd else ""))
+        return others
 
-    def refusal(self, row: int, name: str, told: str) -> InvalidInputError:
+    def refusal(self, row: int, name: str, message: str) -> InvalidInputError:
         """An error about one cell."""
-        return InvalidInputError(f"{self.name}, {self.place(row)}, column {name!r}: {told}")
+        return InvalidInputError(f"{self.name}, {self.place(row)}, column {name!r}: {message}")
 
     def _refuse(self, odd: polars.Series, name: str, hint: str, rule: str = "") -> None:
         """Refuse the first cell that is odd, if one is."""
         row = odd.arg_max()
         if row is not None and odd[row]:
             cell = self._cell(row, name)
-            raise self.refusal(row, name, (f"{rule}, found {quoted(cell)}" if rule else _told(cell)) + f"; {hint}")
+            raise self.refusal(
+                row, name, (f"{rule}, found {quoted(cell)}" if rule else _wrong_cell(cell)) + f"; {hint}"
+            )
 
     @cached_property
     def _kinds(self) -> Mapping[str, tuple[bool, bool, bool]]:
@@ -232,7 +234,7 @@ class TableFile:
         """The first cell of a column of text that is not a number: its row, and what is said of it."""
         text = self._text(name)
         row = self._collect((~text.str.contains(_NUMBER) & (text != "")).arg_max()).item()
-        return row, _told(self._cell(row, name))
+        return row, _wrong_cell(self._cell(row, name))
 
     def _column(self, name: str, missing: Collection[str]) -> polars.Series:
         """A column typed, null where it is missing."""
@@ -312,7 +314,7 @@ def as_label_names(names: Sequence[str]) -> list[Any]:
     return [int(name) for name in names] if whole else list(names)
 
 
-def _told(text: str) -> str:
+def _wrong_cell(text: str) -> str:
     try:
         number = "_" not in text and float(text) == float(text)
     except ValueError:

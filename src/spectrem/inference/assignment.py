@@ -147,9 +147,9 @@ def _assign(structure: Labels, scores: Floats, alone: Floats, rows: Rows, deadli
         solved = solve_program(scores[cells], sizes, some, deadline)
         if solved is None:
             possible = Parts(np.where(np.isneginf(scores[cells]), -np.inf, 0.0))
-            told = explain_conflict(Categorical(sizes), possible, some, whole=True)
+            conflict = explain_conflict(Categorical(sizes), possible, some, whole=True)
             firm = (block.name for block in some.blocks if block.slack is None or block.slack.kind == "bound")
-            raise no_assignment(firm) if told is None else told
+            raise no_assignment(firm) if conflict is None else conflict
         labels[hard] = cells[solved.cells] - offsets[hard]
         gap, status = solved.gap, solved.status
         if status != Status.CERTIFIED:

@@ -15,7 +15,7 @@ from spectrem.reports.html import table
 from spectrem.reports.svg import COLOURS
 
 MOST_FEATURES, MOST_COMPONENTS = 8, 30
-"""Features and components that are told; the picture has all components."""
+"""Features and components that are shown; the picture has all components."""
 
 _SIDE, _EDGE = 260, 34
 
@@ -61,12 +61,12 @@ class Components:
             )
             if number > most
         ]
-        told = f"<p>and {' and '.join(left_out)}</p>" if left_out else ""
+        others = f"<p>and {' and '.join(left_out)}</p>" if left_out else ""
         picture = self._picture()
         drawn = "; the picture shows the ellipses of one standard deviation" if picture else ""
         legend = f"<p>Means of the features, ± their standard deviations{drawn}.</p>"
         side_by_side = "display:flex;flex-wrap:wrap;gap:24px;align-items:flex-start"
-        return f'{legend}<div style="{side_by_side}"><div>{table(head, rows)}{told}</div>{picture}</div>'
+        return f'{legend}<div style="{side_by_side}"><div>{table(head, rows)}{others}</div>{picture}</div>'
 
     def _covariances(self) -> Floats:
         """Of shape (n_components, n_features, n_features)."""

@@ -54,13 +54,13 @@ class Demand:
             return self.price > 0
         return abs(self.after - self.high) <= abs(self.after - self.low)
 
-    def told(self, value: float) -> str:
+    def rounded(self, value: float) -> str:
         """A number in the unit of the expectation, rounded to ten times the tolerance and to four digits.
 
         Examples
         --------
         >>> demand = Demand("", 90.0, 110.0, 112.7, 90.000025, 0.05, 0.0011)
-        >>> demand.told(demand.after), demand.told(2.5e-9), demand.told(112.6954)
+        >>> demand.rounded(demand.after), demand.rounded(2.5e-9), demand.rounded(112.6954)
         ('90', '0', '112.7')
         """
         if not math.isfinite(value):
@@ -79,7 +79,7 @@ class Demand:
         >>> Demand("", 2.0, float("inf"), 1.0, 1.5, 0.0, 1e-5).text
         '1.5, 0.5 below 2'
         """
-        low, high = self.told(self.low), self.told(self.high)
+        low, high = self.rounded(self.low), self.rounded(self.high)
         if self.low == self.high:
             relation, bounds = "=", low
         elif self.high == math.inf:
@@ -89,9 +89,9 @@ class Demand:
         else:
             relation, bounds = "within", f"{low}\u2013{high}"
         if self.miss > 0:
-            relation = f"{self.told(self.miss)} {'above' if self.after > self.high else 'below'}"
-            return f"{self.told(self.after)}, {relation} {bounds}"
-        return f"{self.told(self.after)} {relation} {bounds}"
+            relation = f"{self.rounded(self.miss)} {'above' if self.after > self.high else 'below'}"
+            return f"{self.rounded(self.after)}, {relation} {bounds}"
+        return f"{self.rounded(self.after)} {relation} {bounds}"
 
 
 def count_demands(report: ConstraintReport) -> int:

@@ -99,7 +99,7 @@ class FitReport:
             n, chosen = count_demands(report), demands_of(report, 1)
             largest = float(np.abs(report.price).max(initial=0.0))
             worst = (report.worst_before, report.worst_after)
-            before, after = (chosen[0].told(value) if chosen else "0" for value in worst)
+            before, after = (chosen[0].rounded(value) if chosen else "0" for value in worst)
             lines.append(
                 f"{report.name}: {n} row{'' if n == 1 else 's'}, violation {before} -> {after}, largest price "
                 f"{largest:.3g}"
@@ -143,15 +143,15 @@ class FitReport:
         return f"{sum(record.seconds for record in self.history):.2f} s"
 
     def _repr_html_(self) -> str:
-        told: dict[str, object] = {self.unit: f"{self.n_rows:,}", "iterations": len(self.history)}
+        summary: dict[str, object] = {self.unit: f"{self.n_rows:,}", "iterations": len(self.history)}
         if self.history:
-            told["time"] = self._seconds()
-            told["objective"] = f"{self.history[-1].objective:.6g} nats"
+            summary["time"] = self._seconds()
+            summary["objective"] = f"{self.history[-1].objective:.6g} nats"
         settings = {name: _text(value) for name, value in self.settings.items()}
         tolerance = max((float(own.tolerance.max(initial=0.0)) for own in self.constraints), default=0.0)
         return page(
             f"{self.title}: {self.status}",
-            facts(told),
+            facts(summary),
             facts(settings),
             curves(self.history, tolerance),
             *(section.to_html() for section in self.sections),
@@ -181,8 +181,8 @@ def report_training(
     """
     history = tuple(estimator.history_)
     status = _ENDINGS[estimator.status_] if history else "kept the start"
-    told = {"gamma": gamma_course(history, estimator.gamma), **settings}
-    return FitReport(type(estimator).__name__, n_rows, history, status, told, constraints, **more)
+    summary = {"gamma": gamma_course(history, estimator.gamma), **settings}
+    return FitReport(type(estimator).__name__, n_rows, history, status, summary, constraints, **more)
 
 
 def gamma_course(history: Sequence[Record], gamma: float) -> str | float:

@@ -89,15 +89,15 @@ def _constraint(report: ConstraintReport) -> str:
     rows = [_cells(demand, most) for demand in chosen]
     none = ", none of which binds" if len(chosen) < MOST_ROWS else ""
     rest = f"<p>and {n - len(chosen)} more{none}</p>" if n > len(chosen) else ""
-    told = table(("", "expected without the constraints", "expected under them", "price"), rows) if n else ""
-    return f"<details open>{heading}{told}{rest}</details>"
+    values = table(("", "expected without the constraints", "expected under them", "price"), rows) if n else ""
+    return f"<details open>{heading}{values}{rest}</details>"
 
 
 def _outcome(report: ConstraintReport, chosen: Sequence[Demand], n: int) -> str:
     """Whether the constraint holds, and whether it would without being demanded."""
     if not chosen:
         return "concerns none of the rows"
-    missed, tell = int(report.broken.sum()), chosen[0].told
+    missed, tell = int(report.broken.sum()), chosen[0].rounded
     after = "holds" if n == 1 else f"holds for all {n}"
     if missed:
         after = "is missed" if n == 1 else f"is missed by {missed} of {n}"
@@ -111,7 +111,7 @@ def _cells(demand: Demand, most: float) -> tuple[str, str, str, str]:
     text = escape(demand.text)
     return (
         escape(demand.group),
-        demand.told(demand.before),
+        demand.rounded(demand.before),
         f'<span class="broken">{text}</span>' if demand.miss > 0 else text,
         _price(demand, most) if demand.binds else "0",
     )

@@ -143,10 +143,10 @@ class ProjectedTable:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        told: dict[str, object] = {"status": self.status.message, "objective": f"{self.objective:.6g} nats"}
+        summary: dict[str, object] = {"status": self.status.message, "objective": f"{self.objective:.6g} nats"}
         if self.kl is not None:
-            told["cost of the constraints"] = f"{self.kl:.6g} nats"
-        told["largest violation"] = f"{self.violation_before:.3g} → {self.violation_after:.3g}"
+            summary["cost of the constraints"] = f"{self.kl:.6g} nats"
+        summary["largest violation"] = f"{self.violation_before:.3g} → {self.violation_after:.3g}"
         if any(block.slack is not None for block in self._rows.blocks):
-            told["beyond the slack granted"] = f"{self.violation:.3g}"
-        return page(f"Projected table of {len(self.proba)} rows", facts(told), constraint_tables(self.constraints))
+            summary["beyond the slack granted"] = f"{self.violation:.3g}"
+        return page(f"Projected table of {len(self.proba)} rows", facts(summary), constraint_tables(self.constraints))

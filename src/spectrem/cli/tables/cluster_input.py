@@ -181,6 +181,6 @@ def row_names(file: TableFile, id: str) -> polars.Series:
     if not again.all():
         row = int((~again).to_numpy().argmax())
         first = int((given == given[row]).to_numpy().argmax())
-        told = f"{given[row]!r} also names the row of {file.place(first)}"
-        raise file.refusal(row, id, f"{told}; --id needs a column that names every row differently")
+        twice = f"{given[row]!r} also names the row of {file.place(first)}"
+        raise file.refusal(row, id, f"{twice}; --id needs a column that names every row differently")
     return given.cast(polars.String)

@@ -96,8 +96,8 @@ def tell_notes(notes: Sequence[str]) -> None:
 def own_names(file: TableFile, meant: Mapping[str, str]) -> list[str]:
     """Notes on columns whose names mean something else in constraints, as ``meant`` says."""
     return [
-        f"{name!r} in constraints means {told}, not the column {name!r} of {file.name}"
-        for name, told in meant.items()
+        f"{name!r} in constraints means {meaning}, not the column {name!r} of {file.name}"
+        for name, meaning in meant.items()
         if name in file.schema
     ]
 

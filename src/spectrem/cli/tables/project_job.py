@@ -60,7 +60,7 @@ class ProjectJob:
             columns = constraints.columns()
             table, decision = self._solve(scores, constraints, columns)
             if not self.own.quiet:
-                meant = {name: told for name, told in OWN.items() if name not in (self.own.long or "").split(",")}
+                meant = {name: meaning for name, meaning in OWN.items() if name not in (self.own.long or "").split(",")}
                 tell_notes([*own_names(file, meant), *constraints.missing(columns)])
             if write_prices is not None:
                 write_prices(price_table(table.constraints))
@@ -94,21 +94,21 @@ class ProjectJob:
         except ScoreError as error:
             raise InvalidInputError(scores.refusal(error)) from error
         except SpectremError as error:
-            told = in_line(error, scores.file) if self.own.long is None else error
+            refused = in_line(error, scores.file) if self.own.long is None else error
             if (
                 "there is no label" in str(error)
                 and self.own.labels is None
                 and self.own.long is None
                 and self.own.prefix is None
             ):
-                told = InvalidInputError(f"{told}{prefix_hint([str(label) for label in scores.labels])}")
-            raise told from error
+                refused = InvalidInputError(f"{refused}{prefix_hint([str(label) for label in scores.labels])}")
+            raise refused from error
 
     def _summary(self, scores: Scores, table: ProjectedTable, decision: Decision | None) -> list[str]:
         """What was done, and lines about what came of it."""
         rows = "1 row" if len(table.proba) == 1 else f"{len(table.proba)} rows"
         said = [
-            f"projected {rows}, labels {scores.told}, onto {_counted(table.constraints)}",
+            f"projected {rows}, labels {scores.described}, onto {_counted(table.constraints)}",
             f"worst violation {table.violation_before:.3g} before, {table.violation_after:.2g} after"
             + ("" if table.kl is None else f", cost {table.kl:.4g} nats"),
         ]

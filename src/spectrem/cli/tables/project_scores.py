@@ -56,7 +56,7 @@ class WideScores:
         return proba
 
     @property
-    def told(self) -> str:
+    def described(self) -> str:
         return list_names(self.labels)
 
     def columns(self, columns: dict[str, Any]) -> dict[str, Any]:
@@ -119,7 +119,7 @@ class LongScores:
     offsets: NDArray[np.int64]
 
     @property
-    def told(self) -> str:
+    def described(self) -> str:
         return list_names(list(dict.fromkeys(label for row in self.labels for label in row)))
 
     def columns(self, columns: dict[str, Any]) -> dict[str, Any]:

@@ -164,20 +164,11 @@ def test_sizes_under_constraints():
     assert np.bincount(free.labels_).min() < 75
 
 
-class Frame:
-    """What frames of pandas and polars have in common."""
-
-    def __init__(self, values):
-        self.columns, self.values = list(values), values
-
-    def __getitem__(self, name):
-        return self.values[name]
-
-
-@pytest.mark.parametrize("frame", [dict, Frame])
-def test_groups_of_a_column(frame):
+@pytest.mark.parametrize("library", [None, "pandas", "polars"])
+def test_groups_of_a_column(library):
     x, _ = make_data(n=60)
-    columns = frame({"document": np.arange(60) // 3})
+    make = dict if library is None else pytest.importorskip(library).DataFrame
+    columns = make({"document": np.arange(60) // 3})
     unique = (E[...] <= 1).per("document", "label")
     ours = GaussianMixture(3, random_state=0, constraints=[unique]).fit(x, columns=columns)
     assert ours.posteriors_.reshape(20, 3, 3).sum(axis=1).max() < 1 + 1e-4

@@ -186,7 +186,7 @@ def _check_gradient(structure: Structure, scores: Parts, gamma: float, rng: np.r
         direction = random_scores(structure, rng)
         up, _ = structure.smoothed_max(scores.map(lambda s, d: s + step * d, direction), gamma)
         down, _ = structure.smoothed_max(scores.map(lambda s, d: s - step * d, direction), gamma)
-        difference, slope = float((up - down)[possible].sum()) / (2 * step), direction.dot(marginals)
+        difference, slope = float((up[possible] - down[possible]).sum()) / (2 * step), direction.dot(marginals)
         _require(
             abs(difference - slope) <= 1e-5 * (1.0 + abs(slope)) * (1.0 + 1.0 / gamma),
             structure,

@@ -64,7 +64,9 @@ def test_views_are_a_corpus_constraint_and_their_labels_stay_apart():
     assert [block.scope for block in compile_constraints((E[...] <= 1).per("instance"), views).blocks] == ["instance"]
     assert set(views.columns) == {"instance", "text_label", "links_label", "title_label", "view"}
     assert views.label_columns == ("text_label", "links_label", "title_label")
-    with pytest.raises(InvalidInputError, match=r"there is no column 'label'; did you mean 'text_label'\? the columns are .*'"):
+    with pytest.raises(
+        InvalidInputError, match=r"there is no column 'label'; did you mean 'text_label'\? the columns are .*'"
+    ):
         compile_constraints((E[...] <= 1).per("label"), views)
 
 

@@ -57,7 +57,7 @@ def check_values(constraints: Constraints, column: str, values: Collection[Scala
             listed = tuple(value for value in listed if not known or isinstance(value, str) == text)
         absent = [value for value in listed if value not in known]
         if absent and (every or len(absent) == len(listed)):
-            hint = "" if every else f"; {advice('no such value', _MAY_BE_EMPTY)}"
+            hint = advice(f"no such {column}", "") if every else f"; {_MAY_BE_EMPTY}"
             raise InvalidInputError(f"{constraint.name!r}: {_absent(column, absent[0], known)}{hint}")
 
 

@@ -25,6 +25,7 @@ class Corpus(Protocol):
       shards works, linear algebra runs on one thread per shard. So sums have the same bits in every home.
     * An exception that ``f`` raises reaches the caller as it is; of several, that of the first shard.
     * A shard is picklable, and its arrays are contiguous and do not hold Python objects.
+    * A corpus may also have ``aside(value)``, as `Spilled` does: an equal value that takes no memory between sums.
     """
 
     def __len__(self) -> int:

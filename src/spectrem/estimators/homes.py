@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from spectrem.corpus import Corpus, Local, Spilled
+from spectrem.corpus import Corpus, Local
 from spectrem.exceptions import InvalidInputError, quoted
 
 
@@ -31,8 +31,9 @@ def make_corpus(estimator: Any, shards: Iterable[Any]) -> Corpus:
 
 
 def beside(corpus: Corpus, value: Any) -> Any:
-    """What training reads between sums, in files if the corpus is in files."""
-    return corpus.aside(value) if isinstance(corpus, Spilled) else value
+    """What training reads between sums, put aside by corpora that can do so, as `spectrem.corpus.Spilled` does."""
+    put_aside = getattr(corpus, "aside", None)
+    return value if put_aside is None else put_aside(value)
 
 
 def stage_folder(estimator: Any, stage: str) -> Path | None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.compilation.rows import Rows
-from spectrem.exceptions import InfeasibleConstraintError, advice
+from spectrem.exceptions import InfeasibleConstraintError
 from spectrem.inference.conflict.explain import explain_infeasible
 from spectrem.inference.oracle import BatchDual, refuse_impossible, split_problems, weigh_rows
 from spectrem.inference.result import Projection, Status
@@ -147,7 +147,7 @@ def no_assignment(names: Iterable[str]) -> InfeasibleConstraintError:
     listed = ", ".join(repr(name) for name in dict.fromkeys(names))
     return InfeasibleConstraintError(
         f"{listed}: no choice of one label per row meets the constraints, although probabilities may; make bounds "
-        f"whole numbers, {advice('fractional bound', _GIVE_WAY)}"
+        f"whole numbers, {_GIVE_WAY}"
     )
 
 

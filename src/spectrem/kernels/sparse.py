@@ -26,13 +26,6 @@ def less_prices(indptr, indices, data, multipliers, scores, out):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def scatter_add(values, present, out):
-    """``out[present] += values``, where no index comes twice."""
-    for r in range(present.shape[0]):
-        out[present[r]] += values[r]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def find_entries(indptr, indices, rows, columns, places):
     """Fill ``places`` with where each (row, column) is stored, -1 if nowhere; columns rise within every row."""
     for k in range(len(rows)):

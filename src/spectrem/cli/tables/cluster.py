@@ -21,7 +21,7 @@ _COLUMNS, _CONSTRAINTS, _MORE = "Columns", "Constraints", "More results"
 
 @dataclass(frozen=True)
 class ClusterOptions:
-    """What `spectrem cluster` is told besides its data, the parameters of the mixture, and where to compute."""
+    """The options of `spectrem cluster` besides the parameters of `GaussianMixture` and the place of the corpus."""
 
     output: TableOutput = "-"
     features: Annotated[

@@ -18,7 +18,6 @@ from spectrem.cli.tables.cluster import ClusterOptions
 from spectrem.cli.tables.cluster_input import feature_matrix, feature_names, linked_rows, read_size, row_names
 from spectrem.cli.tables.cluster_plot import draw_clusters
 from spectrem.cli.tables.options import (
-    SPELLINGS,
     TableConstraints,
     in_line,
     list_names,
@@ -35,6 +34,7 @@ from spectrem.learning import FitStatus
 CLUSTER = "cluster"
 _ALIKE = 1e-2
 _OPTIONS = {
+    "infeasible": "--infeasible",
     "n_components": "--n-components",
     "singular covariance": "bring the columns to one scale by --standardize, give --covariance-type diag or lower "
     "--n-components",
@@ -103,7 +103,7 @@ class ClusterJob:
                 # said below, in the words of the options
                 warnings.filterwarnings("ignore", re.escape(FitStatus.MAX_ITERATIONS.value), ConvergenceWarning)
                 try:
-                    with spelled(SPELLINGS | _OPTIONS):
+                    with spelled(_OPTIONS):
                         mixture.fit(x, y, weights, columns)
                 except SpectremError as error:
                     raise in_line(error, file) from error

@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from spectrem.data import TableFile
 
 _SUFFIXES = (".yaml", ".yml", ".json")
-SPELLINGS = {
-    "infeasible": "--infeasible",
-}
-"""How errors about constraints on a table name what the command line and files call otherwise; see `spelled`."""
 
 TableOutput: TypeAlias = Annotated[
     str,

@@ -17,7 +17,7 @@ _SCORES, _PROJECTION, _MORE = "Scores", "Projection", "More results"
 
 @dataclass(frozen=True)
 class ProjectOptions:
-    """What `spectrem project` is told besides its table."""
+    """The options of `spectrem project`."""
 
     constraints: ConstraintFile = None
     constraint: ConstraintTexts = None

@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from spectrem.cli.tables.options import SPELLINGS, TableConstraints, in_line, own_names, tell_notes
+from spectrem.cli.tables.options import TableConstraints, in_line, own_names, tell_notes
 from spectrem.cli.tables.project import ProjectOptions
 from spectrem.cli.tables.project_scores import DECIDED, Scores, long_scores, prefix_hint, wide_scores
 from spectrem.data import TableFile, open_output, open_table, read_table
@@ -78,8 +78,11 @@ class ProjectJob:
         self, scores: Scores, constraints: TableConstraints, columns: dict[str, Any]
     ) -> tuple[ProjectedTable, Decision | None]:
         more: dict[str, Any] = {} if self.own.weights is None else {"sample_weight": scores.weights(self.own.weights)}
+        spellings = {"infeasible": "--infeasible", "time_limit": "--time-limit"}
+        if self.own.labels is None and self.own.long is None and self.own.prefix is None:
+            spellings["no such label"] = prefix_hint([str(label) for label in scores.labels])
         try:
-            with spelled(SPELLINGS | {"time_limit": "--time-limit"}):
+            with spelled(spellings):
                 table = project_table(
                     scores.proba,
                     constraints.constraints,
@@ -94,15 +97,7 @@ class ProjectJob:
         except ScoreError as error:
             raise InvalidInputError(scores.refusal(error)) from error
         except SpectremError as error:
-            refused = in_line(error, scores.file) if self.own.long is None else error
-            if (
-                "there is no label" in str(error)
-                and self.own.labels is None
-                and self.own.long is None
-                and self.own.prefix is None
-            ):
-                refused = InvalidInputError(f"{refused}{prefix_hint([str(label) for label in scores.labels])}")
-            raise refused from error
+            raise (in_line(error, scores.file) if self.own.long is None else error) from error
 
     def _summary(self, scores: Scores, table: ProjectedTable, decision: Decision | None) -> list[str]:
         """What was done, and lines about what came of it."""

@@ -83,14 +83,7 @@ class TiedChain:
             gamma,
         )
         table.prepare()
-        for name, value in (
-            ("row_offsets", offsets),
-            ("row_states", states),
-            ("n_states", n),
-            ("gamma", gamma),
-            ("_table", table),
-        ):
-            object.__setattr__(self, name, value)
+        vars(self).update(row_offsets=offsets, row_states=states, n_states=n, gamma=gamma, _table=table)
 
     def expected_counts(
         self, lengths: ArrayLike, rows: ArrayLike, weights: ArrayLike | None = None

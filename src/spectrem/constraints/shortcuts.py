@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
 
 from spectrem.constraints.columns import Column, Scalar, part
-from spectrem.constraints.constraint import Constraint, max_over
+from spectrem.constraints.constraint import Constraint
 from spectrem.constraints.expectation import E, Expectation, as_share
 from spectrem.constraints.links import cannot_link, must_link
+from spectrem.constraints.max_over import max_over
 from spectrem.constraints.proportions import label_proportions, parity
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures.alignment import NULL

@@ -18,9 +18,10 @@ from spectrem.constraints.all_of import AllOf
 from spectrem.constraints.columns import Column, part
 from spectrem.constraints.compilation.draft import used_columns
 from spectrem.constraints.compilation.table import no_column
-from spectrem.constraints.constraint import Constraint, MaxOver
+from spectrem.constraints.constraint import Constraint
 from spectrem.constraints.expectation import E, Expectation, ExpectationOperator
 from spectrem.constraints.links import ColumnLinks, RowLinks
+from spectrem.constraints.max_over import MaxOver
 from spectrem.exceptions import InvalidInputError, shorten
 
 _SHORTCUTS: dict[str, Callable[..., Any]] = {name: getattr(shortcuts, name) for name in shortcuts.__all__}
@@ -34,15 +35,13 @@ _METHODS: dict[type, tuple[str, tuple[str, ...]]] = {
     RowLinks: ("links", ("named",)),
     ColumnLinks: ("links", ("named",)),
 }
-_BINARY: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
+_OPERATORS: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Add: ("+", operator.add),
     ast.Sub: ("-", operator.sub),
     ast.Mult: ("*", operator.mul),
     ast.Div: ("/", operator.truediv),
     ast.BitAnd: ("&", operator.and_),
     ast.BitOr: ("|", operator.or_),
-}
-_COMPARISONS: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Eq: ("==", operator.eq),
     ast.NotEq: ("!=", operator.ne),
     ast.Lt: ("<", operator.lt),
@@ -204,10 +203,8 @@ class _Reader:
                 return self._made(node, lambda: E[self._value(index)])
             case ast.Call():
                 return self._call(node)
-            case ast.BinOp(left, sign, right) if type(sign) in _BINARY:
-                return self._operation(node, _BINARY[type(sign)], self._value(left), self._value(right))
-            case ast.Compare(left, [sign], [right]) if type(sign) in _COMPARISONS:
-                return self._operation(node, _COMPARISONS[type(sign)], self._value(left), self._value(right))
+            case ast.BinOp(left, sign, right) | ast.Compare(left, [sign], [right]) if type(sign) in _OPERATORS:
+                return self._operation(node, _OPERATORS[type(sign)], self._value(left), self._value(right))
             case ast.UnaryOp(ast.USub() | ast.UAdd() | ast.Invert() as sign, operand):
                 return self._unary(node, sign, self._value(operand))
             case ast.List(members) | ast.Tuple(members) | ast.Set(members):

@@ -114,10 +114,9 @@ def _tests(constraints: Constraints) -> Iterator[tuple[Constraint, str, str, tup
     """Comparisons of a column with values: the constraint, the column, the operation and the values."""
     for constraint in flatten(constraints):
         if isinstance(constraint, Constraint) and not constraint.may_be_empty:
-            overs = [term.over.weight for term in constraint.terms if term.over is not None]
-            for weight in (*(term.weight for term in constraint.terms), *overs):
-                if isinstance(weight, Column):
-                    yield from ((constraint, *test) for test in _compared(weight))
+            for term in constraint.quantities:
+                if isinstance(term.weight, Column):
+                    yield from ((constraint, *test) for test in _compared(term.weight))
 
 
 def _compared(expression: Column) -> Iterator[tuple[str, str, tuple[Scalar, ...]]]:

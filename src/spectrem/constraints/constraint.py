@@ -115,7 +115,7 @@ class Constraint:
         Raises
         ------
         InvalidInputError
-            If no column is named, a name is no text, or it is grouped already by other columns.
+            If no column is named, a name is not text, or it is grouped already by other columns.
 
         Examples
         --------

@@ -68,7 +68,7 @@ class Expectation:
         Raises
         ------
         InvalidInputError
-            If no column is named, a name is no text, or it is grouped already by other columns.
+            If no column is named, a name is not text, or it is grouped already by other columns.
 
         Examples
         --------
@@ -119,7 +119,7 @@ class Expectation:
         return _constraint(self, value, value)
 
     def __ne__(self, other: object) -> Constraint:  # type: ignore[override]
-        raise InvalidInputError(f"{self!r} != {other!r}: != is no linear constraint; use <=, >=, == or between")
+        raise InvalidInputError(f"{self!r} != {other!r}: != is not a linear constraint; use <=, >=, == or between")
 
     def __lt__(self, other: object) -> Constraint:
         raise InvalidInputError(f"{self!r} < {other!r}: a strict bound is not closed; use <=")
@@ -286,7 +286,7 @@ def as_share(text: str, name: str = "") -> float:
     Raises
     ------
     InvalidInputError
-        If it is none, or above 100 %.
+        If the text is not a share, or the share is above 100 %.
 
     Examples
     --------

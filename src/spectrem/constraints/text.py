@@ -170,11 +170,11 @@ class _Reader:
         except ConstraintTextError:
             raise
         except (ValueError, tokenize.TokenError) as error:  # half a character, the null character
-            self._fail(0, f"this is no expression of Python ({error}); {HINT}")
+            self._fail(0, f"this is not a Python expression ({error}); {HINT}")
         if isinstance(made, MaxOver):
             self._fail(self._at(tree), "max_over(...) is not finished; add .penalty(strength)")
         if not isinstance(made, (Constraint, AllOf, RowLinks, ColumnLinks)):
-            self._fail(self._at(tree), f"{ast.unparse(tree)} is no constraint; {HINT}")
+            self._fail(self._at(tree), f"{ast.unparse(tree)} is not a constraint; {HINT}")
         return made
 
     def _refuse_comments(self) -> None:
@@ -190,7 +190,7 @@ class _Reader:
         message = str(error.msg)
         if message.startswith("Exceeds the limit"):
             return "a number has too many digits; write one below 1e308"
-        return f"this is no expression of Python ({message}); {HINT}"
+        return f"this is not a Python expression ({message}); {HINT}"
 
     def _value(self, node: ast.expr) -> Any:
         """What an expression stands for."""

@@ -234,7 +234,7 @@ def flatten(constraints: Constraints, columns: Collection[str] | None = None) ->
     Raises
     ------
     InvalidInputError
-        If a text is no constraint, or a mapping holds what cannot be named.
+        If a text is not a constraint, or a mapping holds what cannot be named.
 
     Examples
     --------

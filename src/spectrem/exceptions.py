@@ -33,6 +33,16 @@ class SpectremError(Exception):
 
     keys: Mapping[str, Any] = {}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled by arguments and attributes: errors whose constructors take more travel between processes, too."""
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[SpectremError], args: tuple[Any, ...], attributes: Mapping[str, Any]) -> SpectremError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(attributes)
+    return error
+
 
 class InvalidInputError(SpectremError, ValueError):
     """An argument or a file breaks a rule; the message names both and the next thing to try."""

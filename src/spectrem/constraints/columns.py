@@ -141,7 +141,7 @@ class Column:
         return Column("isin", (self, tuple(plain(value) for value in values)))
 
     def allowed_by(self, key: Column, dictionary: Mapping[Scalar, Iterable[Scalar]]) -> Column:
-        """Whether the value is listed in a dictionary under another column's value, or the dictionary does not list that value.
+        """Whether the value is listed in a dictionary under another column's value, or nothing is listed under that.
 
         Raises
         ------

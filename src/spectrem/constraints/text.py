@@ -9,7 +9,6 @@ import keyword
 import operator
 import tokenize
 from collections.abc import Callable, Collection
-from difflib import get_close_matches
 from types import EllipsisType
 from typing import Any, NoReturn
 
@@ -17,12 +16,11 @@ from spectrem.constraints import shortcuts
 from spectrem.constraints.all_of import AllOf
 from spectrem.constraints.columns import Column, part
 from spectrem.constraints.compilation.draft import used_columns
-from spectrem.constraints.compilation.table import no_column
 from spectrem.constraints.constraint import Constraint
 from spectrem.constraints.expectation import E, Expectation, ExpectationOperator
 from spectrem.constraints.links import ColumnLinks, RowLinks
 from spectrem.constraints.max_over import MaxOver
-from spectrem.exceptions import InvalidInputError, shorten
+from spectrem.exceptions import InvalidInputError, did_you_mean, no_such, shorten
 
 _SHORTCUTS: dict[str, Callable[..., Any]] = {name: getattr(shortcuts, name) for name in shortcuts.__all__}
 _METHODS: dict[type, tuple[str, tuple[str, ...]]] = {
@@ -226,10 +224,9 @@ class _Reader:
         if name == "E":
             return E
         if not self._is_known(name):
-            call = f"; {name} is a shortcut, write {name}(...)" if name in _SHORTCUTS else ""
-            self._fail(
-                self._at(node), no_column(name, self._columns or ()) + call + "; put quotes around it if it is a text"
-            )
+            message = no_such("column", name, self._columns or ())
+            message += f"; {name} is a shortcut, write {name}(...)" if name in _SHORTCUTS else ""
+            self._fail(self._at(node), message + "; put quotes around it if it is a text")
         return part(name)
 
     def _is_known(self, name: str) -> bool:
@@ -260,7 +257,7 @@ class _Reader:
             case ast.Name(name):
                 if name in _SHORTCUTS:
                     return _SHORTCUTS[name]
-                message = f"{_closest(name, _SHORTCUTS)}they are {', '.join(_SHORTCUTS)}; or {HINT}"
+                message = f"{did_you_mean(name, _SHORTCUTS)}they are {', '.join(_SHORTCUTS)}; or {HINT}"
                 self._fail(self._at(node), f"there is no shortcut {name!r}; {message}")
             case ast.Attribute(value, method):
                 owner = self._value(value)
@@ -268,7 +265,7 @@ class _Reader:
                 if method in methods:
                     found: Callable[..., Any] = getattr(owner, method)
                     return found
-                listed = f"{_closest(method, methods)}it has {', '.join(methods)}" if methods else "it has none"
+                listed = f"{did_you_mean(method, methods)}it has {', '.join(methods)}" if methods else "it has none"
                 self._fail(self._end(value), f"{what} has no method {method!r}; {listed}")
         return self._refuse(node.func)
 
@@ -284,7 +281,7 @@ class _Reader:
         for name in sorted(names):
             if not self._is_known(name):
                 texts = (found for found in ast.walk(node) if isinstance(found, ast.Constant) and found.value == name)
-                self._fail(self._at(next(texts, node)), no_column(name, self._columns or ()))
+                self._fail(self._at(next(texts, node)), no_such("column", name, self._columns or ()))
 
     def _operation(self, node: ast.expr, how: tuple[str, Callable[[Any, Any], Any]], left: Any, right: Any) -> Any:
         sign, apply = how
@@ -370,11 +367,6 @@ def _parameters(function: Callable[..., Any]) -> str:
     """What a function takes, without types."""
     parameters = inspect.signature(function).parameters.values()
     return str(inspect.Signature([one.replace(annotation=inspect.Parameter.empty) for one in parameters]))
-
-
-def _closest(name: str, known: Collection[str]) -> str:
-    close = get_close_matches(name, known, 1)
-    return f"did you mean {close[0]!r}? " if close else ""
 
 
 def _kind(value: object) -> str:

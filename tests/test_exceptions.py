@@ -5,10 +5,13 @@ import subprocess
 import sys
 import warnings
 
+import numpy as np
 import pytest
 import sklearn.exceptions
 
 from spectrem import exceptions
+from spectrem.constraints import parse_constraint
+from spectrem.tables.scores import check_log_scores
 
 
 def test_a_convergence_warning_is_scikit_learns_too():
@@ -20,6 +23,18 @@ def test_a_convergence_warning_is_scikit_learns_too():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", sklearn.exceptions.ConvergenceWarning)
         exceptions.warn_unconverged("not seen")
+
+
+@pytest.mark.parametrize(
+    "fail", [lambda: parse_constraint("3"), lambda: check_log_scores(np.array([np.inf]), np.array([0, 1]))]
+)
+def test_errors_with_constructors_of_their_own_travel_between_processes(fail):
+    with pytest.raises(exceptions.InvalidInputError) as caught:
+        fail()
+    caught.value.keys = {"row": 2}
+    caught.value.add_note("found in shard 1")
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert (type(copy), str(copy), vars(copy)) == (caught.type, str(caught.value), vars(caught.value))
 
 
 def test_other_names_are_missing():

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from difflib import get_close_matches
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+_LOOKED_THROUGH = 5000
 _spellings: ContextVar[Mapping[str, str]] = ContextVar("spellings", default={})  # noqa: B039
 
 
@@ -32,6 +35,16 @@ class SpectremError(Exception):
     """
 
     keys: Mapping[str, Any] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled by arguments and attributes: errors whose constructors take more travel between processes, too."""
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[SpectremError], args: tuple[Any, ...], attributes: Mapping[str, Any]) -> SpectremError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(attributes)
+    return error
 
 
 class InvalidInputError(SpectremError, ValueError):
@@ -107,6 +120,32 @@ def shorten(text: str) -> str:
     """
     text = " ".join(text.splitlines())
     return text if len(text) <= 200 else f"{text[:80]}... ({len(text)} characters)"
+
+
+def did_you_mean(value: object, known: Iterable[object]) -> str:
+    """A hint at the known value most like one that there is not, with a space behind; empty if none is like it.
+
+    Examples
+    --------
+    >>> did_you_mean("Lable", ["row", "label"]), did_you_mean("x", [])
+    ("did you mean 'label'? ", '')
+    """
+    spelled = {str(other).lower(): other for other in islice(known, _LOOKED_THROUGH)}
+    close = get_close_matches(str(value).lower(), spelled, 1)
+    return f"did you mean {spelled[close[0]]!r}? " if close else ""
+
+
+def no_such(kind: str, value: object, known: Collection[object], most: int = 50) -> str:
+    """What to say of a value that there is not: the one most like it, and at most so many of those that there are.
+
+    Examples
+    --------
+    >>> no_such("column", "lable", ["row", "label"])
+    "there is no column 'lable'; did you mean 'label'? the columns are 'row', 'label'"
+    """
+    listed = ", ".join(map(repr, islice(known, most))) + (", ..." if len(known) > most else "")
+    kinds = kind if kind.endswith("s") else f"{kind}s"
+    return f"there is no {kind} {value!r}; {did_you_mean(value, known)}the {kinds} are {listed or 'none'}"
 
 
 def quoted(value: object) -> str:

@@ -118,7 +118,7 @@ def test_linear_reads_as_its_shape():
         (lambda: E[VERB] * "a", "expected a number, a share as '20%' or an expectation, got the text \"a\""),
         (lambda: E[VERB] <= [1, 2], r"<= takes a finite number or an expectation, got \[1, 2\]; .* use linear\(U, b\)"),
         (lambda: E[VERB] >= float("inf"), ">= takes a finite number or an expectation, got inf"),
-        (lambda: E[VERB] != 1, "!= is no linear constraint; use <=, >=, == or between"),
+        (lambda: E[VERB] != 1, "!= is not a linear constraint; use <=, >=, == or between"),
         (lambda: E[VERB] < 1, "a strict bound is not closed; use <="),
         (lambda: E[VERB] > 1, "a strict bound is not closed; use >="),
         (lambda: E.count(VERB) <= 1, r"is compared with a constant; one side needs an expectation E\[...\]"),

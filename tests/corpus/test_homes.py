@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from spectrem.corpus import Local, OnDask, Spilled
 from spectrem.exceptions import InvalidInputError
@@ -130,6 +131,12 @@ class AnyEach(Changed):
         return super().derive(f, *broadcast, each=None if each is None else each[: len(self)])
 
 
+class ManyThreads(Changed):
+    def collect(self, f, *broadcast):
+        with threadpool_limits(2, user_api="blas"):
+            yield from [f(shard, *broadcast) for shard in self.shards]
+
+
 class ZeroOfNothing(Changed):
     def sum(self, f, *broadcast):
         return super().sum(f, *broadcast) if len(self) else 0
@@ -156,6 +163,7 @@ class InPlace(Changed):
         (Reworded, "an exception must arrive as it was"),
         (OwnLast, "its own value, before the others"),
         (AnyEach, "each of the wrong length"),
+        (ManyThreads, "one thread while shards"),
         (ZeroOfNothing, "the sum of no shards"),
         (InPlace, "the bits of a sum in that order"),
     ],

@@ -87,7 +87,7 @@ def join(*constraints: object) -> AllOf:
     Raises
     ------
     InvalidInputError
-        If something is no constraint.
+        If something is not a constraint.
     """
     members: list[Any] = []
     for one in constraints:

@@ -99,7 +99,7 @@ def _read(values: Any) -> Key:
     series = as_series(values)
     if series is not None:
         return _read_series(series)
-    if hasattr(values, "to_pylist"):  # an array of Arrow, which is no column of a table
+    if hasattr(values, "to_pylist"):  # an array of Arrow, which is not a column of a table
         values = values.to_pylist()
     if isinstance(values, list | tuple):
         return np.asarray(values, object)  # NumPy would turn NaN beside text into the text "nan"

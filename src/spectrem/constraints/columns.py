@@ -141,12 +141,12 @@ class Column:
         return Column("isin", (self, tuple(plain(value) for value in values)))
 
     def allowed_by(self, key: Column, dictionary: Mapping[Scalar, Iterable[Scalar]]) -> Column:
-        """Whether the value is listed in a dictionary under another column's value, or that value is no entry.
+        """Whether the value is listed in a dictionary under another column's value, or nothing is listed under that.
 
         Raises
         ------
         InvalidInputError
-            If ``key`` is no column, or ``dictionary`` no mapping from numbers or text to collections of them.
+            If ``key`` is not a column, or ``dictionary`` is not a mapping from numbers or text to collections of them.
 
         Examples
         --------

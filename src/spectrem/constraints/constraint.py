@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem.constraints.all_of import AllOf, join
 from spectrem.constraints.columns import quote
 from spectrem.constraints.compilation.rows import Norm, Slack
-from spectrem.constraints.expectation import Expectation, Term, check_groups, groups_text, merge_groups
+from spectrem.constraints.expectation import Expectation, check_groups, groups_text, merge_groups
+from spectrem.constraints.terms import Term
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures.structure import Structure
 
@@ -40,7 +41,7 @@ class Constraint:
     label : str or None
         Name given with :meth:`named`.
     over : str or None
-        Column of :func:`max_over`.
+        Column of `max_over`.
     may_be_empty : bool
         Set by :meth:`allow_empty`.
 
@@ -88,6 +89,16 @@ class Constraint:
         return tuple(term for side in sides if side is not None for term in side.terms)
 
     @property
+    def quantities(self) -> tuple[Term, ...]:
+        """Its terms, and the counts by which they are divided."""
+        return (*self.terms, *(term.over for term in self.terms if term.over is not None))
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """Columns whose values tell its rows apart: those of `per`, and that of `max_over`."""
+        return self.groups if self.over is None else (*self.groups, self.over)
+
+    @property
     def sides(self) -> list[Expectation]:
         """What must be at most 0, or equal to it: against the upper bound, then against the lower one."""
         upper = [] if self.upper is None else [self.expression - self.upper]
@@ -104,7 +115,7 @@ class Constraint:
         Raises
         ------
         InvalidInputError
-            If no column is named, a name is no text, or it is grouped already by other columns.
+            If no column is named, a name is not text, or it is grouped already by other columns.
 
         Examples
         --------
@@ -201,64 +212,6 @@ class Constraint:
         """Whether its text is a bare comparison, which stands in parentheses beside operators."""
         one_bound = self.over is None and (self.equality or self.lower is None or self.upper is None)
         return one_bound and not (self.groups or self.allowance or self.may_be_empty or self.label is not None)
-
-
-@dataclass(frozen=True, eq=False)
-class MaxOver:
-    """The largest expectation over a column, waiting for its :meth:`penalty`; see :func:`max_over`."""
-
-    column: str
-    expression: Expectation
-
-    def penalty(self, strength: float) -> Constraint:
-        """Pay ``strength`` nats per unit of the maximum, added over groups."""
-        return Constraint(
-            replace(self.expression, groups=None),
-            None,
-            Expectation(()),
-            self.expression.groups or (),
-            make_slack(strength, None, "linf"),
-            over=self.column,
-        )
-
-    def __repr__(self) -> str:
-        return f"max_over({quote(self.column)}, {self.expression!r})"
-
-
-def max_over(column: str, expression: Expectation) -> MaxOver:
-    """The ℓ1/ℓ∞ penalty: per group, the largest expectation over the values of ``column``.
-
-    Minimises ``strength * sum over groups of max over column of expression``, [Ganchev2010] §8: few groups
-    are used at all. Use when few tags per word, or few relations per pattern, are expected.
-
-    Parameters
-    ----------
-    column : str
-        For example ``"occurrence"``: the tokens of each word.
-    expression : Expectation
-        Grouped by ``.per``, for example ``E[...].per("word", "tag")``.
-
-    Returns
-    -------
-    MaxOver
-        Call its ``penalty(strength)``.
-
-    Examples
-    --------
-    >>> from spectrem.constraints import E, part
-    >>> max_over("occurrence", E[part("frequency") >= 10].per("word", "tag")).penalty(32)
-    max_over("occurrence", E[part("frequency") >= 10].per("word", "tag")).penalty(32)
-    """
-    if not isinstance(column, str) or not isinstance(expression, Expectation):
-        raise InvalidInputError(
-            'max_over takes the name of a column and an expectation, as max_over("occurrence", E[...].per("word")), '
-            f"got {column!r} and {expression!r}"
-        )
-    if column in (expression.groups or ()):
-        raise InvalidInputError(f"max_over: {quote(column)} must not be among the groups of {expression!r}; drop it")
-    if not any(term.kind == "expectation" for term in expression.terms):
-        raise InvalidInputError(f"max_over needs an expectation E[...], got the constant {expression!r}")
-    return MaxOver(column, expression)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

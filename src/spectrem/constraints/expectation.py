@@ -6,11 +6,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import EllipsisType
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from spectrem.constraints.columns import Column, plain, quote
+from spectrem.constraints.terms import Term, as_weight
 from spectrem.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
@@ -18,59 +19,6 @@ if TYPE_CHECKING:
 
 
 _SHARE = re.compile(r"\s*([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)\s*%\s*")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Count:
-    """``E.count(weight, each=each)``, a number that does not depend on q.
-
-    Attributes
-    ----------
-    weight : Column or Ellipsis
-    each : str or None
-        Parts with the same value of this column count once together.
-    """
-
-    weight: Column | EllipsisType
-    each: str | None = None
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Count) and repr(self) == repr(other)
-
-    def __hash__(self) -> int:
-        return hash(repr(self))
-
-    def __repr__(self) -> str:
-        each = "" if self.each is None else f", each={quote(self.each)}"
-        return f"E.count({_weight_text(self.weight)}{each})"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Term:
-    """One summand ``coefficient * E[weight]`` or ``coefficient * E.count(weight)``, perhaps divided by a count.
-
-    Attributes
-    ----------
-    coefficient : float
-    kind : {"expectation", "count"}
-    weight : Column or Ellipsis
-        A condition, or a number per part; ``...`` is 1 on every part.
-    each : str or None
-        Of a count: parts with the same value of this column count once together.
-    over : Count or None
-        What it is divided by.
-    """
-
-    coefficient: float
-    kind: Literal["expectation", "count"]
-    weight: Column | EllipsisType
-    each: str | None = None
-    over: Count | None = None
-
-    def __repr__(self) -> str:
-        expected = f"E[{_weight_text(self.weight)}]"
-        text = expected if self.kind == "expectation" else repr(Count(self.weight, self.each))
-        return text if self.over is None else f"{text} / {self.over!r}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -120,7 +68,7 @@ class Expectation:
         Raises
         ------
         InvalidInputError
-            If no column is named, a name is no text, or it is grouped already by other columns.
+            If no column is named, a name is not text, or it is grouped already by other columns.
 
         Examples
         --------
@@ -171,7 +119,7 @@ class Expectation:
         return _constraint(self, value, value)
 
     def __ne__(self, other: object) -> Constraint:  # type: ignore[override]
-        raise InvalidInputError(f"{self!r} != {other!r}: != is no linear constraint; use <=, >=, == or between")
+        raise InvalidInputError(f"{self!r} != {other!r}: != is not a linear constraint; use <=, >=, == or between")
 
     def __lt__(self, other: object) -> Constraint:
         raise InvalidInputError(f"{self!r} < {other!r}: a strict bound is not closed; use <=")
@@ -250,7 +198,7 @@ class Expectation:
                 f"{self!r} / {divisor!r}: expectations and counts are divided by a count, once; write numbers outside"
             )
         scaled = self if whole.coefficient == 1 else self / whole.coefficient
-        over, groups = Count(whole.weight, whole.each), merge_groups(self.groups, divisor.groups)
+        over, groups = replace(whole, coefficient=1), merge_groups(self.groups, divisor.groups)
         return Expectation(tuple(replace(term, over=over) for term in scaled.terms), 0, groups)
 
     def __repr__(self) -> str:
@@ -280,7 +228,7 @@ class ExpectationOperator:
     """
 
     def __getitem__(self, weight: Column | EllipsisType) -> Expectation:
-        return Expectation((Term(1, "expectation", _weight(weight, "E[...]")),))
+        return Expectation((Term(1, "expectation", as_weight(weight, "E[...]")),))
 
     def count(self, weight: Column | EllipsisType, *, each: str | None = None) -> Expectation:
         """How many choices can meet a condition, whatever q is: a whole of which expectations are shares.
@@ -318,7 +266,7 @@ class ExpectationOperator:
             raise InvalidInputError(
                 f'E.count: each must be the name of a column, got {each!r}; write each="occurrence"'
             )
-        return Expectation((Term(1, "count", _weight(weight, "E.count(...)"), each),))
+        return Expectation((Term(1, "count", as_weight(weight, "E.count(...)"), each),))
 
     def __repr__(self) -> str:
         return "E"
@@ -338,7 +286,7 @@ def as_share(text: str, name: str = "") -> float:
     Raises
     ------
     InvalidInputError
-        If it is none, or above 100 %.
+        If the text is not a share, or the share is above 100 %.
 
     Examples
     --------
@@ -396,13 +344,6 @@ def _constraint(expression: Expectation, lower: Expectation | None, upper: Expec
     return Constraint(free[0], free[1], free[2], groups or ())
 
 
-def _weight(weight: object, name: str) -> Column | EllipsisType:
-    if isinstance(weight, (Column, EllipsisType)):
-        return weight
-    hint = f"write part({quote(weight)})" if isinstance(weight, str) else 'is the left side of == a part("...")?'
-    raise InvalidInputError(f"{name} takes a condition or weights over part(...) columns, got {weight!r}; {hint}")
-
-
 def _number(value: object, sign: str) -> float:
     if not isinstance(value, (int, float, np.integer, np.floating)) or not -np.inf < value < np.inf:
         raise InvalidInputError(
@@ -421,7 +362,3 @@ def _signed(number: float, follows: bool, name: str) -> str:
     size = abs(number) if follows else number
     text = repr(size) if not name else name if size == 1 else f"-{name}" if size == -1 else f"{size!r} * {name}"
     return (" - " if number < 0 else " + ") + text if follows else text
-
-
-def _weight_text(weight: Column | EllipsisType) -> str:
-    return "..." if isinstance(weight, EllipsisType) else repr(weight)

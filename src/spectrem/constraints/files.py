@@ -13,8 +13,9 @@ from typing import Any, NoReturn, TextIO
 
 from spectrem._outputs import open_bytes
 from spectrem.constraints.compilation.compile import Constraints, flatten
-from spectrem.constraints.constraint import Constraint, LinearConstraint, MaxOver
+from spectrem.constraints.constraint import Constraint, LinearConstraint
 from spectrem.constraints.links import ColumnLinks, RowLinks
+from spectrem.constraints.max_over import MaxOver
 from spectrem.constraints.text import HINT, ConstraintTextError, parse_constraint, source_text
 from spectrem.data.decoding import decode
 from spectrem.data.readers import read_bytes
@@ -170,7 +171,7 @@ class _File:
     def place_in(self, held: _Token, at: int) -> str:
         """File, line and column of a character of a text.
 
-        The n-th character that is no white space is the n-th in the file, too, where an escape is one.
+        The n-th character that is not white space is also the n-th in the file, where an escape counts as one.
         """
         n = len("".join(held.value[:at].split()))
         units = _UNITS[held.style].finditer(self.text, held.start, held.stop)
@@ -237,7 +238,7 @@ def _json_tokens(file: _File) -> Iterator[_Token]:
     except json.JSONDecodeError as error:
         if not file.text.strip():
             return
-        file.fail(error.pos, f"this is no JSON: {error.msg}")
+        file.fail(error.pos, f"this is not valid JSON: {error.msg}")
     except RecursionError:
         file.fail(0, "expected a list of constraints, found lists inside each other without end; write them flat")
     for match in _JSON_TOKEN.finditer(file.text):
@@ -278,9 +279,9 @@ def _yaml_tokens(file: _File) -> Iterator[_Token]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         hint = "; put single quotes around a text that holds ': ' or ' #', and around all of it if it begins with one"
-        file.fail(mark.index if mark else 0, f"this is no YAML: {error.problem or error.context}{hint}")
+        file.fail(mark.index if mark else 0, f"this is not valid YAML: {error.problem or error.context}{hint}")
     except yaml.reader.ReaderError as error:
-        file.fail(error.position, f"this is no YAML: {error.reason}")
+        file.fail(error.position, f"this is not valid YAML: {error.reason}")
 
 
 def _scalar_token(file: _File, value: str, style: str, start: int, stop: int) -> _Token:

@@ -68,7 +68,7 @@ class RowLinks:
         Raises
         ------
         InvalidInputError
-            If the structure is no Categorical with the same labels everywhere, or has fewer rows than the pairs name.
+            If the instances do not choose one of the same labels each, or the pairs name more rows than there are.
         """
         n = structure.n_instances
         k = structure.n_unary // max(n, 1)

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
 
 from spectrem.constraints.columns import Column, Scalar, part
-from spectrem.constraints.constraint import Constraint, max_over
+from spectrem.constraints.constraint import Constraint
 from spectrem.constraints.expectation import E, Expectation, as_share
 from spectrem.constraints.links import cannot_link, must_link
+from spectrem.constraints.max_over import max_over
 from spectrem.constraints.proportions import label_proportions, parity
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures.alignment import NULL
@@ -212,8 +213,8 @@ def dictionary_in_expectation(
 
     ``E[unlisted tags] <= share * E[tokens]`` for every word of the dictionary over the corpus, with an l1 penalty:
     every further token costs ``strength`` nats. These are the constraints on single words of [MannMcCallum2007] and
-    [Ganchev2010] §4; with ``share=0`` it is a prior of ``exp(-strength)`` on every unlisted use. Words that are no
-    entry are free.
+    [Ganchev2010] §4; with ``share=0`` it is a prior of ``exp(-strength)`` on every unlisted use. Words that the
+    dictionary does not list are free.
 
     Use when a dictionary is not to be trusted altogether; one that is belongs to the tagger's ``dictionary``, which
     also makes it faster.

@@ -9,7 +9,6 @@ import keyword
 import operator
 import tokenize
 from collections.abc import Callable, Collection
-from difflib import get_close_matches
 from types import EllipsisType
 from typing import Any, NoReturn
 
@@ -17,11 +16,11 @@ from spectrem.constraints import shortcuts
 from spectrem.constraints.all_of import AllOf
 from spectrem.constraints.columns import Column, part
 from spectrem.constraints.compilation.draft import used_columns
-from spectrem.constraints.compilation.table import no_column
-from spectrem.constraints.constraint import Constraint, MaxOver
+from spectrem.constraints.constraint import Constraint
 from spectrem.constraints.expectation import E, Expectation, ExpectationOperator
 from spectrem.constraints.links import ColumnLinks, RowLinks
-from spectrem.exceptions import InvalidInputError, shorten
+from spectrem.constraints.max_over import MaxOver
+from spectrem.exceptions import InvalidInputError, did_you_mean, no_such, shorten
 
 _SHORTCUTS: dict[str, Callable[..., Any]] = {name: getattr(shortcuts, name) for name in shortcuts.__all__}
 _METHODS: dict[type, tuple[str, tuple[str, ...]]] = {
@@ -34,15 +33,13 @@ _METHODS: dict[type, tuple[str, tuple[str, ...]]] = {
     RowLinks: ("links", ("named",)),
     ColumnLinks: ("links", ("named",)),
 }
-_BINARY: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
+_OPERATORS: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Add: ("+", operator.add),
     ast.Sub: ("-", operator.sub),
     ast.Mult: ("*", operator.mul),
     ast.Div: ("/", operator.truediv),
     ast.BitAnd: ("&", operator.and_),
     ast.BitOr: ("|", operator.or_),
-}
-_COMPARISONS: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Eq: ("==", operator.eq),
     ast.NotEq: ("!=", operator.ne),
     ast.Lt: ("<", operator.lt),
@@ -171,11 +168,11 @@ class _Reader:
         except ConstraintTextError:
             raise
         except (ValueError, tokenize.TokenError) as error:  # half a character, the null character
-            self._fail(0, f"this is no expression of Python ({error}); {HINT}")
+            self._fail(0, f"this is not a Python expression ({error}); {HINT}")
         if isinstance(made, MaxOver):
             self._fail(self._at(tree), "max_over(...) is not finished; add .penalty(strength)")
         if not isinstance(made, (Constraint, AllOf, RowLinks, ColumnLinks)):
-            self._fail(self._at(tree), f"{ast.unparse(tree)} is no constraint; {HINT}")
+            self._fail(self._at(tree), f"{ast.unparse(tree)} is not a constraint; {HINT}")
         return made
 
     def _refuse_comments(self) -> None:
@@ -191,7 +188,7 @@ class _Reader:
         message = str(error.msg)
         if message.startswith("Exceeds the limit"):
             return "a number has too many digits; write one below 1e308"
-        return f"this is no expression of Python ({message}); {HINT}"
+        return f"this is not a Python expression ({message}); {HINT}"
 
     def _value(self, node: ast.expr) -> Any:
         """What an expression stands for."""
@@ -204,10 +201,8 @@ class _Reader:
                 return self._made(node, lambda: E[self._value(index)])
             case ast.Call():
                 return self._call(node)
-            case ast.BinOp(left, sign, right) if type(sign) in _BINARY:
-                return self._operation(node, _BINARY[type(sign)], self._value(left), self._value(right))
-            case ast.Compare(left, [sign], [right]) if type(sign) in _COMPARISONS:
-                return self._operation(node, _COMPARISONS[type(sign)], self._value(left), self._value(right))
+            case ast.BinOp(left, sign, right) | ast.Compare(left, [sign], [right]) if type(sign) in _OPERATORS:
+                return self._operation(node, _OPERATORS[type(sign)], self._value(left), self._value(right))
             case ast.UnaryOp(ast.USub() | ast.UAdd() | ast.Invert() as sign, operand):
                 return self._unary(node, sign, self._value(operand))
             case ast.List(members) | ast.Tuple(members) | ast.Set(members):
@@ -229,10 +224,9 @@ class _Reader:
         if name == "E":
             return E
         if not self._is_known(name):
-            call = f"; {name} is a shortcut, write {name}(...)" if name in _SHORTCUTS else ""
-            self._fail(
-                self._at(node), no_column(name, self._columns or ()) + call + "; put quotes around it if it is a text"
-            )
+            message = no_such("column", name, self._columns or ())
+            message += f"; {name} is a shortcut, write {name}(...)" if name in _SHORTCUTS else ""
+            self._fail(self._at(node), message + "; put quotes around it if it is a text")
         return part(name)
 
     def _is_known(self, name: str) -> bool:
@@ -263,7 +257,7 @@ class _Reader:
             case ast.Name(name):
                 if name in _SHORTCUTS:
                     return _SHORTCUTS[name]
-                message = f"{_closest(name, _SHORTCUTS)}they are {', '.join(_SHORTCUTS)}; or {HINT}"
+                message = f"{did_you_mean(name, _SHORTCUTS)}they are {', '.join(_SHORTCUTS)}; or {HINT}"
                 self._fail(self._at(node), f"there is no shortcut {name!r}; {message}")
             case ast.Attribute(value, method):
                 owner = self._value(value)
@@ -271,7 +265,7 @@ class _Reader:
                 if method in methods:
                     found: Callable[..., Any] = getattr(owner, method)
                     return found
-                listed = f"{_closest(method, methods)}it has {', '.join(methods)}" if methods else "it has none"
+                listed = f"{did_you_mean(method, methods)}it has {', '.join(methods)}" if methods else "it has none"
                 self._fail(self._end(value), f"{what} has no method {method!r}; {listed}")
         return self._refuse(node.func)
 
@@ -287,7 +281,7 @@ class _Reader:
         for name in sorted(names):
             if not self._is_known(name):
                 texts = (found for found in ast.walk(node) if isinstance(found, ast.Constant) and found.value == name)
-                self._fail(self._at(next(texts, node)), no_column(name, self._columns or ()))
+                self._fail(self._at(next(texts, node)), no_such("column", name, self._columns or ()))
 
     def _operation(self, node: ast.expr, how: tuple[str, Callable[[Any, Any], Any]], left: Any, right: Any) -> Any:
         sign, apply = how
@@ -373,11 +367,6 @@ def _parameters(function: Callable[..., Any]) -> str:
     """What a function takes, without types."""
     parameters = inspect.signature(function).parameters.values()
     return str(inspect.Signature([one.replace(annotation=inspect.Parameter.empty) for one in parameters]))
-
-
-def _closest(name: str, known: Collection[str]) -> str:
-    close = get_close_matches(name, known, 1)
-    return f"did you mean {close[0]!r}? " if close else ""
 
 
 def _kind(value: object) -> str:

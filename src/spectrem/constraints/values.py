@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from difflib import get_close_matches
 
 from numpy.typing import ArrayLike
 
@@ -12,10 +11,9 @@ from spectrem.constraints.columns import Column, Scalar, plain
 from spectrem.constraints.compilation.compile import Constraints, flatten
 from spectrem.constraints.compilation.groups import distinct
 from spectrem.constraints.constraint import Constraint
-from spectrem.exceptions import InvalidInputError, advice
+from spectrem.exceptions import InvalidInputError, advice, no_such
 
 _LISTED = 20
-_LOOKED_THROUGH = 5000
 
 
 def check_values(constraints: Constraints, column: str, values: Collection[Scalar], *, every: bool = True) -> None:
@@ -58,7 +56,10 @@ def check_values(constraints: Constraints, column: str, values: Collection[Scala
         absent = [value for value in listed if value not in known]
         if absent and (every or len(absent) == len(listed)):
             hint = advice(f"no such {column}", "") if every else f"; {_MAY_BE_EMPTY}"
-            raise InvalidInputError(f"{constraint.name!r}: {_absent(column, absent[0], known)}{hint}")
+            message = no_such(column, absent[0], sorted(map(plain, known), key=repr), _LISTED)
+            if not known:
+                message = f"there is no {column} {absent[0]!r}, as the column is empty"
+            raise InvalidInputError(f"{constraint.name!r}: {message}{hint}")
 
 
 def check_columns(constraints: Constraints, columns: Mapping[str, ArrayLike]) -> None:
@@ -98,26 +99,13 @@ def check_columns(constraints: Constraints, columns: Mapping[str, ArrayLike]) ->
 _MAY_BE_EMPTY = "write .allow_empty() behind the constraint if there may be none"
 
 
-def _absent(column: str, value: Scalar, known: Collection[Scalar]) -> str:
-    message = f"there is no {column} {value!r}"
-    if not known:
-        return f"{message}, as the column is empty"
-    known = sorted(map(plain, known), key=repr)
-    spelled = {str(other).lower(): other for other in known[:_LOOKED_THROUGH]}
-    close = get_close_matches(str(value).lower(), spelled, 1)
-    hint = f"did you mean {spelled[close[0]]!r}? " if close else ""
-    listed = ", ".join(map(repr, known[:_LISTED])) + (", ..." if len(known) > _LISTED else "")
-    return f"{message}; {hint}the {column}{'' if column.endswith('s') else 's'} are {listed}"
-
-
 def _tests(constraints: Constraints) -> Iterator[tuple[Constraint, str, str, tuple[Scalar, ...]]]:
     """Comparisons of a column with values: the constraint, the column, the operation and the values."""
     for constraint in flatten(constraints):
         if isinstance(constraint, Constraint) and not constraint.may_be_empty:
-            overs = [term.over.weight for term in constraint.terms if term.over is not None]
-            for weight in (*(term.weight for term in constraint.terms), *overs):
-                if isinstance(weight, Column):
-                    yield from ((constraint, *test) for test in _compared(weight))
+            for term in constraint.quantities:
+                if isinstance(term.weight, Column):
+                    yield from ((constraint, *test) for test in _compared(term.weight))
 
 
 def _compared(expression: Column) -> Iterator[tuple[str, str, tuple[Scalar, ...]]]:

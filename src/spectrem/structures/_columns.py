@@ -41,10 +41,10 @@ def name_columns(
 ) -> Sources:
     """Which columns of which members are one.
 
-    A column of one member keeps its name. Of those that several have, columns ``joined`` are one; so are, but for
-    columns ``apart``, those of members over the instances of the whole that are no labels. Of the others, ``"tag"`` of
-    the member ``"left"`` is called ``"left_tag"``; only ``occurrence``, which counts through a batch, is left out. The
-    instance column of a member over instances of its own is called as the member is.
+    A column that only one member has keeps its name. Of the columns that several members have, those in ``joined``
+    become one; so do those of members over the instances of the whole, unless they hold labels or are in ``apart``. All
+    others are renamed, ``"tag"`` of the member ``"left"`` to ``"left_tag"``, except that ``occurrence``, which counts
+    through a batch, is left out. The instance column of a member over instances of its own has the name of the member.
 
     Raises
     ------

@@ -93,11 +93,12 @@ class Alignment:
         max_jump: int | None = None,
         reverse: bool = False,
     ) -> None:
-        object.__setattr__(self, "source_lengths", as_lengths(source_lengths, "source_lengths"))
-        object.__setattr__(self, "target_lengths", as_lengths(target_lengths, "target_lengths"))
-        width = None if max_jump is None else as_count(max_jump, "max_jump", minimum=1)
-        object.__setattr__(self, "max_jump", width)
-        object.__setattr__(self, "reverse", bool(reverse))
+        vars(self).update(
+            source_lengths=as_lengths(source_lengths, "source_lengths"),
+            target_lengths=as_lengths(target_lengths, "target_lengths"),
+            max_jump=None if max_jump is None else as_count(max_jump, "max_jump", minimum=1),
+            reverse=bool(reverse),
+        )
         if len(self.source_lengths) != len(self.target_lengths):
             raise InvalidInputError(
                 f"source_lengths and target_lengths must have one entry per pair; got {len(self.source_lengths)} and "

@@ -126,11 +126,9 @@ class Product:
                     f"owners[{key!r}] must have an instance in 0..{n - 1} for each of {listed[key].n_instances}; got "
                     f"{owner.tolist()[:10]} ({len(owner)}); count instances from 0"
                 )
-        for key, value in (
-            ("members", listed), ("name", name), ("owners", owned), ("joined", tuple(joined)), ("apart", tuple(apart)),
-            ("n_instances", n),
-        ):  # fmt: skip
-            object.__setattr__(self, key, value)
+        vars(self).update(
+            members=listed, name=name, owners=owned, joined=tuple(joined), apart=tuple(apart), n_instances=n
+        )
 
     @cached_property
     def n_unary(self) -> int:

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem.constraints.columns import Column, column_names
+from spectrem.constraints.columns import Column
 from spectrem.constraints.compilation.compile import compile_constraints
+from spectrem.constraints.compilation.draft import used_columns
 from spectrem.constraints.compilation.rows import Rows, row_text
 from spectrem.constraints.compilation.table import PartTable
 from spectrem.constraints.constraint import AnyConstraint, Constraint, LinearConstraint
-from spectrem.constraints.expectation import Count
+from spectrem.constraints.terms import Term
 from spectrem.structures.structure import Structure
 
 Key = tuple[Any, ...]
@@ -136,9 +137,8 @@ def _same(one: LiteralRow, other: LiteralRow) -> bool:
 
 def _literal_rows(constraint: Constraint, table: PartTable) -> dict[Key, list[LiteralRow]]:
     """The rows of every group, from a loop over all parts for each side of the constraint, upper side first."""
-    over = () if constraint.over is None else (constraint.over,)
-    names = (*constraint.groups, *over)
-    columns = {name: table.column(name) for name in _names(constraint) | set(names)}
+    names = constraint.key_columns
+    columns = {name: table.column(name) for name in used_columns(constraint)}
     missing = {name: table.missing(name, column) for name, column in columns.items()}
     result: dict[Key, list[LiteralRow]] = defaultdict(list)
     for side in constraint.sides:
@@ -176,7 +176,7 @@ def _literal_rows(constraint: Constraint, table: PartTable) -> dict[Key, list[Li
 
 
 def _literal_counts(
-    over: Count | None,
+    over: Term | None,
     names: tuple[str, ...],
     table: PartTable,
     columns: Mapping[str, Any],
@@ -208,9 +208,3 @@ def _value(expression: object, values: Mapping[str, Any]) -> Any:
     if expression.operation == "part":
         return values[expression.operands[0]]
     return _OPERATORS[expression.operation](*(_value(operand, values) for operand in expression.operands))
-
-
-def _names(constraint: Constraint) -> set[str]:
-    terms: list[Any] = [*constraint.terms, *(term.over for term in constraint.terms if term.over is not None)]
-    weights = [term.weight for term in terms if isinstance(term.weight, Column)]
-    return {term.each for term in terms if term.each is not None}.union(*map(column_names, weights))

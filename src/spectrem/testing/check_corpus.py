@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_info
 
 from spectrem.corpus import Corpus
 from spectrem.exceptions import InvalidInputError
@@ -25,7 +26,8 @@ def check_corpus(make: Callable[[Sequence[Any]], Corpus]) -> None:
     Sums are made in the tree of `spectrem.corpus.fold`, to the bit. Arguments reach ``f`` as they are, whatever their
     type, and ``each`` the shard that it is for. Old corpora stay as they were when new ones are derived, and a long
     chain of steps comes to the same as in a loop. What ``f`` raises arrives with its type, arguments and attributes,
-    of several that of the first shard. A corpus without shards is allowed, and its sum is refused.
+    of several that of the first shard. A corpus without shards is allowed, and its sum is refused. Linear algebra runs
+    on one thread while several shards are worked on.
 
     Parameters
     ----------
@@ -52,6 +54,7 @@ def check_corpus(make: Callable[[Sequence[Any]], Corpus]) -> None:
         _check_steps(corpus, shards, _STEPS if n_shards == 7 else 1)
         _require(_equal(list(corpus.collect(_copied)), shards), "no method may change the corpus that it is called on")
     _check_arguments(make([_shard(k) for k in range(3)]))
+    _check_threads(make([_shard(k) for k in range(3)]))
     _check_errors(make(range(7)))
     _check_empty(make([]))
 
@@ -102,6 +105,11 @@ def _check_arguments(corpus: Corpus) -> None:
         all(value.tolist() == [2.0 * k * j for j in range(4)] for k, value in enumerate(values)),
         "a callable value must do as a function",
     )
+
+
+def _check_threads(corpus: Corpus) -> None:
+    found = [*corpus.collect(_n_threads), *corpus.derive(_n_threads).collect(_same)]
+    _require(max(found) == 1, f"linear algebra must run on one thread while shards are worked on, not on {max(found)}")
 
 
 def _check_errors(corpus: Corpus) -> None:
@@ -201,6 +209,11 @@ def _named(shard: Any) -> str:
 
 def _term(shard: Any) -> _Term:
     return _Term(str(shard["number"]))
+
+
+def _n_threads(shard: Any) -> int:
+    """Threads that linear algebra would take here."""
+    return max((library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"), default=1)
 
 
 def _scaled(shard: Any, scale: float) -> NDArray[np.float64]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import EllipsisType
 
@@ -15,7 +15,7 @@ from spectrem.constraints.compilation.facts import Counted, Head, RowFacts, Tall
 from spectrem.constraints.compilation.groups import NO_GROUP, Coded, Key, as_key, join_keys, number_groups
 from spectrem.constraints.compilation.table import PartTable
 from spectrem.constraints.constraint import Constraint, LinearConstraint
-from spectrem.constraints.expectation import Count, Term
+from spectrem.constraints.terms import Term
 from spectrem.exceptions import InvalidInputError
 
 
@@ -81,31 +81,23 @@ def used_columns(constraint: Constraint | LinearConstraint) -> set[str]:
     """Columns that a constraint of the language names."""
     if isinstance(constraint, LinearConstraint):
         return set()
-    over = () if constraint.over is None else (constraint.over,)
-    each = (term.each for term in _terms(constraint) if term.each is not None)
-    return {*constraint.groups, *over, *each, *weight_columns(constraint)}
+    each = (term.each for term in constraint.quantities if term.each is not None)
+    return {*constraint.key_columns, *each, *weight_columns(constraint)}
 
 
 def weight_columns(constraint: Constraint | LinearConstraint) -> set[str]:
     """Columns whose values the weights of a constraint are made of."""
     if isinstance(constraint, LinearConstraint):
         return set()
-    return set().union(*(column_names(term.weight) for term in _terms(constraint) if isinstance(term.weight, Column)))
-
-
-def _terms(constraint: Constraint) -> Iterator[Term | Count]:
-    """Terms, and what they are divided by."""
-    for term in constraint.terms:
-        yield term
-        if term.over is not None:
-            yield term.over
+    return set().union(
+        *(column_names(term.weight) for term in constraint.quantities if isinstance(term.weight, Column))
+    )
 
 
 def _draft(constraint: Constraint, head: Head, table: PartTable) -> Draft:
     """Evaluate a constraint of the language."""
     structure = table.structure
-    over = () if constraint.over is None else (constraint.over,)
-    names = [*constraint.groups, *over]
+    names = list(constraint.key_columns)
     if head.inside:
         names.sort(key=lambda name: name != table.instance_column)
     columns = {name: table.column(name) for name in names}
@@ -132,10 +124,10 @@ def _draft(constraint: Constraint, head: Head, table: PartTable) -> Draft:
     (entries, tally), *shares = (
         add_up([[term for term in side.terms if term.over == whole] for side in sides]) for whole in (None, *overs)
     )
-    wholes = [add_up([[Term(-1, "count", whole.weight, whole.each)]] * n)[1] for whole in overs]
+    wholes = [add_up([[replace(whole, coefficient=-1)]] * n)[1] for whole in overs]
     rows = RowFacts.of_shard(
         side=np.repeat(np.arange(lowest, lowest + n, dtype=np.int8), n_groups),
-        keys={name: join_keys([as_key(columns[name][first])] * n) for name in (*constraint.groups, *over)},
+        keys={name: join_keys([as_key(columns[name][first])] * n) for name in constraint.key_columns},
         constant=np.repeat([-side.constant for side in sides], n_groups).astype(np.float64),
         tally=tally,
         shares=tuple((own, whole) for (_, own), whole in zip(shares, wholes, strict=True)),

@@ -152,7 +152,7 @@ class RowFacts:
     def bounds(self, head: Head) -> tuple[NDArray[np.float64], NDArray[np.bool_], tuple[NDArray[np.float64], ...]]:
         """The bound of every row, which rows do not hold whatever q is, and one over what each share is divided by.
 
-        A share of nothing is none: rows that name it are left out.
+        A share of a count of 0 is not defined: rows with one are left out.
         """
         bounds, whole = self.tally.total(self.constant), np.ones(len(self.side), np.bool_)
         factors = []

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import cached_property
 from typing import Literal
 
@@ -14,12 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem.constraints.cells import as_column, missing_of, same_values
 from spectrem.constraints.compilation.groups import Coded, Key, as_key, distinct, number_groups, numbers_of
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, no_such
 from spectrem.structures.structure import Structure
 
 _FREQUENCY = "_frequency"
 _PIECE = 1 << 16
-_LISTED = 50
 
 
 @dataclass(frozen=True)
@@ -122,7 +120,7 @@ class PartTable:
             return np.array([counts[value] for value in found.tolist()], np.int64)[code]
         if name == "label" and "tag" in self.own:
             return self.column("tag")
-        raise InvalidInputError(no_column(name, [*self.own, *self.extra_columns]))
+        raise InvalidInputError(no_such("column", name, dict.fromkeys([*self.own, *self.extra_columns])))
 
     def count(self, name: str) -> Counter[object]:
         """How many occurrences of the batch have each value of a column.
@@ -201,21 +199,6 @@ class PartTable:
                 f"tokens with {labels} labels; give a value for each label of each"
             )
         return values.ravel() if state_part is None else values.ravel()[state_part]
-
-
-def no_column(name: str, columns: Iterable[str]) -> str:
-    """What to say of a column that there is not.
-
-    Examples
-    --------
-    >>> no_column("lable", ["row", "label"])
-    "there is no column 'lable'; did you mean 'label'? the columns are 'row', 'label'"
-    """
-    known = list(dict.fromkeys(map(str, columns)))
-    close = get_close_matches(name, known, 1)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    listed = ", ".join(map(repr, known[:_LISTED])) + (", ..." if len(known) > _LISTED else "")
-    return f"there is no column {name!r}; {hint}the columns are {listed or 'none'}"
 
 
 def _spread_known(values: Key, occurrence: NDArray, lacking: NDArray[np.bool_]) -> Key:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from spectrem.kernels.chains import chain as kernel
 from spectrem.kernels.chains import chain_lanes, chain_log
 from spectrem.structures.chains._potentials import FLOOR, potentials_of
-
-Vector = NDArray[np.float64]
+from spectrem.structures.chains._tied import Integers, RowTable, Vector
 
 # The working space of a group of sentences, in numbers per array; longer sentences are run one at a time.
 _MOST_NUMBERS = 1 << 20
@@ -37,32 +36,15 @@ class TiedCounts(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class BigramTable:
+class BigramTable(RowTable[TiedCounts]):
     """Scores of rows, first states and transitions, in nats; everything checked before."""
 
-    row_offsets: NDArray[np.int64]
-    row_states: NDArray[np.int64]
-    dense: bool
-    row_scores: Vector
     initial: Vector
     transition: Vector
     gamma: float
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Without potentials, which are computed sooner than they travel."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-    def prepare(self) -> None:
-        """Compute all potentials now, not at the first batch: many threads may share the table."""
-        _ = self._table
-
     def sum_pass(
-        self,
-        token_offsets: NDArray[np.int64],
-        rows: NDArray[np.int64],
-        active: NDArray[np.bool_],
-        weights: Vector,
-        row_weights: Vector,
+        self, token_offsets: Integers, rows: Integers, active: NDArray[np.bool_], weights: Vector, row_weights: Vector
     ) -> tuple[Vector, TiedCounts]:
         """Values (nats) and counts of a batch; ``row_weights`` multiply the counts of rows and first states."""
         values, status = np.zeros(len(token_offsets) - 1), active.astype(np.int8)
@@ -71,11 +53,11 @@ class BigramTable:
         batch = (row_weights, weights, values, expected, status)
         order = self._groups(token_offsets, rows, active)
         if len(order):
-            chain_lanes.sum_pass(order, token_offsets, rows, self._table, *batch)
+            chain_lanes.sum_pass(order, token_offsets, rows, self.potentials, *batch)
         if status.any():
-            kernel.sum_pass(token_offsets, rows, self._table, *batch)
+            kernel.sum_pass(token_offsets, rows, self.potentials, *batch)
         if status.any():
-            chain_log.sum_pass(token_offsets, rows, self._table, *batch)
+            chain_log.sum_pass(token_offsets, rows, self.potentials, *batch)
         return values, counts
 
     def _groups(
@@ -105,7 +87,7 @@ class BigramTable:
         return np.diff(self.row_offsets) == len(self.initial)
 
     @cached_property
-    def _table(self) -> kernel.Table:
+    def potentials(self) -> kernel.Table:
         n = len(self.initial)
         rows = potentials_of(self.row_scores, self.row_offsets, self.gamma)
         start = potentials_of(self.initial, np.array([0, n]), self.gamma)

@@ -1,6 +1,10 @@
-"""The checks that chains over a table of rows share."""
+"""Chains whose tokens take their scores from the rows of one table: what those of all orders share."""
 
 from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, fields
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,6 +15,73 @@ from spectrem.structures._ragged import offsets_of
 from spectrem.structures.chains._tokens import check_states
 
 Integers = NDArray[np.int64]
+Vector = NDArray[np.float64]
+Counts = TypeVar("Counts")
+
+
+@dataclass(frozen=True, eq=False)
+class RowTable(Generic[Counts]):
+    """Abstract: scores of rows, in nats, to which an order of chains adds those of its factors; checked before."""
+
+    row_offsets: Integers
+    row_states: Integers
+    dense: bool
+    row_scores: Vector
+
+    @abstractmethod
+    def sum_pass(
+        self, token_offsets: Integers, rows: Integers, active: NDArray[np.bool_], weights: Vector, row_weights: Vector
+    ) -> tuple[Vector, Counts]:
+        """Values (nats) and counts of a batch; ``row_weights`` multiply the counts of rows, ``weights`` of factors."""
+
+    @property
+    @abstractmethod
+    def potentials(self) -> Any:
+        """What the kernels of the order take, computed at the first use."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without potentials, which are computed sooner than they travel."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class TiedStructure(Generic[Counts]):
+    """Abstract: a table whose potentials are computed at construction, for many batches."""
+
+    row_offsets: Integers
+    row_states: Integers | None
+    n_states: int
+    gamma: float
+    _table: RowTable[Counts]
+
+    def expected_counts(
+        self, lengths: ArrayLike, rows: ArrayLike, weights: ArrayLike | None = None
+    ) -> tuple[Vector, Counts]:
+        """Smoothed max of every sentence and the expected counts behind the tables.
+
+        Parameters
+        ----------
+        lengths : array-like of shape (n_instances,), int
+            Tokens of every sentence, >= 0.
+        rows : array-like of shape (n_tokens,), int
+            Row of every token, sentence after sentence.
+        weights : array-like of shape (n_instances,), optional
+            Multiply the counts of a sentence, not its value.
+
+        Returns
+        -------
+        values : ndarray of shape (n_instances,)
+            Nats; 0 for an empty sentence, -inf for an impossible one.
+        counts : TiedCounts or TiedCounts2
+            By row and by factor, in the shapes of the tables.
+
+        Raises
+        ------
+        InvalidInputError
+            If there are not as many rows as tokens, or a row is out of range.
+        """
+        token_offsets, numbers, weight = check_batch(lengths, rows, weights, len(self.row_offsets) - 1)
+        return self._table.sum_pass(token_offsets, numbers, np.ones(len(weight), np.bool_), weight, weight)
 
 
 def check_rows(row_offsets: ArrayLike, row_states: ArrayLike | None, n_states: int) -> tuple[Integers, Integers | None]:

@@ -1,4 +1,4 @@
-"""Tokens that each may take some states: the shapes behind every chain, whatever its order."""
+"""Tokens that each take one of some states: the shapes of every chain, whatever its order."""
 
 from __future__ import annotations
 
@@ -6,38 +6,57 @@ import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._validate import as_count, as_integers, as_lengths, as_offsets
 from spectrem.exceptions import InvalidInputError
-from spectrem.structures._ragged import offsets_of, positions_of, rows_of
+from spectrem.structures._ragged import check_instance, offsets_of, positions_of, rows_of
+from spectrem.structures.structure import Structure
 
 Allowed = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
-@dataclass(frozen=True, eq=False)
-class Tokens:
-    """Sentences of tokens, and the states that each token may take (``allowed`` None: all)."""
+@dataclass(frozen=True, eq=False, init=False)
+class TokenStructure(Structure):
+    """Abstract: sentences whose tokens each take one of their states, whatever order of chain scores them.
+
+    A chain adds what its parts are worth together: ``factor_shapes``, ``smoothed_max``, ``decode``, ``polytope`` and
+    ``enumerate``. Unless it says otherwise (``offsets``, ``_tags``), its parts are the states that each token may take.
+    """
+
+    label_columns: ClassVar[tuple[str, ...]] = ("tag",)
 
     lengths: NDArray[np.int64]
     n_states: int
     allowed: Allowed | None
 
-    @classmethod
-    def checked(cls, lengths: ArrayLike, n_states: int, allowed: tuple[ArrayLike, ArrayLike] | None) -> Tokens:
-        """Coerced; raises InvalidInputError."""
+    def __init__(self, lengths: ArrayLike, n_states: int, allowed: tuple[ArrayLike, ArrayLike] | None = None) -> None:
         sizes, count = as_lengths(lengths, "lengths"), as_count(n_states, "n_states", minimum=1)
-        if allowed is None:
-            return cls(sizes, count, None)
-        names = ("allowed[0] (offsets)", "allowed[1] (states)")
-        offsets = as_offsets(allowed[0], names[0], int(sizes.sum()))
-        return cls(sizes, count, (offsets, check_states(offsets, allowed[1], count, names[1], "token")))
+        checked: Allowed | None = None
+        if allowed is not None:
+            names = ("allowed[0] (offsets)", "allowed[1] (states)")
+            offsets = as_offsets(allowed[0], names[0], int(sizes.sum()))
+            checked = offsets, check_states(offsets, allowed[1], count, names[1], "token")
+        vars(self).update(lengths=sizes, n_states=count, allowed=checked)
+
+    @property
+    def n_instances(self) -> int:
+        """Number of sentences of the batch."""
+        return len(self.lengths)
 
     @property
     def n_tokens(self) -> int:
+        """Number of tokens of the batch."""
         return int(self.token_offsets[-1])
+
+    @property
+    def n_unary(self) -> int:
+        """Number of unary parts of all tokens of the batch."""
+        return int(self.offsets[-1])
 
     @cached_property
     def token_offsets(self) -> NDArray[np.int64]:
@@ -46,57 +65,83 @@ class Tokens:
 
     @cached_property
     def offsets(self) -> NDArray[np.int64]:
-        """Boundaries of the tokens among the (token, allowed state) parts, shape (n_tokens + 1,)."""
-        if self.allowed is not None:
-            return self.allowed[0]
-        return np.arange(self.n_tokens + 1, dtype=np.int64) * self.n_states
+        """Boundaries of the tokens in ``Parts.unary``, shape (n_tokens + 1,)."""
+        return self._state_offsets
+
+    @property
+    def instance_name(self) -> str:
+        """The column that numbers the sentences."""
+        return "sentence"
 
     @cached_property
     def instance(self) -> NDArray[np.int64]:
-        """Sentence of every part."""
+        """Sentence of every unary part, shape (n_unary,)."""
         return np.repeat(rows_of(self.lengths), np.diff(self.offsets))
 
     @property
     def choice(self) -> NDArray[np.int64]:
-        """Token of every part."""
+        """Token of every unary part, shape (n_unary,); built anew at every call."""
         return rows_of(np.diff(self.offsets))
 
     @property
     def columns(self) -> Mapping[str, NDArray]:
-        """``sentence``, ``token`` (position in it), ``occurrence`` (token of the batch) and ``tag`` of every part."""
-        widths = np.diff(self.offsets)
+        """The columns of the class notes, each of shape (n_unary,); built anew at every call."""
         return {
             "sentence": self.instance,
-            "token": np.repeat(positions_of(self.lengths), widths),
+            "token": np.repeat(positions_of(self.lengths), np.diff(self.offsets)),
             "occurrence": self.choice,
-            "tag": self.states(slice(0, self.n_tokens)),
+            "tag": self._tags,
         }
 
+    @cached_property
+    def _state_offsets(self) -> NDArray[np.int64]:
+        """Boundaries of the tokens among all pairs of a token and an allowed state, shape (n_tokens + 1,)."""
+        if self.allowed is not None:
+            return self.allowed[0]
+        return np.arange(self.n_tokens + 1, dtype=np.int64) * self.n_states
+
     @property
-    def kernel_states(self) -> tuple[NDArray[np.int64], bool]:
-        """States of all parts, or all states and True."""
+    def _tags(self) -> NDArray[np.int64]:
+        """State of every unary part."""
+        return self._all_states
+
+    @property
+    def _all_states(self) -> NDArray[np.int64]:
+        """The allowed states of all tokens, token after token."""
+        return self._states(slice(0, self.n_tokens))
+
+    @property
+    def _kernel_states(self) -> tuple[NDArray[np.int64], bool]:
+        """The allowed states of all tokens and False, or all states, once, and True."""
         if self.allowed is None:
             return np.arange(self.n_states), True
         return self.allowed[1], False
 
-    def states(self, tokens: slice) -> NDArray[np.int64]:
-        """States of the parts of a range of tokens."""
+    def _states(self, tokens: slice) -> NDArray[np.int64]:
+        """The allowed states of a range of tokens, token after token."""
         if self.allowed is None:
             return np.tile(np.arange(self.n_states), tokens.stop - tokens.start)
-        return self.allowed[1][self.offsets[tokens.start] : self.offsets[tokens.stop]]
+        return self.allowed[1][self._state_offsets[tokens.start] : self._state_offsets[tokens.stop]]
 
-    def paths(self, sentence: int) -> Iterator[NDArray[np.int64]]:
-        """Every sequence of parts of one sentence, one per token; the last token's changes first."""
-        tokens = range(self.token_offsets[sentence], self.token_offsets[sentence + 1])
-        for path in itertools.product(*(range(self.offsets[t], self.offsets[t + 1]) for t in tokens)):
+    def _tokens_and_parts(self, instance: int) -> tuple[slice, slice]:
+        """The tokens of one sentence and its unary parts, as ranges in those of the batch."""
+        n = check_instance(self, instance)
+        tokens = slice(int(self.token_offsets[n]), int(self.token_offsets[n + 1]))
+        return tokens, slice(int(self.offsets[tokens.start]), int(self.offsets[tokens.stop]))
+
+    def _paths(self, instance: int) -> Iterator[NDArray[np.int64]]:
+        """Every sequence of states of one sentence, as pairs of a token and a state; the last token's change first."""
+        tokens, _ = self._tokens_and_parts(instance)
+        bounds = pairwise(self._state_offsets[tokens.start : tokens.stop + 1])
+        for path in itertools.product(*(range(start, stop) for start, stop in bounds)):
             yield np.array(path, np.int64)
 
-    def chosen_states(self, choices: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _chosen_states(self, choices: NDArray[np.int64]) -> NDArray[np.int64]:
         """States of choices among each token's own states; -1 stays -1."""
         if self.allowed is None:
             return choices
         states, found = np.full(self.n_tokens, -1), choices >= 0
-        states[found] = self.allowed[1][self.offsets[:-1][found] + choices[found]]
+        states[found] = self.allowed[1][self._state_offsets[:-1][found] + choices[found]]
         return states
 
 

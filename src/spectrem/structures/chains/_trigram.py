@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,7 @@ from spectrem.kernels.chains import chain2 as kernel
 from spectrem.kernels.chains import chain2_log
 from spectrem.structures._ragged import offsets_of
 from spectrem.structures.chains._potentials import potentials_of
-
-Vector = NDArray[np.float64]
+from spectrem.structures.chains._tied import Integers, RowTable, Vector
 
 
 class TiedCounts2(NamedTuple):
@@ -35,46 +34,29 @@ class TiedCounts2(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class TrigramTable:
+class TrigramTable(RowTable[TiedCounts2]):
     """Scores of rows, first states, first pairs and transitions, in nats; everything checked before."""
 
-    row_offsets: NDArray[np.int64]
-    row_states: NDArray[np.int64]
-    dense: bool
-    row_scores: Vector
     initial: Vector
     second: Vector
     transition: Vector
     gamma: float
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Without potentials, which are computed sooner than they travel."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-    def prepare(self) -> None:
-        """Compute all potentials now, not at the first batch: many threads may share the table."""
-        _ = self._table
-
     def sum_pass(
-        self,
-        token_offsets: NDArray[np.int64],
-        rows: NDArray[np.int64],
-        active: NDArray[np.bool_],
-        weights: Vector,
-        row_weights: Vector,
+        self, token_offsets: Integers, rows: Integers, active: NDArray[np.bool_], weights: Vector, row_weights: Vector
     ) -> tuple[Vector, TiedCounts2]:
         """Values (nats) and counts of a batch; ``row_weights`` multiply the counts of rows, ``weights`` all others."""
         values, status = np.zeros(len(token_offsets) - 1), np.zeros(len(token_offsets) - 1, np.int8)
         tables = (self.row_scores, self.initial, self.second, self.transition)
         counts = TiedCounts2(*(np.zeros_like(table) for table in tables))
         expected = kernel.Expected(*counts)
-        kernel.sum_pass(token_offsets, rows, self._table, active, weights, row_weights, values, expected, status)
+        kernel.sum_pass(token_offsets, rows, self.potentials, active, weights, row_weights, values, expected, status)
         if status.any():
-            chain2_log.sum_pass(token_offsets, rows, self._table, weights, row_weights, values, expected, status)
+            chain2_log.sum_pass(token_offsets, rows, self.potentials, weights, row_weights, values, expected, status)
         return values, counts
 
     @cached_property
-    def _table(self) -> kernel.Table:
+    def potentials(self) -> kernel.Table:
         n = len(self.initial)
         factors = (self.initial, self.second, self.transition)
         every = np.concatenate([factor.ravel() for factor in factors])

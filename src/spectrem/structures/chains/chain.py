@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from spectrem._validate import as_gamma
 from spectrem.kernels.chains import chain as kernel
@@ -15,19 +14,18 @@ from spectrem.structures._polytopes import path_polytope, simplex_polytope
 from spectrem.structures._ragged import (
     Inputs,
     check_inputs,
-    check_instance,
     check_scores,
     indicators,
     no_parts,
 )
 from spectrem.structures.chains._bigram import BigramTable
-from spectrem.structures.chains._tokens import Allowed, Tokens
+from spectrem.structures.chains._tokens import TokenStructure
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
 
 
-@dataclass(frozen=True, eq=False)
-class Chain:
+@dataclass(frozen=True, eq=False, init=False)
+class Chain(TokenStructure):
     """Sentences whose tokens each take a state, with scores on states and on neighbouring pairs.
 
     The sum pass is forward-backward, the max pass Viterbi [Rabiner1989]. Scores of the first and the last state
@@ -69,68 +67,10 @@ class Chain:
     [0, 0]
     """
 
-    label_columns: ClassVar[tuple[str, ...]] = ("tag",)
-
-    lengths: NDArray[np.int64]
-    n_states: int
-    allowed: Allowed | None
-    _tokens: Tokens
-
-    def __init__(self, lengths: ArrayLike, n_states: int, allowed: tuple[ArrayLike, ArrayLike] | None = None) -> None:
-        tokens = Tokens.checked(lengths, n_states, allowed)
-        for name in ("lengths", "n_states", "allowed"):
-            object.__setattr__(self, name, getattr(tokens, name))
-        object.__setattr__(self, "_tokens", tokens)
-
-    @property
-    def n_instances(self) -> int:
-        """Number of sentences of the batch."""
-        return len(self.lengths)
-
-    @property
-    def n_tokens(self) -> int:
-        """Number of tokens of the batch."""
-        return self._tokens.n_tokens
-
-    @property
-    def n_unary(self) -> int:
-        """Number of (token, allowed state) pairs of the batch."""
-        return int(self.offsets[-1])
-
     @property
     def factor_shapes(self) -> tuple[tuple[int, ...], ...]:
         """The transition matrix."""
         return ((self.n_states, self.n_states),)
-
-    @property
-    def token_offsets(self) -> NDArray[np.int64]:
-        """Boundaries of the sentences among the tokens, shape (n_instances + 1,)."""
-        return self._tokens.token_offsets
-
-    @property
-    def offsets(self) -> NDArray[np.int64]:
-        """Boundaries of the tokens in ``Parts.unary``, shape (n_tokens + 1,)."""
-        return self._tokens.offsets
-
-    @property
-    def instance_name(self) -> str:
-        """The column that numbers the sentences."""
-        return "sentence"
-
-    @property
-    def instance(self) -> NDArray[np.int64]:
-        """Sentence of every unary part, shape (n_unary,)."""
-        return self._tokens.instance
-
-    @property
-    def choice(self) -> NDArray[np.int64]:
-        """Token of every unary part, shape (n_unary,); built anew at every call."""
-        return self._tokens.choice
-
-    @property
-    def columns(self) -> Mapping[str, NDArray]:
-        """The four columns of the class notes, each of shape (n_unary,); built anew at every call."""
-        return self._tokens.columns
 
     def smoothed_max(
         self,
@@ -150,7 +90,7 @@ class Chain:
             values, choices, transitions = self._viterbi(given)
             return values, Parts(indicators(choices, self.offsets), (transitions,))
         no_start, transition = np.zeros(self.n_states), given.factors[0]
-        table = BigramTable(self.offsets, *self._tokens.kernel_states, given.unary, no_start, transition, gamma)
+        table = BigramTable(self.offsets, *self._kernel_states, given.unary, no_start, transition, gamma)
         rows, ones = np.arange(self.n_tokens), np.ones(self.n_instances)
         values, counts = table.sum_pass(self.token_offsets, rows, given.active, given.weights, ones)
         return values, Parts(counts.rows, (counts.transition,))
@@ -158,19 +98,16 @@ class Chain:
     def decode(self, scores: Parts) -> NDArray[np.int64]:
         """Best state of every token, shape (n_tokens,); -1 throughout an impossible sentence."""
         _, choices, _ = self._viterbi(check_inputs(self, scores))
-        return self._tokens.chosen_states(choices)
+        return self._chosen_states(choices)
 
     def polytope(self, scores: Parts, instance: int) -> Polytope:
         """Unit flow through (token, state) nodes: a variable per first state and per neighbouring pair of states."""
-        n = check_instance(self, instance)
+        tokens, own = self._tokens_and_parts(instance)
         checked = check_scores(self, scores)
-        first, last = int(self.token_offsets[n]), int(self.token_offsets[n + 1])
-        start, stop = int(self.offsets[first]), int(self.offsets[last])
-        states = self._tokens.states(slice(first, last))
-        widths = np.diff(self.offsets[first : last + 1])
-        if first == last:
-            return simplex_polytope(checked.unary, start, widths, [self.n_states**2])
-        nodes = np.split(np.arange(stop - start), np.cumsum(widths)[:-1])
+        widths, states = np.diff(self.offsets[tokens.start : tokens.stop + 1]), self._states(tokens)
+        if len(widths) == 0:
+            return simplex_polytope(checked.unary, own.start, widths, [self.n_states**2])
+        nodes = np.split(np.arange(len(states)), np.cumsum(widths)[:-1])
         tails, heads = [], []
         for before, here in zip([np.array([-1]), *nodes], nodes, strict=False):
             tails.append(np.repeat(before, len(here)))
@@ -180,8 +117,8 @@ class Chain:
         return path_polytope(
             tail,
             head,
-            n_inner=stop - start - len(nodes[-1]),
-            unary_index=np.arange(start, stop),
+            n_inner=len(states) - len(nodes[-1]),
+            unary_index=np.arange(own.start, own.stop),
             unary_of=head,
             cells_of=(cells,),
             unary=checked.unary,
@@ -190,8 +127,8 @@ class Chain:
 
     def enumerate(self, instance: int) -> Iterator[Parts]:
         """Every state sequence of one sentence as indicators over the batch, with its transitions."""
-        every = self._tokens.states(slice(0, self.n_tokens))
-        for path in self._tokens.paths(check_instance(self, instance)):
+        every = self._all_states
+        for path in self._paths(instance):
             indicator = no_parts(self)
             indicator.unary[path] = 1.0
             tags = every[path]
@@ -201,6 +138,6 @@ class Chain:
     def _viterbi(self, given: Inputs) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
         values, counts = np.zeros(self.n_instances), np.zeros(self.factor_shapes[0])
         choices = np.full(self.n_tokens, -1)
-        layout = (self.token_offsets, self.offsets, *self._tokens.kernel_states, given.unary, given.factors[0])
+        layout = (self.token_offsets, self.offsets, *self._kernel_states, given.unary, given.factors[0])
         kernel.max_pass(*layout, given.active, given.weights, values, choices, counts)
         return values, choices, counts

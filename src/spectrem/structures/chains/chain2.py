@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from spectrem._validate import as_gamma
 from spectrem.kernels.chains import chain2_max
 from spectrem.structures._polytopes import path_polytope, simplex_polytope
-from spectrem.structures._ragged import Inputs, check_inputs, check_instance, check_scores, indicators, no_parts
-from spectrem.structures.chains._tokens import Allowed, Tokens
+from spectrem.structures._ragged import Inputs, check_inputs, check_scores, indicators, no_parts
+from spectrem.structures.chains._tokens import TokenStructure
 from spectrem.structures.chains._trigram import TrigramTable
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
 
 
-@dataclass(frozen=True, eq=False)
-class Chain2:
+@dataclass(frozen=True, eq=False, init=False)
+class Chain2(TokenStructure):
     """Sentences whose tokens each take a state, with scores on states and on three neighbouring states.
 
     The sum pass is forward-backward over pairs of states, the max pass Viterbi [Rabiner1989]; both take time
@@ -65,68 +64,10 @@ class Chain2:
     (0.25, [[0.025, 0.025], [0.405, 0.045]])
     """
 
-    label_columns: ClassVar[tuple[str, ...]] = ("tag",)
-
-    lengths: NDArray[np.int64]
-    n_states: int
-    allowed: Allowed | None
-    _tokens: Tokens
-
-    def __init__(self, lengths: ArrayLike, n_states: int, allowed: tuple[ArrayLike, ArrayLike] | None = None) -> None:
-        tokens = Tokens.checked(lengths, n_states, allowed)
-        for name in ("lengths", "n_states", "allowed"):
-            object.__setattr__(self, name, getattr(tokens, name))
-        object.__setattr__(self, "_tokens", tokens)
-
-    @property
-    def n_instances(self) -> int:
-        """Number of sentences of the batch."""
-        return len(self.lengths)
-
-    @property
-    def n_tokens(self) -> int:
-        """Number of tokens of the batch."""
-        return self._tokens.n_tokens
-
-    @property
-    def n_unary(self) -> int:
-        """Number of (token, allowed state) pairs of the batch."""
-        return int(self.offsets[-1])
-
     @property
     def factor_shapes(self) -> tuple[tuple[int, ...], ...]:
         """The scores of first pairs and of triples."""
         return ((self.n_states,) * 2, (self.n_states,) * 3)
-
-    @property
-    def token_offsets(self) -> NDArray[np.int64]:
-        """Boundaries of the sentences among the tokens, shape (n_instances + 1,)."""
-        return self._tokens.token_offsets
-
-    @property
-    def offsets(self) -> NDArray[np.int64]:
-        """Boundaries of the tokens in ``Parts.unary``, shape (n_tokens + 1,)."""
-        return self._tokens.offsets
-
-    @property
-    def instance_name(self) -> str:
-        """The column that numbers the sentences."""
-        return "sentence"
-
-    @property
-    def instance(self) -> NDArray[np.int64]:
-        """Sentence of every unary part, shape (n_unary,)."""
-        return self._tokens.instance
-
-    @property
-    def choice(self) -> NDArray[np.int64]:
-        """Token of every unary part, shape (n_unary,); built anew at every call."""
-        return self._tokens.choice
-
-    @property
-    def columns(self) -> Mapping[str, NDArray]:
-        """The four columns of the class notes, each of shape (n_unary,); built anew at every call."""
-        return self._tokens.columns
 
     def smoothed_max(
         self,
@@ -147,7 +88,7 @@ class Chain2:
             values, choices, factors = self._viterbi(given)
             return values, Parts(indicators(choices, self.offsets), factors)
         no_start, (second, transition) = np.zeros(self.n_states), given.factors
-        states, dense = self._tokens.kernel_states
+        states, dense = self._kernel_states
         table = TrigramTable(self.offsets, states, dense, given.unary, no_start, second, transition, gamma)
         rows, ones = np.arange(self.n_tokens), np.ones(self.n_instances)
         values, counts = table.sum_pass(self.token_offsets, rows, given.active, given.weights, ones)
@@ -156,17 +97,15 @@ class Chain2:
     def decode(self, scores: Parts) -> NDArray[np.int64]:
         """Best state of every token, shape (n_tokens,); -1 throughout an impossible sentence."""
         _, choices, _ = self._viterbi(check_inputs(self, scores))
-        return self._tokens.chosen_states(choices)
+        return self._chosen_states(choices)
 
     def polytope(self, scores: Parts, instance: int) -> Polytope:
         """Unit flow through (token, state pair) nodes: a variable per first state, first pair and triple of states."""
-        n = check_instance(self, instance)
+        tokens, own = self._tokens_and_parts(instance)
         checked = check_scores(self, scores)
-        first, last = int(self.token_offsets[n]), int(self.token_offsets[n + 1])
-        start, stop = int(self.offsets[first]), int(self.offsets[last])
-        widths, states = np.diff(self.offsets[first : last + 1]), self._tokens.states(slice(first, last))
-        if first == last:
-            return simplex_polytope(checked.unary, start, widths, [self.n_states**2, self.n_states**3])
+        widths, states = np.diff(self.offsets[tokens.start : tokens.stop + 1]), self._states(tokens)
+        if len(widths) == 0:
+            return simplex_polytope(checked.unary, own.start, widths, [self.n_states**2, self.n_states**3])
         edges = _edges(widths)
         two_back, one_back, to = (np.where(part >= 0, states[part], -1) for part in edges.parts)
         pairs = one_back * self.n_states + to
@@ -174,7 +113,7 @@ class Chain2:
             edges.tail,
             edges.head,
             n_inner=edges.n_inner,
-            unary_index=np.arange(start, stop),
+            unary_index=np.arange(own.start, own.stop),
             unary_of=edges.parts[2],
             cells_of=(
                 np.where((one_back >= 0) & (two_back < 0), pairs, -1),
@@ -186,8 +125,8 @@ class Chain2:
 
     def enumerate(self, instance: int) -> Iterator[Parts]:
         """Every state sequence of one sentence as indicators over the batch, with its transitions."""
-        every = self._tokens.states(slice(0, self.n_tokens))
-        for path in self._tokens.paths(check_instance(self, instance)):
+        every = self._all_states
+        for path in self._paths(instance):
             indicator = no_parts(self)
             indicator.unary[path] = 1.0
             tags, (second, transition) = every[path], indicator.factors
@@ -202,7 +141,7 @@ class Chain2:
         values, choices = np.zeros(self.n_instances), np.full(self.n_tokens, -1)
         seconds, transitions = (np.zeros(shape) for shape in self.factor_shapes)
         second, transition = given.factors
-        layout = (self.token_offsets, self.offsets, *self._tokens.kernel_states, given.unary, second, transition)
+        layout = (self.token_offsets, self.offsets, *self._kernel_states, given.unary, second, transition)
         chain2_max.max_pass(*layout, given.active, given.weights, values, choices, seconds, transitions)
         return values, choices, (seconds, transitions)
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from spectrem._validate import as_gamma
 from spectrem.kernels.chains import edge_chain as kernel
@@ -16,21 +16,19 @@ from spectrem.kernels.chains import edge_chain_log
 from spectrem.structures._polytopes import path_polytope, simplex_polytope
 from spectrem.structures._ragged import (
     check_inputs,
-    check_instance,
     check_scores,
     no_parts,
     offsets_of,
     positions_of,
-    rows_of,
 )
 from spectrem.structures.chains._potentials import potentials_of
-from spectrem.structures.chains._tokens import Allowed, Tokens
+from spectrem.structures.chains._tokens import TokenStructure
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
 
 
-@dataclass(frozen=True, eq=False)
-class EdgeChain:
+@dataclass(frozen=True, eq=False, init=False)
+class EdgeChain(TokenStructure):
     """Sentences whose tokens each take a state, with a part for every pair of neighbouring states at every place.
 
     A token takes exactly one part, which says its state and, but for the first token of a sentence, the state before:
@@ -83,41 +81,10 @@ class EdgeChain:
 
     label_columns: ClassVar[tuple[str, ...]] = ("tag", "previous")
 
-    lengths: NDArray[np.int64]
-    n_states: int
-    allowed: Allowed | None
-    _tokens: Tokens
-
-    def __init__(self, lengths: ArrayLike, n_states: int, allowed: tuple[ArrayLike, ArrayLike] | None = None) -> None:
-        tokens = Tokens.checked(lengths, n_states, allowed)
-        for name in ("lengths", "n_states", "allowed"):
-            object.__setattr__(self, name, getattr(tokens, name))
-        object.__setattr__(self, "_tokens", tokens)
-
-    @property
-    def n_instances(self) -> int:
-        """Number of sentences of the batch."""
-        return len(self.lengths)
-
-    @property
-    def n_tokens(self) -> int:
-        """Number of tokens of the batch."""
-        return self._tokens.n_tokens
-
-    @property
-    def n_unary(self) -> int:
-        """Number of states of first tokens and of pairs of states of all others."""
-        return int(self.offsets[-1])
-
     @property
     def factor_shapes(self) -> tuple[tuple[int, ...], ...]:
         """The transition matrix."""
         return ((self.n_states, self.n_states),)
-
-    @property
-    def token_offsets(self) -> NDArray[np.int64]:
-        """Boundaries of the sentences among the tokens, shape (n_instances + 1,)."""
-        return self._tokens.token_offsets
 
     @cached_property
     def offsets(self) -> NDArray[np.int64]:
@@ -125,21 +92,6 @@ class EdgeChain:
         before = np.concatenate([[1], self._widths[:-1]])[: self.n_tokens]
         before[self.token_offsets[:-1][self.lengths > 0]] = 1
         return offsets_of(before * self._widths)
-
-    @property
-    def instance_name(self) -> str:
-        """The column that numbers the sentences."""
-        return "sentence"
-
-    @cached_property
-    def instance(self) -> NDArray[np.int64]:
-        """Sentence of every unary part, shape (n_unary,)."""
-        return np.repeat(rows_of(self.lengths), np.diff(self.offsets))
-
-    @property
-    def choice(self) -> NDArray[np.int64]:
-        """Token of every unary part, shape (n_unary,); built anew at every call."""
-        return rows_of(np.diff(self.offsets))
 
     @cached_property
     def state_part(self) -> NDArray[np.int64]:
@@ -149,15 +101,15 @@ class EdgeChain:
         marginals)``.
         """
         token = self.choice
-        return self._tokens.offsets[token] + self._places % self._widths[token]
+        return self._state_offsets[token] + self._places % self._widths[token]
 
     @property
     def columns(self) -> Mapping[str, NDArray]:
         """The five columns of the class notes, each of shape (n_unary,); built anew at every call."""
-        of_states, before = self._tokens.columns, self._part_before
+        before = self._part_before
         previous = np.full(self.n_unary, np.nan)
-        previous[before >= 0] = of_states["tag"][before[before >= 0]]
-        return {**{name: values[self.state_part] for name, values in of_states.items()}, "previous": previous}
+        previous[before >= 0] = self._all_states[before[before >= 0]]
+        return {**super().columns, "previous": previous}
 
     def smoothed_max(
         self,
@@ -198,23 +150,21 @@ class EdgeChain:
         layout = (self.token_offsets, self._widths, self.offsets)
         kernel.max_pass(*layout, total, given.active, np.zeros(self.n_instances), choices)
         made = choices >= 0
-        choices[made] = self._tokens.states(slice(0, self.n_tokens))[self.state_part[choices[made]]]
+        choices[made] = self._all_states[self.state_part[choices[made]]]
         return choices
 
     def polytope(self, scores: Parts, instance: int) -> Polytope:
         """Unit flow through (token, state) nodes: a variable per part."""
-        n = check_instance(self, instance)
+        tokens, own = self._tokens_and_parts(instance)
         checked = check_scores(self, scores)
-        first, last = int(self.token_offsets[n]), int(self.token_offsets[n + 1])
-        if first == last:
+        if tokens.start == tokens.stop:
             return simplex_polytope(checked.unary, 0, np.zeros(0, np.int64), [self.n_states**2])
-        own = slice(int(self.offsets[first]), int(self.offsets[last]))
-        start = int(self._tokens.offsets[first])
+        start = int(self._state_offsets[tokens.start])
         tail = self._part_before[own]
         return path_polytope(
             np.where(tail >= 0, tail - start, -1),
             self.state_part[own] - start,
-            n_inner=int(self._tokens.offsets[last - 1]) - start,
+            n_inner=int(self._state_offsets[tokens.stop - 1]) - start,
             unary_index=np.arange(own.start, own.stop),
             unary_of=np.arange(own.stop - own.start),
             cells_of=(np.where(tail >= 0, self._cells[own], -1),),
@@ -224,21 +174,25 @@ class EdgeChain:
 
     def enumerate(self, instance: int) -> Iterator[Parts]:
         """Every state sequence of one sentence as indicators over the batch, with its transitions."""
-        n = check_instance(self, instance)
-        first, last = int(self.token_offsets[n]), int(self.token_offsets[n + 1])
-        starts, widths = self._tokens.offsets[first:last], self._widths[first:last]
-        for path in self._tokens.paths(n):
+        tokens, _ = self._tokens_and_parts(instance)
+        starts, widths = self._state_offsets[tokens], self._widths[tokens]
+        for path in self._paths(instance):
             indicator, place = no_parts(self), path - starts
             place[1:] += (path - starts)[:-1] * widths[1:]
-            parts = self.offsets[first:last] + place
+            parts = self.offsets[tokens] + place
             indicator.unary[parts] = 1.0
             np.add.at(indicator.factors[0].reshape(-1), self._cells[parts[1:]], 1.0)
             yield indicator
 
     @property
+    def _tags(self) -> NDArray[np.int64]:
+        """State of every unary part."""
+        return self._all_states[self.state_part]
+
+    @property
     def _widths(self) -> NDArray[np.int64]:
         """Number of states of every token."""
-        return np.diff(self._tokens.offsets)
+        return np.diff(self._state_offsets)
 
     @property
     def _places(self) -> NDArray[np.int64]:
@@ -251,15 +205,14 @@ class EdgeChain:
         token = self.choice
         first = np.zeros(self.n_tokens, np.bool_)
         first[self.token_offsets[:-1][self.lengths > 0]] = True
-        before = self._tokens.offsets[token - 1] + self._places // self._widths[token]
+        before = self._state_offsets[token - 1] + self._places // self._widths[token]
         return np.where(first[token], -1, before)
 
     @cached_property
     def _cells(self) -> NDArray[np.int64]:
         """The raveled transition of every part; one past the last at first tokens."""
-        states = self._tokens.states(slice(0, self.n_tokens))
-        before, tag = self._part_before, states[self.state_part]
-        return np.where(before >= 0, states[before] * self.n_states + tag, self.n_states**2)
+        states, before = self._all_states, self._part_before
+        return np.where(before >= 0, states[before] * self.n_states + self._tags, self.n_states**2)
 
     def _with_transitions(self, unary: NDArray[np.float64], transition: NDArray[np.float64]) -> NDArray[np.float64]:
         """Scores of all parts, those of transitions included."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from spectrem._validate import as_count, as_scores
-from spectrem.structures.chains._tied import check_batch, check_gamma, check_rows
+from spectrem.structures.chains._tied import TiedStructure, check_gamma, check_rows
 from spectrem.structures.chains._trigram import TiedCounts2, TrigramTable
 
 
-@dataclass(frozen=True, eq=False)
-class TiedChain2:
+@dataclass(frozen=True, eq=False, init=False)
+class TiedChain2(TiedStructure[TiedCounts2]):
     """Scores of a second-order chain by row of a table; `Chain2.smoothed_max` without a number per token.
 
     Potentials are computed once, at construction; every batch then needs the working space of its longest sentence.
@@ -56,12 +56,6 @@ class TiedChain2:
     ([0.125, 0.5], [1.8, 0.2, 0.4, 1.6])
     """
 
-    row_offsets: NDArray[np.int64]
-    row_states: NDArray[np.int64] | None
-    n_states: int
-    gamma: float
-    _table: TrigramTable
-
     def __init__(
         self,
         row_offsets: ArrayLike,
@@ -86,42 +80,5 @@ class TiedChain2:
             as_scores(transition, "transition", (n, n, n)),
             gamma,
         )
-        table.prepare()
-        for name, value in (
-            ("row_offsets", offsets),
-            ("row_states", states),
-            ("n_states", n),
-            ("gamma", gamma),
-            ("_table", table),
-        ):
-            object.__setattr__(self, name, value)
-
-    def expected_counts(
-        self, lengths: ArrayLike, rows: ArrayLike, weights: ArrayLike | None = None
-    ) -> tuple[NDArray[np.float64], TiedCounts2]:
-        """Smoothed max of every sentence and the expected counts behind the tables.
-
-        Parameters
-        ----------
-        lengths : array-like of shape (n_instances,), int
-            Tokens of every sentence, >= 0.
-        rows : array-like of shape (n_tokens,), int
-            Row of every token, sentence after sentence.
-        weights : array-like of shape (n_instances,), optional
-            Multiply the counts of a sentence, not its value.
-
-        Returns
-        -------
-        values : ndarray of shape (n_instances,)
-            Nats; 0 for an empty sentence, -inf for an impossible one.
-        counts : TiedCounts2
-            ``rows``, ``initial``, ``second`` and ``transition`` in the shapes of the tables.
-
-        Raises
-        ------
-        InvalidInputError
-            If there are not as many rows as tokens, or a row is out of range.
-        """
-        token_offsets, numbers, weight = check_batch(lengths, rows, weights, len(self.row_offsets) - 1)
-        active = np.ones(len(weight), np.bool_)
-        return self._table.sum_pass(token_offsets, numbers, active, weight, row_weights=weight)
+        _ = table.potentials  # now, not at the first batch: many threads may share the table
+        vars(self).update(row_offsets=offsets, row_states=states, n_states=n, gamma=gamma, _table=table)

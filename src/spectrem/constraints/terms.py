@@ -1,0 +1,55 @@
+"""The summands of an expectation: what ``E[...]`` and ``E.count(...)`` stand for, times a number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import EllipsisType
+from typing import Literal
+
+from spectrem.constraints.columns import Column, quote
+from spectrem.exceptions import InvalidInputError
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Term:
+    """One summand ``coefficient * E[weight]`` or ``coefficient * E.count(weight)``, perhaps divided by a count.
+
+    Attributes
+    ----------
+    coefficient : float
+    kind : {"expectation", "count"}
+        A count does not depend on q.
+    weight : Column or Ellipsis
+        A condition, or a number per part; ``...`` is 1 on every part.
+    each : str or None
+        Of a count: parts with the same value of this column count once together.
+    over : Term or None
+        The count by which it is divided, of coefficient 1.
+    """
+
+    coefficient: float
+    kind: Literal["expectation", "count"]
+    weight: Column | EllipsisType
+    each: str | None = None
+    over: Term | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Term) and (self.coefficient, repr(self)) == (other.coefficient, repr(other))
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def __repr__(self) -> str:
+        """The text of the term without its coefficient."""
+        weight = "..." if isinstance(self.weight, EllipsisType) else repr(self.weight)
+        each = "" if self.each is None else f", each={quote(self.each)}"
+        text = f"E[{weight}]" if self.kind == "expectation" else f"E.count({weight}{each})"
+        return text if self.over is None else f"{text} / {self.over!r}"
+
+
+def as_weight(weight: object, name: str) -> Column | EllipsisType:
+    """What stands in brackets behind ``E``, or in parentheses behind ``E.count``: ``name`` begins errors."""
+    if isinstance(weight, (Column, EllipsisType)):
+        return weight
+    hint = f"write part({quote(weight)})" if isinstance(weight, str) else 'is the left side of == a part("...")?'
+    raise InvalidInputError(f"{name} takes a condition or weights over part(...) columns, got {weight!r}; {hint}")

@@ -114,13 +114,13 @@ def explain_infeasible(
     """
     bad = status == Status.INFEASIBLE
     prices = np.zeros(len(dual.row_problem)) if multipliers is None else multipliers
-    direction = _simplify(dual, dual.terms.recession(prices), bad)
+    direction = _shorten(dual, dual.terms.recession(prices), bad)
     problems = np.flatnonzero(bad)
     # Rows that the proof uses; in problems without one, all that have no penalty.
     proven = max_by(dual.row_problem, np.abs(direction), dual.n_problems) > 0
     involved = np.where(proven[dual.row_problem], direction != 0, ~dual.terms.penalised) & bad[dual.row_problem]
     first = dual.row_problem == problems[0]
-    conflict = find_conflict(dual, int(problems[0]), prices, whole=whole)
+    conflict = find_conflict(dual, int(problems[0]), direction, whole=whole)
     if conflict is None:
         conflict = unproven(np.flatnonzero(involved & first))
     involved[first] = False
@@ -177,12 +177,18 @@ def _error(conflict: Conflict, rows: Rows, involved: Ints, n_problems: int = 1) 
     return error
 
 
-def _simplify(dual: BatchDual, direction: Floats, bad: Bools) -> Floats:
-    """Drop small entries of a proof of infeasibility as long as what is left still proves it."""
-    largest = max_by(dual.row_problem, np.abs(direction), dual.n_problems)
-    relative = np.abs(direction) / np.where(largest > 0, largest, 1.0)[dual.row_problem]
-    for least in (0.5, 0.1, 0.01):
-        trial = np.where(relative >= least, direction, 0.0)
-        if dual.infeasible(trial, bad)[bad].all():
-            return trial
-    return direction
+def _shorten(dual: BatchDual, direction: Floats, problems: Bools) -> Floats:
+    """Keep the largest entries of every problem's proof of infeasibility, as few as still prove it (by bisection)."""
+    size = np.where(dual.row_weight > 0, np.abs(direction), 0.0)
+    order = np.lexsort((np.arange(len(size)), -size, dual.row_problem))
+    rank = np.empty(len(size), np.int64)
+    rank[order] = np.arange(len(size)) - np.searchsorted(dual.row_problem[order], dual.row_problem[order])
+    few = np.zeros(dual.n_problems, np.int64)
+    many = np.bincount(dual.row_problem[size > 0], minlength=dual.n_problems)
+    while (unsettled := problems & (many - few > 1)).any():
+        middle = (few + many) // 2
+        trial = np.where(rank < middle[dual.row_problem], direction, 0.0)
+        proven = dual.infeasible(trial, unsettled)
+        many = np.where(proven, middle, many)
+        few = np.where(unsettled & ~proven, middle, few)
+    return np.where((rank < many[dual.row_problem]) & (size > 0), direction, 0.0)

@@ -104,16 +104,16 @@ def find_conflict(
     alone = search.rows_alone()
     if len(alone):
         return search.finish(alone[:1], irreducible=True, smallest=True)
-    start = search.candidates if direction is None else search.shorten(direction)
+    used = search.candidates[:0] if direction is None else search.candidates[direction[search.candidates] != 0]
+    proven = direction is not None and len(used) > 0 and search.proves(direction)
+    start = used if proven else search.candidates
     if len(start) > _EASY:
         start = search.one_block(start)
     found = search.filtered(start)
     if found is None and whole:
         return search.filtered_whole()
     if found is None:
-        if direction is None or not search.proves(direction):
-            return None
-        return unproven(start)
+        return unproven(start) if proven else None
     rows, irreducible = found
     fewer = search.fewer(len(rows)) if irreducible else None
     if fewer is None:
@@ -188,30 +188,6 @@ class _Search:
                     bad.append(row)
             direction[row] = 0.0
         return np.array(bad, np.int64)
-
-    def shorten(self, direction: Floats) -> Ints:
-        """The rows with the largest entries of a proof, as few as still prove it; all rows if it proves nothing."""
-        own = np.zeros(len(direction), np.bool_)
-        own[self.candidates] = True
-        direction = np.where(own, self.dual.terms.recession(direction), 0.0)
-        used = np.flatnonzero(direction)
-        if not len(used) or not self.proves(direction):
-            return self.candidates
-        order = used[np.argsort(-np.abs(direction[used]), kind="stable")]
-
-        def enough(k: int) -> bool:
-            trial = np.zeros(len(direction))
-            trial[order[:k]] = direction[order[:k]]
-            return self.proves(trial)
-
-        k = 1
-        while k < len(order) and not enough(k):
-            k *= 2
-        low, high = k // 2, min(k, len(order))
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if enough(middle) else (middle, high)
-        return np.sort(order[:high])
 
     def one_block(self, start: Ints) -> Ints:
         """The rows of one constraint, or of two, that conflict without any others; else ``start``."""

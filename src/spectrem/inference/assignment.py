@@ -28,7 +28,7 @@ _MANY_CELLS = 20_000
 
 @dataclass(frozen=True, eq=False)
 class Assignment:
-    """The best labels that meet the constraints, and how much better fractions could be.
+    """The best labels that meet the constraints, and by how much the linear relaxation may score more.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Assignment:
     score : float
         Sum of the scores of the labels chosen less penalties, nats.
     relaxation : float
-        An upper bound of the score of any labels, nats: that of the best fractions, up to tolerances.
+        An upper bound on the score of all labels, nats: the value of the linear relaxation, up to tolerances.
     gap : float
         ``relaxation - score`` in nats; 0 proves that no other labels are better.
     violation : float
@@ -120,7 +120,7 @@ def assign(
 
 
 def _assign(structure: Labels, scores: Floats, alone: Floats, rows: Rows, deadline: Deadline) -> Assignment:
-    """By ``scores``; instances that no row touches by ``alone``."""
+    """Assign labels by ``scores``; instances that no row touches take their best label by ``alone``."""
     n, offsets = structure.n_instances, structure.offsets
     labels = np.full(n, -1)
     max_pass(np.arange(n + 1), offsets, alone, np.ones(n, np.bool_), np.zeros(n), labels)
@@ -180,21 +180,21 @@ def _unit(scores: Floats, sizes: Ints) -> float:
 
 
 def _counted(structure: Labels, rows: Rows, weights: Floats, times: Floats) -> Rows:
-    """Rows over whole instances: of weight w, one counts w times across them; penalties are paid ``times``."""
+    """Rows of corpus scope in which an instance counts ``weights`` times; penalties inside instances ``times``."""
     if (weights == 1.0).all():
         return tidy_rows(rows)
     paid = rows.penalised_inside
     counted = rows.times(rows.counted_by_weight, weights[structure.instance])
     counted = counted.times(paid, times[structure.instance])
     data = counted.matrix.data
-    whole = np.rint(data)  # weights of chunks times shares of them
+    whole = np.rint(data)  # weights times shares in them: whole numbers but for rounding
     data[:] = np.where(np.abs(data - whole) <= 1e-12 * np.abs(data), whole, data)
     return tidy_rows(replace(counted, bounds=np.where(paid, times[rows.row_instance] * rows.bounds, rows.bounds)))
 
 
 @dataclass(frozen=True)
 class Solved:
-    """The cell chosen in every instance, and how much better fractions could be, nats."""
+    """The cell chosen in every instance, and by how much the linear relaxation may score more, nats."""
 
     cells: Ints
     gap: float
@@ -214,7 +214,7 @@ def solve_program(scores: Floats, sizes: Ints, rows: Rows, unit: float, deadline
         If a slack has an l2 norm, or nothing was found within the time limit.
     """
     terms = compile_slack(rows.blocks, np.zeros(len(rows.bounds), np.int64), 1)
-    if not len(sizes):  # nothing takes part in these rows
+    if not len(sizes):  # rows without any instance
         met = float(terms.worst_violation(-rows.bounds)[0]) <= WHOLE
         return Solved(np.zeros(0, np.int64), 0.0, Status.CERTIFIED) if met else None
     slack = compile_slack_variables(terms, largest_excess(rows.matrix, rows.bounds))
@@ -255,7 +255,7 @@ def solve_program(scores: Floats, sizes: Ints, rows: Rows, unit: float, deadline
         score = float(scores[cells].sum() - terms.cost(rows.matrix @ chosen - rows.bounds)[0])
         slop = 1e-9 * max(unit, abs(score))
         if bound - score <= reach + slop:
-            # No cell left out can be part of anything better.
+            # Any choice with a cell that was left out scores less.
             gap = min(solved.gap, max(bound - score, 0.0)) if solved.status == Status.CERTIFIED else bound - score
             return Solved(cells, gap, solved.status)
         reach = bound - score

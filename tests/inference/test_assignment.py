@@ -215,7 +215,7 @@ def test_few_cells_are_as_good_as_all(monkeypatch, n, seed, many):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_few_cells_at_bad_prices(monkeypatch, seed):
-    def price(scores, sizes, rows, terms):
+    def price(scores, sizes, rows, terms, unit):
         table = scores.reshape(-1, 4)
         return float(table.max(1).sum()), (table.max(1, keepdims=True) - table).ravel()
 

@@ -1,4 +1,4 @@
-"""Programs come back within their time, share the time of a call, and have no variable without an end."""
+"""Programs end within their time, share the time of a call, and have no variable without an end."""
 
 from dataclasses import replace
 from threading import Event
@@ -102,7 +102,7 @@ def test_a_program_that_does_not_come_back_is_given_up(monkeypatch, run):
     monkeypatch.setattr(highs, "_GRACE", 0.0)
     outcome = run(ONE, 0.0)
     assert (outcome.status, outcome.x) == (OUT_OF_TIME, None)
-    assert outcome.message == "HiGHS did not come back within its time"
+    assert outcome.message == "HiGHS did not return within its time"
     assert not ended.is_set()
     released.set()
     assert ended.wait()

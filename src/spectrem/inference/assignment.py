@@ -28,7 +28,7 @@ _MANY_CELLS = 20_000
 
 @dataclass(frozen=True, eq=False)
 class Assignment:
-    """The best labels that meet the constraints, and how much better fractions could be.
+    """The best labels that meet the constraints, and by how much the linear relaxation may score more.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Assignment:
     score : float
         Sum of the scores of the labels chosen less penalties, nats.
     relaxation : float
-        An upper bound of the score of any labels, nats: that of the best fractions, up to tolerances.
+        An upper bound on the score of all labels, nats: the value of the linear relaxation, up to tolerances.
     gap : float
         ``relaxation - score`` in nats; 0 proves that no other labels are better.
     violation : float
@@ -99,10 +99,6 @@ def assign(
     array([0, 0, 1])
     """
     deadline = Deadline(time_limit)
-    unit = _unit(structure, scores)
-    if unit != 1.0:
-        found = assign(structure, scores / unit, _in_units(rows, unit), weights=weights, time_limit=time_limit)
-        return replace(found, score=found.score * unit, relaxation=found.relaxation * unit, gap=found.gap * unit)
     if weights is None:
         return _assign(structure, scores, scores, tidy_rows(rows), deadline)
     counted = _counted(structure, rows, weights, weights)
@@ -124,7 +120,7 @@ def assign(
 
 
 def _assign(structure: Labels, scores: Floats, alone: Floats, rows: Rows, deadline: Deadline) -> Assignment:
-    """By ``scores``; instances that no row touches by ``alone``."""
+    """Assign labels by ``scores``; instances that no row touches take their best label by ``alone``."""
     n, offsets = structure.n_instances, structure.offsets
     labels = np.full(n, -1)
     max_pass(np.arange(n + 1), offsets, alone, np.ones(n, np.bool_), np.zeros(n), labels)
@@ -134,7 +130,7 @@ def _assign(structure: Labels, scores: Floats, alone: Floats, rows: Rows, deadli
         raise no_assignment(block.name for block in rows.blocks if wrong[block.start : block.stop].any())
     hard = np.flatnonzero(counts.instance_problem >= 0)
     hard = hard[~counts.counted[counts.instance_problem[hard]]]
-    gap, status = 0.0, Status.CERTIFIED
+    gap, unit, status = 0.0, 1.0, Status.CERTIFIED
     wanted = ~counts.counted[counts.row_problem]
     if wanted.any():
         own = np.zeros(n, np.bool_)
@@ -144,7 +140,8 @@ def _assign(structure: Labels, scores: Floats, alone: Floats, rows: Rows, deadli
         place = np.where(some.row_instance >= 0, np.cumsum(own)[some.row_instance] - 1, -1)
         some = Rows(sp.csr_array(some.matrix[:, cells]), some.bounds, place, some.blocks)
         sizes = np.diff(offsets)[hard]
-        solved = solve_program(scores[cells], sizes, some, deadline)
+        unit = _unit(scores[cells], sizes)
+        solved = solve_program(scores[cells], sizes, some, unit, deadline)
         if solved is None:
             possible = Parts(np.where(np.isneginf(scores[cells]), -np.inf, 0.0))
             conflict = explain_conflict(Categorical(sizes), possible, some, whole=True)
@@ -164,54 +161,48 @@ def _assign(structure: Labels, scores: Floats, alone: Floats, rows: Rows, deadli
     excess = rows.matrix @ chosen - rows.bounds
     terms = compile_slack(rows.blocks, np.zeros(len(rows.bounds), np.int64), 1)
     score = float(scores[cell].sum() - terms.cost(excess)[0])
-    gap = gap if gap > 1e-9 * max(1.0, abs(score)) else 0.0
+    gap = gap if gap > 1e-9 * max(unit, abs(score)) else 0.0
     violation = float(terms.worst_violation(excess)[0]) if len(excess) else 0.0
     return Assignment(labels, score, score + gap, gap, violation, status)
 
 
-def _unit(structure: Labels, scores: Floats) -> float:
-    """A power of two near the largest range of an instance's scores where that is far from 1, else 1."""
+def _unit(scores: Floats, sizes: Ints) -> float:
+    """A power of two near the largest range of an instance's scores where that is far from 1, else 1; nats.
+
+    HiGHS has absolute tolerances: in this unit they mean the same whatever multiplies the scores.
+    """
+    if not len(sizes):
+        return 1.0
     possible = ~np.isneginf(scores)
-    tops = np.repeat(np.maximum.reduceat(scores, structure.offsets[:-1]), np.diff(structure.offsets))
+    tops = np.repeat(np.maximum.reduceat(scores, np.cumsum(sizes) - sizes), sizes)
     spread = float((tops - scores)[possible].max(initial=0.0))
     return 1.0 if spread == 0.0 or 1e-3 <= spread <= 1e6 else float(2.0 ** np.rint(np.log2(spread)))
 
 
-def _in_units(rows: Rows, unit: float) -> Rows:
-    """Rows whose penalties are counted in units of so many nats."""
-    blocks = (
-        block
-        if block.slack is None or block.slack.kind == "bound"
-        else replace(block, slack=replace(block.slack, strength=block.slack.strength / unit))
-        for block in rows.blocks
-    )
-    return replace(rows, blocks=tuple(blocks))
-
-
 def _counted(structure: Labels, rows: Rows, weights: Floats, times: Floats) -> Rows:
-    """Rows over whole instances: of weight w, one counts w times across them; penalties are paid ``times``."""
+    """Rows of corpus scope in which an instance counts ``weights`` times; penalties inside instances ``times``."""
     if (weights == 1.0).all():
         return tidy_rows(rows)
     paid = rows.penalised_inside
     counted = rows.times(rows.counted_by_weight, weights[structure.instance])
     counted = counted.times(paid, times[structure.instance])
     data = counted.matrix.data
-    whole = np.rint(data)  # weights of chunks times shares of them
+    whole = np.rint(data)  # weights times shares in them: whole numbers but for rounding
     data[:] = np.where(np.abs(data - whole) <= 1e-12 * np.abs(data), whole, data)
     return tidy_rows(replace(counted, bounds=np.where(paid, times[rows.row_instance] * rows.bounds, rows.bounds)))
 
 
 @dataclass(frozen=True)
 class Solved:
-    """The cell chosen in every instance, and how much better fractions could be, nats."""
+    """The cell chosen in every instance, and by how much the linear relaxation may score more, nats."""
 
     cells: Ints
     gap: float
     status: Status
 
 
-def solve_program(scores: Floats, sizes: Ints, rows: Rows, deadline: Deadline) -> Solved | None:
-    """The best labels of instances with ``sizes`` labels each, None if none meet the rows.
+def solve_program(scores: Floats, sizes: Ints, rows: Rows, unit: float, deadline: Deadline) -> Solved | None:
+    """The best labels of instances with ``sizes`` labels each, None if none meet the rows; ``unit`` is that of costs.
 
     Prices of the rows bound what any labels can score, and what a label costs that is not its instance's best at these
     prices. A program over the cells that cost at most the gap between that bound and the program's own score is as good
@@ -223,7 +214,7 @@ def solve_program(scores: Floats, sizes: Ints, rows: Rows, deadline: Deadline) -
         If a slack has an l2 norm, or nothing was found within the time limit.
     """
     terms = compile_slack(rows.blocks, np.zeros(len(rows.bounds), np.int64), 1)
-    if not len(sizes):  # nothing takes part in these rows
+    if not len(sizes):  # rows without any instance
         met = float(terms.worst_violation(-rows.bounds)[0]) <= WHOLE
         return Solved(np.zeros(0, np.int64), 0.0, Status.CERTIFIED) if met else None
     slack = compile_slack_variables(terms, largest_excess(rows.matrix, rows.bounds))
@@ -234,25 +225,25 @@ def solve_program(scores: Floats, sizes: Ints, rows: Rows, deadline: Deadline) -
     rows = Rows(rows.matrix, _whole_bounds(rows), rows.row_instance, rows.blocks)
     possible, offsets = ~np.isneginf(scores), np.concatenate([[0], np.cumsum(sizes)])
     program = write_program(
-        cost=-np.where(possible, scores, 0.0),
+        cost=-np.where(possible, scores, 0.0) / unit,
         upper=possible.astype(np.float64),
         body=rows.matrix,
         bounds=rows.bounds,
         equality=terms.equality,
         shapes=sp.csr_array((np.ones(len(scores)), np.arange(len(scores)), offsets), shape=(len(sizes), len(scores))),
         ones=np.ones(len(sizes)),
-        slack=slack,
+        slack=replace(slack, cost=slack.cost / unit),
     )
     if len(scores) <= _MANY_CELLS:
-        return _solve(program, len(scores), deadline)
-    bound, cost = _price(scores, sizes, rows, terms)
+        return _solve(program, len(scores), unit, deadline)
+    bound, cost = _price(scores, sizes, rows, terms, unit)
     spread = np.sort(cost[cost > 0])
     reach = float(spread[min(_MANY_CELLS // 4, len(spread) - 1)]) if len(spread) else 0.0
     every_row, beyond = np.arange(len(program.bounds)), np.arange(len(scores), len(program.cost))
     while True:
         kept = cost <= reach
         cells = np.flatnonzero(kept)
-        solved = _solve(program.pick(every_row, np.concatenate([cells, beyond])), len(cells), deadline)
+        solved = _solve(program.pick(every_row, np.concatenate([cells, beyond])), len(cells), unit, deadline)
         if kept.all():
             return solved
         if solved is None:
@@ -262,20 +253,20 @@ def solve_program(scores: Floats, sizes: Ints, rows: Rows, deadline: Deadline) -
         chosen = np.zeros(len(scores))
         chosen[cells] = 1.0
         score = float(scores[cells].sum() - terms.cost(rows.matrix @ chosen - rows.bounds)[0])
-        slop = 1e-9 * max(1.0, abs(score))
+        slop = 1e-9 * max(unit, abs(score))
         if bound - score <= reach + slop:
-            # No cell left out can be part of anything better.
+            # Any choice with a cell that was left out scores less.
             gap = min(solved.gap, max(bound - score, 0.0)) if solved.status == Status.CERTIFIED else bound - score
             return Solved(cells, gap, solved.status)
         reach = bound - score
 
 
-def _price(scores: Floats, sizes: Ints, rows: Rows, terms: SlackTerms) -> tuple[float, Floats]:
+def _price(scores: Floats, sizes: Ints, rows: Rows, terms: SlackTerms, unit: float) -> tuple[float, Floats]:
     """An upper bound of every score, and what each cell costs at the prices that prove it."""
     structure = Categorical(sizes)
     starts, instance = structure.offsets[:-1], structure.instance
     finite = scores[~np.isneginf(scores)]
-    gamma = 0.01 * float(finite.std()) + 1e-9
+    gamma = 0.01 * float(finite.std()) + 1e-9 * unit
     prices = None
     for sharper in (1.0, 0.1):
         with warnings.catch_warnings():
@@ -289,7 +280,8 @@ def _price(scores: Floats, sizes: Ints, rows: Rows, terms: SlackTerms) -> tuple[
     return bound, best[instance] - reduced
 
 
-def _solve(program: Program, n_cells: int, deadline: Deadline) -> Solved | None:
+def _solve(program: Program, n_cells: int, unit: float, deadline: Deadline) -> Solved | None:
+    """The best cells of a program whose costs are counted in ``unit`` nats, first by its relaxation; None if none."""
     relaxed = run_linear(program, deadline.left, accurate=False)
     if relaxed.status == INFEASIBLE:
         return None
@@ -305,7 +297,7 @@ def _solve(program: Program, n_cells: int, deadline: Deadline) -> Solved | None:
         )
     status = Status.CERTIFIED if solved.status == OPTIMAL else Status.MAX_ITERATIONS
     lowest = solved.bound if relaxed.x is None else relaxed.cost
-    return Solved(np.flatnonzero(np.rint(solved.x[:n_cells]) == 1), solved.cost - lowest, status)
+    return Solved(np.flatnonzero(np.rint(solved.x[:n_cells]) == 1), (solved.cost - lowest) * unit, status)
 
 
 def _whole_bounds(rows: Rows) -> Floats:

@@ -87,8 +87,8 @@ def project_batch(
         in that instance, and where several constraints only clash together, those of all of them.
     time_limit : float or None
         Seconds for all linear and integer programs together, at gamma = 0 and -inf, unless ``solver`` is given; None is
-        300. Then the best found so far is returned with a warning, and its gap in `residual`. What conflicts is looked
-        for in some seconds more.
+        300. Then the best found so far is returned with a warning, and its gap in `residual`. If rows conflict, the
+        search for those that do takes some seconds more.
 
     Returns
     -------
@@ -147,7 +147,7 @@ def project_batch(
 
 @dataclass(frozen=True)
 class _Task:
-    """How to solve, whatever rows."""
+    """Structure, gamma, solver and limits: all that stays the same when some rows are left out or solved apart."""
 
     structure: Structure
     gamma: float
@@ -158,6 +158,7 @@ class _Task:
     deadline: Deadline
 
     def solve(self, scores: Parts, rows: Rows, first: Floats) -> Projection:
+        """Project onto all rows; ``first`` holds the multipliers to start from."""
         idle = self._idle(rows)
         if idle.any():
             return self._solve_idle(scores, rows, first, idle)
@@ -180,7 +181,7 @@ class _Task:
         return _finish(dual, solution, self.weights)
 
     def solve_some(self, scores: Parts, rows: Rows, first: Floats, wanted: Bools) -> Projection:
-        """Leave out the other rows; multipliers, and the rows that an error names, are numbered as in ``rows``."""
+        """Project onto the wanted rows; multipliers, and the rows that an error names, are numbered as in ``rows``."""
         if wanted.all():
             return self.solve(scores, rows, first)
         try:
@@ -193,14 +194,14 @@ class _Task:
         return replace(solved, multipliers=multipliers, skipped=np.flatnonzero(~wanted))
 
     def _idle(self, rows: Rows) -> Bools:
-        """Rows of instances that weigh nothing, where others are tied together by rows of corpus scope."""
+        """Rows inside instances of weight 0, if there are rows of corpus scope, too."""
         inside = rows.row_instance >= 0
         if self.weights is None or inside.all():
             return np.zeros(len(inside), np.bool_)
         return inside & (self.weights[rows.row_instance] == 0)
 
     def _solve_idle(self, scores: Parts, rows: Rows, first: Floats, idle: Bools) -> Projection:
-        """Instances that weigh nothing have no say in the prices of the others, and are solved at those prices."""
+        """Project instances of weight 0, which do not change the multipliers of the others, at those multipliers."""
         busy = self.solve_some(scores, rows, first, ~idle)
         prices = shift_scores(scores, rows.transpose, busy.multipliers)
         own = self.solve_some(prices, rows, first, idle)
@@ -209,7 +210,7 @@ class _Task:
         return self._merge(busy, own, at)
 
     def _solve_transports(self, scores: Parts, rows: Rows, first: Floats, transports: Transports) -> Projection:
-        """Problems whose rows only count labels; then the others, if there are any."""
+        """Solve the transportation problems, then the others, if there are any."""
         found = transports.solve(scores)
         at, other = transports.own_instances, ~transports.own_rows
         if not other.any():
@@ -253,7 +254,7 @@ def choose_solver(dual: BatchDual, tol: float, max_iter: int | None, time_limit:
 
 
 def _finish(dual: BatchDual, solution: Solution, weights: Floats | None) -> Projection:
-    """One more pass at the solution for all instances, with the weights, and the numbers that describe it."""
+    """Evaluate all instances once more at the solution, with their weights, and describe the result."""
     terms, multipliers = dual.terms, solution.multipliers
     if not np.isfinite(multipliers).all():
         raise InvalidInputError("the solver returned multipliers that are not finite; try a smaller step size")
@@ -271,7 +272,7 @@ def _finish(dual: BatchDual, solution: Solution, weights: Floats | None) -> Proj
         score = np.where(solution.mixed, mixture_score, score)
     excess = dual.matrix @ marginals.unary - dual.rows.bounds
     dual_value = dual.total(dual_total, values)
-    # Instances that rows tie together share what the rows add in equal measure.
+    # What rows and slack add to a problem is shared equally by its instances.
     added = dual_total - dual.per_problem(values, np.zeros(len(multipliers)))
     free_value = None if dual.free_value is None else dual.free_value + dual.total(np.zeros(dual.n_problems), values)
     return describe(
@@ -315,7 +316,7 @@ def _unconstrained(structure: Structure, scores: Parts, gamma: float, weights: F
 
 
 def check_infeasible(infeasible: str) -> None:
-    """Raise unless the option is one of the two there are."""
+    """Raise unless ``infeasible`` is "raise" or "skip"."""
     if infeasible not in get_args(Infeasible):
         raise InvalidInputError(
             f'infeasible must be "raise" or "skip", got {infeasible!r}; "raise" names the constraint'
@@ -331,7 +332,7 @@ def _check_problem(
     weights: ArrayLike | None,
     tol: float,
 ) -> tuple[Parts, Rows | None, Floats, Floats | None]:
-    """Coerce and refuse what cannot be meant; returns scores, rows, the starting multipliers and the weights."""
+    """Check the arguments of `project_batch`; returns scores, rows, the starting multipliers and the weights."""
     constrained = rows is not None and len(rows.bounds) > 0
     if isinstance(gamma, bool) or not isinstance(gamma, int | float | np.integer | np.floating):
         raise InvalidInputError(f"gamma must be a number, got {gamma!r}; try 1.0")

@@ -1,4 +1,4 @@
-"""Linear and integer programs by HiGHS, which come back within their time whatever happens inside."""
+"""Linear and integer programs, solved by HiGHS within a time limit that is enforced from outside."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TIME_LIMIT = 300.0
 
 # Ways in which a program ends, as SciPy numbers them.
 OPTIMAL, OUT_OF_TIME, INFEASIBLE, BROKEN = 0, 1, 2, 4
-_GRACE = 2.0  # seconds that HiGHS may go on beyond its limit, which it looks at only now and then
+_GRACE = 2.0  # seconds that HiGHS may run beyond its limit, which it checks only at intervals
 _ROUNDING = 1e-7  # HiGHS' own tolerance of feasibility
 _ACCURATE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
@@ -147,7 +147,7 @@ def run_integer(program: Program, n_whole: int, seconds: float, gap: float = 0.0
 
 
 def _run(program: Program, seconds: float, run: Callable[[dict[str, Any]], Any]) -> Outcome:
-    """Within the time; once more without presolve where that breaks down, as it does on a few programs."""
+    """Run HiGHS within its time, and once more without presolve if it fails, as presolve does on a few programs."""
     if not len(program.cost):
         return _without_variables(program)
     deadline = Deadline(seconds)
@@ -155,7 +155,7 @@ def _run(program: Program, seconds: float, run: Callable[[dict[str, Any]], Any])
         left = deadline.left
         result = _watch(partial(run, {"time_limit": left, "presolve": presolve}), left)
         if result is None:
-            return Outcome(OUT_OF_TIME, message="HiGHS did not come back within its time")
+            return Outcome(OUT_OF_TIME, message="HiGHS did not return within its time")
         if result.x is not None:
             cost, bound = float(result.fun), result.get("mip_dual_bound")  # None where nothing has to be whole
             prices = np.zeros(len(program.bounds))
@@ -168,17 +168,17 @@ def _run(program: Program, seconds: float, run: Callable[[dict[str, Any]], Any])
 
 
 def _watch(call: Callable[[], Any], seconds: float) -> Any:
-    """What a call returns, or None if it is still busy ``_GRACE`` after its time.
+    """The result of a call, or None if it still runs ``_GRACE`` seconds after its time.
 
-    HiGHS runs without Python's lock, in a thread of its own, so that the caller is always answered and can be
-    interrupted. A thread that was given up ends with the process.
+    HiGHS runs without Python's lock, in a thread of its own, so that the caller always gets an answer and can be
+    interrupted. A thread that is given up ends with the process.
     """
     answer: Future[Any] = Future()
 
     def run() -> None:
         try:
             answer.set_result(call())
-        except BaseException as error:  # it is the caller's
+        except BaseException as error:  # raised again where the answer is waited for
             answer.set_exception(error)
 
     Thread(target=run, name="spectrem-highs", daemon=True).start()
@@ -189,7 +189,7 @@ def _watch(call: Callable[[], Any], seconds: float) -> Any:
 
 
 def _without_variables(program: Program) -> Outcome:
-    """SciPy refuses a program that has nothing to choose: its rows hold, or they do not."""
+    """The outcome of a program without variables, which SciPy refuses: its rows hold, or they do not."""
     missed = np.where(program.equality, np.abs(program.bounds), -program.bounds)
     if (missed <= _ROUNDING).all():
         return Outcome(OPTIMAL, np.zeros(0), 0.0, 0.0, "nothing to choose", np.zeros(len(missed)))

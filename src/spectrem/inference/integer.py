@@ -19,8 +19,8 @@ from spectrem.inference.solvers.subgradient import Subgradient
 def solve_integer(dual: BatchDual, weights: Floats | None, deadline: Deadline) -> Projection:
     """Exact integer optimum of every problem ([Chang2007]; [Samdani2012] eq. 10 at gamma of minus infinity).
 
-    A few steps of Lagrangian relaxation certify the problems that are easy; HiGHS solves the others, one program
-    per problem, and of those that do not end in time takes the best structures found.
+    A few steps of Lagrangian relaxation certify the easy problems. HiGHS solves the others, one program per problem;
+    where it runs out of time, the best structures found are kept.
 
     Raises
     ------

@@ -83,7 +83,7 @@ class BatchDual:
     Problems are the connected components of instances and rows (one per instance when every row stays inside its
     instance), so that each is solved with its own step size. Instance i counts ``weights[i]`` times in the objective
     and in corpus expectations. A problem is solved over the mean weight of its instances, which changes neither prices
-    nor marginals, so that tolerances mean the same whatever the unit of the weights.
+    nor marginals, so that the unit of the weights does not change what tolerances mean.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ class BatchDual:
         return tops, Parts(shifted)
 
     def _shifted(self, scores: Parts, multipliers: Floats, active: Bools | None) -> Parts:
-        """``s - U^T multipliers`` where an instance is active; scores of the others are not looked at."""
+        """``s - U^T multipliers`` of the active instances; scores of the others are not read."""
         if active is None:
             return shift_scores(scores, self.transpose, multipliers)
         price, m = np.zeros(len(scores.unary)), self.transpose
@@ -200,7 +200,7 @@ class BatchDual:
         return (self.instance_problem >= 0) & problems[np.maximum(self.instance_problem, 0)]
 
     def infeasible(self, multipliers: Floats, active: Bools) -> Bools:
-        """Farkas' lemma: along d the dual falls for ever if ``b . d + max over structures of -d . U h`` is negative."""
+        """Farkas' lemma: along d the dual falls without bound if ``b . d + max over structures of -d . U h`` < 0."""
         direction = self.terms.recession(multipliers)
         largest = max_by(self.row_problem, np.abs(direction), self.n_problems)
         direction = direction / np.where(largest > 0, largest, 1.0)[self.row_problem]
@@ -218,17 +218,17 @@ class BatchDual:
         A shift of all scores leaves it as it is, and it grows with them when they are multiplied.
         """
         top, spread = self._ranges
-        # Of sums, the last of some fifteen digits are rounding.
+        # A share of the bound, so that rounding errors of large sums, in the last digits, do not count as a gap.
         return np.maximum.reduce([spread, np.abs(bound - top), 1e-4 * np.abs(bound), np.full(len(bound), 1e-300)])
 
     @property
     def spread(self) -> Floats:
-        """How far the scores of whole structures lie apart, in sum over each problem, nats."""
+        """The range of the scores of whole structures, summed over the instances of each problem, nats."""
         return self._ranges[1]
 
     @cached_property
     def _ranges(self) -> tuple[Floats, Floats]:
-        """Of every problem, the best score that structures have without the rows, and how far the worst lies below."""
+        """The best score of structures without the rows, and its distance to the worst score, of every problem."""
         best, _ = self.structure.smoothed_max(self.scores, 0.0)
         least, _ = self.structure.smoothed_max(self.scores.map(lambda s: np.where(np.isneginf(s), s, -s)), 0.0)
         inside = self.instance_problem >= 0
@@ -238,6 +238,7 @@ class BatchDual:
 
 
 def refuse_impossible(values: Floats) -> None:
+    """Raise if the value of an instance is not finite, which means that it has no possible structure."""
     if not np.isfinite(values).all():
         bad = np.flatnonzero(~np.isfinite(values))
         raise InvalidInputError(
@@ -248,7 +249,7 @@ def refuse_impossible(values: Floats) -> None:
 
 
 def possible_parts(scores: Parts) -> Parts:
-    """Scores of 0 for what is possible, and of ``-inf`` for what is not."""
+    """Scores of 0 for possible parts and ``-inf`` for impossible ones."""
     return scores.map(lambda s: np.where(np.isneginf(s), -np.inf, 0.0))
 
 
@@ -277,7 +278,7 @@ def weigh_rows(structure: Structure, rows: Rows, weights: Floats | None) -> Rows
 def per_copy(structure: Structure, rows: Rows, weights: Floats | None) -> Rows:
     """Rows in which instances count once, written so that they do when multiplied by the weights.
 
-    Instances of weight 0 bind nobody in them.
+    Instances of weight 0 take no part in these rows.
 
     Raises
     ------
@@ -340,7 +341,7 @@ def split_problems(structure: Structure, rows: Rows) -> tuple[Ints, Ints, int]:
 
 
 def _one_problem(structure: Structure, rows: Rows) -> bool:
-    """Whether one row touches all instances, and every row some: cheap to see, and common for counts of labels."""
+    """Whether one row touches all instances, and every row some; quick to find out, and common for counts of labels."""
     entries = np.diff(rows.matrix.indptr)
     if not len(entries) or entries.min() == 0 or entries.max() < structure.n_instances:
         return False

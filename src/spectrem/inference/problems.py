@@ -1,4 +1,4 @@
-"""The problems of a batch as programs: structures as polytopes, rows, slack."""
+"""The problems of a batch written as linear programs over polytopes, rows and slack."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class ProblemPrograms:
         )
         largest = row_maxima(body)
         row = 1.0 / _power(_or_one(np.where(largest > 0, largest, np.abs(program.bounds[: len(rows)]))))
-        # A violation is counted in the size of its row; a norm in that of the largest violation it is of.
+        # A violation is measured in the unit of its row, a norm in that of its largest violation.
         largest = row_maxima(sp.csr_array(slack.matrix.T), row)
         violation = np.where(largest > 0, 1.0 / _or_one(largest), 0.0)
         reach = row_maxima(slack.ties, violation)
@@ -143,10 +143,10 @@ def join_instances(dual: BatchDual, instances: Ints) -> tuple[Polytope, Ints]:
 
 
 def _power(value: ArrayLike) -> Floats:
-    """The power of two next to a positive number."""
+    """The power of two nearest to a positive number, on the scale of logarithms."""
     return np.asarray(2.0 ** np.rint(np.log2(value)), np.float64)
 
 
 def _or_one(value: Floats) -> Floats:
-    """The numbers above 0, and 1 for others."""
+    """Positive numbers as they are, 1 in place of all others."""
     return np.where(value > 0, value, 1.0)

@@ -22,8 +22,8 @@ class SlackVariables:
     matrix : csr_array of shape (n_rows, n_variables)
         Takes the upward violation from a row and, for equality rows, adds the downward one.
     cost, upper : ndarray of shape (n_variables,)
-        One variable per group holds its norm; it costs the penalty, or is at most the bound. All upper ends are finite
-        and, but for that of a bound, beyond anything that is of use.
+        One variable per group holds its norm; it costs the penalty, or is at most the bound. All upper ends are finite;
+        those that are no bound of slack are larger than any violation.
     ties : csr_array of shape (n_ties, n_variables)
     variable_problem, tie_problem : ndarray of int64
     curved : tuple of (SlackGroups, first row variable, norm variable)
@@ -39,7 +39,7 @@ class SlackVariables:
     curved: tuple[tuple[SlackGroups, int, int], ...]
 
     def pick(self, rows: Ints, own: Ints, ties: Ints) -> SlackVariables:
-        """Some rows, variables and ties; without word of what is curved."""
+        """Some rows, variables and ties, with an empty ``curved``."""
         return SlackVariables(
             sp.csr_array(self.matrix[rows][:, own]),
             self.cost[own],
@@ -91,7 +91,7 @@ def compile_slack_variables(terms: SlackTerms, largest: Floats) -> SlackVariable
     largest : ndarray of shape (n_rows,)
         A number that the violation of a row never exceeds, as `largest_excess`.
     """
-    # So far away that no solution comes near, and no price falls to the ends of variables in place of the rows.
+    # No solution reaches these upper ends, so that prices belong to rows and never to the ends of variables.
     end = 2.0 * largest + 1.0
     n_rows, n_variables = len(terms.row_problem), 0
     matrix, ties = [sp.csr_array((n_rows, 0))], [sp.csr_array((0, 0))]
@@ -143,7 +143,7 @@ class Program:
     ----------
     cost : ndarray of shape (n_variables,)
     upper : ndarray of shape (n_variables,)
-        Finite: presolve may loop for ever over a variable without a bound, and does not look at the time there.
+        Finite: presolve may loop for ever over a variable without a bound, and does not check the time there.
     matrix : csr_array of shape (n_rows, n_variables)
     bounds : ndarray of shape (n_rows,)
     equality : ndarray of shape (n_rows,), bool
@@ -178,14 +178,14 @@ class Program:
     def elastic(self, miss: Floats) -> Program:
         """The first rows may be missed, at the costs per unit ``miss``, shape (n_elastic,).
 
-        Variables follow that tell how far each of them is missed upward, then how far each equality is downward.
+        The new variables are the excess of each of these rows, then the shortfall of each equality among them.
         """
         n = len(miss)
         both = np.flatnonzero(self.equality[:n])
         way = np.concatenate([np.arange(n), both])
         signs = np.repeat([-1.0, 1.0], [n, len(both)])
         missed = sp.csr_array((signs, (way, np.arange(len(way)))), shape=(len(self.bounds), len(way)))
-        # So far away that no solution comes near, and no price falls to the ends of variables.
+        # No solution reaches these upper ends, so that prices never belong to the ends of variables.
         reach = abs(self.matrix[:n]) @ self.upper + np.abs(self.bounds[:n])
         return replace(
             self,
@@ -195,7 +195,7 @@ class Program:
         )
 
     def scaled(self, row: Floats, column: Floats, unit: float = 1.0) -> Program:
-        """In other units: rows are multiplied by ``row``, variables divided by ``column``, costs by ``unit``.
+        """The program in other units: rows times ``row``, variables divided by ``column``, costs divided by ``unit``.
 
         Factors that are missing at the end are 1. Powers of two change nothing but the units.
         """

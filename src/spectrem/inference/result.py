@@ -1,4 +1,4 @@
-"""What a projection hands back, and how it ended."""
+"""The result of a projection, and the ways in which a solve ends."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Status(IntEnum):
 
     @property
     def message(self) -> str:
-        """What it means, for people."""
+        """The meaning, as users are shown it."""
         return _MESSAGES[self]
 
 
@@ -104,7 +104,7 @@ class Projection:
 
 
 def describe(dual: BatchDual, status: NDArray[np.int8], excess: Floats, **found: Any) -> Projection:
-    """A projection of which it is known how its problems ended and what its rows are beyond their bounds."""
+    """A projection from the status of its problems, the excess ``U mu - b`` of its rows, and its other fields."""
     worst = dual.terms.worst_violation(excess)
     outside, place = dual.instance_problem < 0, np.maximum(dual.instance_problem, 0)
     alone = Status.CERTIFIED if dual.gamma == 0 else Status.SOLVED
@@ -119,7 +119,7 @@ def describe(dual: BatchDual, status: NDArray[np.int8], excess: Floats, **found:
 
 
 def warn_open(status: NDArray[np.int8], detail: str, way_out: str) -> None:
-    """Warn of problems that ended open."""
+    """Warn of problems that ran out of iterations or time."""
     warn_unconverged(
         f"{(status == Status.MAX_ITERATIONS).sum()} of {len(status)} constrained problems "
         f"{Status.MAX_ITERATIONS.message} ({detail}); raise {way_out}, or give the constraint slack",

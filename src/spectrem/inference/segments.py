@@ -35,7 +35,7 @@ def max_by(label: Ints, values: Floats, n: int) -> Floats:
 
 
 def share_equally(label: Ints, weight: Floats, total: Floats) -> Floats:
-    """What a copy of each entry gets of the total of its label, to which it contributes ``weight`` copies.
+    """The share of one copy of each entry in the total of its label, when entries count ``weight`` times.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def share_equally(label: Ints, weight: Floats, total: Floats) -> Floats:
 
 
 def members_of(label: Ints, n: int) -> tuple[Ints, Ints]:
-    """Entries of every label, label after label, and where each begins; those of label -1 are left out.
+    """The entries of every label, label after label, and where each label begins; entries of label -1 are left out.
 
     Examples
     --------

@@ -25,7 +25,7 @@ class SlackGroups:
     offsets : ndarray of shape (n_groups + 1,), int64
     problem : ndarray of shape (n_groups,), int64
     weight : ndarray of shape (n_groups,)
-        What the group's cost counts in its problem's objective.
+        Factor of the group's cost in the objective of its problem.
     equality : bool
     """
 
@@ -71,7 +71,7 @@ class SlackGroups:
             return out
         if not step.any():
             return values.copy()
-        # By Moreau's identity, what the norm takes away is the projection onto the ball of its dual norm.
+        # Moreau's identity: the proximal step of a norm subtracts the projection onto the ball of its dual norm.
         strength = float(self.slack.strength) * self.weight
         project(values, 1.0 / step, 1.0 / step if round_ball else even, self.offsets, strength, out)
         return values - out
@@ -113,7 +113,7 @@ class SlackTerms:
 
     @cached_property
     def has_kinks(self) -> bool:
-        """Whether the terms cost anything beyond those that tie rows together."""
+        """Whether some row has a term ``|lambda|`` of its own."""
         return bool(self.kink.any())
 
     @property
@@ -150,11 +150,11 @@ class SlackTerms:
         return total
 
     def recession(self, multipliers: Floats) -> Floats:
-        """The part of ``multipliers`` along which they may grow for ever."""
+        """``multipliers``, but 0 for rows with a penalty, which bounds theirs; all others may grow without bound."""
         return np.where(self.penalised, 0.0, multipliers)
 
     def violation(self, excess: Floats) -> Floats:
-        """What of ``U mu - b`` breaks each row: the positive part of ``<=`` rows, the size of ``==`` rows."""
+        """The violation of each row by ``U mu - b``: its positive part for ``<=`` rows, its size for ``==`` rows."""
         return np.where(self.equality, np.abs(excess), np.maximum(excess, 0.0))
 
     def cost(self, excess: Floats) -> Floats:

@@ -1,7 +1,7 @@
 """Problems whose rows only count labels over all their instances: transportations, solved by shortest paths.
 
 Their matrix is totally unimodular: at gamma = 0 and -inf the linear relaxation has whole optima where bounds are whole,
-fractions gain nothing, and the prices that its solution comes with are the multipliers.
+so that fractions gain nothing, and the prices of the labels give the multipliers.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Labels, Structure, has_one_label
 
 WHOLE = 1e-6
-"""How far a bound may be from a whole number that is meant; the tolerance of HiGHS."""
+"""Bounds this close to a whole number count as that number; the tolerance of HiGHS."""
 
 _MOST_LABELS = 500
-_ROUNDING = 1e-9  # of bounds that are whole numbers times a factor
+_ROUNDING = 1e-9  # relative rounding error of bounds that are whole numbers times a factor
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class Counts:
     low, high : ndarray of shape (n_problems, n_labels), int64
         Of the number of instances with each label, where ``counted``.
     label : ndarray of shape (n_rows,), int64
-        What a row counts, in problems ``counted``.
+        The label that a row counts, in problems ``counted``.
     factor : ndarray of shape (n_rows,)
-        How much each one counts there.
+        The coefficient of that label in the row.
     equality : ndarray of shape (n_rows,), bool
     """
 
@@ -60,7 +60,7 @@ class Counts:
 
 
 def tidy_rows(rows: Rows) -> Rows:
-    """The same rows without zeros or cells told twice."""
+    """The same rows without explicit zeros or duplicate entries."""
     if rows.matrix.has_canonical_format and rows.matrix.data.all():
         return rows
     matrix = rows.matrix.copy()
@@ -70,7 +70,10 @@ def tidy_rows(rows: Rows) -> Rows:
 
 
 def find_counts(structure: Labels, rows: Rows) -> Counts:
-    """Split into problems, and read the bounds of those that only count; a fraction demanded has low above high."""
+    """Split rows into problems, and find the bounds of those that only count labels.
+
+    Where an equality demands a fraction, the lower bound lies above the upper one.
+    """
     n, n_rows, sizes = structure.n_instances, len(rows.bounds), np.diff(structure.offsets)
     k = int(sizes[0]) if n else 0
     entries = np.diff(rows.matrix.indptr)
@@ -110,13 +113,13 @@ def find_counts(structure: Labels, rows: Rows) -> Counts:
 def transport_labels(
     counts: Counts, wanted: Bools, structure: Labels, scores: Floats, labels: Ints
 ) -> tuple[Floats, Bools]:
-    """Fill in the labels of the transportation problems that are wanted.
+    """Solve the wanted transportation problems, and write the labels of their instances into ``labels``.
 
     Returns
     -------
     prices : ndarray of shape (n_problems, n_labels)
-        Nats per instance with a label: the labels are best at ``scores - prices``. Above 0 only where the most that is
-        allowed have the label, below 0 only where the least do.
+        Nats per instance with a label; every label is the best one at ``scores - prices``. A price is above 0 only if
+        as many instances as allowed have the label, below 0 only if as few do.
     infeasible : ndarray of shape (n_problems,), bool
     """
     prices, wrong = np.zeros(counts.low.shape), np.zeros(len(counts.counted), np.bool_)
@@ -184,12 +187,12 @@ class Transports:
         return (problem >= 0) & self.chosen[np.maximum(problem, 0)]
 
     def solve(self, scores: Parts) -> Projection:
-        """The best labels in these problems, and of all other instances the best ones by themselves.
+        """The best labels in these problems; all other instances take their own best label.
 
         Raises
         ------
         InfeasibleConstraintError
-            As other solvers.
+            If no labels meet the rows.
         InvalidInputError
             If all labels of an instance are impossible.
         """
@@ -206,7 +209,7 @@ class Transports:
         weight, tops = self.weights, free
         if self.gamma == 0 or (weight == 0).any():
             tops, shifted = self._shifted(unary, multipliers)
-            # Instances that weigh nothing are in no problem, and take what is best at the prices of the others.
+            # Instances of weight 0 are in no problem, and take their best label at the prices of the others.
             max_pass(np.arange(n + 1), structure.offsets, shifted, weight == 0, np.zeros(n), labels)
         cell = structure.offsets[:-1] + labels
         marginals = np.zeros(structure.n_unary)
@@ -237,9 +240,9 @@ class Transports:
         )
 
     def _multipliers(self, prices: Floats) -> Floats:
-        """Prices of labels, given to the first row that demands the bound met; shape (n_rows,).
+        """Multipliers, shape (n_rows,): the price of a label goes to the first row whose bound its count attains.
 
-        A price without such a row belongs to a label that all instances have, or none: it may as well be 0.
+        A price without such a row belongs to a label that all instances have, or none, and can be dropped.
         """
         counts, rows = self.counts, self.rows
         own = np.flatnonzero(self.own_rows)
@@ -247,14 +250,14 @@ class Transports:
         price, bound = prices[place], rows.bounds[own] / counts.factor[own]
         above = counts.equality[own] | (counts.factor[own] < 0)
         below = counts.equality[own] | (counts.factor[own] > 0)
-        room = _room(bound) if self.gamma == 0 else 0.999  # at -inf, bounds were rounded inwards
+        room = _room(bound) if self.gamma == 0 else 0.999  # at -inf, bounds were rounded to whole numbers
         meets = (price > 0) & below & (np.abs(bound - counts.high[place]) <= room)
         meets |= (price < 0) & above & (np.abs(bound - counts.low[place]) <= room)
         own, price = own[meets], price[meets]
         first = np.unique(place[0][meets] * prices.shape[1] + place[1][meets], return_index=True)[1]
         own, price = own[first], price[first]
         multipliers = np.zeros(len(rows.bounds))
-        # A coefficient before it is multiplied by the weight: multipliers are prices of one copy.
+        # ``rows`` has coefficients before the weights multiply them: a multiplier is the price of one copy.
         multipliers[own] = price / rows.matrix.data[rows.matrix.indptr[own]]
         return multipliers
 
@@ -275,7 +278,7 @@ class Transports:
         return share_equally(counts.instance_problem, self.weights, total)
 
     def _violation(self, labels: Ints) -> Floats:
-        """The worst of each problem, shape (n_problems,)."""
+        """The largest violation of a row of each problem, shape (n_problems,)."""
         counts, rows = self.counts, self.rows
         inside = np.flatnonzero(self.own_instances)
         found = np.zeros(counts.low.shape)
@@ -316,7 +319,7 @@ def find_transports(structure: Structure, rows: Rows, gamma: float, weights: Flo
         np.minimum.at(least, problem, weight)
         chosen &= (least == most) & (most > 0)
         if (weights == 0).any() and not chosen.all():
-            return None  # these instances wait for the prices of all problems
+            return None  # instances of weight 0 need the prices of all problems at once
     weight = np.ones(structure.n_instances) if weights is None else weights
     return Transports(structure, rows, gamma, weight, counts, chosen) if chosen.any() else None
 
@@ -333,4 +336,5 @@ def _has_fractions(rows: Rows, counts: Counts) -> Bools:
 
 
 def _room(bound: Floats) -> Floats:
+    """The rounding error that a bound may have."""
     return _ROUNDING * np.maximum(1.0, np.abs(bound))

@@ -14,6 +14,7 @@ import numpy as np
 from spectrem._compiled import njit
 
 SOLVED, INFEASIBLE = 0, 1
+# Prices start from those of every 16th row as long as at least 512 rows remain.
 _FEWEST, _SHARE = 512, 16
 
 
@@ -65,7 +66,7 @@ def solve_groups(scores, rows, offsets, low, high, capacity, labels, price, stat
     for g in range(len(offsets) - 1):
         own = rows[offsets[g] : offsets[g + 1]]
         prices[:] = 0.0
-        # From few rows to all of them: the prices of a sample are where the next one starts.
+        # From few rows to all of them: the prices of a sample start the next larger one.
         step = 1
         while len(own) // (step * _SHARE) >= _FEWEST:
             step *= _SHARE
@@ -85,7 +86,7 @@ def _solve(scores, rows, low, high, prices, labels, moves):
     best, loss, head, tail, beyond = moves
     k = scores.shape[1]
     flow, surplus = np.zeros(k, np.int64), np.zeros(k + 1, np.int64)
-    # Prices start from those of a sample: one that differs from the hub's by rounding alone meets no bound.
+    # A price from a sample that differs from the hub's by rounding alone means that no bound is met.
     near = 1e-9 * (np.abs(prices).max() + 1e-300)
     for v in range(k):
         if abs(prices[v] - prices[k]) <= near:
@@ -99,7 +100,7 @@ def _solve(scores, rows, low, high, prices, labels, moves):
         labels[i] = choice
         surplus[choice] += 1
     for v in range(k):
-        # A price away from the hub's says which bound is met.
+        # A price above or below that of the hub shows which bound is met.
         if prices[v] > prices[k]:
             flow[v] = high[v]
         elif prices[v] < prices[k]:
@@ -125,7 +126,7 @@ def _solve(scores, rows, low, high, prices, labels, moves):
             _level(low, high, flow, prices)
             return SOLVED
         for v in range(k + 1):
-            # Nodes farther than the one reached move by as much as that one, which keeps reduced costs from below 0.
+            # Nodes farther than the one reached move by its distance, which keeps reduced costs at least 0.
             prices[v] -= min(distance[v], distance[reached])
         surplus[reached] += 1
         v = reached
@@ -160,7 +161,7 @@ def _level(low, high, flow, prices):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _shortest(scores, rows, labels, low, high, flow, surplus, prices, moves, distance, before, settled):
     """Nearest label with too few rows, from all with too many; -1 if there is none."""
-    # Unpacked here, not in what is called for every edge: every unpacking counts references to five arrays.
+    # Unpacked here and not in the function called for every edge: each unpacking counts five references.
     best, loss, head, tail, beyond = moves
     k = scores.shape[1]
     for v in range(k + 1):
@@ -187,7 +188,7 @@ def _shortest(scores, rows, labels, low, high, flow, surplus, prices, moves, dis
             else:
                 cost = _least_loss(scores, rows, labels, u, v, best, loss, head, tail, beyond)
             if cost < np.inf:
-                # Reduced costs are not negative but for rounding, which Dijkstra's method would not survive.
+                # Reduced costs are below 0 by rounding only, which would break Dijkstra's method.
                 reach = distance[u] + max(cost - prices[u] + prices[v], 0.0)
                 if reach < distance[v]:
                     distance[v] = reach
@@ -214,7 +215,7 @@ def _least_loss(scores, rows, labels, u, v, best, loss, head, tail, beyond):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _enter(scores, i, u, best, loss, head, tail, beyond):
-    """A row has come to u."""
+    """Remember row i, which now has label u, for its moves to other labels."""
     for v in range(scores.shape[1]):
         value = scores[i, u] - scores[i, v]
         if value < beyond[u, v] and v != u:

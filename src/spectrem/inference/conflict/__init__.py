@@ -1,1 +1,1 @@
-"""Why constraints cannot hold: a set of rows of which none can be left out, and the words for it."""
+"""Why constraints cannot hold: a set of rows that conflict, as small as can be found, and its description."""

@@ -1,4 +1,4 @@
-"""Constraints that cannot hold: found early, and named."""
+"""Constraints that cannot hold: tests before any solve, proofs after one, and the errors that name them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError, setting
 from spectrem.inference.conflict.search import Conflict, find_conflict, find_proof, unproven
-from spectrem.inference.conflict.text import keys_of, place_of, tell_conflict
+from spectrem.inference.conflict.text import describe_conflict, keys_of, place_of
 from spectrem.inference.highs import Deadline
 from spectrem.inference.oracle import BatchDual
 from spectrem.inference.result import Status
@@ -24,7 +24,7 @@ _MOST_PROBLEMS = 100
 
 
 def refuse_unreachable(scores: Parts, rows: Rows) -> None:
-    """Raise if a row cannot hold even with every possible part free to be anything in [0, 1].
+    """Raise if a row cannot hold even if every possible part takes any value in [0, 1].
 
     Raises
     ------
@@ -53,12 +53,12 @@ def refuse_unreachable(scores: Parts, rows: Rows) -> None:
 
 
 def drop_unreachable(scores: Parts, rows: Rows) -> Bools:
-    """Rows that can hold, shape (n_rows,), bool, but for others of a constraint and instance where one cannot."""
+    """The rows to keep, shape (n_rows,), bool: none of a constraint in an instance where one of them cannot hold."""
     return drop_rows(rows, np.flatnonzero(_reach(scores, rows)[0]))
 
 
 def drop_rows(rows: Rows, bad: ArrayLike) -> Bools:
-    """All rows but those of a constraint in an instance where it has a bad row; rows over several instances stay."""
+    """The rows to keep: none of a constraint in an instance where it has a bad row; all over several instances."""
     kept = np.ones(len(rows.bounds), np.bool_)
     marked = np.zeros(len(rows.bounds), np.bool_)
     marked[np.asarray(bad, np.int64)] = True
@@ -71,7 +71,7 @@ def drop_rows(rows: Rows, bad: ArrayLike) -> Bools:
 
 
 def _reach(scores: Parts, rows: Rows) -> tuple[Bools, Floats, Floats]:
-    """Rows out of reach, and the least and the most that each can be with its possible parts free in [0, 1]."""
+    """Rows that cannot hold, and the least and largest value of each with its possible parts anywhere in [0, 1]."""
     n = len(rows.bounds)
     if (rows.row_instance < 0).all():
         return np.zeros(n, np.bool_), np.zeros(n), np.zeros(n)
@@ -81,7 +81,7 @@ def _reach(scores: Parts, rows: Rows) -> tuple[Bools, Floats, Floats]:
     most = sum_by(row, np.maximum(data, 0.0), n)
     bad = np.zeros(n, np.bool_)
     for block in rows.blocks:
-        # Corpus rows may be scaled by instance weights, which this check does not see.
+        # Weights of instances may multiply corpus rows; this check does not know them.
         if block.scope != "instance" or (block.slack is not None and block.slack.kind == "penalty"):
             continue
         give = 0.0 if block.slack is None else block.slack.strength
@@ -95,7 +95,7 @@ def _reach(scores: Parts, rows: Rows) -> tuple[Bools, Floats, Floats]:
 
 
 def prove_infeasible(dual: BatchDual, solution: Solution) -> Solution:
-    """The solution with problems that ended open tested by linear programs; those that cannot hold get a proof."""
+    """Test problems that ran out of iterations by linear programs; those that cannot hold get a proof."""
     status, multipliers = solution.status.copy(), solution.multipliers.copy()
     for p in np.flatnonzero(status == Status.MAX_ITERATIONS)[:_MOST_PROBLEMS]:
         proof = find_proof(dual, int(p))
@@ -114,13 +114,13 @@ def explain_infeasible(
     """
     bad = status == Status.INFEASIBLE
     prices = np.zeros(len(dual.row_problem)) if multipliers is None else multipliers
-    direction = _simplify(dual, dual.terms.recession(prices), bad)
+    direction = _shorten(dual, dual.terms.recession(prices), bad)
     problems = np.flatnonzero(bad)
     # Rows that the proof uses; in problems without one, all that have no penalty.
     proven = max_by(dual.row_problem, np.abs(direction), dual.n_problems) > 0
     involved = np.where(proven[dual.row_problem], direction != 0, ~dual.terms.penalised) & bad[dual.row_problem]
     first = dual.row_problem == problems[0]
-    conflict = find_conflict(dual, int(problems[0]), prices, whole=whole)
+    conflict = find_conflict(dual, int(problems[0]), direction, whole=whole)
     if conflict is None:
         conflict = unproven(np.flatnonzero(involved & first))
     involved[first] = False
@@ -137,7 +137,7 @@ def explain_conflict(
     whole: bool = False,
     seconds: float = 5.0,
 ) -> InfeasibleConstraintError | None:
-    """The error for rows that someone else found infeasible, or None if no conflict is found in time.
+    """The error for rows that another method found infeasible, or None if no conflict is found in time.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def explain_conflict(
     scores : Parts
         Only where they are ``-inf`` matters.
     rows : Rows
-        With the bounds that were to be met.
+        With the bounds that could not be met.
     weights : ndarray of shape (n_instances,) or None
     whole : bool
         Whether whole structures had to meet the rows; with False, expectations.
@@ -172,17 +172,23 @@ def explain_conflict(
 
 
 def _error(conflict: Conflict, rows: Rows, involved: Ints, n_problems: int = 1) -> InfeasibleConstraintError:
-    error = InfeasibleConstraintError(tell_conflict(conflict, rows, n_problems))
+    error = InfeasibleConstraintError(describe_conflict(conflict, rows, n_problems))
     error.rows, error.keys = tuple(involved.tolist()), keys_of(rows, int(conflict.rows[0]))
     return error
 
 
-def _simplify(dual: BatchDual, direction: Floats, bad: Bools) -> Floats:
-    """Drop small entries of a proof of infeasibility as long as what is left still proves it."""
-    largest = max_by(dual.row_problem, np.abs(direction), dual.n_problems)
-    relative = np.abs(direction) / np.where(largest > 0, largest, 1.0)[dual.row_problem]
-    for least in (0.5, 0.1, 0.01):
-        trial = np.where(relative >= least, direction, 0.0)
-        if dual.infeasible(trial, bad)[bad].all():
-            return trial
-    return direction
+def _shorten(dual: BatchDual, direction: Floats, problems: Bools) -> Floats:
+    """Keep the largest entries of every problem's proof of infeasibility, as few as still prove it (by bisection)."""
+    size = np.where(dual.row_weight > 0, np.abs(direction), 0.0)
+    order = np.lexsort((np.arange(len(size)), -size, dual.row_problem))
+    rank = np.empty(len(size), np.int64)
+    rank[order] = np.arange(len(size)) - np.searchsorted(dual.row_problem[order], dual.row_problem[order])
+    few = np.zeros(dual.n_problems, np.int64)
+    many = np.bincount(dual.row_problem[size > 0], minlength=dual.n_problems)
+    while (unsettled := problems & (many - few > 1)).any():
+        middle = (few + many) // 2
+        trial = np.where(rank < middle[dual.row_problem], direction, 0.0)
+        proven = dual.infeasible(trial, unsettled)
+        many = np.where(proven, middle, many)
+        few = np.where(unsettled & ~proven, middle, few)
+    return np.where((rank < many[dual.row_problem]) & (size > 0), direction, 0.0)

@@ -1,4 +1,4 @@
-"""Which rows of an infeasible problem conflict: as few of them as can be found in a short time."""
+"""A search for few rows of an infeasible problem that conflict."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from spectrem.structures.structure import has_one_label
 _MOST_VARIABLES = 200_000
 _MOST_ROWS = 400
 _MOST_SETS = 400
-_EASY = 20  # rows that are soon gone through
-_LAST = 1.0  # seconds for what the rows found demand of each other, at least
+_EASY = 20  # rows that are tried one by one at once; of more, those of one or two constraints are tried first
+_LAST = 1.0  # seconds, at least, for each of the last two programs that describe the conflict
 # Violations relative to the size of a row: above the first, rows cannot hold together; below the second, they can.
 _CONFLICT, _HOLDS = 1e-8, 1e-9
 
@@ -37,14 +37,14 @@ class Conflict:
     smallest : bool
         Whether it is proven that no fewer rows of the problem conflict.
     multipliers : ndarray of shape (n_conflicting,)
-        A proof by Farkas' lemma: prices along which the dual falls for ever; zeros if whole structures are to blame or
-        the rows have too many parts.
+        A proof by Farkas' lemma: prices along which the dual falls without bound; zeros if only whole structures
+        conflict or the rows have too many parts.
     allowed : ndarray of shape (n_conflicting,)
         The least (for ``==`` under a negative multiplier: the greatest) value of the left side of each row while the
         others hold; NaN where it was not looked for.
     total : float
-        Of rows without slack that count alike in the proof: the least that ``sum of sign(multiplier) * left side`` can
-        be at all, whatever the bounds; else NaN.
+        Of rows without slack and with multipliers of one size: the least value of ``sum of sign(multiplier) * left
+        side`` under no other rows; else NaN.
     whole : bool
         Whether expectations could meet the rows, and only whole structures cannot.
     """
@@ -61,13 +61,13 @@ class Conflict:
 def find_conflict(
     dual: BatchDual, problem: int, direction: Floats | None = None, *, whole: bool = False, seconds: float = 3.0
 ) -> Conflict | None:
-    """Rows of a problem that cannot hold together, such that any fewer of them can.
+    """Rows of a problem that cannot hold together, while all but any one of them can.
 
-    A proof of infeasibility names rows to begin with; then one row after the other is left out for good if those that
-    remain still conflict (the deletion filter: Chinneck & Dravnieks 1991). Each question is a linear program in which
-    instances that are alike to the rows count as one.
+    The search starts from the rows of a proof of infeasibility. One row after the other is then removed if the others
+    still conflict (the deletion filter: Chinneck & Dravnieks 1991). Each test is a linear program in which instances
+    with the same coefficients in the rows are one variable with a count.
 
-    Use when a solver found a problem infeasible and someone has to mend it; it takes up to ``seconds``.
+    Use when a solver found a problem infeasible, and users must know which constraints to change.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def find_conflict(
     problem : int
         Which of the problems of ``dual``.
     direction : ndarray of shape (n_rows,) or None
-        Prices of all rows that may prove the conflict and shorten the search.
+        Prices of all rows; if they prove the conflict, the search starts from the rows whose price is not 0.
     whole : bool
         Ask for whole structures (gamma = -inf) in place of expectations.
     seconds : float
@@ -104,16 +104,16 @@ def find_conflict(
     alone = search.rows_alone()
     if len(alone):
         return search.finish(alone[:1], irreducible=True, smallest=True)
-    start = search.candidates if direction is None else search.shorten(direction)
+    used = search.candidates[:0] if direction is None else search.candidates[direction[search.candidates] != 0]
+    proven = direction is not None and len(used) > 0 and search.proves(direction)
+    start = used if proven else search.candidates
     if len(start) > _EASY:
         start = search.one_block(start)
     found = search.filtered(start)
     if found is None and whole:
         return search.filtered_whole()
     if found is None:
-        if direction is None or not search.proves(direction):
-            return None
-        return unproven(start)
+        return unproven(start) if proven else None
     rows, irreducible = found
     fewer = search.fewer(len(rows)) if irreducible else None
     if fewer is None:
@@ -122,12 +122,12 @@ def find_conflict(
 
 
 def find_proof(dual: BatchDual, problem: int, seconds: float = 3.0) -> Floats | None:
-    """Prices of all rows along which the dual falls for ever, if the rows of the problem cannot hold together.
+    """Prices of all rows along which the dual falls without bound, if the rows of the problem cannot hold together.
 
     Returns
     -------
     ndarray of shape (n_rows,) or None
-        None if the rows can hold, nearly, or that was not found out.
+        None if the rows can hold, up to a tolerance, or nothing was proven in time.
     """
     search = _Search(dual, problem, Deadline(seconds))
     rows = search.candidates
@@ -141,13 +141,13 @@ def find_proof(dual: BatchDual, problem: int, seconds: float = 3.0) -> Floats | 
 
 
 def unproven(rows: Ints) -> Conflict:
-    """A conflict that lies among the rows, of which many may be idle."""
+    """A conflict known to lie among the rows, of which some may have no part in it."""
     nothing = np.zeros(len(rows))
     return Conflict(rows, False, False, nothing, nothing + np.nan, np.nan, False)
 
 
 class _Search:
-    """The rows of one problem that may conflict, and what is asked of them."""
+    """The rows of one problem that may conflict, and the steps of the search."""
 
     def __init__(self, dual: BatchDual, problem: int, deadline: Deadline) -> None:
         self.dual, self.problem, self.deadline = dual, problem, deadline
@@ -162,7 +162,7 @@ class _Search:
         return bool(self.dual.infeasible(direction, self._active)[self.problem])
 
     def rows_alone(self) -> Ints:
-        """Rows that cannot hold even without any other."""
+        """Rows that cannot hold by themselves."""
         if not has_one_label(self.dual.structure):
             return self._alone_by_proof()
         rows, dual = self.candidates, self.dual
@@ -189,32 +189,8 @@ class _Search:
             direction[row] = 0.0
         return np.array(bad, np.int64)
 
-    def shorten(self, direction: Floats) -> Ints:
-        """The rows with the largest entries of a proof, as few as still prove it; all rows if it proves nothing."""
-        own = np.zeros(len(direction), np.bool_)
-        own[self.candidates] = True
-        direction = np.where(own, self.dual.terms.recession(direction), 0.0)
-        used = np.flatnonzero(direction)
-        if not len(used) or not self.proves(direction):
-            return self.candidates
-        order = used[np.argsort(-np.abs(direction[used]), kind="stable")]
-
-        def enough(k: int) -> bool:
-            trial = np.zeros(len(direction))
-            trial[order[:k]] = direction[order[:k]]
-            return self.proves(trial)
-
-        k = 1
-        while k < len(order) and not enough(k):
-            k *= 2
-        low, high = k // 2, min(k, len(order))
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if enough(middle) else (middle, high)
-        return np.sort(order[:high])
-
     def one_block(self, start: Ints) -> Ints:
-        """The rows of one constraint, or of two, that conflict without any others; else ``start``."""
+        """The rows of one constraint, or of two, if they conflict without any others; else ``start``."""
         own = self.candidates
         blocks = [own[(own >= block.start) & (own < block.stop)] for block in self.dual.rows.blocks]
         few = sorted((rows for rows in blocks if 0 < len(rows) <= _MOST_ROWS), key=len)[:5]
@@ -227,7 +203,7 @@ class _Search:
         return start
 
     def filtered(self, rows: Ints) -> tuple[Ints, bool] | None:
-        """Rows out of these that conflict, and whether none of them can be left out; None if no conflict is proven."""
+        """Rows among these that conflict, and whether none can be left out; None if no conflict is proven."""
         while True:
             system = write_system(self.dual, self.problem, rows, _MOST_VARIABLES)
             if system is None:
@@ -279,7 +255,7 @@ class _Search:
         return None
 
     def filtered_whole(self) -> Conflict | None:
-        """As `filtered`, of whole structures, by integer programs."""
+        """The conflict of rows that whole structures cannot meet, by the deletion filter with integer programs."""
         if len(self.candidates) > _MOST_ROWS:
             return None
         system = write_system(self.dual, self.problem, self.candidates, _MOST_VARIABLES // 100)
@@ -298,7 +274,7 @@ class _Search:
         return Conflict(rows, sure, sure and len(rows) == 1, nothing, nothing + np.nan, np.nan, True)
 
     def finish(self, rows: Ints, irreducible: bool, smallest: bool) -> Conflict:
-        """What the rows demand of each other."""
+        """Describe the conflict of the rows: its proof, and the values that each row could have beside the others."""
         system = write_system(self.dual, self.problem, rows, _MOST_VARIABLES)
         allowed = np.full(len(rows), np.nan)
         if system is None:
@@ -319,7 +295,7 @@ class _Search:
 
 
 def _range(dual: BatchDual, rows: Ints) -> tuple[Floats, Floats]:
-    """The least and the most of the left side of each row over categorical instances."""
+    """The least and the largest value of each row over categorical instances."""
     structure, matrix = dual.structure, dual.matrix[rows]
     possible = ~np.isneginf(dual.scores.unary)
     n_possible = np.bincount(structure.instance[possible], minlength=structure.n_instances)
@@ -333,7 +309,7 @@ def _range(dual: BatchDual, rows: Ints) -> tuple[Floats, Floats]:
         return np.zeros(len(rows)), np.zeros(len(rows))
     starts = np.flatnonzero(np.concatenate([[True], np.diff(key) > 0]))
     count = np.diff(np.append(starts, len(key)))
-    partly = count < n_possible[key[starts] % structure.n_instances]  # some label has no entry, that is 0
+    partly = count < n_possible[key[starts] % structure.n_instances]  # some label has no entry, which counts as 0
     ends = []
     for ufunc in (np.minimum, np.maximum):
         best = ufunc.reduceat(value, starts)

@@ -1,4 +1,4 @@
-"""Constraint rows over the few kinds of instances there are, to ask many times which of them can hold together."""
+"""Linear programs that test which rows of a problem can hold together; equal instances are one variable."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Excess(NamedTuple):
 
 @dataclass(frozen=True)
 class ConflictSystem:
-    """Rows, relative to their size, over x that counts how many instances of a kind choose which kinds of parts.
+    """Rows, divided by their size, over x: how many instances of each kind choose which kinds of parts.
 
-    Those that are alike to the rows are taken together. Where every instance has one label this loses nothing;
-    elsewhere x are variables of polytopes.
+    Instances, and labels, with the same coefficients are of one kind. Where instances have other structures than one
+    label, x are the variables of their polytopes.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class ConflictSystem:
     size : ndarray of shape (n_rows,)
         Unit in which a violation is measured.
     program : Program
-        That costs nothing; its first rows are these, divided by ``size``.
+        Without costs; its first rows are ``rows``, divided by ``size``.
     n_x : int
         How many of its variables are x; those of slack follow.
     exact : bool
@@ -57,7 +57,7 @@ class ConflictSystem:
     exact: bool
 
     def excess(self, active: Bools, seconds: float) -> Excess:
-        """By how much the active rows, shape (n_rows,), fail to hold together."""
+        """The least violation of the active rows, shape (n_rows,), and its proof."""
         n_active, multipliers = int(active.sum()), np.zeros(len(self.rows))
         result = run_linear(self._of(active).elastic(np.ones(n_active)), seconds)
         if result.status != OPTIMAL:
@@ -96,7 +96,7 @@ def write_system(dual: BatchDual, problem: int, rows: Ints, most: int) -> Confli
     else:
         if int(touched[dual.structure.instance].sum()) > most:
             return None
-        touched[:1] |= not touched.any()  # blocks need one; an instance more changes nothing
+        touched[:1] |= not touched.any()  # an empty program is no program; one instance more changes nothing
         polytope, _ = join_instances(dual, np.flatnonzero(touched))
         possible = np.flatnonzero(~np.isneginf(polytope.objective))
         body = sp.csr_array((matrix[:, polytope.unary_index] @ polytope.unary)[:, possible])
@@ -109,7 +109,7 @@ def write_system(dual: BatchDual, problem: int, rows: Ints, most: int) -> Confli
     size = np.where(size > 0, size, 1.0)
     program = write_program(
         cost=np.zeros(body.shape[1]),
-        # Of a kind there are so many instances; the variables of a polytope are at most 1.
+        # A kind has a number of instances; the variables of a polytope are at most 1.
         upper=np.asarray(equal.T @ equal_to) if has_one_label(dual.structure) else np.ones(body.shape[1]),
         body=body,
         bounds=bounds,

@@ -1,4 +1,4 @@
-"""What conflicting rows are called, as the user wrote them."""
+"""Messages that name conflicting rows as the user wrote them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spectrem.inference.conflict.search import Conflict
 _SHOWN = 3
 
 
-def tell_conflict(conflict: Conflict, rows: Rows, n_problems: int = 1) -> str:
+def describe_conflict(conflict: Conflict, rows: Rows, n_problems: int = 1) -> str:
     """The message of an `InfeasibleConstraintError`: constraints, groups, bounds, how sure it is, and what to try.
 
     Parameters
@@ -58,7 +58,7 @@ def tell_conflict(conflict: Conflict, rows: Rows, n_problems: int = 1) -> str:
 
 
 def place_of(block: Block, k: int, instance: int) -> str:
-    """Where the row ``k`` of a block is."""
+    """The place of row ``k`` of a block, as messages name it."""
     keys = ", ".join(f"{name} {values[k]}" for name, values in block.keys.items())
     if list(block.keys) == ["row"] and block.scope == "corpus":
         return f"in {keys} of its matrix" if block.stop - block.start > 1 else "over the corpus"
@@ -97,7 +97,7 @@ def _sense(block: Block, row: int) -> tuple[str, float]:
 
 
 def _sum(conflict: Conflict, rows: Rows) -> str:
-    """For rows that all pull one way, like the least sizes of clusters: what they demand in sum."""
+    """The sum of bounds of rows that are all least sizes, or all largest ones, and the sum that is possible."""
     if np.isnan(conflict.total):
         return ""
     pulls, demanded = set(), 0.0
@@ -117,7 +117,7 @@ def _sum(conflict: Conflict, rows: Rows) -> str:
 
 
 def _digits(left: float, right: float) -> int:
-    """Enough to tell two numbers apart."""
+    """The number of digits in which two numbers differ."""
     return 7 if _number(left) != _number(right) else 12
 
 

@@ -71,13 +71,16 @@ class Accelerated:
             value_t, gradient_t = dual.evaluate(trial, active)
             value_t = value_t + (terms_t := terms.value(trial))
             move = trial - x
+            # Sufficient decrease, as in Armijo's rule.
             least = 1e-4 * per_problem(tangent * tangent / scale) / step
             lower = value_t <= value - least
             # Convexity bounds the decrease by the slope at the trial, which round-off in the values cannot hide.
             lower |= per_problem(gradient_t * move) + terms_t - terms_x <= -least
             residual_t = residual_of(dual, trial, gradient_t)
+            # Values equal to rounding decide nothing: an extrapolation is then taken if it halves the residual.
             level = np.abs(value_t - value) <= 1e-12 * np.maximum(1.0, np.abs(value))
             lower |= extrapolated & level & (residual_t <= 0.5 * residual)
+            # A plain step is accepted, too, if the gradient changes along it as little as the step size supposes.
             bent = per_problem((gradient_t - gradient) * move)
             lower |= ~extrapolated & (bent <= 0.5 * per_problem(move * move / scale) / step)
             accepted = active & lower
@@ -92,7 +95,8 @@ class Accelerated:
             bends[at, rows] = gradient_t[rows] - gradient[rows]
             newest = np.where(accepted, slot, newest)
             stored = np.where(accepted, np.minimum(stored + 1, self.memory), stored)
-            # Where the dual is all but linear, longer steps; another step is another map, whose past does not count.
+            # Where the dual is almost linear the step size grows. Another step size makes another fixed-point map: its
+            # history begins anew.
             shallow = accepted & (bent <= 0.01 * per_problem(move * move / scale) / step)
             stored[failed | shallow] = 0
             step = np.where(failed, step * 0.5, np.where(shallow, step * 4.0, step))

@@ -38,11 +38,11 @@ class Bracket:
                 f"solver Bracket needs one row per independent problem; got {n} rows in {dual.n_problems} problems; "
                 "use QuasiNewton() or Accelerated(), or leave solver=None"
             )
-        row = np.argsort(problem)  # of every problem
+        row = np.argsort(problem)  # the row of every problem
         active = np.ones(n, bool)
         origin = terms.project(np.zeros(n))
         slope = dual.evaluate(origin, active).gradient
-        # |lambda| has slope +kink to the right of 0 and -kink to the left: shift it into the root sought.
+        # The term kink * |lambda| has slope +kink right of 0 and -kink left of it: a constant on the side of the root.
         right, left = slope + terms.kink < 0, slope - terms.kink > 0
         low = np.where(right, 0.0, np.where(left, terms.lower, 0.0))
         high = np.where(right, terms.upper, 0.0)
@@ -59,6 +59,8 @@ class Bracket:
         iteration = 0
         while active.any() and iteration < self.max_iter:
             iteration += 1
+            # A root is bracketed once both ends have a finite value; until then steps outward double. Every eighth
+            # step is a bisection, should the secant not shrink the bracket.
             closed = np.isfinite(f_low) & np.isfinite(f_high)
             with np.errstate(invalid="ignore", divide="ignore"):
                 secant = (low * f_high - high * f_low) / (f_high - f_low)
@@ -75,7 +77,7 @@ class Bracket:
             down = active & (f <= 0)
             open_end = (up & np.isneginf(f_low)) | (down & np.isposinf(f_high))
             reach = np.where(open_end, reach * 2, reach)
-            # Anderson-Bjorck: when one end stays put twice, shrink its value so that it moves next time.
+            # Anderson and Bjorck: the value at an end that stayed twice is made smaller, so that it moves next time.
             with np.errstate(invalid="ignore", divide="ignore"):
                 ratio_low, ratio_high = 1.0 - f / f_high, 1.0 - f / f_low
             again = up & (side == 1) & np.isfinite(f_low)

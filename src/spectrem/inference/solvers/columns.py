@@ -1,4 +1,4 @@
-"""Large linear relaxations over labels: a program of the few labels that matter, grown until it is the whole one's."""
+"""Large linear relaxations over labels, by column generation: a program over few labels that grows as needed."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from spectrem.inference.solvers.solver import Solution
 
 # Temperatures of the path to zero, relative to how far the scores of an instance lie apart.
 _PATH = (0.2, 0.06, 0.02, 0.006, 0.002)
-NEAR = 6.0  # labels that begin in the program: within so many temperatures of the best
+NEAR = 6.0  # the first labels of the program lie within so many temperatures of the best one
 _MOST_ROUNDS = 60
 _MANY_ROWS = 200
-_MISSING = 1e-8  # violations in all that pass for none
+_MISSING = 1e-8  # a sum of violations that counts as none
 
 
 class ColumnSolution(NamedTuple):
-    """Optimal variables and prices of a program, and its cost.
+    """Optimal variables and prices of a program, its cost and its violation.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class ColumnSolution(NamedTuple):
         Nats per unit of the bound.
     cost : float
     missing : float
-        How far the rows are violated in all.
+        The sum of the violations of the rows.
     """
 
     x: Floats
@@ -46,7 +46,7 @@ class ColumnSolution(NamedTuple):
 def follow_temperatures(dual: BatchDual) -> tuple[Solution, float]:
     """Prices near those of gamma = 0, from the smooth duals of ever lower temperatures, and the last of these.
 
-    Problems that are infeasible are found on the way; their status tells.
+    The status of problems that prove to be infeasible on the way is ``INFEASIBLE``.
     """
     scores, instance = dual.scores.unary, dual.structure.instance
     offsets = np.searchsorted(instance, np.arange(dual.structure.n_instances))
@@ -70,8 +70,8 @@ def solve_by_columns(
 ) -> ColumnSolution | None:
     """Column generation over the labels of categorical instances (Dantzig & Wolfe 1960).
 
-    Instances of which one label takes part are constants; the others and their labels form a program, whose prices tell
-    which labels are missing. With none missing, its solution is that of the whole program.
+    Instances with one label in the program are constants. At the prices of the program, labels that are better than
+    all those of their instance in it are added; where there are none, its solution is that of the whole program.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def solve_by_columns(
     prices : ndarray of shape (n_rows,)
         To begin with.
     near : float
-        Labels this close to the best of their instance at those prices, in nats, take part from the start.
+        Labels this close to the best of their instance at those prices, in nats, are in the program from the start.
     tol : float
         Relative gap.
     deadline : Deadline
@@ -90,7 +90,7 @@ def solve_by_columns(
     Returns
     -------
     ColumnSolution or None
-        With an infinite cost if the rows cannot hold: its prices are a proof. None if it does not come to an end.
+        None if the rows are violated at every price of a violation that is tried, or time runs out.
     """
     task = _Columns(program, len(prices), owner, deadline)
     reduced = task.reduced(prices)
@@ -100,15 +100,12 @@ def solve_by_columns(
         answer = task.grow(taking, factor * large, tol)
         if answer is None or answer.missing <= _MISSING:
             return answer
-        # At that price of a violation the rows do not hold: do they at any?
-        free = replace(program, cost=np.zeros(len(program.cost)))
-        least = _Columns(free, len(prices), owner, deadline).grow(taking, 1.0, tol)
-        if least is None or least.missing > _MISSING:
-            return None if least is None else least._replace(cost=np.inf)
     return None
 
 
 class _Columns:
+    """A program of which only some labels are solved for."""
+
     def __init__(self, program: Program, n_rows: int, owner: Ints, deadline: Deadline) -> None:
         self.program, self.n_rows, self.owner, self.deadline = program, n_rows, owner, deadline
         self.score = np.where(program.upper[: len(owner)] > 0, -program.cost[: len(owner)], -np.inf)
@@ -121,11 +118,11 @@ class _Columns:
         return self.score - self.turned @ prices
 
     def best(self, reduced: Floats) -> Floats:
-        """Of every instance."""
+        """The largest value of every instance."""
         return np.maximum.reduceat(reduced, self.starts)
 
     def grow(self, taking: Bools, large: float, tol: float) -> ColumnSolution | None:
-        """Take labels in (into ``taking``) until none is missing."""
+        """Solve, and add labels to ``taking``, until no label is missing; None after too many rounds or out of time."""
         for _ in range(_MOST_ROUNDS):
             answer = self.solve(taking, large)
             if answer is None:
@@ -139,7 +136,7 @@ class _Columns:
         return None
 
     def solve(self, taking: Bools, large: float) -> ColumnSolution | None:
-        """The program of some labels, whose rows may be violated at a cost of ``large``."""
+        """Solve the program of some labels, whose rows may be violated at a cost of ``large``."""
         program, owner, n_rows = self.program, self.owner, self.n_rows
         several = np.bincount(owner[taking], minlength=len(self.starts)) > 1
         fixed, free = np.flatnonzero(taking & ~several[owner]), np.flatnonzero(taking & several[owner])
@@ -150,7 +147,7 @@ class _Columns:
         rows = np.flatnonzero(np.concatenate([np.ones(n_rows, np.bool_), several, np.ones(n_ties, np.bool_)]))
         columns = np.concatenate([free, np.arange(len(owner), len(x))])
         some = left.pick(rows, columns).elastic(np.full(n_rows, large))
-        # Many rows are as degenerate as they come: there an interior point and a crossover are far faster than simplex.
+        # With many rows programs are degenerate: an interior point method with crossover is far faster than simplex.
         method = "highs-ipm" if n_rows > _MANY_ROWS else "highs"
         result = run_linear(some, self.deadline.left, method=method)
         if result.x is None:

@@ -23,7 +23,7 @@ from spectrem.structures._ragged import no_parts
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import has_one_label
 
-_LARGE = 2_000  # variables above which most labels are left out of a program, and of programs solved together
+_LARGE = 2_000  # variables of a program solved by columns, at least, and of programs solved together, at most
 _STEPS_OF_THE_LARGE = 300
 
 
@@ -50,8 +50,7 @@ class LinearProgram:
     most_rows : int
         Rows of one problem.
     time_limit : float or None
-        Seconds for all programs together, None for 300; where they did not come to an end, the subgradient's average is
-        kept.
+        Seconds for all programs together, None for 300; where time runs out, the average of the subgradient is kept.
     """
 
     tol: float = 1e-8
@@ -94,16 +93,9 @@ class LinearProgram:
                     continue
                 found = solve_by_columns(problem.program, problem.owner, begin, near, self.tol, deadline)
                 if found is not None:
-                    prices[rows] = found.prices * unit
-                    if found.cost < np.inf:
-                        primal[p] = -found.cost * problem.unit
-                        solved.append((problem, found.x))
-                        continue
-                    proof = np.where(dual.row_problem == p, prices, 0.0)
-                    if dual.infeasible(proof, np.arange(dual.n_problems) == p)[p]:
-                        status[p] = Status.INFEASIBLE
-                        multipliers[rows] = prices[rows]
-                        continue
+                    prices[rows], primal[p] = found.prices * unit, -found.cost * problem.unit
+                    solved.append((problem, found.x))
+                    continue
             result = self._solve(problem, programs.variables, deadline)
             if result.x is None:
                 if len(some) > 1:
@@ -131,7 +123,7 @@ class LinearProgram:
         return Solution(multipliers, status, residual, first.n_iter + len(hard), mixed, mixture)
 
     def _solve(self, problem: ProblemProgram, variables: SlackVariables, deadline: Deadline) -> Outcome:
-        """HiGHS, with tangents to the l2 norms until the slack it chooses lies under them."""
+        """Run HiGHS, and add tangents of the l2 norms until the slack that it chooses meets them."""
         program, n = problem.program, len(problem.owner)
         y, size = np.zeros(len(variables.cost)), np.zeros(len(variables.matrix.indptr) - 1)
         size[problem.rows] = 1e-11 / problem.row
@@ -149,7 +141,7 @@ class LinearProgram:
 
 
 def _batches(dual: BatchDual, programs: ProblemPrograms, hard: Ints) -> list[Ints]:
-    """Small problems together, so that few programs are run; only those whose scores are of one order share a unit."""
+    """Join small problems into few programs; only problems whose scores are of one order of magnitude share one."""
     if programs.variables.curved:
         return [hard[k : k + 1] for k in range(len(hard))]
     size = sum_by(dual.row_problem, np.ones(len(dual.row_problem)), dual.n_problems)
@@ -176,6 +168,7 @@ def _mixture(
     averaged: Bools,
     weights: Floats | None,
 ) -> tuple[Parts, Floats]:
+    """Marginals and scores of solved programs, and averages of the subgradient for the other problems."""
     structure = dual.structure
     parts = no_parts(structure)
     score = np.zeros(dual.n_problems)

@@ -90,7 +90,7 @@ class Newton:
 
 
 def suits_newton(dual: DualFunction) -> bool:
-    """Whether `Newton` can solve it."""
+    """Whether `Newton` can solve the dual."""
     return (
         isinstance(dual, BatchDual)
         and has_one_label(dual.structure)

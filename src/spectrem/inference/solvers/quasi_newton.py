@@ -78,7 +78,8 @@ class QuasiNewton:
             quasi_newton_directions(
                 offsets, order, wanted, free, g, dual.scale, dual.lever, steps, changes, newest, stored, direction
             )
-            # Round-off in the gradient may pass for curvature where there is none; no leap dwarfs the last.
+            # Rounding in the gradient may pass for curvature where there is none: a step moves scores at most 30 times
+            # as far as the last one did.
             leap = max_by(problem, np.abs(direction) * dual.lever, n)
             tame = np.where(wanted & (leap > 30.0 * reach), 30.0 * reach / np.maximum(leap, 1e-300), 1.0)
             fresh = wanted[problem]
@@ -103,12 +104,12 @@ class QuasiNewton:
             f = np.where(accepted, f_trial, f)
             reach = np.where(accepted, max_by(problem, np.abs(move) * dual.lever, n), reach)
             residual = np.where(accepted, residual_of(dual, x, g - terms.kink), residual)
-            # Where the dual is all but linear the inverse Hessian says nothing: stride twice as far next time.
+            # Where the dual is almost linear the estimate of the Hessian is of no use: the next step is twice as long.
             shallow = slope <= 0.9e4 * expected
             length = np.where(
                 accepted, np.where(shallow, 2.0 * length, 1.0), length * np.where(length == 1.0, 0.25, 0.5)
             )
-            # A search that does not end: forget the past once, then give up on this problem.
+            # If the line search fails, drop the history once; if it fails without one, give up on this problem.
             stuck = active & ~accepted & ((length < 1e-9) | (expected >= 0))
             status[stuck & (stored == 0)] = Status.MAX_ITERATIONS
             active &= ~(stuck & (stored == 0)) & (residual > self.tol)

@@ -1,4 +1,4 @@
-"""What every solver takes and returns."""
+"""The protocol of solvers, their result, and the residual and checks that they share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Solution:
     Attributes
     ----------
     multipliers : ndarray of shape (n_rows,)
-        For an infeasible problem: a direction that proves it.
+        Of an infeasible problem, a direction that proves it.
     status : ndarray of shape (n_problems,), int8
         ``Status`` codes.
     residual : ndarray of shape (n_problems,)
@@ -62,7 +62,7 @@ def residual_of(dual: DualFunction, multipliers: Floats, gradient: Floats) -> Fl
     """
     scale = dual.scale * (dual.gamma if dual.gamma > 0 else 1.0)
     moved = dual.terms.prox(multipliers - scale * gradient, scale)
-    # Beside multipliers that run away, a step is lost to rounding and would look like rest.
+    # Where multipliers diverge a step may be smaller than their rounding error, and would pass for convergence.
     distance = np.maximum(np.abs(moved - multipliers), np.finfo(float).eps * np.abs(multipliers))
     return max_by(dual.row_problem, distance / (scale * dual.size), dual.n_problems)
 
@@ -74,12 +74,12 @@ def excess_of(dual: DualFunction, gradient: Floats) -> Floats:
 
 
 def mark_infeasible(dual: DualFunction, multipliers: Floats, active: Bools, status: NDArray[np.int8]) -> Bools:
-    """Of the active problems those that the multipliers prove infeasible, which it writes into ``status``."""
+    """The active problems that the multipliers prove infeasible; their ``status`` is set."""
     lost = dual.infeasible(multipliers, active) if active.any() else np.zeros_like(active)
     status[lost] = Status.INFEASIBLE
     return lost
 
 
 def check_now(iteration: int) -> bool:
-    """Whether to look for a proof of infeasibility: at 8, 16, 32, ... iterations, so that it stays cheap."""
+    """Whether to search for a proof of infeasibility: after 8, 16, 32, ... iterations, as each takes a pass."""
     return iteration >= 8 and iteration & (iteration - 1) == 0

@@ -74,7 +74,7 @@ class Spectral:
             value = float(smooth[0]) + cost_t
             bend = slope_along(x, trial, gradient_t) - slope
             spectral = stride / bend if bend > 0 else np.inf
-            # Sums over a corpus end in rounding errors, in which the last gains are lost.
+            # Sums over a corpus have rounding errors, below which a rise of the dual means nothing.
             rounding = 16 * np.finfo(np.float64).eps * abs(before)
             if value > before + 1e-4 * (slope + cost_t - cost) + rounding:
                 length = float(np.clip(spectral, 0.05 * length, 0.5 * length))

@@ -92,7 +92,7 @@ class Subgradient:
         return np.maximum(gap, dual.terms.worst_violation(excess, size))
 
     def _walk(self, dual: DualFunction, start: Floats, active: Bools) -> Iterator[tuple[int, Floats, Floats, Floats]]:
-        """The iterates of the problems in ``active``, which the caller may shrink on the way."""
+        """Number, multipliers, value and gradient of every step; the caller removes problems from ``active``."""
         x = dual.terms.project(start)
         rises = np.zeros(dual.n_problems)
         before = np.full(dual.n_problems, np.inf)
@@ -108,7 +108,7 @@ class Subgradient:
     def _average(
         self, dual: BatchDual, start: Floats, mixed: Bools, last: Ints, weights: Floats | None
     ) -> tuple[Parts, Floats]:
-        """Walk the same way again, so that no iterate needs to be kept; weights 1, 2, 3, ... over their sum."""
+        """Repeat the steps and average their structures with weights 1, 2, 3, ..., so that none has to be kept."""
         structure, active = dual.structure, mixed.copy()
         base = np.ones(structure.n_instances) if weights is None else weights
         parts = no_parts(structure)

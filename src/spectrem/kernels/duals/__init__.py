@@ -1,1 +1,1 @@
-"""Steps and projections of the solvers that move the multipliers of constraints."""
+"""Compiled steps and projections of the solvers for the multipliers of constraints."""

@@ -13,6 +13,9 @@ def anderson_points(
 
     Problem p owns rows ``order[offsets[p]:offsets[p + 1]]``; its last ``stored[p]`` entries of the three histories
     (each of shape (memory, n_rows)) end at slot ``newest[p]``. Norms are weighted by ``1 / scale``.
+
+    The weights of the past steps solve the normal equations of a least-squares problem of at most ``memory`` unknowns,
+    by Cholesky's method. Problems are so small that loops over their rows cost less than calls of BLAS would.
     """
     memory = steps.shape[0]
     for p in range(offsets.shape[0] - 1):
@@ -34,7 +37,8 @@ def anderson_points(
                     r = order[k]
                     total += residual_changes[a, r] * residual_changes[b, r] / scale[r]
                 gram[i, j] = total
-        # Cholesky from the newest step on; a step that adds (nearly) no new direction gets no weight.
+        # Cholesky from the newest step on. A step whose pivot keeps less than 1e-10 of its squared norm depends, to the
+        # accuracy of squares, on newer ones and gets no weight.
         used = np.zeros(m, np.bool_)
         for i in range(m):
             whole = gram[i, i]
@@ -54,6 +58,7 @@ def anderson_points(
                 right[i] /= gram[i, i]
             else:
                 right[i] = 0.0
+        # Back substitution; ``right`` then holds the weights.
         for i in range(m - 1, -1, -1):
             if not used[i]:
                 right[i] = 0.0

@@ -3,7 +3,8 @@
 The smoothed maximum of an instance is a log-sum-exp. Its gradient in the multipliers is the expectation of the rows,
 its Hessian their covariance over gamma, both from one walk over the labels: problems are small enough that the
 factorisation of the Hessian costs less than this walk. Scores are less their maximum, so that nothing overflows, and an
-exponential that underflows belongs to a label without influence.
+exponential that underflows belongs to a label without influence. Sums run over the sparse rows of each label in plain
+loops: a label is in few rows, and a problem has few dozen at most.
 """
 
 import math
@@ -13,6 +14,7 @@ import numpy as np
 
 from spectrem._compiled import njit
 
+# Up to this many rows the curvature of all is computed; of more, only that of rows off their bounds.
 _FEW = 8
 
 
@@ -114,7 +116,7 @@ def evaluate(chosen, instances, x, wanted, scratch, mass, slope, bend):
                 if mean[a] == 0.0:
                     touched[n_touched] = a
                     n_touched += 1
-                    mean[a] = 1e-300  # so that a sum of zero is not taken for a row not met yet
+                    mean[a] = 1e-300  # not 0, which marks a row that the instance has not met yet
                 mean[a] += c
                 for f in range(indptr[k], e + 1):
                     b = place[indices[f]]
@@ -146,7 +148,7 @@ def evaluate(chosen, instances, x, wanted, scratch, mass, slope, bend):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def longest_range(chosen, instances, d):
-    """How far apart a step ``d`` moves two possible labels of one instance, at most."""
+    """The largest range, over instances, of the changes of the scores of possible labels along a step ``d``."""
     offsets, unary, indptr, indices, data, place, _, _ = instances
     longest = 0.0
     for i in chosen:
@@ -164,9 +166,11 @@ def longest_range(chosen, instances, d):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def newton_step(bend, slope, least, free, chol, d):
-    """Solve ``bend d = -slope`` over ``free``; along what (nearly) depends on earlier rows the steps are long.
+    """Solve ``bend d = -slope`` over the ``free`` rows by Cholesky's method.
 
-    Diagonals below ``least`` are lost in rounding, as where probabilities are all but 0 or 1, and are raised to it.
+    Diagonals below ``least`` are rounding errors, as where probabilities are almost 0 or 1, and are raised to it. A
+    pivot below 1e-13 of its diagonal means that the row depends on earlier ones: it becomes 1e-11 of the diagonal,
+    which gives a long step in that direction, for the line search to cut.
     """
     m = slope.shape[0]
     for a in range(m):
@@ -245,18 +249,19 @@ def newton_duals(problems, instances, rows, tol, max_iter, x, first_value, resid
             for a in range(m):
                 r = own[a]
                 moved = min(max(at[a] - scale[r] * slope[a], lower[r]), upper[r])
-                # Of a move below the rounding of the multiplier nothing is known: it counts as that much.
+                # A move below the rounding error of the multiplier counts as that error.
                 distance = max(abs(moved - at[a]), 2.2e-16 * abs(at[a])) / scale[r]
                 worst = max(worst, distance / size[r])
                 finest = max(finest, abs(moved - at[a]) / scale[r] / max(abs(bounds[r]), mass[a], 1e-300))
             residual[p] = worst
             if not worst < np.inf or count >= max_iter:
                 break
-            # Rows of tiny bounds want more than the tolerance in their own unit; a few steps give it, if anything can.
+            # Rows with tiny bounds are to hold relative to these bounds, too: up to six more steps are taken for that.
             if worst <= tol:
                 polish += 1
                 if finest <= tol or polish > 6:
                     break
+            # A row rests at a bound if it is close to it, in nats of scores, and the slope points outward.
             near = min(1e-3, worst)
             missing = False
             for a in range(m):
@@ -266,20 +271,22 @@ def newton_duals(problems, instances, rows, tol, max_iter, x, first_value, resid
                 free[a] = not (low or high)
                 missing |= free[a] and not wanted[a]
             if missing:
-                # Of rows that rest at a bound the curvature is not computed until they leave it.
+                # The curvature of rows at a bound is first computed when they leave it.
                 for a in range(m):
                     wanted[a] |= free[a]
                 evaluate(chosen, instances, at, wanted, scratch, mass, slope_trial, bend)
                 count += 1
+            # A covariance is a difference of moments, exact to rounding of ``E[|U|]``.
             for a in range(m):
                 trial[a] = 1e-13 * mass[a] / gamma
             newton_step(bend, slope, trial, free, chol, d)
             reach = longest_range(chosen, instances, d) / gamma
-            # The third derivative along d is at most ``reach`` times the second: this step cannot overshoot.
+            # The third derivative along d is at most ``reach`` times the second: this damped step cannot overshoot
+            # (generalised self-concordance: Sun & Tran-Dinh 2019).
             step = 1.0 if reach <= 1.0 else math.log1p(reach) / reach
             accepted = False
             shortest = 1e-9 * step
-            block = np.inf
+            block = np.inf  # the step at which the first free row meets a bound
             for a in range(m):
                 if free[a] and d[a] != 0.0:
                     bound = upper[own[a]] if d[a] > 0.0 else lower[own[a]]
@@ -303,11 +310,11 @@ def newton_duals(problems, instances, rows, tol, max_iter, x, first_value, resid
                     value_trial += bounds[own[a]] * trial[a]
                     slope_trial[a] = bounds[own[a]] - slope_trial[a]
                     along += slope_trial[a] * (trial[a] - at[a])
-                # By convexity a slope below the expected one proves the decrease where rounding hides it in the values.
+                # Armijo's rule; by convexity the slope at the trial proves decreases that rounding hides in the values.
                 if value_trial <= value + 1e-4 * expected or along <= 1e-4 * expected:
                     accepted = True
                     break
-                # Past the first bound that is met, the path turns: look there before going on with shorter steps.
+                # Where the first bound is met, the projected path bends: try that point before shorter steps.
                 step, block = (block, np.inf) if 0.0 < block < step else (0.3 * step, block)
             if not accepted:
                 break

@@ -4,7 +4,7 @@ import numpy as np
 
 from spectrem._compiled import njit
 
-_MOST_STEPS = 100
+_MOST_STEPS = 100  # of Newton's method, which takes a handful unless rounding makes it circle
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -12,7 +12,8 @@ def project_l1_balls(values, length, step, offsets, radius, out):
     """The x with ``sum length |x| <= radius`` that is nearest to the values.
 
     Distance is ``sum (length / step) (x - value)^2``, so that what shrinks is ``|x| = max(|value| - mu step, 0)``;
-    Michelot's shrinking-support iteration finds mu. ``length`` and ``step`` are positive.
+    Michelot's iteration finds mu: solve for mu as if the current support were that of the solution, drop entries that
+    this mu would make 0, and repeat. ``length`` and ``step`` are positive.
     """
     for g in range(offsets.shape[0] - 1):
         start, stop = offsets[g], offsets[g + 1]
@@ -36,7 +37,7 @@ def project_l1_balls(values, length, step, offsets, radius, out):
                     kept += 1
                     total += length[k] * abs(values[k])
                     width += length[k] * step[k]
-            # Not "== count": where rounding decides, the support may also grow by one and shrink again for ever.
+            # Not "== count": rounding may add an entry to the support and drop it again for ever.
             if kept == 0 or kept >= count:
                 break
             count = kept
@@ -51,7 +52,8 @@ def project_l2_balls(values, length, step, offsets, radius, out):
     """The x with ``sqrt(sum (length x)^2) <= radius`` that is nearest to the values.
 
     Distance is ``sum (length^2 / step) (x - value)^2``, so that what shrinks is ``x = value / (1 + mu step)``. Newton's
-    method on the inverse norm finds mu from below; where all steps are equal the first one is exact.
+    method on the inverse norm, which is concave in mu, finds it from below; where all steps are equal the first
+    iteration is exact. Norms are taken relative to the largest entry, so that squares do not overflow.
     """
     for g in range(offsets.shape[0] - 1):
         start, stop = offsets[g], offsets[g + 1]
@@ -69,6 +71,7 @@ def project_l2_balls(values, length, step, offsets, radius, out):
                 square += size * size
                 slope += size * size * step[k] / (1.0 + mu * step[k])
             norm = largest * np.sqrt(square)
+            # Up to a few units in the last place; the slope is 0 if all squares underflow.
             if norm <= radius[g] * (1.0 + 1e-15) or slope == 0.0:
                 break
             further = mu + (norm / radius[g] - 1.0) * square / slope

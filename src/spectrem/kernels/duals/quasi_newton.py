@@ -12,8 +12,9 @@ def quasi_newton_directions(
     """Fill ``direction`` (zero outside ``free``) with minus the inverse Hessian estimate times ``gradient``.
 
     Problem p owns rows ``order[offsets[p]:offsets[p + 1]]``; its last ``stored[p]`` pairs of ``steps`` and
-    ``changes`` (each of shape (memory, n_rows)) end at slot ``newest[p]``. A row moves no score by more than 1 in the
-    first step.
+    ``changes`` (each of shape (memory, n_rows)) end at slot ``newest[p]``. The first step moves no score by more than
+    1 nat. This is the two-loop recursion of L-BFGS (Nocedal 1980) restricted to the free rows: free rows change from
+    step to step, so that inner products are taken anew each time.
     """
     memory = steps.shape[0]
     along = np.empty(memory)
@@ -39,12 +40,12 @@ def quasi_newton_directions(
                     ss += steps[slot, r] * steps[slot, r] / scale[r]
                     yy += changes[slot, r] * changes[slot, r] * scale[r]
                     sd += steps[slot, r] * direction[r]
-            # A step along which the gradient does not grow (on the free rows, or to rounding) tells no curvature.
+            # A step whose curvature on the free rows is not positive, or lost in rounding, is left out.
             if sy <= 1e-12 * np.sqrt(ss * yy) or yy == 0.0:
                 curvature[m] = 0.0
                 continue
             if factor == 0.0:
-                factor = sy / yy
+                factor = sy / yy  # of the newest step: the inverse Hessian to begin with is this times ``scale``
             curvature[m] = sy
             along[m] = sd / sy
             for k in range(start, stop):

@@ -1,4 +1,7 @@
-"""The arithmetic of a spectral gradient step, in one walk over the rows each."""
+"""The arithmetic of a spectral gradient step, in one loop over the rows each.
+
+There may be millions of rows, for which NumPy would write and read an array for every operation.
+"""
 
 from spectrem._compiled import njit
 

@@ -82,8 +82,12 @@ def used_columns(constraint: Constraint | LinearConstraint) -> set[str]:
     if isinstance(constraint, LinearConstraint):
         return set()
     over = () if constraint.over is None else (constraint.over,)
-    each = (term.each for term in _terms(constraint) if term.each is not None)
-    return {*constraint.groups, *over, *each, *weight_columns(constraint)}
+    return {*constraint.groups, *over, *each_columns(constraint), *weight_columns(constraint)}
+
+
+def each_columns(constraint: Constraint) -> set[str]:
+    """Columns whose values are counted once each, by ``E.count(..., each=column)``."""
+    return {term.each for term in _terms(constraint) if term.each is not None}
 
 
 def weight_columns(constraint: Constraint | LinearConstraint) -> set[str]:

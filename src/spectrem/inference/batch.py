@@ -127,6 +127,8 @@ def project_batch(
     scores, rows, first, weight = _check_problem(structure, scores, rows, gamma, start, weights, tol)
     if rows is None:
         return _unconstrained(structure, scores, gamma, weight)
+    if rows.alike is not None and (gamma <= 0 or solver is not None):
+        rows = rows.whole
     rows = per_copy(structure, rows, weight)
     task = _Task(structure, gamma, solver, weight, tol, max_iter, Deadline(time_limit))
     if infeasible == "raise":
@@ -171,6 +173,8 @@ class _Task:
             return solve_integer(dual, self.weights, self.deadline)
         chosen = self.solver or choose_solver(dual, self.tol, self.max_iter, self.deadline.left)
         solution = chosen.solve(dual, dual.terms.project(first))
+        if rows.alike is not None and (solution.status != Status.SOLVED).any():
+            return self.solve(scores, rows.whole, first)  # which tells what is wrong
         if (solution.status == Status.MAX_ITERATIONS).any():
             solution = prove_infeasible(dual, solution)
         if (solution.status == Status.INFEASIBLE).any():
@@ -259,10 +263,11 @@ def _finish(dual: BatchDual, solution: Solution, weights: Floats | None) -> Proj
     if not np.isfinite(multipliers).all():
         raise InvalidInputError("the solver returned multipliers that are not finite; try a smaller step size")
     values, marginals = dual.smoothed_max(multipliers, None, weights)
+    expected = dual.expected(marginals)
     dual_total = dual.per_problem(values, multipliers) + terms.value(multipliers)
     score = dual.per_problem(values, multipliers) - sum_by(
         dual.row_problem,
-        dual.row_weight * multipliers * (dual.rows.bounds - dual.matrix @ marginals.unary),
+        dual.row_weight * multipliers * (dual.rows.bounds - expected),
         dual.n_problems,
     )
     if solution.mixture is not None and solution.mixed is not None and solution.mixed.any():
@@ -270,7 +275,8 @@ def _finish(dual: BatchDual, solution: Solution, weights: Floats | None) -> Proj
         mixture, mixture_score = solution.mixture(weights)
         marginals = rest.map(np.add, mixture)
         score = np.where(solution.mixed, mixture_score, score)
-    excess = dual.matrix @ marginals.unary - dual.rows.bounds
+        expected = dual.expected(marginals)
+    excess = expected - dual.rows.bounds
     dual_value = dual.total(dual_total, values)
     # What rows and slack add to a problem is shared equally by its instances.
     added = dual_total - dual.per_problem(values, np.zeros(len(multipliers)))
@@ -351,7 +357,8 @@ def _check_problem(
     if not constrained:
         return scores, None, np.zeros(0), weight
     assert rows is not None
-    if rows.matrix.shape != (len(rows.bounds), structure.n_unary):
+    n_columns = structure.n_unary if rows.alike is None else rows.matrix.shape[1]
+    if rows.matrix.shape != (len(rows.bounds), n_columns):
         raise InvalidInputError(
             f"rows.matrix must have shape {(len(rows.bounds), structure.n_unary)}, one column per unary part; "
             f"got {rows.matrix.shape}; compile the constraint for this structure"

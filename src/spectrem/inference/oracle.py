@@ -12,10 +12,12 @@ import scipy.sparse as sp
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import InvalidInputError
+from spectrem.inference.alike import posteriors_alike
 from spectrem.inference.segments import max_by, row_maxima, sum_by
 from spectrem.inference.slack import SlackTerms, compile_slack
 from spectrem.kernels.categorical import normalise_rows, shift_rows
 from spectrem.kernels.sparse import product_where
+from spectrem.structures.categorical import Categorical
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Labels, Structure, has_one_label
 
@@ -113,8 +115,11 @@ class BatchDual:
         self.weights = np.ones(n) if weights is None else weights
         weighed = weigh_rows(structure, rows, weights)
         self.matrix = sp.csr_array(weighed.matrix.astype(np.float64, copy=False))
-        self.transpose = rows.transpose
-        self.instance_problem, self.row_problem, self.n_problems = split_problems(structure, weighed)
+        self.transpose, alike = rows.transpose, rows.alike
+        kinds = structure if alike is None else Categorical(np.full(rows.matrix.shape[1] // alike.width, alike.width))
+        self.instance_problem, self.row_problem, self.n_problems = split_problems(kinds, weighed)
+        if alike is not None:
+            self.instance_problem = self.instance_problem[alike.kind]
         inside, own = self.instance_problem >= 0, rows.row_instance >= 0
         problem = self.instance_problem[inside]
         count = np.bincount(problem, minlength=self.n_problems)
@@ -127,7 +132,8 @@ class BatchDual:
         self.row_weight[own] = self.instance_weight[rows.row_instance[own]]
         self.terms = compile_slack(rows.blocks, self.row_problem, self.n_problems, self.row_weight)
         squared = sp.csr_array((rows.matrix.data**2, rows.matrix.indices, rows.matrix.indptr), shape=rows.matrix.shape)
-        squares = np.asarray(squared @ self.instance_weight[structure.instance], np.float64)
+        copies = self.instance_weight[structure.instance] if alike is None else alike.copies(self.instance_weight)
+        squares = np.asarray(squared @ copies, np.float64)
         self.scale = 1.0 / np.where(squares > 0, squares, 1.0)
         norm = np.where(own, 1.0, unit[self.row_problem]) * np.sqrt(squares)
         size = np.maximum(np.abs(rows.bounds), norm)
@@ -139,13 +145,10 @@ class BatchDual:
 
     def evaluate(self, multipliers: Floats, active: Bools) -> Evaluation:
         if has_one_label(self.structure) and self.gamma > 0 and active.all():
-            values, marginals = self._whole_pass(self.structure, multipliers)
-            expected: Floats = self.matrix @ marginals.unary
+            values, expected = self._whole_pass(self.structure, multipliers)
         else:
             values, marginals = self.smoothed_max(multipliers, self.instances_of(active))
-            expected = np.zeros(len(self.row_problem))
-            m = self.matrix
-            product_where(m.indptr, m.indices, m.data, marginals.unary, self.row_problem, active, expected)
+            expected = self.expected(marginals, active)
         total = self.per_problem(values, multipliers)
         gradient = self.row_weight * (self.rows.bounds - expected)
         if self.free_value is None and active.all() and not multipliers.any():
@@ -157,26 +160,51 @@ class BatchDual:
     ) -> tuple[Floats, Parts]:
         """The structure's smoothed maximum at ``s - U^T multipliers``."""
         self.n_evaluations += 1
+        alike = self.rows.alike
+        if alike is not None and self.gamma > 0 and active is None:
+            marginals, prices = Parts(np.empty(len(self.scores.unary))), self.transpose @ multipliers
+            values, _ = posteriors_alike(alike, self.scores.unary, prices, self.gamma, self.weights, marginals.unary)
+            refuse_impossible(values)
+            return values, marginals
         shifted = self._shifted(self.scores, multipliers, active)
         values, marginals = self.structure.smoothed_max(shifted, self.gamma, active=active, weights=weights)
         refuse_impossible(values)
         return values, marginals
 
-    def _whole_pass(self, structure: Labels, multipliers: Floats) -> tuple[Floats, Parts]:
-        """``smoothed_max`` of a categorical structure, row by row of the constraints and with NumPy's exponential."""
+    def expected(self, marginals: Parts, active: Bools | None = None) -> Floats:
+        """``U mu`` with instances counted by their weights, shape (n_rows,); 0 in problems that are not active."""
+        if self.rows.alike is not None:
+            expected: Floats = self.matrix @ self.rows.alike.add_up(marginals.unary, self.weights)
+            return expected
+        if active is None:
+            return self.matrix @ marginals.unary
+        expected, m = np.zeros(len(self.row_problem)), self.matrix
+        product_where(m.indptr, m.indices, m.data, marginals.unary, self.row_problem, active, expected)
+        return expected
+
+    def _whole_pass(self, structure: Labels, multipliers: Floats) -> tuple[Floats, Floats]:
+        """Values and ``U mu`` of a categorical structure, row by row of U and with NumPy's exponential."""
         self.n_evaluations += 1
-        shifted, tops = np.empty(structure.n_unary), np.empty(structure.n_instances)
         rows, gamma = self.rows.matrix, float(self.gamma)
+        if self.rows.alike is not None:
+            prices = self.transpose @ multipliers
+            values, total = posteriors_alike(self.rows.alike, self.scores.unary, prices, gamma, self.weights)
+            refuse_impossible(values)
+            return values, self.matrix @ total
+        shifted, tops = np.empty(structure.n_unary), np.empty(structure.n_instances)
         offsets = structure.offsets
         shift_rows(offsets, self.scores.unary, rows.indptr, rows.indices, rows.data, multipliers, gamma, shifted, tops)
         with np.errstate(under="ignore"):
             np.exp(shifted, out=shifted)
         normalise_rows(offsets, gamma, tops, shifted)
         refuse_impossible(tops)
-        return tops, Parts(shifted)
+        return tops, self.matrix @ shifted
 
     def _shifted(self, scores: Parts, multipliers: Floats, active: Bools | None) -> Parts:
         """``s - U^T multipliers`` of the active instances; scores of the others are not read."""
+        if self.rows.alike is not None:
+            prices = (self.transpose @ multipliers).reshape(-1, self.rows.alike.width)
+            return Parts(scores.unary - prices[self.rows.alike.kind].ravel())
         if active is None:
             return shift_scores(scores, self.transpose, multipliers)
         price, m = np.zeros(len(scores.unary)), self.transpose
@@ -266,6 +294,8 @@ def weigh_rows(structure: Structure, rows: Rows, weights: Floats | None) -> Rows
     rows inside an instance, and those in which instances count once, stay as they are.
     """
     counted = (rows.row_instance < 0) & rows.where(lambda block: block.weighted)
+    if rows.alike is not None:  # weighed when their marginals are added up
+        return rows
     if weights is None or (weights == 1).all() or not counted.any():
         return rows
     weighed = rows.times(counted, weights[structure.instance])

@@ -56,6 +56,8 @@ def members_of(label: Ints, n: int) -> tuple[Ints, Ints]:
     >>> members_of(np.array([1, -1, 0, 1]), 2)
     (array([2, 0, 3]), array([0, 1, 3]))
     """
+    if n == 1 and label.min(initial=0) == 0:
+        return np.arange(len(label)), np.array([0, len(label)])
     order = np.argsort(label, kind="stable")
     edges = np.searchsorted(label[order], np.arange(n + 1))
     return order[edges[0] :], edges - edges[0]

@@ -60,6 +60,31 @@ def max_pass(group_offsets, offsets, unary, active, values, choices):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def shift_kinds(kind, width, unary, prices, gamma, shifted, tops):
+    """`shift_rows` of instances of ``width`` labels; one of kind k pays prices[k * width], prices[k * width + 1] ..."""
+    for n in range(len(kind)):
+        start, column = n * width, kind[n] * width
+        top = -np.inf
+        for k in range(width):
+            s = unary[start + k] - prices[column + k]
+            shifted[start + k] = s
+            top = max(top, s)
+        tops[n] = top
+        least = top if top > -np.inf else 0.0
+        for k in range(start, start + width):
+            shifted[k] = (shifted[k] - least) / gamma
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_up_kinds(kind, width, parts, weights, total):
+    """Add the numbers of instances of ``width`` labels, times their weights, to those of their kinds."""
+    for n in range(len(kind)):
+        start, column = n * width, kind[n] * width
+        for k in range(width):
+            total[column + k] += weights[n] * parts[start + k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def shift_rows(offsets, unary, indptr, indices, data, prices, gamma, shifted, tops):
     """``shifted = (unary - prices of the rows, less its maximum per instance) / gamma``; ``tops`` are those maxima.
 

@@ -94,7 +94,8 @@ def report_rows(
     """Reports of all constraints from the expected values of their rows before and after, shape (n_rows,)."""
     matrix = rows.matrix
     squares = sp.csr_array((matrix.data**2, matrix.indices, matrix.indptr), shape=matrix.shape)
-    size = np.maximum(np.abs(rows.bounds), np.sqrt(squares @ np.ones(matrix.shape[1])))
+    copies = np.ones(matrix.shape[1]) if rows.alike is None else rows.alike.copies()
+    size = np.maximum(np.abs(rows.bounds), np.sqrt(squares @ copies))
     tolerance = _SOLVED * np.where(size > 0, size, 1.0)
     return tuple(_report(block, rows.bounds, multipliers, before, after, tolerance) for block in rows.blocks)
 

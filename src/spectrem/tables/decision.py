@@ -56,7 +56,7 @@ def decide(cells: Cells, rows: Rows, time_limit: float | None, weights: NDArray[
     table = cells.table.inner
     if not has_one_label(table):
         return _decide_lattice(cells, rows, time_limit, weights)
-    found = assign(table, cells.scores.unary, rows, weights=weights, time_limit=time_limit)
+    found = assign(table, cells.scores.unary, rows.whole, weights=weights, time_limit=time_limit)
     return Decision(
         labels=found.labels if cells.labels is None else np.asarray(cells.labels[table.offsets[:-1] + found.labels]),
         positions=found.labels,

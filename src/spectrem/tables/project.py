@@ -10,18 +10,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._validate import as_sample_weight, check_same_index
-from spectrem.constraints.compilation.compile import Constraints, compile_constraints, flatten
+from spectrem.constraints.compilation.compile import Constraints, flatten
 from spectrem.constraints.compilation.draft import used_columns
 from spectrem.constraints.compilation.rows import Rows
 from spectrem.constraints.constraint import Constraint
-from spectrem.constraints.links import resolve_links
+from spectrem.constraints.links import ColumnLinks, resolve_links
 from spectrem.constraints.values import check_columns, check_values
 from spectrem.inference.batch import Infeasible, project_batch
-from spectrem.inference.oracle import weigh_rows
+from spectrem.inference.result import Projection
 from spectrem.inference.solvers.solver import Solver
 from spectrem.reports import price_copies, report_rows
+from spectrem.tables.alike import compile_table, expected_before, expected_of
 from spectrem.tables.lattice import Lattice
-from spectrem.tables.reading import columns_and_labels, read_cells
+from spectrem.tables.reading import Cells, columns_and_labels, read_cells
 from spectrem.tables.result import ProjectedTable
 
 
@@ -134,31 +135,40 @@ def project(
     [[0.74, 0.26], [0.18, 0.82]]
     """
     check_same_index(proba=proba, columns=columns, sample_weight=sample_weight)
-    pairs = isinstance(proba, Lattice) and _names_pairs(constraints)
-    cells, probabilities = read_cells(proba, labels, scores, pairs=pairs)
+    cells = read_cells(proba, labels, scores, pairs=isinstance(proba, Lattice) and _names_pairs(constraints))
     del proba  # a large table of which the caller keeps nothing is not held twice
     unit = "sequence of the lattice" if cells.table.is_lattice else "row of proba"
-    weights = as_sample_weight(sample_weight, cells.table.n_instances, unit)
+    cells = replace(cells, weights=as_sample_weight(sample_weight, cells.table.n_instances, unit))
+    rows = _compile(constraints, columns, cells)
+    solution = project_batch(
+        cells.table.inner, cells.scores, rows, gamma,
+        solver=solver, weights=cells.weights, tol=tol, max_iter=max_iter, infeasible=infeasible, time_limit=time_limit,
+    )  # fmt: skip
+    return _result(cells, rows, solution)
+
+
+def _compile(constraints: Constraints, columns: Any, cells: Cells) -> Rows:
+    """The rows of the constraints, whose names and values are checked first."""
     given = columns_and_labels(columns, cells)
     listed = flatten(constraints, list(dict.fromkeys([*cells.table.columns, *given])))
     chosen = ("label", "previous")
-    for name in chosen if pairs else chosen[:1]:
-        check_values(listed, name, cells.known_labels)
-    own = {name: cells.table.columns[name] for name in cells.table.columns if name not in chosen}
-    known = ChainMap(cast(Any, own), cast(Any, given))
-    check_columns(listed, known)
+    for name in chosen:
+        if name in cells.table.columns:
+            check_values(listed, name, cells.known_labels)
+    named = set().union(*(used_columns(one) for one in listed if isinstance(one, Constraint)))
+    linked = any(isinstance(one, ColumnLinks) for one in listed)
+    wanted = [name for name in cells.table.columns if name not in chosen and (name in named or linked)]
+    known = ChainMap({name: cells.table.columns[name] for name in wanted}, cast(Any, given))
+    check_columns(listed, {name: known[name] for name in named if name in known and name not in chosen})
     listed = list(resolve_links(listed, known, cells.table.n_instances))
-    rows = compile_constraints(listed, cells.table, given, weights)
-    weighed = weigh_rows(cells.table.inner, rows, weights)
-    before = weighed.matrix @ probabilities
-    del probabilities
-    solution = project_batch(
-        cells.table.inner, cells.scores, rows, gamma,
-        solver=solver, weights=weights, tol=tol, max_iter=max_iter, infeasible=infeasible, time_limit=time_limit,
-    )  # fmt: skip
+    return compile_table(listed, cells, given)
+
+
+def _result(cells: Cells, rows: Rows, solution: Projection) -> ProjectedTable:
     after = solution.marginals.unary
     multipliers = solution.multipliers if len(solution.multipliers) else np.zeros(len(rows.bounds))
-    reports = report_rows(rows, price_copies(rows, weights, multipliers), before, weighed.matrix @ after)
+    prices = price_copies(rows, cells.weights, multipliers)
+    reports = report_rows(rows, prices, expected_before(cells, rows), expected_of(cells, rows, after))
     return ProjectedTable(
         proba=cells.table.cut(after),
         constraints=reports,
@@ -170,7 +180,7 @@ def project(
         violation=solution.violation,
         multipliers=multipliers,
         n_evaluations=solution.n_evaluations,
-        _cells=replace(cells, weights=weights),
+        _cells=cells,
         _rows=_without(rows, solution.skipped),
     )
 

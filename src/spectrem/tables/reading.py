@@ -63,8 +63,8 @@ class Cells:
         return distinct(one_row)[0].tolist()
 
 
-def read_cells(proba: Any, labels: Any, scores: str, *, pairs: bool = False) -> tuple[Cells, NDArray[np.float64]]:
-    """Check a user's table, and tell the probabilities of its cells before the projection, shape (n_cells,).
+def read_cells(proba: Any, labels: Any, scores: str, *, pairs: bool = False) -> Cells:
+    """Check a user's table and take the logarithm of what are probabilities.
 
     Of a lattice, ``pairs`` of neighbouring labels are its cells.
 
@@ -94,13 +94,12 @@ def read_cells(proba: Any, labels: Any, scores: str, *, pairs: bool = False) -> 
         )
     if scores == "log":
         check_log_scores(values, table.offsets)
-        parts = Parts(values)
-        return Cells(table, parts, _labels(labels, table), frame=frame), table.smoothed_max(parts, 1.0)[1].unary
+        return Cells(table, Parts(values), _labels(labels, table), frame=frame)
     totals = check_probabilities(values, table.offsets)
     values = values / np.repeat(totals, sizes) if ragged else (values.reshape(len(sizes), -1) / totals[:, None]).ravel()
     with np.errstate(divide="ignore"):
-        logs = np.log(values)
-    return Cells(table, Parts(logs), _labels(labels, table), frame=frame), values
+        np.log(values, out=values)
+    return Cells(table, Parts(values), _labels(labels, table), frame=frame)
 
 
 def columns_and_labels(columns: Any, cells: Cells) -> Mapping[str, Key]:
@@ -128,7 +127,7 @@ def columns_and_labels(columns: Any, cells: Cells) -> Mapping[str, Key]:
     return ChainMap(labels, cast(Any, found))  # nobody writes to it
 
 
-def _read_lattice(lattice: Lattice, labels: Any, pairs: bool) -> tuple[Cells, NDArray[np.float64]]:
+def _read_lattice(lattice: Lattice, labels: Any, pairs: bool) -> Cells:
     lengths = np.array([len(row) for row in lattice.scores], np.int64)
     if (lengths == 0).any():
         raise InvalidInputError(
@@ -138,7 +137,7 @@ def _read_lattice(lattice: Lattice, labels: Any, pairs: bool) -> tuple[Cells, ND
     chain = EdgeChain(lengths, width) if pairs else Chain(lengths, width)
     table, of_states = TableStructure(chain, ragged=True), np.concatenate(lattice.scores).ravel()
     scores = Parts(of_states if table.state_part is None else of_states[table.state_part], (lattice.transitions,))
-    values, marginals = table.smoothed_max(scores, 1.0)
+    values, _ = table.smoothed_max(scores, 1.0)
     if np.isneginf(values).any():
         raise InvalidInputError(
             f"Lattice: row {int(np.argmin(values))} has no possible labels, every sequence scores -inf; drop the row, "
@@ -147,7 +146,7 @@ def _read_lattice(lattice: Lattice, labels: Any, pairs: bool) -> tuple[Cells, ND
     names = None if labels is None else _tiled(labels, width, table.n_unary if not pairs else width)
     if pairs and names is not None:
         names = names[table.columns["label"]]
-    return Cells(table, scores, names), marginals.unary
+    return Cells(table, scores, names)
 
 
 def _values(proba: Any, labels: Any) -> tuple[NDArray[np.float64], NDArray[np.int64], bool]:

@@ -81,8 +81,12 @@ def used_columns(constraint: Constraint | LinearConstraint) -> set[str]:
     """Columns that a constraint of the language names."""
     if isinstance(constraint, LinearConstraint):
         return set()
-    each = (term.each for term in constraint.quantities if term.each is not None)
-    return {*constraint.key_columns, *each, *weight_columns(constraint)}
+    return {*constraint.key_columns, *each_columns(constraint), *weight_columns(constraint)}
+
+
+def each_columns(constraint: Constraint) -> set[str]:
+    """Columns whose values are counted once each, by ``E.count(..., each=column)``."""
+    return {term.each for term in constraint.quantities if term.each is not None}
 
 
 def weight_columns(constraint: Constraint | LinearConstraint) -> set[str]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from spectrem.constraints.columns import literal_text, plain
 from spectrem.constraints.compilation.groups import KeyColumns
+from spectrem.kernels.categorical import add_up_kinds
 
 Norm = Literal["l1", "l2", "linf"]
 Scope = Literal["instance", "group", "corpus"]
@@ -97,6 +98,48 @@ class Block:
         return np.where(turned, ">=", "==" if self.equality else "<=")
 
 
+@dataclass(frozen=True, eq=False)
+class Alike:
+    """Instances of one number of parts each, of which many have the same coefficients in every row.
+
+    Attributes
+    ----------
+    kind : ndarray of shape (n_instances,), int64
+        Instances of one kind have the same coefficients; kinds are 0, 1, ... without gaps.
+    width : int
+        Parts of every instance. Those of kind k have the columns ``k * width ... (k + 1) * width - 1`` of the matrix.
+
+    Examples
+    --------
+    >>> Alike(np.array([0, 1, 0]), 2).add_up(np.array([0.1, 0.9, 0.2, 0.8, 0.3, 0.7]), np.ones(3)).round(1)
+    array([0.4, 1.6, 0.2, 0.8])
+    """
+
+    kind: NDArray[np.int64]
+    width: int
+
+    @property
+    def columns(self) -> NDArray[np.int64]:
+        """The column of the matrix that holds the coefficients of every part, shape (n_unary,)."""
+        return (self.kind[:, None] * self.width + np.arange(self.width)).ravel()
+
+    def copies(self, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        """How many parts have every column of the matrix, or their instances' weights in sum, shape (n_columns,)."""
+        return np.repeat(np.bincount(self.kind, weights).astype(np.float64), self.width)
+
+    def add_up(self, parts: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sums by column of the matrix, shape (n_columns,), of numbers of the parts; an instance counts by its weight.
+
+        Parameters
+        ----------
+        parts : ndarray of shape (n_unary,)
+        weights : ndarray of shape (n_instances,)
+        """
+        total = np.zeros((int(self.kind.max(initial=-1)) + 1) * self.width)
+        add_up_kinds(self.kind, self.width, parts, weights, total)
+        return total
+
+
 @dataclass(frozen=True)
 class Rows:
     """Constraints of one batch: ``matrix @ mu <= bounds`` or ``==``, block by block.
@@ -104,16 +147,28 @@ class Rows:
     Attributes
     ----------
     matrix : csr_array of shape (n_rows, n_unary)
+        Where instances are ``alike``, of shape (n_rows, n_columns), with the columns of every kind once.
     bounds : ndarray of shape (n_rows,)
     row_instance : ndarray of shape (n_rows,), int64
         The instance of each row of instance scope, -1 for rows over several instances.
     blocks : tuple of Block
+    alike : Alike or None
+        Which instances share their coefficients; all rows are then over several instances, and count them by weight.
     """
 
     matrix: sp.csr_array
     bounds: NDArray[np.float64]
     row_instance: NDArray[np.int64]
     blocks: tuple[Block, ...]
+    alike: Alike | None = None
+
+    @property
+    def whole(self) -> Rows:
+        """The same rows with a column for every part, also where instances are alike."""
+        if self.alike is None:
+            return self
+        matrix = sp.csr_array(sp.csc_array(self.matrix)[:, self.alike.columns])
+        return replace(self, matrix=matrix, alike=None)
 
     def where(self, test: Callable[[Block], bool]) -> NDArray[np.bool_]:
         """Rows of the constraints that pass a test, shape (n_rows,), bool."""
@@ -130,7 +185,8 @@ class Rows:
             if own.any():
                 blocks.append(block.pick(own, blocks[-1].stop if blocks else 0))
         index = np.flatnonzero(wanted)
-        return Rows(sp.csr_array(self.matrix[index]), self.bounds[index], self.row_instance[index], tuple(blocks))
+        matrix, bounds, instance = sp.csr_array(self.matrix[index]), self.bounds[index], self.row_instance[index]
+        return replace(self, matrix=matrix, bounds=bounds, row_instance=instance, blocks=tuple(blocks))
 
     def times(self, chosen: NDArray[np.bool_], factor: NDArray[np.float64]) -> Rows:
         """The same with entries of the chosen rows, shape (n_rows,), times the factor of their part, shape (n_unary,).

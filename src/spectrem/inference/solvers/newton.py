@@ -58,9 +58,11 @@ class Newton:
         x = np.array(start, np.float64)
         value, residual, evaluations = np.zeros(n), np.full(n, np.inf), np.zeros(n, np.int64)
         problems = Problems(row_offsets, rows, instance_offsets, instances)
-        transpose = dual.transpose
+        transpose, alike = dual.transpose, dual.rows.alike
         scored = Instances(
             structure.offsets,
+            structure.offsets[:-1] if alike is None else alike.kind,
+            1 if alike is None else alike.width,
             dual.scores.unary,
             transpose.indptr,
             transpose.indices,

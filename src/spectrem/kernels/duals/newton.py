@@ -30,11 +30,13 @@ class Problems(NamedTuple):
 class Instances(NamedTuple):
     """Instance i has the labels ``offsets[i]:offsets[i + 1]``, of scores ``unary``, and counts ``weight[i]`` times.
 
-    ``indptr, indices, data`` hold, for every label, the rows that it takes part in; ``place[r]`` is a row's number
-    inside its problem.
+    ``indptr, indices, data`` hold, for every label, the rows that it takes part in, those of instance i from
+    ``kind[i] * width`` on; ``place[r]`` is a row's number inside its problem.
     """
 
     offsets: np.ndarray
+    kind: np.ndarray
+    width: int
     unary: np.ndarray
     indptr: np.ndarray
     indices: np.ndarray
@@ -74,7 +76,7 @@ def evaluate(chosen, instances, x, wanted, scratch, mass, slope, bend):
     ``slope[a] = E[U_a h]``, ``mass[a] = E[|U_a| h]``, ``bend`` (lower triangle) the covariances over gamma of the rows
     that are ``wanted``.
     """
-    offsets, unary, indptr, indices, data, place, weight, gamma = instances
+    offsets, kind, width, unary, indptr, indices, data, place, weight, gamma = instances
     shifted, mean, touched = scratch
     m = x.shape[0]
     slope[:] = 0.0
@@ -85,12 +87,13 @@ def evaluate(chosen, instances, x, wanted, scratch, mass, slope, bend):
         if weight[i] == 0.0:
             continue
         start, stop = offsets[i], offsets[i + 1]
+        column = kind[i] * width
         top = -np.inf
-        for k in range(start, stop):
-            s = unary[k]
-            for e in range(indptr[k], indptr[k + 1]):
+        for k in range(stop - start):
+            s = unary[start + k]
+            for e in range(indptr[column + k], indptr[column + k + 1]):
                 s -= data[e] * x[place[indices[e]]]
-            shifted[k - start] = s
+            shifted[k] = s
             top = max(top, s)
         if not abs(top) < np.inf:
             return np.nan
@@ -101,12 +104,12 @@ def evaluate(chosen, instances, x, wanted, scratch, mass, slope, bend):
         value += weight[i] * (top + gamma * math.log(total))
         n_touched = 0
         share = weight[i] / total
-        for k in range(start, stop):
-            q = shifted[k - start]
+        for k in range(stop - start):
+            q = shifted[k]
             if q == 0.0:
                 continue
             q *= share
-            for e in range(indptr[k], indptr[k + 1]):
+            for e in range(indptr[column + k], indptr[column + k + 1]):
                 a = place[indices[e]]
                 c = data[e] * q
                 slope[a] += c
@@ -118,7 +121,7 @@ def evaluate(chosen, instances, x, wanted, scratch, mass, slope, bend):
                     n_touched += 1
                     mean[a] = 1e-300  # not 0, which marks a row that the instance has not met yet
                 mean[a] += c
-                for f in range(indptr[k], e + 1):
+                for f in range(indptr[column + k], e + 1):
                     b = place[indices[f]]
                     if not wanted[b]:
                         continue
@@ -149,15 +152,16 @@ def evaluate(chosen, instances, x, wanted, scratch, mass, slope, bend):
 @njit(cache=True, nogil=True, error_model="numpy")
 def longest_range(chosen, instances, d):
     """The largest range, over instances, of the changes of the scores of possible labels along a step ``d``."""
-    offsets, unary, indptr, indices, data, place, _, _ = instances
+    offsets, kind, width, unary, indptr, indices, data, place, _, _ = instances
     longest = 0.0
     for i in chosen:
         low, high = np.inf, -np.inf
-        for k in range(offsets[i], offsets[i + 1]):
-            if unary[k] == -np.inf:
+        start, column = offsets[i], kind[i] * width
+        for k in range(offsets[i + 1] - start):
+            if unary[start + k] == -np.inf:
                 continue
             s = 0.0
-            for e in range(indptr[k], indptr[k + 1]):
+            for e in range(indptr[column + k], indptr[column + k + 1]):
                 s += data[e] * d[place[indices[e]]]
             low, high = min(low, s), max(high, s)
         longest = max(longest, high - low)

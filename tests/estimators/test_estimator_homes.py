@@ -67,16 +67,25 @@ def fit_mixture(**settings):
     return GaussianMixture(3, random_state=0, tol=0.0, max_iter=4, **settings).fit(X)
 
 
+def reported(fitted):
+    """All numbers that the report gives of constraints, and the rest of it but for times."""
+    report = fitted.report_
+    summaries = [dataclasses.astuple(own)[1:] for own in report.summaries]
+    rows = [(own.bound, own.price, own.before, own.after) for own in report.constraints]
+    return [np.array(summaries, float), *(np.array(own) for own in rows)]
+
+
 def outcome(fitted):
     """All numbers that training and its model give, but for times."""
     records = [dataclasses.replace(record, seconds=0.0) for record in fitted.history_]
     numbers = [list(map(float, dataclasses.astuple(record))) for record in records]
     if isinstance(fitted, HMMTagger):
         tables = [*leaves(fitted.params_), *fitted.predict_proba(NEW), np.array(fitted.log_likelihood_)]
+        tables += reported(fitted)
         return tables, numbers, fitted.predict(NEW)
     if isinstance(fitted, WordAligner):
         links = fitted.predict(BITEXT.source, BITEXT.target)
-        tables = [*leaves(fitted.params_), np.array(fitted.threshold_)]
+        tables = [*leaves(fitted.params_), np.array(fitted.threshold_), *reported(fitted)]
         return tables, numbers, [links.source.tolist(), links.target.tolist()]
     return [fitted.weights_, fitted.means_, fitted.covariances_], numbers, fitted.predict(X).tolist()
 

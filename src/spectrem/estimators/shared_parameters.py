@@ -65,6 +65,19 @@ def check_constraints(name: str, value: Any) -> None:
             )
 
 
+def constraint_names(constraints: Any) -> str:
+    """What reports call the constraints of an estimator, in a line.
+
+    Examples
+    --------
+    >>> constraint_names(["agreement", {"few": "E[label == 1] <= 3"}]), constraint_names([])
+    ('agreement, few', 'none')
+    """
+    from spectrem.constraints.compilation.compile import flatten
+
+    return ", ".join(getattr(one, "name", type(one).__name__) for one in flatten(constraints)) or "none"
+
+
 def check_one_gamma(estimator: Any) -> None:
     """Refuse a gamma beside a schedule, of an estimator whose parameters are checked one by one."""
     if estimator.schedule is not None and estimator.gamma != 1.0:

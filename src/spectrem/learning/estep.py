@@ -180,7 +180,8 @@ class Step(NamedTuple):
 class Posterior(NamedTuple):
     """Posteriors of a shard under constraints.
 
-    ``value`` is the value of the dual, nats, without the bounds and the slack of rows over the corpus.
+    ``value`` is the value of the dual, nats, without the bounds and the slack of rows over the corpus; ``left_out`` the
+    rows of ``inside`` that cannot hold, and ``skipped`` in how many instances, by the name of the constraint.
     """
 
     value: float
@@ -188,6 +189,7 @@ class Posterior(NamedTuple):
     violation: float = 0.0
     multipliers: Floats | None = None
     skipped: Counter[str] | None = None
+    left_out: Ints | None = None
 
 
 def expect(posed: Posed, step: Step) -> tuple[EStepResult[Any], Posed]:
@@ -262,9 +264,8 @@ def _posterior(posed: Posed, step: Step) -> Posterior:
         located = InfeasibleConstraintError(f"{error}{posed.where}")
         located.keys = error.keys
         raise located from error
-    return Posterior(
-        found.dual_value, found.marginals, found.violation, found.multipliers, count_skipped(rows, found.skipped)
-    )
+    skipped = count_skipped(rows, found.skipped)
+    return Posterior(found.dual_value, found.marginals, found.violation, found.multipliers, skipped, found.skipped)
 
 
 def multipliers_of(shard: Any) -> Floats | None:
@@ -292,14 +293,15 @@ def _mixed(posed: Posed, step: Step, mixture: Mixture) -> Posterior:
         instances, points = mixture.choices[posed.number]
         point[instances] = points
         taken = (np.arange(len(mixture.points))[:, None] == point).astype(np.float64)
-    violation, skipped = 0.0, Counter[str]()
+    violation, skipped, left_out = 0.0, Counter[str](), None
     for k in np.flatnonzero(taken.any(axis=1)).tolist():
         # Expected counts of shared factors are weighted by the share of this point in every instance.
         part = replace(posed, weights=posed.weights * taken[k], latest=None)
         found = posterior(part, step._replace(prices=mixture.points[k], mixture=None))
         marginals.add(found.marginals, taken[k][structure.instance])
-        violation, skipped = max(violation, found.violation), found.skipped or skipped
-    return Posterior(0.0, marginals, violation, None, skipped)
+        violation = max(violation, found.violation)
+        skipped, left_out = found.skipped or skipped, found.left_out
+    return Posterior(0.0, marginals, violation, None, skipped, left_out)
 
 
 def less_cost(posed: Posed, scores: Floats, prices: Floats) -> Floats:

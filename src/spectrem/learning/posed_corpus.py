@@ -201,7 +201,8 @@ class PosedCorpus:
         if step.gamma == -np.inf:
             choice = choose_structures(partial(scored.collect, variants_of, step), mixture, rows)
             found, value = Mixture(choice.points, choices=choice.choices), choice.value
-        return _Solved(step._replace(mixture=found), mixture.multipliers, value, self.length, True)
+        solved = step._replace(mixture=found, prices=mixture.multipliers)
+        return _Solved(solved, mixture.multipliers, value, self.length, True)
 
     def _start(self) -> Floats:
         assert self.rows is not None
@@ -270,8 +271,12 @@ def count_parts(posed: Posed) -> int:
 
 def expect_anew(numbered: Numbered, step: Step, facts: CorpusFacts) -> EStepResult[Any]:
     """The E-step of a shard whose structure and rows are made for it and not kept."""
-    posed = with_rows(pose_shard(numbered, step.model), step.model, step.estep.constraints, facts, 0)
-    return expect(posed, step)[0]
+    return expect(pose_anew(numbered, step, facts), step)[0]
+
+
+def pose_anew(numbered: Numbered, step: Step, facts: CorpusFacts) -> Posed:
+    """A shard with its structure and rows, made for one use."""
+    return with_rows(pose_shard(numbered, step.model), step.model, step.estep.constraints, facts, 0)
 
 
 def pose_compiled(shard: Any, model: Any, rows: Rows) -> Posed:

@@ -13,11 +13,15 @@ from spectrem.reports.constraints import (
 )
 from spectrem.reports.fit import FitReport, Section, gamma_course, report_training
 from spectrem.reports.notebook import ShowsReport, add_report
+from spectrem.reports.posed import report_posed
+from spectrem.reports.summaries import ConstraintSummary, OnDemand
 
 __all__ = [
     "SIGNS",
     "ConstraintReport",
+    "ConstraintSummary",
     "FitReport",
+    "OnDemand",
     "Section",
     "ShowsReport",
     "add_report",
@@ -26,6 +30,7 @@ __all__ = [
     "price_copies",
     "prices_by_name",
     "report_constraints",
+    "report_posed",
     "report_rows",
     "report_training",
     "report_weighted",

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from spectrem.constraints.compilation.rows import Block, Rows
+from spectrem.constraints.compilation.rows import Block, CorpusRows, Rows
 from spectrem.inference.oracle import weigh_rows
 from spectrem.structures.structure import Structure
 
@@ -95,9 +95,15 @@ def report_rows(
     matrix = rows.matrix
     squares = sp.csr_array((matrix.data**2, matrix.indices, matrix.indptr), shape=matrix.shape)
     copies = np.ones(matrix.shape[1]) if rows.alike is None else rows.alike.copies()
-    size = np.maximum(np.abs(rows.bounds), np.sqrt(squares @ copies))
-    tolerance = _SOLVED * np.where(size > 0, size, 1.0)
-    return tuple(_report(block, rows.bounds, multipliers, before, after, tolerance) for block in rows.blocks)
+    return _reports(rows, np.sqrt(squares @ copies), multipliers, before, after)
+
+
+def report_corpus_rows(
+    rows: CorpusRows, multipliers: NDArray[np.float64], before: NDArray[np.float64], after: NDArray[np.float64]
+) -> tuple[ConstraintReport, ...]:
+    """Reports of the constraints that span a corpus, from the expected values of their rows, shape (n_rows,)."""
+    norms = np.ones(len(rows.bounds)) if rows.norms is None else rows.norms
+    return _reports(rows, norms, multipliers, before, after)
 
 
 def report_weighted(
@@ -170,6 +176,23 @@ def largest_rows(report: ConstraintReport, limit: int | None = None) -> NDArray[
     violation = np.where(report.broken, report.violation_after, 0.0)
     order = np.lexsort((-np.abs(report.price), -report.cost, -violation))
     return order[:limit].astype(np.int64)
+
+
+def binding_rows(price: NDArray[np.float64] | float, tolerance: NDArray[np.float64] | float) -> NDArray[np.bool_]:
+    """Rows whose bound, relaxed by the size of the row, would gain a thousandth of a nat or more, shape (n_rows,)."""
+    return np.asarray(np.abs(price) * tolerance / _SOLVED >= 1e-3)
+
+
+def _reports(
+    rows: Rows | CorpusRows,
+    norms: NDArray[np.float64],
+    multipliers: NDArray[np.float64],
+    before: NDArray[np.float64],
+    after: NDArray[np.float64],
+) -> tuple[ConstraintReport, ...]:
+    size = np.maximum(np.abs(rows.bounds), norms)
+    tolerance = _SOLVED * np.where(size > 0, size, 1.0)
+    return tuple(_report(block, rows.bounds, multipliers, before, after, tolerance) for block in rows.blocks)
 
 
 def _report(

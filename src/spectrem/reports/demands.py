@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spectrem.reports.constraints import ConstraintReport, largest_rows, row_name
+from spectrem.reports.constraints import ConstraintReport, binding_rows, largest_rows, row_name
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Demand:
     @property
     def binds(self) -> bool:
         """Whether relaxing a bound by the size of the row would gain a thousandth of a nat or more."""
-        return abs(self.price) * self.tolerance * 1e5 >= 1e-3
+        return bool(binding_rows(self.price, self.tolerance))
 
     @property
     def from_above(self) -> bool:

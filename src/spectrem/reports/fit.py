@@ -14,7 +14,8 @@ from spectrem.data import open_output
 from spectrem.learning.history import FitStatus, Record
 from spectrem.reports.constraints import ConstraintReport, prices_by_name
 from spectrem.reports.demands import count_demands, demands_of
-from spectrem.reports.html import constraint_tables, curves, document, facts, page, paragraphs
+from spectrem.reports.html import constraint_tables, curves, document, facts, page, paragraphs, summary_table
+from spectrem.reports.summaries import ConstraintSummary
 from spectrem.reports.svg import find_stages, gamma_text
 
 _ENDINGS = {
@@ -57,6 +58,8 @@ class FitReport:
         What is told of the model itself.
     unit : str
         What ``n_rows`` counts.
+    summaries : sequence of ConstraintSummary
+        Of constraints that have too many rows to be told one by one, such as those inside sentences.
 
     Examples
     --------
@@ -77,6 +80,7 @@ class FitReport:
     notes: tuple[str, ...] = ()
     sections: tuple[Section, ...] = ()
     unit: str = "rows"
+    summaries: Sequence[ConstraintSummary] = ()
 
     @property
     def prices(self) -> dict[str, NDArray[np.float64]]:
@@ -104,6 +108,7 @@ class FitReport:
                 f"{report.name}: {n} row{'' if n == 1 else 's'}, violation {before} -> {after}, largest price "
                 f"{largest:.3g}"
             )
+        lines += [own.text for own in self.summaries]
         return "\n".join([*lines, *self.notes])
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -156,6 +161,7 @@ class FitReport:
             curves(self.history, tolerance),
             *(section.to_html() for section in self.sections),
             constraint_tables(self.constraints),
+            summary_table(self.summaries),
             paragraphs(self.notes),
         )
 
@@ -177,7 +183,7 @@ def report_training(
         Those worth telling; by default gamma is that of the history.
     constraints : tuple of ConstraintReport
     **more
-        ``notes``, ``sections`` and ``unit`` of `FitReport`.
+        ``notes``, ``sections``, ``unit`` and ``summaries`` of `FitReport`.
     """
     history = tuple(estimator.history_)
     status = _ENDINGS[estimator.status_] if history else "kept the start"

@@ -8,16 +8,28 @@ from html import escape
 from spectrem.learning.history import Record
 from spectrem.reports.constraints import ConstraintReport
 from spectrem.reports.demands import Demand, count_demands, demands_of
+from spectrem.reports.summaries import ConstraintSummary, rounded
 from spectrem.reports.svg import BLUE, ORANGE, draw_curve, find_stages, gammas_of
 
 MOST_ROWS, MOST_FREE = 20, 5
 """Rows of a constraint that are shown at most, and where those stop that do not bind."""
 
 _BAR = 60  # pixels of the largest price
+
+
+def _swatch(colour: str, meaning: str) -> str:
+    return f'<span class="key"><span class="swatch" style="background:{colour}"></span>{meaning}</span>'
+
+
 _LEGEND = (
     "<p>The price of a bound is what the objective would gain, in nats, if the bound were relaxed by one unit; bounds "
-    f'that do not bind have none. <span class="swatch" style="background:{BLUE}"></span>The upper bound binds. '
-    f'<span class="swatch" style="background:{ORANGE}"></span>The lower bound binds.</p>'
+    f"that do not bind have none. {_swatch(BLUE, 'The upper bound binds.')} "
+    f"{_swatch(ORANGE, 'The lower bound binds.')}</p>"
+)
+_SUMMARY_LEGEND = (
+    "<p>Constraints of many rows, a line for each: how many rows bind, which means that they have a price; how many "
+    "are violated by more than a thousandth of their size; violations without the constraints → under them; the range "
+    "of the prices, in nats per unit of the bound.</p>"
 )
 _STYLE = """<style>
 .spectrem-report{color:inherit;font-family:sans-serif;font-size:13px;line-height:1.4}
@@ -27,6 +39,7 @@ border-bottom:1px solid rgba(128,128,128,.35)}
 .spectrem-report th:first-child,.spectrem-report td:first-child{text-align:left}
 .spectrem-report .broken{font-weight:bold;color:#d9701f}
 .spectrem-report .swatch{display:inline-block;height:9px;width:9px;border-radius:2px;margin:0 5px}
+.spectrem-report .key{white-space:nowrap}
 .spectrem-report summary{cursor:pointer}
 .spectrem-report svg{max-width:100%;color:inherit}
 </style>"""
@@ -79,6 +92,34 @@ def curves(history: Sequence[Record], tolerance: float = 0.0) -> str:
 def constraint_tables(constraints: Sequence[ConstraintReport]) -> str:
     """A table per constraint, the rows that matter most first, under a sentence that says what prices are."""
     return (_LEGEND if constraints else "") + "".join(map(_constraint, constraints))
+
+
+def summary_table(summaries: Sequence[ConstraintSummary]) -> str:
+    """A table with a line per constraint of many rows, under a sentence that says what its columns hold."""
+    if not summaries:
+        return ""
+    head = ("", "rows", "binding", "violated", "largest violation", "mean violation", "prices")
+    left_out = [
+        f"{own.name}: {own.n_left_out:,} rows that cannot hold are left out" for own in summaries if own.n_left_out
+    ]
+    return _SUMMARY_LEGEND + table(head, map(_summary_cells, summaries)) + paragraphs(left_out)
+
+
+def _summary_cells(own: ConstraintSummary) -> tuple[str, ...]:
+    violated = f"{own.n_violated:,}"
+    if own.has_slack:
+        violated += " use slack"
+    elif own.n_violated:
+        violated = f'<span class="broken">{violated}</span>'
+    return (
+        f"<strong>{escape(own.name)}</strong>",
+        f"{own.n_rows:,}",
+        f"{own.n_binding:,}",
+        violated,
+        f"{rounded(own.worst_before)} → {rounded(own.worst_after)}",
+        f"{rounded(own.mean_before)} → {rounded(own.mean_after)}",
+        own.prices,
+    )
 
 
 def _constraint(report: ConstraintReport) -> str:

@@ -112,7 +112,7 @@ def _cut_apart(bitext: Bitext, table: PairTable, long: list[int]) -> Iterator[Bi
 
 def long_blocks(aligner: Any, shard: LongShard, gamma: float) -> Iterator[tuple[Floats, Floats]]:
     """Forward and backward posteriors of a long pair, some source words at a time."""
-    agree = aligner.project_at_predict and any(one.name == "agreement" for one in rules_of(aligner))
+    agree = aligner.project_at_predict and any(getattr(one, "name", "") == "agreement" for one in rules_of(aligner))
     steps = (aligner.dual_steps or 5) if agree else 0
     return diagonal_posteriors(aligner.params_, shard, max(gamma, _LEAST_GAMMA), steps, aligner.step_size)
 

@@ -29,6 +29,7 @@ from spectrem.estimators.alignment.decoding import (
 )
 from spectrem.estimators.alignment.long_pairs import LongPairs, LongShard
 from spectrem.estimators.alignment.parameters import AlignerParameters, fused_rules, rules_of
+from spectrem.estimators.alignment.report import report_fit
 from spectrem.estimators.alignment.text import (
     Known,
     Lines,
@@ -43,7 +44,7 @@ from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.homes import beside, make_corpus, stage_folder
 from spectrem.estimators.shared_parameters import check_one_gamma
 from spectrem.inference import FixedStep
-from spectrem.learning import Constant, EStep, FitStatus, Record, Schedule, Step, Stopping, run_em
+from spectrem.learning import Constant, EStep, FitStatus, PosedCorpus, Record, Schedule, Step, Stopping, run_em
 from spectrem.learning.posed_corpus import posterior_alone
 from spectrem.metrics import alignment_scores
 from spectrem.models.alignment import (
@@ -56,7 +57,6 @@ from spectrem.models.alignment import (
     lexical_priors,
     tabulate_pairs,
 )
-from spectrem.reports import gamma_course, report_training
 
 Result = TypeVar("Result")
 
@@ -86,7 +86,9 @@ class WordAligner(AlignerParameters, Estimator):
     converged_ : bool
         Whether the last stage stopped because its objective gained less than ``tol``.
     report_ : FitReport
-        The course of training; a notebook shows it below the aligner, ``print(aligner.report_.summary())`` elsewhere.
+        The course of training, and what the constraints demanded and cost: those over the corpus row by row, those
+        inside sentence pairs in a line each, over a sample of at most 500 pairs when the report is first read. A
+        notebook shows it below the aligner; ``print(aligner.report_.summary())`` elsewhere.
     threshold_ : float
         ``threshold``, or the number that "auto" or `tune` chose.
     source_counts_, target_counts_ : ndarray of shape (n_words,), int
@@ -175,21 +177,13 @@ class WordAligner(AlignerParameters, Estimator):
             model = make(chain=self.model == "hmm", learn_positions=True)
         self.model_, self.gamma_ = model, gammas[-1]
         n_before = len(history)
-        status = self._train(model, corpus, start, history, schedule, Stopping(self.max_iter, self.tol), self.model)
+        stopping = Stopping(self.max_iter, self.tol)
+        status, posed = self._train(model, corpus, start, history, schedule, stopping, self.model)
         self.params_ = expect_new_words(start.pop(), self.source_counts_, self.target_counts_)
         self.threshold_ = self._expected_threshold(bitext, weights) if self.threshold == "auto" else self.threshold
         take_course(self, history, status)
-        self.report_ = report_training(
-            self,
-            bitext.n_pairs,
-            {
-                "model": self.model,
-                "constraints": ", ".join(one.name for one in rules_of(self)) or "none",
-                "gamma": gamma_course(history[n_before:], self.gamma),
-            },
-            notes=(f"{self.n_skipped_} sentence pairs too long, not trained on",) * (self.n_skipped_ > 0),
-            unit="sentence pairs",
-        )
+        step = Step(model, self.params_, self.gamma_, self._general_estep(self.gamma_))
+        self.report_ = report_fit(self, bitext, weights, links, step, posed, history[n_before:])
         return self
 
     def predict(self, source: Bitext | Lines, target: Lines | None = None) -> Links:
@@ -312,7 +306,7 @@ class WordAligner(AlignerParameters, Estimator):
         schedule: Schedule,
         stopping: Stopping,
         stage: str,
-    ) -> FitStatus:
+    ) -> tuple[FitStatus, PosedCorpus]:
         """Train one stage; ``params`` holds those to start from, then those that were found.
 
         They are taken out meanwhile, so that nobody keeps the former ones beside those of every iteration.
@@ -329,7 +323,7 @@ class WordAligner(AlignerParameters, Estimator):
         )
         params.append(result.params)
         history += result.history
-        return result.status
+        return result.status, result.posed
 
     def _expected_threshold(self, bitext: Bitext, weights: Floats) -> float:
         """The threshold of greatest expected F1 on a sample of the training text."""
@@ -341,6 +335,9 @@ class WordAligner(AlignerParameters, Estimator):
     def _estep(self, model: AlignmentModel, gamma: float) -> EStep:
         if self._is_coupled(gamma):
             return EStep(kernel=self._coupled(model))
+        return self._general_estep(gamma)
+
+    def _general_estep(self, gamma: float) -> EStep:
         solver = FixedStep(self.dual_steps, self.step_size) if self.dual_steps > 0 and gamma >= 0 else None
         return EStep(rules_of(self), solver=solver, alpha=self.alpha, infeasible=self.infeasible)
 

@@ -17,6 +17,7 @@ from spectrem.data import TaggedCorpus
 from spectrem.estimators.conventions import Estimator, not_fitted, take_course
 from spectrem.estimators.declare import documented
 from spectrem.estimators.homes import make_corpus
+from spectrem.estimators.shared_parameters import constraint_names
 from spectrem.estimators.tagging import file
 from spectrem.estimators.tagging.coding import Coding
 from spectrem.estimators.tagging.decoding import (
@@ -71,7 +72,9 @@ class HMMTagger(TaggerParameters, Estimator):
     converged_ : bool
         Whether the objective gained less than ``tol`` at every gamma in the end.
     report_ : FitReport
-        The course of training; a notebook shows it below the tagger, ``print(tagger.report_.summary())`` elsewhere.
+        The course of training and, at the parameters learned, what the constraints demanded and cost: those over the
+        corpus row by row, those inside sentences (and longer ones) in a line each. It takes as long as one more
+        iteration. A notebook shows it below the tagger; ``print(tagger.report_.summary())`` elsewhere.
     log_likelihood_ : float
         Of the training sentences, nats.
     gamma_ : float
@@ -154,12 +157,15 @@ class HMMTagger(TaggerParameters, Estimator):
         text = read_text(sentences, y)
         given = as_sample_weight(sample_weight, len(text.lengths), "sentence")
         weights = np.ones(len(text.lengths)) if given is None else given
-        coding, result, self.log_likelihood_ = train(self, text, weights, partial(make_corpus, self))
+        coding, result, self.log_likelihood_, reports, summaries = train(
+            self, text, weights, partial(make_corpus, self)
+        )
         self._take(coding, result.params, result.history[-1].gamma)
         take_course(self, result.history, result.status)
-        constraints = ", ".join(map(str, self.constraints)) or "none"
+        constraints = constraint_names(self.constraints)
         settings = {"order": self.order, "tags": len(coding.tags), "constraints": constraints}
-        self.report_ = report_training(self, len(text.lengths), settings, unit="sentences")
+        n_sentences = len(text.lengths)
+        self.report_ = report_training(self, n_sentences, settings, reports, unit="sentences", summaries=summaries)
         return self
 
     def predict(self, sentences: Sentences) -> list[list[Tag]]:

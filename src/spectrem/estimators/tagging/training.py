@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,20 +13,42 @@ from spectrem.constraints import check_values
 from spectrem.corpus import Corpus
 from spectrem.estimators.homes import stage_folder
 from spectrem.estimators.tagging.coding import Coding, learn_coding
-from spectrem.estimators.tagging.decoding import log_likelihood
+from spectrem.estimators.tagging.decoding import floored, log_likelihood
 from spectrem.estimators.tagging.parameters import check_size
 from spectrem.estimators.tagging.start import Start, make_reference
 from spectrem.estimators.tagging.tables import restrictions, table_priors
 from spectrem.estimators.tagging.text import LabelledText
 from spectrem.exceptions import InvalidInputError
-from spectrem.learning import Constant, EStep, FitResult, Stopping, keep_best, run_em
+from spectrem.learning import Constant, EStep, FitResult, Step, Stopping, keep_best, run_em
 from spectrem.models.tagging import HMMModel, HMMParameters, TagKernel, TagShard, build_shards
+from spectrem.reports import ConstraintReport, ConstraintSummary, report_posed
 from spectrem.structures import Parts
 
 
-def train(
-    tagger: Any, text: LabelledText, weights: Floats, place: Callable[[Iterable[TagShard]], Corpus]
-) -> tuple[Coding, FitResult[HMMParameters], float]:
+class Trained(NamedTuple):
+    """What training leaves.
+
+    Attributes
+    ----------
+    coding : Coding
+    result : FitResult
+        Of the restart whose last objective is the largest.
+    log_likelihood : float
+        Of the text, nats.
+    constraints : tuple of ConstraintReport
+        At the parameters learned, of the constraints over the corpus.
+    summaries : tuple of ConstraintSummary
+        Of those inside sentences, and of longer ones.
+    """
+
+    coding: Coding
+    result: FitResult[HMMParameters]
+    log_likelihood: float
+    constraints: tuple[ConstraintReport, ...]
+    summaries: tuple[ConstraintSummary, ...]
+
+
+def train(tagger: Any, text: LabelledText, weights: Floats, place: Callable[[Iterable[TagShard]], Corpus]) -> Trained:
     """Train with the settings of a HMMTagger, which have been checked.
 
     Parameters
@@ -39,11 +61,7 @@ def train(
 
     Returns
     -------
-    coding : Coding
-    result : FitResult
-        Of the restart whose last objective is the largest.
-    log_likelihood : float
-        Of the text, nats.
+    Trained
 
     Raises
     ------
@@ -83,7 +101,9 @@ def train(
     # warnings belong to the line that calls `fit`
     runs = [partial(run, number) for number in range(tagger.n_init)]
     result = keep_best(runs, lambda found: found.history[-1].objective, stacklevel=3)
-    return coding, result, corpus.sum(log_likelihood, TagKernel(model).table(result.params, 1.0))
+    value = corpus.sum(log_likelihood, TagKernel(model).table(result.params, 1.0))
+    step = Step(model, floored(result.params), result.history[-1].gamma, estep)
+    return Trained(coding, result, value, *(report_posed(result.posed, step) if estep.constraints else ((), ())))
 
 
 def _estep(tagger: Any, model: HMMModel, reference: HMMParameters | Callable[[TagShard], Parts] | None) -> EStep:

@@ -173,7 +173,7 @@ class Expectation:
         return hash(repr(self))
 
     def _bound(self, value: object, sign: str) -> Expectation:
-        """What it is compared with; a share ``"20%"`` is one of all choices, or of what it is divided by already."""
+        """The other side of a comparison; ``"20%"`` is 0.2 of ``E.count(...)``, or 0.2 where a share is compared."""
         if not isinstance(value, str):
             return as_expectation(value, sign)
         share, divided = as_share(value), [term.over is not None for term in self.terms]

@@ -1,4 +1,4 @@
-"""Constrained E-steps of small batches, judged structure by structure."""
+"""Brute-force evaluation of constrained E-steps of small batches, structure by structure."""
 
 from __future__ import annotations
 

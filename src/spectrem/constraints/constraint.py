@@ -1,4 +1,4 @@
-"""What comparisons of expectations make: constraints on q, with slack and a name."""
+"""Constraints on q, which comparisons of expectations make, with slack and a name."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Constraint:
 
     @property
     def name(self) -> str:
-        """What errors and reports call it: the given name, else its text."""
+        """The name in errors and reports: the given one, else the text of the constraint."""
         return self.label if self.label is not None else repr(self)
 
     @property

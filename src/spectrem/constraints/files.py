@@ -93,7 +93,7 @@ def write_constraints(
     Parameters
     ----------
     constraints : constraint, text of one, mapping from names to these, or iterable of all of these
-        Of the language of ``E``, or made by shortcuts.
+        Constraints made with ``E`` or by shortcuts.
     target : path or text stream
     format : {"yaml", "json"}, optional
         By default told by the suffix of the name; needed for streams without a name.

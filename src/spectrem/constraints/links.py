@@ -228,9 +228,9 @@ def cannot_link(*, column: str) -> ColumnLinks: ...
 def cannot_link(pairs: ArrayLike | None = None, *, column: str | None = None) -> RowLinks | ColumnLinks:
     """Rows of each pair expect no cluster together more than once, ``E[z_ij + z_i'j] <= 1`` ([Graca2007] §3).
 
-    That holds in expectation, and is weaker than rows that are apart: posteriors of a half for the same two clusters
-    meet it. So do more rows than there are clusters, all of them apart from each other: three rows and two clusters at
-    a half each. Rows of which the model is certain are apart. Posteriors of rows of weight 0 are not bound.
+    The constraint holds in expectation, which does not make labels different: two rows with posteriors of a half for
+    the same two clusters meet it, and so do three such rows of which all pairs are linked. Rows of which the model is
+    certain do get different clusters. Posteriors of rows of weight 0 are not constrained.
 
     Use when it is known of some rows that they belong apart.
 

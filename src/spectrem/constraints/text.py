@@ -87,7 +87,7 @@ def parse_constraint(
         Names of the columns there are, of which others are refused where they stand. By default names are looked at
         when the constraint is compiled. Frequencies such as ``word_frequency`` come with their column.
     name : str, optional
-        What errors and reports call it, as by `Constraint.named`.
+        The name in errors and reports, as by `Constraint.named`.
     place : callable, optional
         From a character of the text, counted from 0, to where that is, for errors.
 
@@ -191,7 +191,7 @@ class _Reader:
         return f"this is not a Python expression ({message}); {HINT}"
 
     def _value(self, node: ast.expr) -> Any:
-        """What an expression stands for."""
+        """The value of an expression: a column, a constraint, a number, a list ..."""
         match node:
             case ast.Constant(value):
                 return self._constant(node, value)

@@ -39,7 +39,7 @@ Sources = dict[str, dict[str, str]]
 def name_columns(
     members: Mapping[str, Member], taken: Sequence[str], joined: Sequence[str], apart: Sequence[str]
 ) -> Sources:
-    """Which columns of which members are one.
+    """Name the columns of the whole, and say which columns of members each of them joins.
 
     A column that only one member has keeps its name. Of the columns that several members have, those in ``joined``
     become one; so do those of members over the instances of the whole, unless they hold labels or are in ``apart``. All

@@ -39,8 +39,8 @@ class Product:
     name : str, default "view"
         The column that tells members apart.
     owners : mapping of str -> array-like of int, optional
-        Of members over parts of instances, such as the entities of a sentence: which instance of the product, from 0,
-        each of the member's own instances belongs to. Any number may belong to one.
+        For members over parts of instances, such as the entities of a sentence: the instance of the product, counted
+        from 0, to which each of the member's own instances belongs. Any number may belong to one.
     joined : collection of str, optional
         Columns that mean the same in all members that have them, besides those that are joined by default.
     apart : collection of str, optional
@@ -300,7 +300,7 @@ class Product:
         return key in self.owners and column == self.members[key].instance_name
 
     def _place_of(self, key: str) -> NDArray[np.int64]:
-        """Of every part of a member with owners, the place of its instance among those of one owner."""
+        """For every part of a member with owners, the place of its instance among those of the same owner."""
         owner = self.owners[key]
         place = np.empty(len(owner), np.int64)
         place[np.argsort(owner, kind="stable")] = positions_of(np.bincount(owner, minlength=self.n_instances))

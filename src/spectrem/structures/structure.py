@@ -1,4 +1,4 @@
-"""What every family of latent structures can do."""
+"""The protocol of a family of latent structures."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Structure(Protocol):
 
     @property
     def choice(self) -> NDArray[np.int64]:
-        """Which choice every unary part is an outcome of, shape (n_unary,); no structure has two parts of one choice.
+        """The choice of which every unary part is an outcome, shape (n_unary,); no structure has two parts of a choice.
 
         A row chooses its label, a token its tag, a position of an alignment what it is linked to. ``E.count`` counts
         choices.

@@ -100,7 +100,7 @@ class ListedStructures:
         return q, dual + self.shift, primal - cost + self.shift
 
     def outside(self, multipliers: NDArray[np.float64]) -> float:
-        """By how much multipliers leave the dual feasible set: below 0 for ``<=``, or above the penalty's strength."""
+        """The largest excess of multipliers over their limits: below 0 for ``<=``, or above the penalty's strength."""
         worst = 0.0
         for block, index in self.groups():
             own = multipliers[index]

@@ -59,7 +59,7 @@ def check_constraint(
     Parameters
     ----------
     constraint : constraint
-        Of the language, from :func:`linear`, or a user's own object with a method ``rows``.
+        A constraint of the language, a matrix (`spectrem.constraints.linear`), or an object with a method ``rows``.
     structure : Structure
     extra_columns : mapping of name -> array, optional
     seed : int
@@ -173,7 +173,7 @@ def _literal_rows(constraint: Constraint, table: PartTable) -> dict[Key, list[Li
 
 
 def _literal_counts(over: Term | None, names: tuple[str, ...], parts: Sequence[LiteralPart]) -> dict[Key, float]:
-    """What a term is divided by in every group: 1 where by nothing."""
+    """The count by which a term is divided in every group; 1 for a term that is not divided."""
     largest: dict[Key, dict[Any, float]] = defaultdict(dict)
     for values, absent in parts:
         if not absent.isdisjoint(names) or (over is not None and over.each in absent):

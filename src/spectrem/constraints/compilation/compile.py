@@ -93,7 +93,7 @@ def facts_of(
     before: CorpusFacts | None = None,
     number: int = 0,
 ) -> CorpusFacts:
-    """What the rows of the other shards of a corpus need to know of one shard; to be added in the order of the shards.
+    """The facts of one shard on which the rows of other shards depend, to be added in the order of the shards.
 
     Parameters
     ----------

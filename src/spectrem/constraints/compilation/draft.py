@@ -189,7 +189,7 @@ def _side(
 def _counted(
     term: Term, values: NDArray, each: Key, table: PartTable, group: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """What a count adds up: of every choice, or value of a column, in a group its first part and its largest weight."""
+    """The summands of a count: a part and the largest weight of every choice, or value of a column, in a group."""
     inside = group != NO_GROUP
     if values.dtype == np.bool_:
         inside &= values

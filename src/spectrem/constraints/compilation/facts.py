@@ -1,4 +1,4 @@
-"""What the rows of a shard need to know of the whole corpus: values with ``+``, in the order of the shards."""
+"""Facts about the whole corpus on which the rows of a shard depend: values with ``+``, in the order of the shards."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ class Placed:
 
 @dataclass(frozen=True)
 class CorpusFacts:
-    """What constraints need to know of some shards that follow each other; a sum is associative and keeps their order.
+    """The facts of shards that follow each other; a sum is associative and keeps the order of the shards.
 
     Attributes
     ----------

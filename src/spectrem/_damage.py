@@ -1,4 +1,4 @@
-"""What reading a damaged file raises."""
+"""The exceptions that reading a damaged file may raise."""
 
 import struct
 import tokenize

@@ -80,13 +80,13 @@ class Place:
     Attributes
     ----------
     shown : str
-        As the user wrote it.
+        The path as the user wrote it.
     real : str
         The path that links lead to.
     descriptor : int or None
-        Of this process, if the path names one, as ``/dev/stdout`` does.
+        The descriptor of this process that the path names, as ``/dev/stdout`` does.
     status : os.stat_result or None
-        Of what is there already.
+        The status of what exists there already.
     direct : bool
         Whether it is written at once, because nothing can take its place: a device, a pipe, a descriptor.
     """

@@ -23,7 +23,7 @@ class FakeStructure:
 
     @property
     def choice(self):
-        return self.columns["occurrence"]
+        return self.columns.get("occurrence", np.arange(self.n_unary))
 
 
 def tagging(lengths=(3, 2, 0, 1), tags=("NOUN", "VERB", "ADJ")):

@@ -133,7 +133,7 @@ def _read_series(series: narwhals.Series[Any]) -> Key:
 
 
 def _typed(name: str, cells: list[Any]) -> Key:
-    """Objects as what all of them are that are not missing."""
+    """A column of objects, as numbers or as text: whichever all values are that are not missing."""
     missing = np.fromiter(map(is_missing, cells), np.bool_, len(cells))
     known = [cell for cell, out in zip(cells, missing.tolist(), strict=True) if not out] if missing.any() else cells
     if known and all(isinstance(cell, str) for cell in known):
@@ -159,7 +159,7 @@ def _has_float(cells: list[Any]) -> bool:
 
 
 def _text(known: list[str], missing: NDArray[np.bool_]) -> Coded:
-    """Known text where it is not missing."""
+    """Coded text from the values that are not missing."""
     key = as_key(np.array(known, np.str_))
     assert isinstance(key, Coded)
     codes = np.full(len(missing), -1, np.int32)

@@ -42,6 +42,16 @@ _BINDING = {
 _BINDING |= dict.fromkeys(_COMPARISONS, 3)
 
 
+def _operator(sign: str) -> Callable[[Column, object], Column]:
+    """The method of an operator with a column on its left."""
+    return lambda self, other: Column(sign, (self, other if isinstance(other, Column) else plain(other)))
+
+
+def _reflected(sign: str) -> Callable[[Column, object], Column]:
+    """The method of an operator with a plain value on its left."""
+    return lambda self, other: Column(sign, (plain(other), self))
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Column:
     """An expression with one value per part, made from :func:`part` and the usual operators.
@@ -67,56 +77,15 @@ class Column:
 
     __array_ufunc__ = None  # numpy scalars on the left leave the operator to us
 
-    def __eq__(self, other: object) -> Column:  # type: ignore[override]
-        return self._with("==", other)
-
-    def __ne__(self, other: object) -> Column:  # type: ignore[override]
-        return self._with("!=", other)
-
-    def __lt__(self, other: object) -> Column:
-        return self._with("<", other)
-
-    def __le__(self, other: object) -> Column:
-        return self._with("<=", other)
-
-    def __gt__(self, other: object) -> Column:
-        return self._with(">", other)
-
-    def __ge__(self, other: object) -> Column:
-        return self._with(">=", other)
-
-    def __add__(self, other: object) -> Column:
-        return self._with("+", other)
-
-    def __sub__(self, other: object) -> Column:
-        return self._with("-", other)
-
-    def __mul__(self, other: object) -> Column:
-        return self._with("*", other)
-
-    def __truediv__(self, other: object) -> Column:
-        return self._with("/", other)
-
-    def __radd__(self, other: object) -> Column:
-        return Column("+", (plain(other), self))
-
-    def __rsub__(self, other: object) -> Column:
-        return Column("-", (plain(other), self))
-
-    def __rmul__(self, other: object) -> Column:
-        return Column("*", (plain(other), self))
-
-    def __rtruediv__(self, other: object) -> Column:
-        return Column("/", (plain(other), self))
+    __eq__ = _operator("==")  # type: ignore[assignment]
+    __ne__ = _operator("!=")  # type: ignore[assignment]
+    __lt__, __le__, __gt__, __ge__ = map(_operator, ("<", "<=", ">", ">="))
+    __add__, __sub__, __mul__, __truediv__ = map(_operator, "+-*/")
+    __radd__, __rsub__, __rmul__, __rtruediv__ = map(_reflected, "+-*/")
+    __and__, __or__ = map(_operator, "&|")
 
     def __neg__(self) -> Column:
         return Column("negative", (self,))
-
-    def __and__(self, other: object) -> Column:
-        return self._with("&", other)
-
-    def __or__(self, other: object) -> Column:
-        return self._with("|", other)
 
     def __invert__(self) -> Column:
         return Column("~", (self,))
@@ -168,9 +137,6 @@ class Column:
             listed = sorted({plain(value) for value in values}, key=lambda value: (isinstance(value, str), value))
             entries.append((plain(entry), tuple(listed)))
         return Column("allowed_by", (self, key, tuple(entries)))
-
-    def _with(self, operation: str, other: object) -> Column:
-        return Column(operation, (self, other if isinstance(other, Column) else plain(other)))
 
     def __hash__(self) -> int:
         return hash(repr(self))

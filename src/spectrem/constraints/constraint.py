@@ -1,4 +1,4 @@
-"""What comparisons of expectations make: constraints on q, with slack and a name."""
+"""Constraints on q, which comparisons of expectations make, with slack and a name."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Constraint:
 
     @property
     def name(self) -> str:
-        """What errors and reports call it: the given name, else its text."""
+        """The name in errors and reports: the given one, else the text of the constraint."""
         return self.label if self.label is not None else repr(self)
 
     @property
@@ -84,7 +84,7 @@ class Constraint:
 
     @property
     def terms(self) -> tuple[Term, ...]:
-        """Those of the expression and of its bounds."""
+        """The terms of the expression and of its bounds."""
         sides = (self.expression, self.lower, self.upper)
         return tuple(term for side in sides if side is not None for term in side.terms)
 
@@ -100,7 +100,7 @@ class Constraint:
 
     @property
     def sides(self) -> list[Expectation]:
-        """What must be at most 0, or equal to it: against the upper bound, then against the lower one."""
+        """Expressions that must be at most 0, or equal to 0: first for the upper bound, then for the lower one."""
         upper = [] if self.upper is None else [self.expression - self.upper]
         return upper if self.lower is None or self.equality else [*upper, self.lower - self.expression]
 
@@ -259,8 +259,11 @@ class CustomConstraint(Protocol):
     """A user's own constraint: any object with this one method."""
 
     def rows(self, structure: Structure) -> Constraint | LinearConstraint:
-        """What it demands of one batch; of several shards, the same constraint or, over the corpus, the same rows and
-        bounds of the whole for each."""
+        """The constraint on one batch.
+
+        For every shard of a corpus it must be the same constraint, or a matrix whose rows over the corpus have the same
+        bounds in every shard: those of the whole corpus.
+        """
         ...
 
 

@@ -173,7 +173,7 @@ class Expectation:
         return hash(repr(self))
 
     def _bound(self, value: object, sign: str) -> Expectation:
-        """What it is compared with; a share ``"20%"`` is one of all choices, or of what it is divided by already."""
+        """The other side of a comparison; ``"20%"`` is 0.2 of ``E.count(...)``, or 0.2 where a share is compared."""
         if not isinstance(value, str):
             return as_expectation(value, sign)
         share, divided = as_share(value), [term.over is not None for term in self.terms]
@@ -233,16 +233,16 @@ class ExpectationOperator:
     def count(self, weight: Column | EllipsisType, *, each: str | None = None) -> Expectation:
         """How many choices can meet a condition, whatever q is: a whole of which expectations are shares.
 
-        What is counted are rows of a table or of a mixture, tokens of sentences and of a lattice, positions of an
-        alignment that choose a link (the target words; in the other direction the source words; in a product of both
-        directions those of both). Each counts once, however many of its labels meet the condition: a condition on
-        columns of the data counts the rows that meet it, one on labels those that may have one of these labels. Within
-        ``.per(...)``, each group counts its own.
+        Choices are the rows of a table or of a mixture, the tokens of sentences or of a lattice, and the positions of
+        an alignment that choose a link (target words; source words in the other direction; both in a product of both
+        directions). Each counts once, however many of its labels meet the condition: a condition on columns of the data
+        counts the rows that meet it, a condition on labels the rows that may have one of these labels. Within
+        ``.per(...)``, each group has its own count.
 
         Parameters
         ----------
         weight : condition, numeric expression or ``...``
-            Of numbers, the sum over choices of the largest among their labels.
+            For numbers the count is a sum over choices, of the largest number among the labels of each.
         each : str, optional
             Count values of this column once each in place of rows or tokens, as ``each="document"``; parts whose value
             is missing are left out.

@@ -93,7 +93,7 @@ def write_constraints(
     Parameters
     ----------
     constraints : constraint, text of one, mapping from names to these, or iterable of all of these
-        Of the language of ``E``, or made by shortcuts.
+        Constraints made with ``E`` or by shortcuts.
     target : path or text stream
     format : {"yaml", "json"}, optional
         By default told by the suffix of the name; needed for streams without a name.
@@ -161,7 +161,7 @@ class _File:
         return f"{self.name}, line {self.line(at)}, column {at - line_start + 1}"
 
     def line(self, at: int) -> int:
-        """Of a character, from 1."""
+        """The line of a character, from 1."""
         return self.text.count("\n", 0, at) + 1
 
     def fail(self, at: int, message: str) -> NoReturn:
@@ -180,7 +180,7 @@ class _File:
 
 
 def _entries(file: _File, tokens: Iterator[_Token]) -> Iterator[tuple[_Token | None, _Token]]:
-    """Names, if any, and texts."""
+    """The constraints of a file: the name, if it has one, and the text of each."""
     top = next(tokens, None)
     if top is None:
         file.fail(0, "the file is empty; write [] for no constraints")

@@ -28,7 +28,7 @@ class RowLinks:
     pairs : ndarray of shape (n_pairs, 2), int
     together : bool
     column : str, optional
-        Whose values made the pairs.
+        The column whose equal values made the pairs.
     label : str or None
         Name given with `named`.
     """
@@ -101,7 +101,7 @@ class RowLinks:
 class ColumnLinks:
     """Links between all rows with the same value of a column; made by `must_link` and `cannot_link`.
 
-    They are about whatever rows there are, and so hold for the rows of each fold of a cross-validation.
+    They refer to the rows of whatever data they are used on, as those of each fold of a cross-validation.
 
     Attributes
     ----------
@@ -184,7 +184,7 @@ AnyLinks = RowLinks | ColumnLinks
 
 
 def resolve_links(constraints: Iterable[Any], columns: Mapping[str, ArrayLike], n_rows: int) -> tuple[Any, ...]:
-    """Constraints in which links by a column are pairs of rows."""
+    """The constraints, with links by a column replaced by links of pairs of rows."""
     return tuple(own.links(columns, n_rows) if isinstance(own, ColumnLinks) else own for own in constraints)
 
 
@@ -228,9 +228,9 @@ def cannot_link(*, column: str) -> ColumnLinks: ...
 def cannot_link(pairs: ArrayLike | None = None, *, column: str | None = None) -> RowLinks | ColumnLinks:
     """Rows of each pair expect no cluster together more than once, ``E[z_ij + z_i'j] <= 1`` ([Graca2007] §3).
 
-    That holds in expectation, and is weaker than rows that are apart: posteriors of a half for the same two clusters
-    meet it. So do more rows than there are clusters, all of them apart from each other: three rows and two clusters at
-    a half each. Rows of which the model is certain are apart. Posteriors of rows of weight 0 are not bound.
+    The constraint holds in expectation, which does not make labels different: two rows with posteriors of a half for
+    the same two clusters meet it, and so do three such rows of which all pairs are linked. Rows of which the model is
+    certain do get different clusters. Posteriors of rows of weight 0 are not constrained.
 
     Use when it is known of some rows that they belong apart.
 

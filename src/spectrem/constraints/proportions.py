@@ -92,13 +92,14 @@ def parity(
     ----------
     label : str or int
     column : str
-        Whose values are the groups.
+        The column whose values are the groups.
     values : sequence of str or int
         Two groups or more.
     within : float or str
         How far a share may be from that of the first group, in [0, 1) or as ``"5%"``; 0 for equal shares.
     per : str or sequence of str, optional
-        Columns whose every value is looked at on its own; where one lacks a group, nothing is demanded.
+        Columns for whose every value the shares are compared on their own; where a group does not occur, nothing is
+        demanded.
 
     Returns
     -------
@@ -166,7 +167,7 @@ def _shares(proportions: Mapping[Scalar, Share], per: str | Sequence[str] | None
 
 
 def _ends(share: Share) -> tuple[float, float]:
-    """Lowest and highest share; a pair that is none, as NaN, which fails every comparison."""
+    """Lowest and highest share; NaN, which fails every comparison, for what is not a share or a pair of them."""
     try:
         low, high = share if isinstance(share, (tuple, list)) else (share, share)
         return _number(low), _number(high)

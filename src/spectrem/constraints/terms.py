@@ -22,7 +22,7 @@ class Term:
     weight : Column or Ellipsis
         A condition, or a number per part; ``...`` is 1 on every part.
     each : str or None
-        Of a count: parts with the same value of this column count once together.
+        The column, if any, whose values a count counts once each, however many parts have them.
     over : Term or None
         The count by which it is divided, of coefficient 1.
     """
@@ -48,7 +48,7 @@ class Term:
 
 
 def as_weight(weight: object, name: str) -> Column | EllipsisType:
-    """What stands in brackets behind ``E``, or in parentheses behind ``E.count``: ``name`` begins errors."""
+    """The weight in ``E[weight]`` or ``E.count(weight)``, checked; ``name`` begins errors."""
     if isinstance(weight, (Column, EllipsisType)):
         return weight
     hint = f"write part({quote(weight)})" if isinstance(weight, str) else 'is the left side of == a part("...")?'

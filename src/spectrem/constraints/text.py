@@ -87,7 +87,7 @@ def parse_constraint(
         Names of the columns there are, of which others are refused where they stand. By default names are looked at
         when the constraint is compiled. Frequencies such as ``word_frequency`` come with their column.
     name : str, optional
-        What errors and reports call it, as by `Constraint.named`.
+        The name in errors and reports, as by `Constraint.named`.
     place : callable, optional
         From a character of the text, counted from 0, to where that is, for errors.
 
@@ -143,7 +143,7 @@ def _is_bare(name: str) -> bool:
 
 
 class _Reader:
-    """The text of one constraint, and what may stand in it."""
+    """Reads the text of one constraint, node by node of its syntax tree."""
 
     def __init__(self, text: str, columns: Collection[str] | None, place: Callable[[int], str]) -> None:
         self._text, self._flat = text, text.replace("\n", " ").replace("\r", " ")
@@ -191,7 +191,7 @@ class _Reader:
         return f"this is not a Python expression ({message}); {HINT}"
 
     def _value(self, node: ast.expr) -> Any:
-        """What an expression stands for."""
+        """The value of an expression: a column, a constraint, a number, a list ..."""
         match node:
             case ast.Constant(value):
                 return self._constant(node, value)
@@ -319,7 +319,7 @@ class _Reader:
         return made
 
     def _made(self, node: ast.expr, make: Callable[[], Any]) -> Any:
-        """What Python makes of it; its errors say where."""
+        """The result of ``make``; errors name the place in the text."""
         try:
             return make()
         except ConstraintTextError:
@@ -364,13 +364,13 @@ class _Reader:
 
 
 def _parameters(function: Callable[..., Any]) -> str:
-    """What a function takes, without types."""
+    """The signature of a function, without types."""
     parameters = inspect.signature(function).parameters.values()
     return str(inspect.Signature([one.replace(annotation=inspect.Parameter.empty) for one in parameters]))
 
 
 def _kind(value: object) -> str:
-    """A value in a few words."""
+    """A value in a few words, for errors."""
     if isinstance(value, (str, EllipsisType)):
         return "..." if value is ... else f"the text {shorten(repr(value))}"
     if isinstance(value, (list, dict, tuple)):

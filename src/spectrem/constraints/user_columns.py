@@ -22,7 +22,7 @@ class UserColumns(Mapping[str, Key]):
     lengths : mapping of unit -> int
         How many values a column may have: one per unit ("rows") of each of these.
     hint : str
-        What to do about a column of another length.
+        The end of an error about a column of another length: what to do about it.
 
     Raises
     ------

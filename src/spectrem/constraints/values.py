@@ -1,4 +1,4 @@
-"""Values that constraints name, held against those that there are."""
+"""Check that the values which constraints name occur in the data."""
 
 from __future__ import annotations
 

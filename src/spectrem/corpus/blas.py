@@ -17,7 +17,7 @@ def _controller(n_modules: int) -> ThreadpoolController:
 
 
 def limit_this_thread() -> Any:
-    """Let linear algebra run on one thread; what is returned restores the number that it had before.
+    """Let linear algebra run on one thread, and return an object that restores the former number of threads.
 
     Some libraries keep one number for the process, others one for every thread.
     """
@@ -27,8 +27,8 @@ def limit_this_thread() -> Any:
 class _OneThread:
     """A context in which linear algebra runs on one thread; the last thread that leaves it restores the former number.
 
-    The last bits of products and sums depend on a library's number of threads, and threads of a library beside threads
-    over shards get in each other's way. Entering costs some microseconds.
+    The last bits of products and sums depend on a library's number of threads, and its threads would compete with those
+    that work on shards. Entering takes some microseconds.
     """
 
     def __init__(self) -> None:

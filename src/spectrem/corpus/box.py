@@ -21,9 +21,9 @@ _LOADING = RLock()
 class Box:
     """A value on a worker.
 
-    It tells Dask its size, so that work moves to shards and not shards to work. Its arrays stay aligned where it
-    travels, which those that Dask packs together do not: compiled functions would be compiled again for them. So only
-    large ones, which Dask sends apart, leave the pickle; those are not copied on their way.
+    It tells Dask its size, so that work moves to shards and not shards to work. Its arrays stay aligned when it is
+    sent: arrays that Dask packs into one message do not, and Numba would compile functions again for unaligned ones.
+    So only large arrays, which Dask sends in messages of their own, leave the pickle; they are not copied on their way.
     """
 
     def __init__(self, value: Any, size: int | None = None) -> None:
@@ -79,5 +79,6 @@ def pickled(value: Any, stays: Callable[[pickle.PickleBuffer], bool] | None = No
 
 
 def boxed(data: bytes, size: int | None = None, large: Sequence[Any] = ()) -> Box:
+    """The box of a pickled value, whose large arrays come beside the pickle."""
     with _LOADING:
         return Box(pickle.loads(data, buffers=large[1:]), size)

@@ -47,7 +47,7 @@ def current_client() -> Client:
     Raises
     ------
     InvalidInputError
-        If there is none.
+        If no client was made, or Dask is not installed.
     """
     try:
         from distributed import Client

@@ -33,7 +33,7 @@ class Spilled:
         it, which disappears when no corpus refers to it, with `close`, or when the interpreter ends. The default is
         the system's place for temporary files, which on some systems is itself in memory.
     n_threads : int or None
-        At least 1; None is one per processor. So many shards, and two, are in memory at a time.
+        At least 1; None is one per processor. At most ``n_threads + 2`` shards are in memory at a time.
 
     Raises
     ------
@@ -79,7 +79,7 @@ class Spilled:
     def aside(self, value: Any) -> Any:
         """The value with its arrays in a file, which take no memory while shards are worked on; none may be changed.
 
-        Use for what is as large as a shard or larger and is read between sums. It outlives the corpus.
+        Use for values of the size of a shard or more that are read between sums. The value outlives the corpus.
         """
         value, maps = store(value, self._folder).load()
         self._aside.extend(maps.values())

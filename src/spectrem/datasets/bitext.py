@@ -53,7 +53,7 @@ def make_bitext(n_pairs: int = 1000, vocabulary: int = 400, seed: int = 0) -> Ge
     training (they are "garbage collectors"). The target is translated word by word – up to three translations per
     word, some of them shared by several words, one word in twelve translated by two – with adjectives moved behind
     their noun, verbs sometimes moved to the end, prepositional phrases sometimes to the front; some function words
-    have no counterpart, and particles without source are strewn in.
+    have no counterpart, and particles without a source word are inserted.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def _translations_of(
 def _new_word(
     rng: np.random.Generator, syllables: int, consonants: str, vowels: str, taken: set[str], ending: str = ""
 ) -> str:
-    """A pronounceable word not made before; longer when the short ones are used up."""
+    """A new pronounceable word, which is longer when the short ones are used up."""
     for attempt in range(10_000):
         length = syllables + attempt // 20
         word = "".join(
@@ -143,7 +143,7 @@ def _new_word(
 
 
 def _choose(words: list[str], rng: np.random.Generator) -> str:
-    """A word by Zipf's law of its rank."""
+    """A word, drawn by Zipf's law: with a probability in inverse proportion to its rank."""
     weights = 1.0 / np.arange(1, len(words) + 1)
     return words[int(rng.choice(len(words), p=weights / weights.sum()))]
 

@@ -60,7 +60,7 @@ def make_tagged_corpus(n_sentences: int = 1000, seed: int = 0) -> GeneratedTaggi
 
     Sentences have 3 to some 25 words: a clause of subject, verb and complements, sometimes two. Two in five
     words of the text may have several tags ("the old saw" and "she saw the cold light"), which only their neighbours
-    tell apart. Every sentence has a verb. Most of it is nonsense in good grammar.
+    tell apart. Every sentence has a verb. Sentences are grammatical and mostly make no sense.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def _with_ed(word: str) -> str:
 
 @cache
 def _shares(n_words: int) -> NDArray[np.float64]:
-    """Zipf's law, flattened so that the first word does not crowd out the rest."""
+    """Probabilities of words by rank: Zipf's law, flattened so that the first word is not far more frequent."""
     weights = 1.0 / (2.0 + np.arange(n_words))
     return weights / weights.sum()
 

@@ -55,7 +55,7 @@ def as_mask(mask: object, n_tokens: int) -> NDArray[np.bool_]:
 
 
 def check_same_length(name: str, size: int, other: str, other_size: int) -> None:
-    """Two inputs are about the same tokens."""
+    """Raise an error unless two inputs have the same number of tokens."""
     if size != other_size:
         raise InvalidInputError(
             f"{name} and {other} must be of the same tokens; got {size} and {other_size}; "

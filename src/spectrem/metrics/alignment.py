@@ -12,7 +12,7 @@ from spectrem.exceptions import InvalidInputError
 
 
 class AlignmentLinks(Protocol):
-    """What is read of an alignment; `spectrem.data.Links` is one."""
+    """The attributes of an alignment that are read; `spectrem.data.Links` has them."""
 
     @property
     def offsets(self) -> NDArray[np.int64]: ...
@@ -64,7 +64,7 @@ def alignment_scores(predicted: AlignmentLinks, gold: AlignmentLinks, *, alpha: 
     predicted : Links
         All its links count, whether marked sure or possible.
     gold : Links
-        Of the same sentences; links that are not marked sure are in P only.
+        Links of the same sentences; those that are not marked sure are in P only.
     alpha : float
         Weight of precision in the F-measure, in [0, 1].
 
@@ -126,7 +126,7 @@ def expected_f1_threshold(posteriors: ArrayLike, weights: ArrayLike | None = Non
     posteriors : array-like of shape (n_links,)
         Probabilities of all possible links of some sentences, in [0, 1]; those near 0 may be left out.
     weights : array-like of shape (n_links,), optional
-        How often each counts, at least 0.
+        How often each link counts, at least 0.
 
     Returns
     -------

@@ -110,7 +110,7 @@ def v_measure(states: Labels, gold: Labels) -> float:
 
 
 def mutual_information(states: Labels, gold: Labels) -> float:
-    """Bits that the states tell about the tags, between 0 and the `tag_entropy` of either ([Ganchev2010] fig. 12).
+    """Mutual information of states and tags in bits, from 0 to the entropy of either ([Ganchev2010] fig. 12).
 
     Raises
     ------

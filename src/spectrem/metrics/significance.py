@@ -52,7 +52,7 @@ def sign_test(first: ArrayLike, second: ArrayLike) -> SignTest:
     Parameters
     ----------
     first, second : array-like of shape (n_pairs,)
-        More counts as better.
+        The values of each pair, of which the larger one is better.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Measures of tag posteriors: how sparse they are by word, and how sure by token."""
+"""Measures of tag posteriors: the number of tags that a word uses, and the entropy of every token."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def average_l1_linf(posteriors: ArrayLike | Sequence[ArrayLike], words: Labels, 
     words : sequence of hashable, length n_tokens
         All sentences one after another.
     min_count : int
-        Words that occur more often than this are averaged over, as in the paper.
+        The mean is over words that occur more often than this, as in the paper.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def average_l1_linf(posteriors: ArrayLike | Sequence[ArrayLike], words: Labels, 
     frequent = counts > min_count
     if not frequent.any():
         return float("nan")
-    # Occurrences of a word side by side: the maximum of a run is one call.
+    # The occurrences of a word stand side by side, so that one call takes the maximum of each run.
     order = np.argsort(word, kind="stable")
     highest = np.maximum.reduceat(table[order], np.cumsum(counts) - counts, axis=0)
     return float(highest[frequent].sum(axis=1).mean())
@@ -90,7 +90,7 @@ def posterior_entropy(posteriors: ArrayLike | Sequence[ArrayLike]) -> NDArray[np
 
 
 def _table(posteriors: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.float64]:
-    """All sentences below each other, shape (n_tokens, n_states)."""
+    """The posteriors of all sentences as one table, shape (n_tokens, n_states)."""
     if isinstance(posteriors, np.ndarray) and posteriors.dtype != object:
         table = np.asarray(posteriors, dtype=np.float64)
     else:
@@ -107,7 +107,7 @@ def _table(posteriors: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.float64]:
 
 
 def _stack(items: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """One table of all sentences, or of all tokens where the items are those."""
+    """One table of all items, which are arrays of sentences or rows of tokens."""
     if not items:
         return np.zeros((0, 1))
     shapes = {(item.ndim, item.shape[-1:]) for item in items}

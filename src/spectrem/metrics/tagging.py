@@ -57,7 +57,7 @@ def correct_tokens(predicted: Labels, gold: Labels) -> NDArray[np.bool_]:
 
 
 def ambiguous_tokens(words: Labels, dictionary: Mapping[Any, Collection[Any]]) -> NDArray[np.bool_]:
-    """Which tokens the dictionary leaves in doubt: those of words with two tags or more, and of words not listed.
+    """Which tokens are ambiguous by a dictionary: those of words with two tags or more, and of words not listed.
 
     Parameters
     ----------
@@ -84,14 +84,14 @@ def cross_entropy(log_likelihood: float, n_tokens: int) -> float:
     Parameters
     ----------
     log_likelihood : float
-        Of the whole text, nats; not the mean per token.
+        The log-likelihood of the whole text in nats, not the mean per token.
     n_tokens : int
         At least 1.
 
     Returns
     -------
     float
-        Less is better; infinite where the text is impossible.
+        Lower is better; infinite where the text is impossible.
 
     Raises
     ------

@@ -14,7 +14,7 @@ _TEXT = np.dtypes.StringDType(na_object=np.nan)
 
 
 class Member(NamedTuple):
-    """What the naming of columns needs to know about one structure of several.
+    """What is needed of one structure of several to name its columns.
 
     Attributes
     ----------
@@ -33,13 +33,13 @@ class Member(NamedTuple):
 
 
 Sources = dict[str, dict[str, str]]
-"""By name of a joined column, by member: its column there."""
+"""For every name of a joined column, its column in each member that has it."""
 
 
 def name_columns(
     members: Mapping[str, Member], taken: Sequence[str], joined: Sequence[str], apart: Sequence[str]
 ) -> Sources:
-    """Which columns of which members are one.
+    """Name the columns of the whole, and say which columns of members each of them joins.
 
     A column that only one member has keeps its name. Of the columns that several members have, those in ``joined``
     become one; so do those of members over the instances of the whole, unless they hold labels or are in ``apart``. All
@@ -106,7 +106,7 @@ def join_column(name: str, pieces: Mapping[str, NDArray], sizes: Mapping[str, in
 
 
 def check_numbering(name: str, places: Mapping[str, tuple[NDArray, NDArray[np.int64]]]) -> None:
-    """Refuse to join what numbers different things: ``places`` has the column and the instance of its parts."""
+    """Refuse to join columns that number different things; ``places`` has the column and the instance of every part."""
     instance_of = {}
     for key, (number, instance) in places.items():
         place = np.full(int(number.max(initial=-1)) + 1, -1)

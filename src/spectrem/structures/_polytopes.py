@@ -1,4 +1,4 @@
-"""Linear descriptions of instances: independent simplexes, paths through a layered graph, and several side by side."""
+"""Polytopes of instances: products of simplexes, paths through a layered graph, and several polytopes side by side."""
 
 from __future__ import annotations
 

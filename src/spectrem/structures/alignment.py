@@ -52,7 +52,7 @@ class Alignment:
     source_lengths, target_lengths : array-like of shape (n_instances,), int
         Words of each pair, I and J, >= 0. A pair with I = 0 can link to NULL only.
     max_jump : int, optional
-        W >= 1, the widest jump told apart. Default: independent positions.
+        W >= 1, the widest jump with a score of its own. Default: independent positions.
     reverse : bool, default False
         Name the columns the other way round: the positions that choose are source words, so that the two
         directions of a pair name the same link alike.
@@ -176,9 +176,9 @@ class Alignment:
         }
 
     def missing(self, name: str) -> NDArray[np.bool_] | None:
-        """NULL links, which belong to no group of the side that is chosen from, shape (n_unary,); else None.
+        """Where the column is the side that is chosen from, a mask of the NULL links, shape (n_unary,); else None.
 
-        Their value there is NULL, with which constraints compare.
+        A NULL link belongs to no group of that side, but its value there is NULL, with which constraints can compare.
         """
         if name not in ("state", "target" if self.reverse else "source"):
             return None

@@ -34,7 +34,7 @@ class Parts:
     factors: tuple[NDArray[np.float64], ...] = ()
 
     def map(self, f: Callable[..., NDArray[np.float64]], *others: Parts) -> Parts:
-        """``f`` of the unary parts, and of every factor, of this and of others."""
+        """Apply ``f`` to the unary parts, and to every factor, of this and of others."""
         factors = zip(self.factors, *(other.factors for other in others), strict=True)
         return Parts(f(self.unary, *(other.unary for other in others)), tuple(f(*own) for own in factors))
 

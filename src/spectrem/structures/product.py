@@ -39,12 +39,12 @@ class Product:
     name : str, default "view"
         The column that tells members apart.
     owners : mapping of str -> array-like of int, optional
-        Of members over parts of instances, such as the entities of a sentence: which instance of the product, from 0,
-        each of the member's own instances belongs to. Any number may belong to one.
+        For members over parts of instances, such as the entities of a sentence: the instance of the product, counted
+        from 0, to which each of the member's own instances belongs. Any number may belong to one.
     joined : collection of str, optional
-        Columns that mean the same in all members that have them, besides those that are taken to.
+        Columns that mean the same in all members that have them, besides those that are joined by default.
     apart : collection of str, optional
-        Columns that do not mean the same although they are called so.
+        Columns that have the same name and do not mean the same.
     n_instances : int, optional
         Needed where every member has owners.
 
@@ -137,12 +137,12 @@ class Product:
 
     @property
     def factor_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Those of all members, one after the other."""
+        """The shapes of the factors of all members, one member after the other."""
         return tuple(shape for member in self.members.values() for shape in member.factor_shapes)
 
     @property
     def instance_name(self) -> str:
-        """What the first member without owners calls its instances; ``instance`` if there is none."""
+        """The instance column of the first member without owners; ``instance`` if there is none."""
         names = (member.instance_name for key, member in self.members.items() if key not in self.owners)
         return next(names, "instance")
 
@@ -189,7 +189,7 @@ class Product:
         return columns
 
     def missing(self, name: str) -> NDArray[np.bool_] | None:
-        """Where a column gives no group: as the members say, and where a member does not have it; None for nowhere."""
+        """Parts that belong to no group of a column: as members say, and all of a member without it; None for none."""
         if name not in self._sources:
             return None
         masks, some = [], False
@@ -201,7 +201,7 @@ class Product:
         return np.concatenate(masks) if some else None
 
     def split(self, parts: Parts) -> tuple[Parts, ...]:
-        """The share of every member of some parts (views)."""
+        """The parts of every member, as views."""
         shares, unary, factor = [], 0, 0
         for member in self.members.values():
             n_unary, n_factors = member.n_unary, len(member.factor_shapes)
@@ -249,7 +249,7 @@ class Product:
         return np.concatenate([member.decode(share) for member, share in zip(members, shares, strict=True)])
 
     def polytope(self, scores: Parts, instance: int) -> Polytope:
-        """All polytopes, block by block."""
+        """The polytopes of all members, block by block."""
         n = check_instance(self, instance)
         shares = self.split(check_scores(self, scores))
         sizes = [[factor.size for factor in share.factors] for share in shares]
@@ -300,7 +300,7 @@ class Product:
         return key in self.owners and column == self.members[key].instance_name
 
     def _place_of(self, key: str) -> NDArray[np.int64]:
-        """Of every part of a member with owners, the place of its instance among those of one owner."""
+        """For every part of a member with owners, the place of its instance among those of the same owner."""
         owner = self.owners[key]
         place = np.empty(len(owner), np.int64)
         place[np.argsort(owner, kind="stable")] = positions_of(np.bincount(owner, minlength=self.n_instances))

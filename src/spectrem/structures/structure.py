@@ -1,4 +1,4 @@
-"""What every family of latent structures can do."""
+"""The protocol of a family of latent structures."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Polytope:
 class Structure(Protocol):
     """A family of latent structures over the instances of one ragged batch; immutable, holds shapes only.
 
-    See ``ARCHITECTURE.md`` for how to add one, and ``spectrem.testing.check_structure`` to check it. What a family may
-    offer besides, and is asked for where it is of use:
+    ``ARCHITECTURE.md`` says how to add one; `spectrem.testing.check_structure` checks it. A family may also have the
+    following, which are used where they exist:
 
     ``one_label``, with ``offsets``
         True where every instance takes exactly one of its parts, ``offsets[n]:offsets[n + 1]``, and nothing is shared,
@@ -51,10 +51,11 @@ class Structure(Protocol):
     ``enumerate(instance)``
         Yields every structure of a small instance as indicators over the batch, for `spectrem.testing`.
     ``label_columns``
-        Names of columns whose values mean something in this structure only, such as ``tag``; a `Product` keeps those
-        of several members apart.
+        Names of columns whose values have a meaning in this structure only, such as ``tag``; a `Product` does not join
+        such columns of several members.
     ``missing(name)``
-        Where a column gives no group, a mask of shape (n_unary,) or None; without it, where the column is NaN.
+        A mask of shape (n_unary,) of the parts that belong to no group of a column, or None if all do. Without this
+        method, they are the parts whose value is NaN.
     """
 
     @property
@@ -78,7 +79,7 @@ class Structure(Protocol):
 
     @property
     def choice(self) -> NDArray[np.int64]:
-        """Which choice every unary part is an outcome of, shape (n_unary,); no structure has two parts of one choice.
+        """The choice of which every unary part is an outcome, shape (n_unary,); no structure has two parts of a choice.
 
         A row chooses its label, a token its tag, a position of an alignment what it is linked to. ``E.count`` counts
         choices.

@@ -1,4 +1,4 @@
-"""Constrained E-steps of small batches, judged structure by structure."""
+"""Brute-force evaluation of constrained E-steps of small batches, structure by structure."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class ListedStructures:
         return q, dual + self.shift, primal - cost + self.shift
 
     def outside(self, multipliers: NDArray[np.float64]) -> float:
-        """By how much multipliers leave the dual feasible set: below 0 for ``<=``, or above the penalty's strength."""
+        """The largest excess of multipliers over their limits: below 0 for ``<=``, or above the penalty's strength."""
         worst = 0.0
         for block, index in self.groups():
             own = multipliers[index]

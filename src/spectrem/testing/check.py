@@ -1,4 +1,4 @@
-"""Checks that a structure family keeps its promises."""
+"""Check that a family of structures does what the protocol `spectrem.structures.Structure` promises."""
 
 from __future__ import annotations
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import operator
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from spectrem.constraints.columns import Column
 from spectrem.constraints.compilation.compile import compile_constraints
@@ -22,6 +22,7 @@ from spectrem.structures.structure import Structure
 
 Key = tuple[Any, ...]
 LiteralRow = tuple[dict[int, float], float]
+LiteralPart = tuple[dict[str | None, Any], set[str | None]]
 
 _OPERATORS: dict[str, Any] = {
     "==": operator.eq,
@@ -58,7 +59,7 @@ def check_constraint(
     Parameters
     ----------
     constraint : constraint
-        Of the language, from :func:`linear`, or a user's own object with a method ``rows``.
+        A constraint of the language, a matrix (`spectrem.constraints.linear`), or an object with a method ``rows``.
     structure : Structure
     extra_columns : mapping of name -> array, optional
     seed : int
@@ -138,16 +139,13 @@ def _same(one: LiteralRow, other: LiteralRow) -> bool:
 def _literal_rows(constraint: Constraint, table: PartTable) -> dict[Key, list[LiteralRow]]:
     """The rows of every group, from a loop over all parts for each side of the constraint, upper side first."""
     names = constraint.key_columns
-    columns = {name: table.column(name) for name in used_columns(constraint)}
-    missing = {name: table.missing(name, column) for name, column in columns.items()}
+    parts = list(_parts(table, used_columns(constraint)))
     result: dict[Key, list[LiteralRow]] = defaultdict(list)
     for side in constraint.sides:
-        wholes = {over: _literal_counts(over, names, table, columns, missing) for over in {t.over for t in side.terms}}
+        wholes = {over: _literal_counts(over, names, parts) for over in {term.over for term in side.terms}}
         weights: dict[Key, dict[int, float]] = {} if names else {(): {}}
         largest: dict[Key, float] = {}
-        for part in range(table.structure.n_unary):
-            values = {name: column[part : part + 1].tolist()[0] for name, column in columns.items()}
-            absent = {name for name, mask in missing.items() if mask is not None and mask[part]}
+        for part, (values, absent) in enumerate(parts):
             if not absent.isdisjoint(names):
                 continue
             key = tuple(values[name] for name in names)
@@ -156,9 +154,8 @@ def _literal_rows(constraint: Constraint, table: PartTable) -> dict[Key, list[Li
                 weight = 1 if term.weight is ... else _value(term.weight, values)
                 weight = weight / (wholes[term.over].get(key, 0) or math.nan)
                 if term.kind == "count":
-                    one = int(table.structure.choice[part]) if term.each is None else values[term.each]
                     if term.each not in absent:
-                        place = (key, id(term), term.coefficient, one)
+                        place = (key, id(term), term.coefficient, values[term.each])
                         largest[place] = max(float(weight), largest.get(place, -math.inf))
                 else:
                     group[part] = group.get(part, 0) + term.coefficient * weight
@@ -175,30 +172,33 @@ def _literal_rows(constraint: Constraint, table: PartTable) -> dict[Key, list[Li
     return result
 
 
-def _literal_counts(
-    over: Term | None,
-    names: tuple[str, ...],
-    table: PartTable,
-    columns: Mapping[str, Any],
-    missing: Mapping[str, NDArray | None],
-) -> dict[Key, float]:
-    """What a term is divided by in every group: 1 where by nothing."""
+def _literal_counts(over: Term | None, names: tuple[str, ...], parts: Sequence[LiteralPart]) -> dict[Key, float]:
+    """The count by which a term is divided in every group; 1 for a term that is not divided."""
     largest: dict[Key, dict[Any, float]] = defaultdict(dict)
-    for part in range(table.structure.n_unary):
-        values = {name: column[part : part + 1].tolist()[0] for name, column in columns.items()}
-        absent = {name for name, mask in missing.items() if mask is not None and mask[part]}
-        if over is not None and absent.isdisjoint(names) and over.each not in absent:
-            one = int(table.structure.choice[part]) if over.each is None else values[over.each]
+    for values, absent in parts:
+        if not absent.isdisjoint(names) or (over is not None and over.each in absent):
+            continue
+        group = largest[tuple(values[name] for name in names)]
+        if over is None:
+            group[None] = 1.0
+        else:
             weight = float(1 if over.weight is ... else _value(over.weight, values))
-            group = largest[tuple(values[name] for name in names)]
-            group[one] = max(weight, group.get(one, -math.inf))
-        elif over is None and absent.isdisjoint(names):
-            largest[tuple(values[name] for name in names)][0] = 1.0
+            group[values[over.each]] = max(weight, group.get(values[over.each], -math.inf))
     totals = {key: sum(group.values()) for key, group in largest.items()}
     return totals if names or over is not None else {(): 1.0}
 
 
-def _value(expression: object, values: Mapping[str, Any]) -> Any:
+def _parts(table: PartTable, names: set[str]) -> Iterator[LiteralPart]:
+    """The values of every part by column, with its choice under None, and the columns whose value is missing."""
+    columns = {name: table.column(name) for name in names}
+    missing = {name: table.missing(name, column) for name, column in columns.items()}
+    for part, choice in enumerate(table.structure.choice.tolist()):
+        values: dict[str | None, Any] = {None: choice}
+        values.update((name, column[part : part + 1].tolist()[0]) for name, column in columns.items())
+        yield values, {name for name, mask in missing.items() if mask is not None and mask[part]}
+
+
+def _value(expression: object, values: Mapping[str | None, Any]) -> Any:
     """The value of an expression on one part."""
     if not isinstance(expression, Column):
         return expression

@@ -1,4 +1,4 @@
-"""Checks that a home of shards keeps what a corpus promises."""
+"""Check that a corpus does what the protocol `spectrem.corpus.Corpus` promises."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STEPS = 20
 
 
 def check_corpus(make: Callable[[Sequence[Any]], Corpus]) -> None:
-    """Check the promises of a `spectrem.corpus.Corpus` to those who learn from it.
+    """Check that a corpus does what `spectrem.corpus.Corpus` promises.
 
     Results come in the order of the shards and arrays as they were: dtype, layout, and whether they may be changed.
     Sums are made in the tree of `spectrem.corpus.fold`, to the bit. Arguments reach ``f`` as they are, whatever their

@@ -1,4 +1,4 @@
-"""Checks that a model's scores, statistics and M-step belong together, wherever its shards live."""
+"""Check that the scores, statistics and M-step of a model fit together, in this process and in others."""
 
 from __future__ import annotations
 

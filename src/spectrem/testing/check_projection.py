@@ -42,7 +42,7 @@ def check_projection(
     values handed back, meet the rows, and be as good as the dual, which proves that no other is better. At gamma = 0
     the marginals must be those of a mixture as good as the best one that a linear program finds; at gamma = -inf, of
     structures as good as the best that trying all of them finds, and so must the labels of `decide` be where the
-    structure is a table. What cannot be met must be refused, and nothing else.
+    structure is a table. Constraints must be refused where they cannot be met, and only there.
 
     Parameters
     ----------
@@ -50,12 +50,12 @@ def check_projection(
     structure : Structure
         A few small instances.
     scores : Parts, optional
-        Nats; random ones without.
+        In nats. Default: random scores.
     extra_columns : mapping of name -> array, optional
     gammas : sequence of float
         -inf is left out for a slack with an l2 norm, of which no integer program can be made.
     solver : Solver, optional
-        For gammas >= 0; chosen by shape without.
+        For gammas >= 0. Default: chosen for the problem, as by `spectrem.inference.project_batch`.
     enumerator : callable
         From (structure, instance) to every structure, as indicators over the batch.
     seed : int
@@ -75,7 +75,7 @@ def check_projection(
 
     Examples
     --------
-    A constraint of one's own, here of the language, over two short sentences; it is met at every gamma:
+    A constraint over two short sentences that can be met at every gamma:
 
     >>> from spectrem.constraints import E, part
     >>> from spectrem.structures import Chain
@@ -85,7 +85,7 @@ def check_projection(
     >>> [found[gamma].status.name for gamma in (-float("inf"), 1.0)]
     ['CERTIFIED', 'SOLVED']
 
-    One that no sentence of two tokens can meet is refused, which is right:
+    A constraint that no sentence of two tokens can meet is rightly refused:
 
     >>> check_projection((E[part("tag") == 1] >= 3).per("sentence"), Chain([2], n_states=2), gammas=[1.0])
     {1.0: None}
@@ -107,7 +107,7 @@ def _check(
 ) -> Projection | None:
     at = f"at gamma = {gamma:g}"
     with warnings.catch_warnings():
-        # Problems that end open are told by their status, which is looked at below.
+        # The status, which is checked below, says which problems did not converge.
         warnings.simplefilter("ignore", ConvergenceWarning)
         try:
             result: Projection | None = project_batch(

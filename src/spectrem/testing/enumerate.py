@@ -60,7 +60,7 @@ def enumerate_structures(structure: Structure, instance: int) -> Iterator[Parts]
     Raises
     ------
     InvalidInputError
-        If the family offers none.
+        If the structure has no method ``enumerate``.
 
     Examples
     --------

@@ -93,7 +93,7 @@ def facts_of(
     before: CorpusFacts | None = None,
     number: int = 0,
 ) -> CorpusFacts:
-    """What the rows of the other shards of a corpus need to know of one shard; to be added in the order of the shards.
+    """The facts of one shard on which the rows of other shards depend, to be added in the order of the shards.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def facts_of(
         The sum over all shards, if it is not ``complete``: constraints over several instances then read counts over
         the corpus (``part("word_frequency")``) or numbers of instances, and their rows are found in a second pass.
     number : int
-        Of the shard in the corpus, from 0; needed with ``before`` only.
+        The number of the shard in the corpus, from 0; needed with ``before`` only.
 
     Returns
     -------
@@ -172,7 +172,7 @@ def compile_shard(
     facts : CorpusFacts
         The sum over all shards, complete.
     number : int
-        Of the shard in the corpus, from 0.
+        The number of the shard in the corpus, from 0.
 
     Returns
     -------
@@ -260,7 +260,7 @@ def _named(name: str, held: list[Any]) -> list[Any]:
 
 @dataclass(frozen=True)
 class _Form:
-    """A constraint as the language or a matrix, and whether it is about one batch by its parts' or rows' numbers."""
+    """A constraint of the language or a matrix; ``once`` if it refers to parts or rows of one batch by number."""
 
     constraint: Constraint | LinearConstraint
     once: bool
@@ -281,7 +281,7 @@ def _table(
 
 
 def _resolved(constraints: Constraints, table: PartTable) -> list[_Form]:
-    """Constraints of users as what they demand of the batch."""
+    """The constraints as those of the language or matrices: users' own are asked for the rows they demand."""
     structure, forms = table.structure, []
     for given in resolve_links(flatten(constraints), table.extra_columns, structure.n_instances):
         made = given

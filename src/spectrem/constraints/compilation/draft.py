@@ -21,7 +21,7 @@ from spectrem.exceptions import InvalidInputError
 
 @dataclass(frozen=True)
 class Draft:
-    """Rows of one constraint in one shard.
+    """The rows of one constraint in one shard, before the bounds that depend on other shards are known.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class Draft:
     shares : tuple of sparse arrays of shape (n_rows, n_unary)
         Entries that are divided by a count once the corpus is known, as ``rows.shares`` says.
     row_instance : ndarray of shape (n_rows,), or None
-        Of rows inside instances.
+        The instance of every row; None for rows over several instances.
     """
 
     head: Head
@@ -50,7 +50,7 @@ class Draft:
 
 
 def head_of(constraint: Constraint | LinearConstraint, table: PartTable) -> Head:
-    """What a constraint demands, whatever the parts of the batch."""
+    """What is true of all rows of a constraint, whatever the parts of the batch."""
     if isinstance(constraint, Constraint):
         return Head(
             constraint.name,
@@ -114,7 +114,7 @@ def _draft(constraint: Constraint, head: Head, table: PartTable) -> Draft:
     overs = list(dict.fromkeys(term.over for side in sides for term in side.terms if term.over is not None))
 
     def add_up(terms: Sequence[Sequence[Term]]) -> tuple[sp.coo_array, Tally]:
-        """Of every side."""
+        """The entries and counts of terms, listed for every side, over the rows of all sides."""
         compiled = [_side(own, constraint, head, table, group, n_groups) for own in terms]
         n_rows = n * n_groups
         index = np.int32 if max(n_rows, structure.n_unary) < np.iinfo(np.int32).max else np.int64
@@ -142,7 +142,7 @@ def _draft(constraint: Constraint, head: Head, table: PartTable) -> Draft:
 
 
 def _listed(constraint: LinearConstraint, head: Head, table: PartTable) -> Draft:
-    """Check a matrix given by the user."""
+    """The rows of a matrix given by the user, checked against the batch."""
     matrix, structure = constraint.matrix, table.structure
     n_rows, n_parts = matrix.shape
     if n_parts != structure.n_unary:
@@ -193,7 +193,7 @@ def _side(
 def _counted(
     term: Term, values: NDArray, each: Key, table: PartTable, group: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """What a count adds up: of every choice, or value of a column, in a group its first part and its largest weight."""
+    """The summands of a count: a part and the largest weight of every choice, or value of a column, in a group."""
     inside = group != NO_GROUP
     if values.dtype == np.bool_:
         inside &= values

@@ -1,4 +1,4 @@
-"""What the rows of a shard need to know of the whole corpus: values with ``+``, in the order of the shards."""
+"""Facts about the whole corpus on which the rows of a shard depend: values with ``+``, in the order of the shards."""
 
 from __future__ import annotations
 
@@ -26,13 +26,18 @@ class Head:
     Attributes
     ----------
     name, text : str
-        How errors call it, and what it demands.
+        The name in errors, and the text of what is demanded.
+    equality : bool
+        Whether rows are equalities.
+    slack : Slack or None
     inside : bool
         Whether every row stays in one instance.
     slack_columns : tuple of str
-        Columns whose values make the slack groups, of ``max_over``.
+        Columns whose values make the slack groups of ``max_over``; empty for other constraints.
     listed : bool
         Whether rows were listed by number, as in a matrix: none is ever left out.
+    weighted : bool
+        Whether instances count by their weights in rows over several instances.
     """
 
     name: str
@@ -53,16 +58,18 @@ class Head:
 
 @dataclass(frozen=True)
 class Counted:
-    """What ``E.count(..., each=column)`` counts: values of a column, each of them once in a row of the corpus.
+    """What ``E.count(..., each=column)`` counts: values of a column, each of them once per row of the corpus.
 
     Attributes
     ----------
     row : ndarray of shape (n_values,), int64
+        The row in which a value is counted.
     value : Key
+        The value itself, which may also occur in other shards.
     largest : ndarray of shape (n_values,)
-        Of the weights of the parts with the value.
+        The largest weight among the parts of the row with this value.
     factor : ndarray of shape (n_values,)
-        What that adds to the bound.
+        What one unit of this weight adds to the bound of the row.
     """
 
     row: NDArray[np.int64]
@@ -71,27 +78,27 @@ class Counted:
     factor: NDArray[np.float64]
 
     def total(self, n_rows: int) -> NDArray[np.float64]:
-        """What it adds to the bound of every row."""
+        """The sum that these values add to the bound of every row, shape (n_rows,)."""
         return np.bincount(self.row, self.factor * self.largest, n_rows).astype(np.float64)
 
 
 @dataclass(frozen=True)
 class Tally:
-    """What counts add to every row.
+    """What counts add to the bound of every row.
 
     Attributes
     ----------
     counts : ndarray of shape (n_rows,)
-        Which add over shards.
+        The counts of rows or tokens, whose sum over shards is that of the corpus.
     counted : tuple of Counted
-        In which a value may occur in several shards.
+        The counts of values that may occur in several shards, where they count once.
     """
 
     counts: NDArray[np.float64]
     counted: tuple[Counted, ...] = ()
 
     def total(self, start: NDArray[np.float64] | float = 0.0) -> NDArray[np.float64]:
-        """Added to ``start``, shape (n_rows,)."""
+        """All counts of every row, added to ``start``, shape (n_rows,)."""
         return sum((own.total(len(self.counts)) for own in self.counted), start + self.counts)
 
 
@@ -106,9 +113,12 @@ class RowFacts:
     keys : mapping of name -> Key
         The grouping columns, one value per row.
     constant : ndarray of shape (n_rows,)
+        The part of the bound that is a number of the constraint.
     tally : Tally
+        The part of the bound that is a sum of counts.
     shares : tuple of pairs of Tally
-        A count, and by what it is divided. The bound is the sum of constant, tally and these.
+        Counts that are divided, with the counts by which they are. The bound is the sum of ``constant``, ``tally`` and
+        these quotients.
     filled : ndarray of shape (n_rows,), bool
         Rows that have entries somewhere.
     first, last : ndarray of shape (n_rows,), int32
@@ -144,15 +154,16 @@ class RowFacts:
         return cls(side, keys, constant, tally, shares, filled, zeros, zeros, frozenset())
 
     def shift(self, shards: int, keys: Mapping[str, int]) -> RowFacts:
-        """The same rows further on in a corpus: so many shards, and so much on in each of some keys."""
+        """The same rows as those of later shards; what ``keys`` names is numbered on by so much."""
         moved = {name: numbers_of(key) + keys[name] if name in keys else key for name, key in self.keys.items()}
         first, last = self.first + np.int32(shards), self.last + np.int32(shards)
         return replace(self, keys=moved, first=first, last=last)
 
     def bounds(self, head: Head) -> tuple[NDArray[np.float64], NDArray[np.bool_], tuple[NDArray[np.float64], ...]]:
-        """The bound of every row, which rows do not hold whatever q is, and one over what each share is divided by.
+        """Bounds, which rows are kept, and the reciprocals of the counts by which shares are divided.
 
-        A share of a count of 0 is not defined: rows with one are left out.
+        Each has shape (n_rows,). Rows that hold whatever q is are not kept, nor are rows with a share of a count of 0,
+        which is not defined.
         """
         bounds, whole = self.tally.total(self.constant), np.ones(len(self.side), np.bool_)
         factors = []
@@ -173,8 +184,8 @@ class ConstraintFacts:
     ----------
     head : Head
     pieces : tuple of RowFacts
-        Rows over several instances; none inside instances, and before the corpus is known that rows depend on. More
-        than one where no row is in two of them.
+        The rows over several instances. Empty for a constraint inside instances, and as long as rows depend on facts
+        of the corpus that are not known yet. There are several pieces only where no row is in two of them.
     apart : bool
         Whether a row is in one shard only, as rows of single tokens are: they are sorted once, at the end.
     once : bool
@@ -195,16 +206,16 @@ class Placed:
     ----------
     scope : {"group", "corpus"}
     columns : tuple of str
-        Whose values split the rows into independent sets; those of the slack groups.
+        Columns whose values split the rows into independent sets, or of ``max_over`` into slack groups.
     bounds : ndarray of shape (n_rows,)
     kept : ndarray of shape (n_rows,), bool
-        Rows that do not hold whatever q is.
+        Rows that do not hold for every q.
     home : ndarray of shape (n_rows,), int32
         The shard in which the row is solved, -1 for one over the corpus.
     number : ndarray of shape (n_rows,), int64
-        Of kept rows over the corpus, counted from 0.
+        The number of a kept row among those over the corpus, counted from 0.
     factors : tuple of ndarray of shape (n_rows,)
-        One over the count by which each share is divided.
+        The reciprocal of the count by which each share is divided.
     """
 
     scope: Literal["group", "corpus"]
@@ -223,12 +234,12 @@ class Placed:
 
 @dataclass(frozen=True)
 class CorpusFacts:
-    """What constraints need to know of some shards that follow each other; a sum is associative and keeps their order.
+    """The facts of shards that follow each other; a sum is associative and keeps the order of the shards.
 
     Attributes
     ----------
     n_instances, n_occurrences : tuple of int
-        Of every shard.
+        The numbers of instances and of occurrences in every shard.
     numbered : mapping of name -> {"instance", "occurrence"}
         Columns that number instances or occurrences from 0 in every shard.
     counts : mapping of name -> Counter
@@ -350,7 +361,7 @@ def _join_rows(head: Head, pieces: Sequence[RowFacts]) -> RowFacts:
 
 
 def _join_tally(pieces: Sequence[Tally], rows: Sequence[NDArray[np.int64]], n_rows: int) -> Tally:
-    """Of shards that follow each other; ``rows`` tells what the rows of each have become."""
+    """The counts of shards that follow each other; ``rows`` tells what the rows of each have become."""
     counts = np.bincount(np.concatenate(rows), np.concatenate([own.counts for own in pieces]), n_rows)
     counted = zip(*(own.counted for own in pieces), strict=True)
     return Tally(counts.astype(np.float64), tuple(_join_counted(found, rows) for found in counted))

@@ -44,12 +44,12 @@ class Coded:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of the codes."""
+        """The shape of the column."""
         return self.codes.shape
 
     @property
     def dtype(self) -> np.dtype:
-        """Of the text."""
+        """The dtype of the text, as NumPy would hold it."""
         return self.values.dtype
 
     @property
@@ -65,11 +65,11 @@ class Coded:
         return np.append(self.values.astype(TEXT), np.array([np.nan], TEXT))[self.codes]
 
     def look_up(self, of_values: NDArray, of_missing: Any) -> NDArray:
-        """What is known of the values, for every entry."""
+        """``of_values`` at the value of every entry, ``of_missing`` where the text is missing."""
         return np.append(of_values, of_missing)[self.codes]
 
     def tolist(self) -> list[Any]:
-        """Of text, NaN where it is missing."""
+        """The column as a list of text, NaN where it is missing."""
         return self.decode().tolist()
 
 

@@ -54,8 +54,8 @@ class Block:
     equality : bool
         ``U mu == b`` (multipliers free) or ``U mu <= b`` (multipliers >= 0).
     scope : {"instance", "group", "corpus"}
-        What a row reaches over: one instance; the instances of a group, by a column that is constant inside every
-        instance, so that rows of one group have no instance in common with those of another; or any instances.
+        The instances of a row: one; those of a group, by a column that is constant inside every instance, so that rows
+        of different groups have no instance in common; or any.
     slack : Slack or None
     slack_group : ndarray of shape (stop - start,), int64
         Rows with the same number share one norm; numbers are 0, 1, ... without gaps.
@@ -223,7 +223,7 @@ class ShardRows:
     Attributes
     ----------
     inside : Rows
-        Those of instance scope, and those of groups whose instances all lie in this shard.
+        Rows of instance scope, and rows of groups whose instances all lie in this shard.
     matrix : csr_array of shape (n_present, n_unary)
         Rows over the corpus that have an entry in the shard.
     present : ndarray of shape (n_present,), int64

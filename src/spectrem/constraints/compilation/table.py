@@ -35,7 +35,7 @@ class PartTable:
     frequencies : mapping of name -> counts, or None
         How often each value of a column occurs in the corpus; None where the batch is the corpus.
     weights : ndarray of shape (n_instances,) or None
-        Of the instances, for counts over the corpus.
+        How often each instance counts in counts over the corpus.
 
     Notes
     -----

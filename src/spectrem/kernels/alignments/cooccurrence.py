@@ -1,4 +1,4 @@
-"""Which words meet in some sentence pair, and which such meeting every cell of every pair is."""
+"""The distinct word pairs that occur together in a sentence pair, and the word pair of every cell."""
 
 import numpy as np
 

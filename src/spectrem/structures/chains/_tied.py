@@ -37,7 +37,7 @@ class RowTable(Generic[Counts]):
     @property
     @abstractmethod
     def potentials(self) -> Any:
-        """What the kernels of the order take, computed at the first use."""
+        """The scores as the kernels of this order take them, computed at the first use."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Without potentials, which are computed sooner than they travel."""

@@ -24,8 +24,8 @@ Allowed = tuple[NDArray[np.int64], NDArray[np.int64]]
 class TokenStructure(Structure):
     """Abstract: sentences whose tokens each take one of their states, whatever order of chain scores them.
 
-    A chain adds what its parts are worth together: ``factor_shapes``, ``smoothed_max``, ``decode``, ``polytope`` and
-    ``enumerate``. Unless it says otherwise (``offsets``, ``_tags``), its parts are the states that each token may take.
+    A chain adds ``factor_shapes``, ``smoothed_max``, ``decode``, ``polytope`` and ``enumerate``. Its unary parts are
+    the states that each token may take, unless it overrides ``offsets`` and ``_tags``.
     """
 
     label_columns: ClassVar[tuple[str, ...]] = ("tag",)

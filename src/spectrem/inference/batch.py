@@ -263,20 +263,16 @@ def _finish(dual: BatchDual, solution: Solution, weights: Floats | None) -> Proj
     if not np.isfinite(multipliers).all():
         raise InvalidInputError("the solver returned multipliers that are not finite; try a smaller step size")
     values, marginals = dual.smoothed_max(multipliers, None, weights)
-    expected = dual.expected(marginals)
-    dual_total = dual.per_problem(values, multipliers) + terms.value(multipliers)
-    score = dual.per_problem(values, multipliers) - sum_by(
-        dual.row_problem,
-        dual.row_weight * multipliers * (dual.rows.bounds - expected),
-        dual.n_problems,
-    )
+    excess = dual.expected(marginals) - dual.rows.bounds
+    score = dual.per_problem(values, multipliers)
+    dual_total = score + terms.value(multipliers)
+    score = score + sum_by(dual.row_problem, dual.row_weight * multipliers * excess, dual.n_problems)
     if solution.mixture is not None and solution.mixed is not None and solution.mixed.any():
         _, rest = dual.smoothed_max(multipliers, ~dual.instances_of(solution.mixed), weights)
         mixture, mixture_score = solution.mixture(weights)
         marginals = rest.map(np.add, mixture)
         score = np.where(solution.mixed, mixture_score, score)
-        expected = dual.expected(marginals)
-    excess = expected - dual.rows.bounds
+        excess = dual.expected(marginals) - dual.rows.bounds
     dual_value = dual.total(dual_total, values)
     # What rows and slack add to a problem is shared equally by its instances.
     added = dual_total - dual.per_problem(values, np.zeros(len(multipliers)))

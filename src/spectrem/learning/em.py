@@ -45,7 +45,7 @@ def run_em(
     params
         Parameters to start from.
     estep : EStep, optional
-        Constraints and how they are met; by default none.
+        The constraints and how posteriors are projected onto them; by default there are none.
     schedule : Schedule, optional
         By default gamma = 1.
     stopping : Stopping, optional

@@ -34,8 +34,8 @@ class EStep:
     ----------
     constraints : constraint or iterable of constraints, nested as you like
     solver : Solver, optional
-        For the multipliers of constraints inside shards; by default chosen by shape. Beside constraints that span the
-        corpus, those inside shards are solved to ``tol`` whatever it is.
+        For the multipliers of constraints inside shards; by default chosen by shape. If constraints
+        span the corpus, too, those inside shards are solved to ``tol`` by the solver chosen by shape.
     alpha : float
         Strength of the constraints in the objective ``L(theta) - alpha KL(Q || p)``: the M-step sees
         ``(1 - alpha) p + alpha q`` ([Ganchev2010] appendix A). In [0, 1].
@@ -53,8 +53,8 @@ class EStep:
         ([SmithEisner2004] §5). At gamma <= 1 it has no effect, so that annealing ends in plain EM. Parts with
         ``-inf`` are impossible while gamma > 1.
     infeasible : {"raise", "skip"}
-        What to do about constraints inside instances that an instance cannot meet: `InfeasibleConstraintError`, or
-        leave them out there (`run_em` then warns once).
+        What to do about constraints inside instances that an instance cannot meet: raise `InfeasibleConstraintError`,
+        or leave them out there (`run_em` then warns once).
     rows : Rows, optional
         Constraints that are compiled already, for a corpus of one shard; in place of ``constraints``.
     kernel : Kernel, optional
@@ -352,7 +352,7 @@ def skew(scores: Parts, reference: Parts, gamma: float) -> Parts:
     Raises
     ------
     InvalidInputError
-        If the reference has other shapes than the scores, or is NaN or +inf somewhere.
+        If the shapes of the reference differ from those of the scores, or it holds NaN or +inf.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A digest of data, model and settings, the same in every process, by which runs are told apart."""
+"""A digest of data, model and settings, the same in every process, which identifies a run."""
 
 from __future__ import annotations
 

@@ -32,12 +32,12 @@ class Model(Protocol[Params, Stats, Shard_contra]):
     * ``weights(shard)``: of every instance, shape (n_instances,), at least 0; 1 without it.
     * ``columns(shard)``: for constraints beside the structure's own, a mapping of name -> a value per part, per
       instance or per occurrence. One with the name of a column of the structure takes its place.
-    * ``is_known(shard) -> bool``: whether the shard's structures are given; constraints inside instances leave such
-      shards alone.
+    * ``is_known(shard) -> bool``: whether the shard's structures are given; constraints inside instances do not
+      apply to such shards.
     """
 
     def structure(self, shard: Shard_contra, /) -> Structure:
-        """The shard's latent structures; their shapes alone, which parameters do not change."""
+        """The latent structures of the shard: their shapes, which parameters do not change."""
         ...
 
     def scores(self, params: Params, shard: Shard_contra, /) -> Parts:

@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 def keep_best(
     runs: Sequence[Callable[[], Result]], objective: Callable[[Result], float], stacklevel: int = 1
 ) -> Result:
-    """The result with the largest objective, the first among equals; the warnings of its run alone are issued.
+    """The result with the largest objective, the first among equals; only the warnings of its run are issued.
 
     Parameters
     ----------

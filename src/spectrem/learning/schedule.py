@@ -138,7 +138,7 @@ class Stopping:
     scale: float | None = None
 
     def converged(self, stage: list[Record]) -> bool:
-        """Whether the last two records of the stage are as close as ``tol`` asks."""
+        """Whether the objective gained less than ``tol`` between the last two records of the stage."""
         if self.tol <= 0 or len(stage) < 2:
             return False
         before, after = stage[-2].objective, stage[-1].objective

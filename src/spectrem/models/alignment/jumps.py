@@ -2,8 +2,8 @@
 
 The probability of moving from source position p (-1 at the start) to i in a sentence of I words is
 ``c[clip(i - p, -W, W)] / sum over i' of c[clip(i' - p, -W, W)]`` ([Vogel1996]; the clipped tails are shared as in
-[Liang2006]). The denominators make the M-step of c more than a division; `fit_jumps` maximises exactly what the
-E-step's counts of jumps and departures ask for.
+[Liang2006]). Because of the denominators the M-step of c has no closed form; `fit_jumps` maximises the
+expected log-probability of the E-step's counts of jumps and departures exactly.
 """
 
 from __future__ import annotations

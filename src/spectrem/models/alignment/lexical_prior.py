@@ -1,4 +1,4 @@
-"""A prior on translation tables from how words are spelled: stems, and words that look alike across languages."""
+"""A prior on translation tables from spelling: stems, and words of similar spelling in both languages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LexicalPrior:
 
     A pair (e, f) gets ``stem_strength * t(stem f | stem e) * share(f in its stem)`` pseudo-counts, where t is the
     table of stems estimated from the expected counts themselves (empirical Bayes), and ``cognate_strength`` more if the
-    two words look alike. Words too rare to be learned alone are learned through their stem.
+    two words look alike. Rare words thus get probabilities from the other words of their stem.
 
     Use when both languages are written in one script, or inflect by their endings.
 
@@ -107,8 +107,8 @@ def lexical_priors(
     source_counts, target_counts : ndarray of int
         Tokens of every word.
     stem_strength : float
-        Pseudo-counts that stems hand to every conditioning word. Words with the same first four letters share a stem;
-        numbers are their own.
+        Pseudo-counts of every conditioning word that are shared out by stems. Words with the same first four letters
+        share a stem; numbers are their own.
     cognate_strength : float
         Pseudo-counts of each pair that looks alike: equal, or at least four letters long with a longest common
         subsequence of 0.7 times the longer word (accents aside; [Melamed1995]).

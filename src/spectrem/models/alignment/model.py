@@ -34,7 +34,7 @@ class AlignmentModel:
     ----------
     table : PairTable
     max_jump : int
-        Widest jump told apart, at least 1.
+        Widest jump with a potential of its own, at least 1; wider ones share that of the widest.
     chain : bool
         Whether positions depend on the last one (HMM).
     learn_positions : bool
@@ -55,7 +55,7 @@ class AlignmentModel:
     end_pseudo_count: float = 0.5
 
     def initial(self, null_probability: float) -> AlignmentParameters:
-        """Uniform translation over the words met, uniform NULL words, uniform jumps."""
+        """Uniform translation over the words that occur beside each word, uniform NULL words, uniform jumps."""
         table, max_jump = self.table, self.max_jump
         jump = np.full(2 * max_jump + 1, 1.0 / (2 * max_jump + 1))
         end = np.full(max_jump + 1, 1.0 / (max_jump + 1))
@@ -107,15 +107,15 @@ class AlignmentModel:
         return masses[0], masses[1]
 
     def m_step(self, params: AlignmentParameters, stats: AlignmentStats, corpus: object = None) -> AlignmentParameters:
-        """Parameters that maximise the expected log-probability plus the log-prior, in the memory of the statistics.
+        """Parameters that maximise the expected log-probability plus the log-prior.
 
-        ``corpus`` is not read.
+        They are written into the arrays of the statistics; ``corpus`` is not read.
         """
         (forward, backward), table = stats.links, self.table
         sizes = np.diff(table.row_offsets)
         self.forward_prior.normalise(forward[:-1], table.sources, sizes, out=forward[:-1])
         self.backward_prior.normalise(backward[:-1], table.targets, table.target_sizes, out=backward[:-1])
-        forward[-1] = backward[-1] = 0.0  # pairs never met
+        forward[-1] = backward[-1] = 0.0  # word pairs that are not in the table
         return AlignmentParameters(
             self._fit(params.forward, stats.forward, forward), self._fit(params.backward, stats.backward, backward)
         )

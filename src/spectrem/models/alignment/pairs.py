@@ -1,4 +1,4 @@
-"""The word pairs that have a translation probability, as they meet in some sentence pair, and shards of a bitext."""
+"""The table of word pairs that occur together in some sentence pair, and the shards of a bitext."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SHARDS, _LEAST_CELLS, _MOST_CELLS = 12, 1 << 17, 1 << 20
 
 @dataclass(frozen=True)
 class PairTable:
-    """Meeting word pairs, source word by source word (compressed rows).
+    """The word pairs that occur together in some sentence pair, source word by source word (compressed rows).
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class PairTable:
 
     @property
     def sources(self) -> NDArray[np.int32]:
-        """Source word of every pair, shape (n_pairs,); made when asked for, as it is as large as the table."""
+        """Source word of every pair, shape (n_pairs,); made at each access, as it is as large as the table."""
         return np.repeat(np.arange(self.n_source_words, dtype=np.int32), np.diff(self.row_offsets))
 
     @cached_property
@@ -68,7 +68,7 @@ class BitextShard:
     pairs : Pairs
         Offsets, weights, and for each cell the index into ``pair_ids`` of its word pair.
     pair_ids : ndarray of int32
-        Entries of the pair table that occur in the shard; ``n_pairs`` stands for pairs never met in training.
+        Entries of the pair table that occur in the shard; ``n_pairs`` stands for pairs that are not in it.
     known : ndarray of bool, or None
         For pairs whose links are given: which unary parts (those of the forward, then of the backward direction)
         the given links allow.
@@ -122,13 +122,13 @@ def _take(offsets: Ints, values: NDArray[np.int32], chosen: NDArray[np.integer])
 def build_shards(
     bitext: Bitext, table: PairTable | None = None, weights: Floats | None = None, known: Links | None = None
 ) -> tuple[PairTable, list[BitextShard]]:
-    """The shards of a bitext, see `iter_shards`, and their table: without one, that of all word pairs that meet."""
+    """The shards of a bitext, see `iter_shards`, and their table, by default that of the bitext (`tabulate_pairs`)."""
     table = tabulate_pairs(bitext) if table is None else table
     return table, list(iter_shards(bitext, table, weights, known))
 
 
 def tabulate_pairs(bitext: Bitext) -> PairTable:
-    """All word pairs that meet in some sentence pair of a bitext without unknown words."""
+    """All word pairs that occur together in some sentence pair of a bitext without unknown words."""
     target_tokens, target_offsets = bitext.target_tokens, bitext.target_offsets
     n_target_words = len(bitext.target_vocabulary)
     offsets, sentences, _ = cooccurrence.postings(
@@ -144,7 +144,7 @@ def tabulate_pairs(bitext: Bitext) -> PairTable:
 def iter_shards(
     bitext: Bitext, table: PairTable, weights: Floats | None = None, known: Links | None = None
 ) -> Iterator[BitextShard]:
-    """Cut a bitext, trained on or new, into shards, one after another: the cells of each are made when it is asked for.
+    """Cut a bitext, trained on or new, into shards; the cells of each are made when the iterator comes to it.
 
     Shards depend on the bitext only, never on the number of workers; a bitext without pairs is one empty shard.
     ``known`` holds the links of the last ``known.n_sentences`` pairs, which get shards of their own.

@@ -33,7 +33,7 @@ class DirectionParameters:
     ----------
     translation : ndarray of shape (n_pairs + 1,)
         Probability of the produced word given the chosen one, by entry of the pair table; the last entry is
-        for pairs never met.
+        for word pairs that are not in it.
     null : ndarray of shape (n_produced_words + 1,)
         Probability of every word given NULL; the last entry is for unknown words.
     jump : ndarray of shape (2 * max_jump + 1,)
@@ -101,7 +101,7 @@ class AlignmentStats:
         ``links`` by pair, ``null`` by produced word, ``jumps`` by clipped width, ``departures`` by length and
         position (as far as there are any), ``ends`` by clipped distance.
     n_entries : int
-        Number of entries of the pair table, including the one for pairs never met.
+        Number of entries of the pair table, including the one for word pairs that are not in it.
     pair_ids : ndarray of int32, or None
         The entries that ``links`` counts, strictly increasing; None for all.
     """

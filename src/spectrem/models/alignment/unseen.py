@@ -1,4 +1,4 @@
-"""Translation probabilities of word pairs that never met in training: how they are spelled, how rare they are."""
+"""Translation probabilities of word pairs that are not in the training text, from spelling and frequency."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class UnseenPairs:
     """Translation probabilities of word pairs that have no entry in a trained table, as means under a prior.
 
     A word s with n(s) tokens in the training text has ``n(s) + stem_strength + frequency_strength +
-    cognate_strength`` counts to give. A word t that it never met gets of these: ``stem_strength`` times the
-    probability that the stem of s becomes the stem of t, times the share of t in its stem; ``frequency_strength``
-    times the probability that a word about as frequent as s becomes one about as frequent as t, times the share of t
-    among the tokens of these; and ``cognate_strength`` if both look alike. The probabilities of stems and of
-    frequencies are those of the trained table, its words weighing as much as they have tokens.
+    cognate_strength`` counts to share out. A word t that never occurred beside it gets of these: ``stem_strength``
+    times the probability that the stem of s becomes the stem of t, times the share of t in its stem;
+    ``frequency_strength`` times the probability that a word about as frequent as s becomes one about as frequent as t,
+    times the share of t among the tokens of these; and ``cognate_strength`` if both look alike. The probabilities of
+    stems and of frequencies are those of the trained table, its words weighing as much as they have tokens.
 
     Entries of the table stay as trained: the training text is aligned as before. The probability of a pair depends
-    on its two words and the model alone, so that a sentence is aligned alike whatever is aligned beside it.
+    on its two words and the model only, so that the alignment of a sentence does not depend on the other sentences.
 
     Attributes
     ----------
@@ -93,11 +93,11 @@ def expect_new_words(params: AlignmentParameters, source_counts: Ints, target_co
     """Set NULL's probability of a new word to its mean probability of the rarest words of the training text."""
 
     def with_new(direction: DirectionParameters, counts: Ints) -> DirectionParameters:
-        met = counts[counts > 0]
-        if not len(met):
+        seen = counts[counts > 0]
+        if not len(seen):
             return direction
         null = direction.null.copy()
-        null[-1] = null[:-1][counts == met.min()].mean()
+        null[-1] = null[:-1][counts == seen.min()].mean()
         return replace(direction, null=null)
 
     return AlignmentParameters(with_new(params.forward, target_counts), with_new(params.backward, source_counts))

@@ -94,7 +94,7 @@ class ClassTable:
     Attributes
     ----------
     offsets, targets : ndarray
-        The pairs of classes that meet, source class by source class and in the order of the target class.
+        The pairs of classes of the word pairs in the table, ordered by source class and then by target class.
     forward, backward : ndarray of shape (n_pairs,)
         Probability of the target class given the source class, and of the source class given the target class.
     """

@@ -25,7 +25,7 @@ class Bounds:
     Attributes
     ----------
     fixed : frozenset of {"weights", "means", "covariances"}
-        Blocks that stay as they are.
+        Blocks of parameters that the M-step does not change.
     weights : pair of ndarrays of shape (n_components,), or None
         Lowest and highest proportions, in [0, 1]; the lowest sum to at most 1, the highest to at least 1.
     means : pair of ndarrays of shape (n_components, n_features), or None

@@ -1,4 +1,4 @@
-"""The E-step of a mixture that nothing constrains: scores, posteriors and moments shard by shard."""
+"""The E-step of a mixture without constraints: scores, posteriors and moments shard by shard."""
 
 from __future__ import annotations
 

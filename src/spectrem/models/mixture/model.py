@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 from spectrem._arrays import Floats, Ints
 from spectrem.kernels.mixtures import gaussian, gaussian_moments
 from spectrem.models.mixture.bounds import Bounds
-from spectrem.models.mixture.parameters import CovarianceType, MixtureParameters, MixtureStats, from_covariances
+from spectrem.models.mixture.parameters import (
+    CovarianceType,
+    MixtureParameters,
+    MixtureStats,
+    covariance_shape,
+    from_covariances,
+)
 from spectrem.models.mixture.shards import UNKNOWN, MixtureShard
 from spectrem.structures import Categorical, Parts
 
@@ -169,7 +175,7 @@ def _symmetric(lower: Floats) -> Floats:
 
 
 def from_posteriors(model: MixtureModel, shards: Sequence[MixtureShard], posteriors: Floats) -> MixtureParameters:
-    """The M-step's parameters for posteriors of all rows, within the model's bounds; fixed blocks are found as others.
+    """The parameters that the M-step gives for posteriors of all rows, within bounds; fixed blocks are estimated, too.
 
     Means come first, by a pass of their own, so that squares are taken about them.
 
@@ -206,9 +212,4 @@ def from_posteriors(model: MixtureModel, shards: Sequence[MixtureShard], posteri
 
 def unit_covariances(kind: CovarianceType, k: int, d: int) -> Floats:
     """Covariances of unit Gaussians, their own inverses; a component without rows is left with one."""
-    return {
-        "full": np.broadcast_to(np.eye(d), (k, d, d)),
-        "tied": np.eye(d),
-        "diag": np.ones((k, d)),
-        "spherical": np.ones(k),
-    }[kind]
+    return np.zeros(covariance_shape(kind, k, d)) + (np.eye(d) if kind in ("full", "tied") else 1.0)

@@ -1,4 +1,4 @@
-"""Blocks of rows, small enough for a processor's cache."""
+"""The shards of a table: blocks of rows that are small enough for a processor's cache."""
 
 from __future__ import annotations
 

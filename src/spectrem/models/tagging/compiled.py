@@ -1,4 +1,4 @@
-"""The E-step of a tagger without constraints: one table of potentials per iteration, nothing per token."""
+"""The E-step of a tagger without constraints: one table of potentials per iteration and no arrays per token."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from spectrem.structures import TiedChain, TiedChain2, TiedCounts2
 
 @dataclass(frozen=True, eq=False)
 class TagKernel:
-    """Expected counts of an HMM whose posteriors nothing constrains, at any gamma.
+    """Expected counts of an HMM without constraints on its posteriors, at any gamma.
 
     For gamma > 0 all tokens of one lexicon entry share their potentials, so that memory does not grow with the
     corpus; at gamma <= 0 it is Viterbi. Results equal those of the general E-step.

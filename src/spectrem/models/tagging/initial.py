@@ -60,7 +60,7 @@ def uniform(model: HMMModel, *, perturbation: float = 0.0, rng: np.random.Genera
 def random_counts(model: HMMModel, rng: np.random.Generator, *, spread: float = 1.0) -> HMMParameters:
     """The M-step of counts ``1 + spread * U(0, 1)``, a pseudo E-step ([Ganchev2010] §8.2: 1 for EM, 1e-4 for VEM).
 
-    Use when there is no dictionary and several runs are to start apart.
+    Use when there is no dictionary and several runs are to have different starts.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def random_counts(model: HMMModel, rng: np.random.Generator, *, spread: float = 
     [0.563, 0.437]
     """
     if not 0 <= spread < np.inf:
-        raise InvalidInputError(f"spread must be finite and at least 0, got {spread}; 1 starts runs well apart")
+        raise InvalidInputError(f"spread must be finite and at least 0, got {spread}; 1 makes starts clearly differ")
     return model.normalise(_noisy(_ones(model), spread, rng))
 
 
@@ -147,8 +147,8 @@ def unambiguous(model: HMMModel, corpus: Corpus, *, smoothing: float | Mapping[s
     corpus : Corpus
         Its shards are `TagShard`.
     smoothing : float or mapping of {"initial", "transition", "emission"} -> float
-        Positive, so that nothing is impossible that the lexicon and the restrictions allow; "transition" also serves
-        the second states of order 2.
+        Positive, so that all that the lexicon and the restrictions allow is possible; "transition" also serves the
+        second states of order 2.
 
     Returns
     -------
@@ -278,7 +278,7 @@ def _expected(model: HMMModel, corpus: Corpus) -> HMMCounts:
 def _labelled_counts(
     shard: TagShard, expect: Callable[[TagShard], EStepResult[HMMCounts]], like: HMMParameters
 ) -> HMMCounts:
-    """Counts of a shard whose states are given; nothing of another."""
+    """Counts of a shard whose states are given; zeros for other shards."""
     if shard.known:
         return expect(shard).stats
     return 0.0 * HMMCounts(like.initial, like.transition, like.second, like.emission)

@@ -35,7 +35,7 @@ class Lexicon:
     entry_states : ndarray of shape (n_entry_parts,), int64
         States of every entry, increasing within an entry.
     entry_cells : ndarray of shape (n_entry_parts,), int64
-        Emission cell of each, or ``n_cells`` where the word says nothing (score 0 nats).
+        Emission cell of each, or ``n_cells`` for a word never seen, whose score is 0 nats in every state.
 
     Examples
     --------

@@ -85,7 +85,7 @@ class Multinomials:
     def normalise(self, counts: Floats, prior: Prior) -> Floats:
         """Probabilities (under a mean-field prior, weights) of the whole table from its expected counts.
 
-        The prior sees the free entries alone. Rows without counts or pseudo-counts are uniform over them.
+        The prior is on the free entries only. Rows without counts or pseudo-counts are uniform over them.
         """
         flat = counts.ravel()
         if self.free is None or self.given is None or self.share is None:

@@ -1,4 +1,4 @@
-"""A corpus of tokens cut into shards, by the data alone."""
+"""A corpus of tokens cut into shards, whose borders depend on the data only."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TagShard:
         Entry of the lexicon of every token.
     weights : ndarray of shape (n_sentences,), float64
     known : bool
-        Whether the states are given; constraints leave such shards alone.
+        Whether the states are given; constraints inside instances then do not apply.
     sentences : ndarray of shape (n_sentences,), int64
         Numbers of the sentences in the corpus.
     """

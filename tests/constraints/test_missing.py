@@ -11,7 +11,7 @@ from spectrem.constraints import compile_constraints, max_over, must_link
 from spectrem.constraints.cells import as_column
 from spectrem.data import TableFile
 from spectrem.exceptions import InvalidInputError
-from spectrem.structures import Categorical, Chain
+from spectrem.structures import Categorical, Chain, Product
 from spectrem.testing.check_constraint import check_constraint
 
 P = np.full((6, 2), 0.5)
@@ -217,3 +217,11 @@ def test_refused(column, message):
         InvalidInputError, match=f"extra column 'key' must hold numbers, truth values or text, {message}"
     ):
         project(np.full((3, 2), 0.5), ONE, columns={"key": column})
+
+
+def test_frequencies_of_a_column_that_some_members_of_a_product_lack():
+    """Its parts without a value are not counted, and have no frequency."""
+    both = Product({"text": Chain([2, 1], 2, ([0, 2, 3, 4], [0, 1, 0, 1])), "kind": Categorical([2, 2])})
+    assert both.columns["tag"][:4].tolist() == [0.0, 1.0, 0.0, 1.0]
+    rows = compile_constraints(E[part("tag_frequency") == 2] <= 1, both)
+    assert rows.matrix.toarray().tolist() == [[1, 0, 1, 0, 0, 0, 0, 0]]  # tokens count once, by their first part

@@ -332,10 +332,12 @@ def _json(text: str) -> str:
 
 def _format_of(file: str | os.PathLike[str] | TextIO, format: str | None, function: str) -> tuple[str, str]:
     """The file's name for messages, and its format."""
-    is_path = isinstance(file, (str, os.PathLike))
-    if not is_path and not hasattr(file, "read") and not hasattr(file, "write"):
+    if isinstance(file, (str, os.PathLike)):
+        name = os.fspath(file)
+    elif hasattr(file, "read") or hasattr(file, "write"):
+        name = str(getattr(file, "name", "<stream>"))
+    else:
         raise InvalidInputError(f"{function} takes a path or a stream of text, got {file!r}")
-    name = os.fspath(file) if isinstance(file, (str, os.PathLike)) else str(getattr(file, "name", "<stream>"))
     if format is not None:
         if format not in ("yaml", "json"):
             raise InvalidInputError(f"{function}: format must be 'yaml' or 'json', got {format!r}")

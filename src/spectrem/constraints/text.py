@@ -170,9 +170,9 @@ class _Reader:
         except (ValueError, tokenize.TokenError) as error:  # half a character, the null character
             self._fail(0, f"this is not a Python expression ({error}); {HINT}")
         if isinstance(made, MaxOver):
-            self._fail(self._at(tree), "max_over(...) is not finished; add .penalty(strength)")
+            self._fail(tree, "max_over(...) is not finished; add .penalty(strength)")
         if not isinstance(made, (Constraint, AllOf, RowLinks, ColumnLinks)):
-            self._fail(self._at(tree), f"{ast.unparse(tree)} is not a constraint; {HINT}")
+            self._fail(tree, f"{ast.unparse(tree)} is not a constraint; {HINT}")
         return made
 
     def _refuse_comments(self) -> None:
@@ -215,9 +215,9 @@ class _Reader:
 
     def _constant(self, node: ast.expr, value: object) -> object:
         if isinstance(value, str) and not {"\n", "\r"}.isdisjoint(self._text[self._at(node) : self._end(node)]):
-            self._fail(self._at(node), "a text ends on the line on which it begins; write \\n for the end of a line")
+            self._fail(node, "a text ends on the line on which it begins; write \\n for the end of a line")
         if isinstance(value, (bytes, complex)) or (isinstance(value, int) and abs(value) > 1e308):
-            self._fail(self._at(node), f"expected a number below 1e308 or a text, found {shorten(repr(value)[:300])}")
+            self._fail(node, f"expected a number below 1e308 or a text, found {shorten(repr(value)[:300])}")
         return value
 
     def _column(self, node: ast.Name, name: str) -> Any:
@@ -226,7 +226,7 @@ class _Reader:
         if not self._is_known(name):
             message = no_such("column", name, self._columns or ())
             message += f"; {name} is a shortcut, write {name}(...)" if name in _SHORTCUTS else ""
-            self._fail(self._at(node), message + "; put quotes around it if it is a text")
+            self._fail(node, message + "; put quotes around it if it is a text")
         return part(name)
 
     def _is_known(self, name: str) -> bool:
@@ -238,13 +238,13 @@ class _Reader:
         options: dict[str, Any] = {}
         for option in node.keywords:
             if option.arg is None or option.arg in options:
-                self._fail(self._at(option.value), "arguments are given one by one, each once")
+                self._fail(option.value, "arguments are given one by one, each once")
             options[option.arg] = self._value(option.value)
         function = self._function(node)
         try:
             inspect.signature(function).bind(*arguments, **options)
         except TypeError as error:
-            self._fail(self._at(node.func), f"{function.__name__}{_parameters(function)}: {error}")
+            self._fail(node.func, f"{function.__name__}{_parameters(function)}: {error}")
         made = self._made(node, lambda: function(*arguments, **options))
         if self._columns is not None:
             self._check_columns(node, made)
@@ -258,7 +258,7 @@ class _Reader:
                 if name in _SHORTCUTS:
                     return _SHORTCUTS[name]
                 message = f"{did_you_mean(name, _SHORTCUTS)}they are {', '.join(_SHORTCUTS)}; or {HINT}"
-                self._fail(self._at(node), f"there is no shortcut {name!r}; {message}")
+                self._fail(node, f"there is no shortcut {name!r}; {message}")
             case ast.Attribute(value, method):
                 owner = self._value(value)
                 what, methods = _METHODS.get(type(owner), (_kind(owner), ()))
@@ -281,13 +281,13 @@ class _Reader:
         for name in sorted(names):
             if not self._is_known(name):
                 texts = (found for found in ast.walk(node) if isinstance(found, ast.Constant) and found.value == name)
-                self._fail(self._at(next(texts, node)), no_such("column", name, self._columns or ()))
+                self._fail(next(texts, node), no_such("column", name, self._columns or ()))
 
     def _operation(self, node: ast.expr, how: tuple[str, Callable[[Any, Any], Any]], left: Any, right: Any) -> Any:
         sign, apply = how
         numbers = all(isinstance(side, (int, float)) for side in (left, right)) and sign in "+-*/"
         if not numbers and not isinstance(left, _OF_COLUMNS) and not isinstance(right, _OF_COLUMNS):
-            self._fail(self._at(node), f"{_kind(left)} {sign} {_kind(right)}: there is no column on either side")
+            self._fail(node, f"{_kind(left)} {sign} {_kind(right)}: there is no column on either side")
         return self._made(node, lambda: apply(left, right))
 
     def _unary(self, node: ast.expr, sign: ast.unaryop, value: Any) -> Any:
@@ -295,14 +295,14 @@ class _Reader:
         if isinstance(sign, ast.Invert):
             return self._made(node, lambda: ~value) if isinstance(value, Column) else self._refuse(node)
         if not number and not isinstance(value, (Column, Expectation)):
-            self._fail(self._at(node), f"a sign stands before numbers and expectations, not before {_kind(value)}")
+            self._fail(node, f"a sign stands before numbers and expectations, not before {_kind(value)}")
         return value if isinstance(sign, ast.UAdd) else -value
 
     def _member(self, node: ast.expr) -> Any:
         """A member of a list: a value or a list of values."""
         value = self._value(node)
         if not isinstance(value, (str, int, float, list, tuple)):
-            self._fail(self._at(node), f"a list holds texts and numbers, found {_kind(value)}; put quotes around texts")
+            self._fail(node, f"a list holds texts and numbers, found {_kind(value)}; put quotes around texts")
         return value
 
     def _dictionary(self, node: ast.expr, keys: list[ast.expr | None], values: list[ast.expr]) -> dict[Any, Any]:
@@ -312,9 +312,9 @@ class _Reader:
                 self._refuse(node)
             key = self._member(key_node)
             if isinstance(key, list):
-                self._fail(self._at(key_node), f"{key!r} cannot be a key; write a text or a number")
+                self._fail(key_node, f"{key!r} cannot be a key; write a text or a number")
             if key in made:
-                self._fail(self._at(key_node), f"the key {key!r} stands here a second time; drop one")
+                self._fail(key_node, f"the key {key!r} stands here a second time; drop one")
             made[key] = self._member(value)
         return made
 
@@ -325,12 +325,11 @@ class _Reader:
         except ConstraintTextError:
             raise
         except InvalidInputError as error:
-            self._fail(self._at(node), str(error))
+            self._fail(node, str(error))
         except (TypeError, ValueError, ArithmeticError, AttributeError) as error:
-            self._fail(self._at(node), f"{ast.unparse(node)} has no meaning: {error}")
+            self._fail(node, f"{ast.unparse(node)} has no meaning: {error}")
 
-    def _refuse(self, node: ast.AST) -> NoReturn:
-        at = self._at(node) if isinstance(node, ast.expr) else 0
+    def _refuse(self, node: ast.expr) -> NoReturn:
         match node:
             case ast.BoolOp() | ast.UnaryOp(ast.Not()):
                 message = "conditions are joined by &, | and ~, each in parentheses, not by and, or, not"
@@ -346,7 +345,7 @@ class _Reader:
                 message = f".{name} must be called, as in .{name}(...)"
             case _:
                 message = f"{shorten(ast.unparse(node))} cannot stand in a constraint; {HINT}"
-        self._fail(at, message)
+        self._fail(node, message)
 
     def _at(self, node: ast.expr) -> int:
         """The character at which a node starts."""
@@ -359,8 +358,10 @@ class _Reader:
         start = len(self._flat[: self._start].encode())
         return len(self._bytes[: start + offset].decode(errors="replace"))
 
-    def _fail(self, at: int, message: str) -> NoReturn:
-        raise ConstraintTextError(self._place(at), message) from None
+    def _fail(self, at: int | ast.expr, message: str) -> NoReturn:
+        """Raise an error about a character, or about where a node starts."""
+        place = self._place(at if isinstance(at, int) else self._at(at))
+        raise ConstraintTextError(place, message) from None
 
 
 def _parameters(function: Callable[..., Any]) -> str:

@@ -53,6 +53,9 @@ class Structure(Protocol):
     ``label_columns``
         Names of columns whose values have a meaning in this structure only, such as ``tag``; a `Product` does not join
         such columns of several members.
+    ``state_part``
+        Where parts are pairs of labels, as in `EdgeChain`: for every part, shape (n_unary,), the place of its choice
+        and label in a table of one row per choice, flattened. A user's matrices are spread over the parts by it.
     ``missing(name)``
         A mask of shape (n_unary,) of the parts that belong to no group of a column, or None if all do. Without this
         method, they are the parts whose value is NaN.

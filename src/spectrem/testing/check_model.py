@@ -53,7 +53,7 @@ def check_model(
     ----------
     model : Model
     params
-        Parameters to start from, preferably no stationary point.
+        Parameters to start from, preferably not a stationary point of EM.
     shards : sequence
         Small, at least one.
     rng : numpy.random.Generator

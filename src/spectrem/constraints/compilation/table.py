@@ -137,9 +137,9 @@ class PartTable:
             )
         occurrence = np.asarray(self.own["occurrence"])
         _, first = number_groups([occurrence], self.structure.n_unary, missing_of(occurrence))
-        values = self.column(name)[first]
+        values = self.column(name)
         missing = self.missing(name, values)
-        return Counter((values if missing is None else values[~missing]).tolist())
+        return Counter(values[first if missing is None else first[~missing[first]]].tolist())
 
     def missing(self, name: str, values: Key) -> NDArray[np.bool_] | None:
         """Where a column gives no group: as the structure says of its own, else where values are missing."""

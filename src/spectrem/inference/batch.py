@@ -265,7 +265,7 @@ def _finish(dual: BatchDual, solution: Solution, weights: Floats | None) -> Proj
     score = score + sum_by(dual.row_problem, dual.row_weight * multipliers * excess, dual.n_problems)
     if solution.mixture is not None and solution.mixed is not None and solution.mixed.any():
         _, rest = dual.smoothed_max(multipliers, ~dual.instances_of(solution.mixed), weights)
-        mixture, mixture_score = solution.mixture(weights)
+        mixture, mixture_score = solution.mixture(solution.mixed)
         marginals = rest.map(np.add, mixture)
         score = np.where(solution.mixed, mixture_score, score)
         excess = dual.matrix @ marginals.unary - dual.rows.bounds

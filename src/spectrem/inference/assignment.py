@@ -14,6 +14,7 @@ from spectrem.exceptions import InvalidInputError, setting, warn_unconverged
 from spectrem.inference.batch import project_batch
 from spectrem.inference.conflict.explain import explain_conflict
 from spectrem.inference.highs import INFEASIBLE, OPTIMAL, Deadline, run_integer, run_linear
+from spectrem.inference.integer import refuse_curved
 from spectrem.inference.program import Program, compile_slack_variables, largest_excess, write_program
 from spectrem.inference.result import Status
 from spectrem.inference.slack import SlackTerms, compile_slack
@@ -218,10 +219,7 @@ def solve_program(scores: Floats, sizes: Ints, rows: Rows, unit: float, deadline
         met = float(terms.worst_violation(-rows.bounds)[0]) <= WHOLE
         return Solved(np.zeros(0, np.int64), 0.0, Status.CERTIFIED) if met else None
     slack = compile_slack_variables(terms, largest_excess(rows.matrix, rows.bounds))
-    if slack.curved:
-        raise InvalidInputError(
-            "slack with norm 'l2' cannot be used by decide, whose program must be linear; use norm='l1' or norm='linf'"
-        )
+    refuse_curved(slack, "by decide", "")
     rows = Rows(rows.matrix, _whole_bounds(rows), rows.row_instance, rows.blocks)
     possible, offsets = ~np.isneginf(scores), np.concatenate([[0], np.cumsum(sizes)])
     program = write_program(

@@ -170,7 +170,7 @@ class _Task:
                 return self._solve_transports(scores, rows, first, transports)
         dual = BatchDual(self.structure, scores, rows, max(self.gamma, 0.0), self.weights)
         if self.gamma == -np.inf:
-            return solve_integer(dual, self.weights, self.deadline)
+            return solve_integer(dual, self.deadline)
         chosen = self.solver or choose_solver(dual, self.tol, self.max_iter, self.deadline.left)
         solution = chosen.solve(dual, dual.terms.project(first))
         if rows.alike is not None and (solution.status != Status.SOLVED).any():
@@ -182,7 +182,7 @@ class _Task:
         if (solution.status == Status.MAX_ITERATIONS).any():
             worst = solution.residual[solution.status == Status.MAX_ITERATIONS].max()
             warn_open(solution.status, f"largest residual {worst:.2g}", "max_iter or tol")
-        return _finish(dual, solution, self.weights)
+        return _finish(dual, solution)
 
     def solve_some(self, scores: Parts, rows: Rows, first: Floats, wanted: Bools) -> Projection:
         """Project onto the wanted rows; multipliers, and the rows that an error names, are numbered as in ``rows``."""
@@ -257,19 +257,19 @@ def choose_solver(dual: BatchDual, tol: float, max_iter: int | None, time_limit:
     return Bracket(tol, **limit) if dual.n_problems == len(dual.row_problem) else smooth_solver(dual, tol, **limit)
 
 
-def _finish(dual: BatchDual, solution: Solution, weights: Floats | None) -> Projection:
+def _finish(dual: BatchDual, solution: Solution) -> Projection:
     """Evaluate all instances once more at the solution, with their weights, and describe the result."""
     terms, multipliers = dual.terms, solution.multipliers
     if not np.isfinite(multipliers).all():
         raise InvalidInputError("the solver returned multipliers that are not finite; try a smaller step size")
-    values, marginals = dual.smoothed_max(multipliers, None, weights)
+    values, marginals = dual.smoothed_max(multipliers, None, dual.weights)
     excess = dual.expected(marginals) - dual.rows.bounds
     score = dual.per_problem(values, multipliers)
     dual_total = score + terms.value(multipliers)
     score = score + sum_by(dual.row_problem, dual.row_weight * multipliers * excess, dual.n_problems)
     if solution.mixture is not None and solution.mixed is not None and solution.mixed.any():
-        _, rest = dual.smoothed_max(multipliers, ~dual.instances_of(solution.mixed), weights)
-        mixture, mixture_score = solution.mixture(weights)
+        _, rest = dual.smoothed_max(multipliers, ~dual.instances_of(solution.mixed), dual.weights)
+        mixture, mixture_score = solution.mixture(solution.mixed)
         marginals = rest.map(np.add, mixture)
         score = np.where(solution.mixed, mixture_score, score)
         excess = dual.expected(marginals) - dual.rows.bounds

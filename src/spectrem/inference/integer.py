@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from spectrem._arrays import Floats
 from spectrem.exceptions import InvalidInputError, setting
 from spectrem.inference.conflict.explain import explain_infeasible
 from spectrem.inference.highs import INFEASIBLE, OPTIMAL, Deadline, run_integer
@@ -16,7 +15,7 @@ from spectrem.inference.segments import sum_by
 from spectrem.inference.solvers.subgradient import Subgradient
 
 
-def solve_integer(dual: BatchDual, weights: Floats | None, deadline: Deadline) -> Projection:
+def solve_integer(dual: BatchDual, deadline: Deadline) -> Projection:
     """Exact integer optimum of every problem ([Chang2007]; [Samdani2012] eq. 10 at gamma of minus infinity).
 
     A few steps of Lagrangian relaxation certify the easy problems. HiGHS solves the others, one program per problem;
@@ -35,7 +34,7 @@ def solve_integer(dual: BatchDual, weights: Floats | None, deadline: Deadline) -
     certified = solution.status == Status.CERTIFIED
     status = np.where(certified, Status.CERTIFIED, Status.MAX_ITERATIONS).astype(np.int8)
     easy = (dual.instance_problem < 0) | dual.instances_of(certified)
-    values, marginals = dual.smoothed_max(solution.multipliers, easy, weights)
+    values, marginals = dual.smoothed_max(solution.multipliers, easy, dual.weights)
     price = (dual.transpose @ solution.multipliers) * marginals.unary
     values = values + sum_by(dual.structure.instance, price, dual.structure.n_instances)
     parts = marginals.map(np.copy)
@@ -57,7 +56,7 @@ def solve_integer(dual: BatchDual, weights: Floats | None, deadline: Deadline) -
             )
         status[p] = Status.CERTIFIED if result.status == OPTIMAL else Status.MAX_ITERATIONS
         bound[p] = min(-result.bound * problem.unit, relaxed[p])
-        values[problem.instances] = problem.read(np.rint(result.x), weights, parts)
+        values[problem.instances] = problem.read(np.rint(result.x), dual.weights, parts)
     if (status == Status.INFEASIBLE).any():
         raise explain_infeasible(dual, status, whole=True)
     if (status == Status.MAX_ITERATIONS).any():
@@ -85,10 +84,10 @@ def solve_integer(dual: BatchDual, weights: Floats | None, deadline: Deadline) -
     )
 
 
-def refuse_curved(slack: SlackVariables) -> None:
-    """Raise if a slack has an l2 norm."""
+def refuse_curved(slack: SlackVariables, use: str = "at gamma = -inf", other: str = ", or a gamma >= 0") -> None:
+    """Raise if a slack has an l2 norm; the message names the ``use`` that it has no place in, and ``other`` advice."""
     if slack.curved:
         raise InvalidInputError(
-            "slack with norm 'l2' cannot be used at gamma = -inf, where the program must be linear; "
-            "use norm='l1' or norm='linf', or a gamma >= 0"
+            f"slack with norm 'l2' cannot be used {use}, where the program must be linear; use norm='l1' or "
+            f"norm='linf'{other}"
         )

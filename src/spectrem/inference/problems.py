@@ -54,7 +54,7 @@ class ProblemProgram:
     column: Floats
     unit: float
 
-    def read(self, x: Floats, weights: Floats | None, parts: Parts) -> Floats:
+    def read(self, x: Floats, weights: Floats, parts: Parts) -> Floats:
         """Write the parts of a solution into ``parts`` (factor counts times the weights); the score of each instance.
 
         ``x``, shape (n_x + n_slack,) or (n_x,), is a solution of the program: variables of polytopes have no unit.
@@ -63,7 +63,7 @@ class ProblemProgram:
         chosen = own > 0
         earned = np.where(chosen, self.polytope.objective, 0.0) * own
         parts.unary[self.polytope.unary_index] = self.polytope.unary @ own
-        counted = own if weights is None else own * weights[self.instances][self.owner]
+        counted = own * weights[self.instances][self.owner]
         for factor, counts in zip(parts.factors, self.polytope.factors, strict=True):
             factor += (counts @ counted).reshape(factor.shape)
         return sum_by(self.owner, earned, len(self.instances))

@@ -119,7 +119,7 @@ class LinearProgram:
         kept = [(problem, x) for problem, x in solved if done[programs.owners(problem)].any()]
         assert first.mixed is not None
         mixed = first.mixed & (status != Status.INFEASIBLE)
-        mixture = partial(_mixture, dual, first, kept, done, mixed & ~done)
+        mixture = partial(_mixture, dual, first, kept, done)
         return Solution(multipliers, status, residual, first.n_iter + len(hard), mixed, mixture)
 
     def _solve(self, problem: ProblemProgram, variables: SlackVariables, deadline: Deadline) -> Outcome:
@@ -165,21 +165,16 @@ def _mixture(
     first: Solution,
     solved: list[tuple[ProblemProgram, Floats]],
     done: Bools,
-    averaged: Bools,
-    weights: Floats | None,
+    problems: Bools,
 ) -> tuple[Parts, Floats]:
     """Marginals and scores of solved programs, and averages of the subgradient for the other problems."""
-    structure = dual.structure
-    parts = no_parts(structure)
-    score = np.zeros(dual.n_problems)
+    parts, score = no_parts(dual.structure), np.zeros(dual.n_problems)
     for program, x in solved:
         problem = dual.instance_problem[program.instances]
         own = np.maximum(x[: len(program.owner)], 0.0) * done[problem][program.owner]
-        scores = program.read(own, weights, parts)
+        scores = program.read(own, dual.weights, parts)
         score += sum_by(problem, dual.instance_weight[program.instances] * scores, dual.n_problems)
-    if averaged.any() and first.mixture is not None:
-        share = dual.instances_of(averaged).astype(float)
-        rest, rest_score = first.mixture(share if weights is None else share * weights)
-        parts.add(rest, share[structure.instance])
-        score += np.where(averaged, rest_score, 0.0)
+    if (problems & ~done).any() and first.mixture is not None:
+        rest, rest_score = first.mixture(problems & ~done)
+        return parts.map(np.add, rest), score + rest_score
     return parts, score

@@ -32,8 +32,8 @@ class Solution:
     mixed : ndarray of shape (n_problems,), bool, or None
         At gamma = 0: problems whose solution is not the best structure at ``multipliers`` but a mixture of structures.
     mixture : callable or None
-        From instance weights (for the factor counts) to the marginals of the mixed problems, zero elsewhere, and their
-        scores, shape (n_problems,).
+        From a choice of mixed problems, shape (n_problems,), bool, to the marginals of their instances and their
+        scores, shape (n_problems,), both 0 elsewhere. Factor counts are weighted as the dual is.
     length : ndarray of shape (n_problems,) or None
         Of `Spectral`: the step that the next solve may start from.
     """
@@ -43,7 +43,7 @@ class Solution:
     residual: Floats
     n_iter: int
     mixed: Bools | None = None
-    mixture: Callable[[Floats | None], tuple[Parts, Floats]] | None = None
+    mixture: Callable[[Bools], tuple[Parts, Floats]] | None = None
     length: Floats | None = None
 
 

@@ -80,7 +80,7 @@ class Subgradient:
         mixed = (status != Status.CERTIFIED) & (status != Status.INFEASIBLE)
         if not isinstance(dual, BatchDual):
             return Solution(multipliers, status, residual, t + 1)
-        average = partial(self._average, dual, start, mixed, last)
+        average = partial(self._average, dual, start, last)
         return Solution(multipliers, status, residual, t + 1, mixed, average)
 
     @staticmethod
@@ -105,18 +105,15 @@ class Subgradient:
             step = (self.step_size / np.sqrt(1.0 + rises))[dual.row_problem] * dual.scale
             x = dual.terms.prox(x - step * gradient, step)
 
-    def _average(
-        self, dual: BatchDual, start: Floats, mixed: Bools, last: Ints, weights: Floats | None
-    ) -> tuple[Parts, Floats]:
+    def _average(self, dual: BatchDual, start: Floats, last: Ints, problems: Bools) -> tuple[Parts, Floats]:
         """Repeat the steps and average their structures with weights 1, 2, 3, ..., so that none has to be kept."""
-        structure, active = dual.structure, mixed.copy()
-        base = np.ones(structure.n_instances) if weights is None else weights
+        structure, active = dual.structure, problems.copy()
         parts = no_parts(structure)
         score = np.zeros(dual.n_problems)
         for t, x, _, _ in self._walk(dual, start, active):
             share = np.where(active, 2.0 * (t + 1) / ((last + 1.0) * (last + 2.0)), 0.0)
             instance_share = np.where(dual.instances_of(active), share[np.maximum(dual.instance_problem, 0)], 0.0)
-            values, piece = dual.smoothed_max(x, instance_share > 0, base * instance_share)
+            values, piece = dual.smoothed_max(x, instance_share > 0, dual.weights * instance_share)
             parts.add(piece, instance_share[structure.instance])
             excess = dual.row_weight * (dual.rows.bounds - dual.matrix @ piece.unary)
             whole = dual.per_problem(values, x) - sum_by(dual.row_problem, x * excess, dual.n_problems)

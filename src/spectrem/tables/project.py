@@ -22,7 +22,7 @@ from spectrem.inference.solvers.solver import Solver
 from spectrem.reports import price_copies, report_rows
 from spectrem.tables.alike import compile_table, expected_before, expected_of
 from spectrem.tables.lattice import Lattice
-from spectrem.tables.reading import Cells, columns_and_labels, read_cells
+from spectrem.tables.reading import Cells, read_cells, user_columns
 from spectrem.tables.result import ProjectedTable
 
 
@@ -140,16 +140,17 @@ def project(
     unit = "sequence of the lattice" if cells.table.is_lattice else "row of proba"
     cells = replace(cells, weights=as_sample_weight(sample_weight, cells.table.n_instances, unit))
     rows = _compile(constraints, columns, cells)
+    before = expected_before(cells, rows)
     solution = project_batch(
         cells.table.inner, cells.scores, rows, gamma,
         solver=solver, weights=cells.weights, tol=tol, max_iter=max_iter, infeasible=infeasible, time_limit=time_limit,
     )  # fmt: skip
-    return _result(cells, rows, solution)
+    return _result(cells, rows, before, solution)
 
 
 def _compile(constraints: Constraints, columns: Any, cells: Cells) -> Rows:
     """The rows of the constraints, whose names and values are checked first."""
-    given = columns_and_labels(columns, cells)
+    given = user_columns(columns, cells)
     listed = flatten(constraints, list(dict.fromkeys([*cells.table.columns, *given])))
     chosen = ("label", "previous")
     for name in chosen:
@@ -164,11 +165,11 @@ def _compile(constraints: Constraints, columns: Any, cells: Cells) -> Rows:
     return compile_table(listed, cells, given)
 
 
-def _result(cells: Cells, rows: Rows, solution: Projection) -> ProjectedTable:
+def _result(cells: Cells, rows: Rows, before: NDArray[np.float64], solution: Projection) -> ProjectedTable:
     after = solution.marginals.unary
     multipliers = solution.multipliers if len(solution.multipliers) else np.zeros(len(rows.bounds))
     prices = price_copies(rows, cells.weights, multipliers)
-    reports = report_rows(rows, prices, expected_before(cells, rows), expected_of(cells, rows, after))
+    reports = report_rows(rows, prices, before, expected_of(cells, rows, after))
     return ProjectedTable(
         proba=cells.table.cut(after),
         constraints=reports,

@@ -121,8 +121,10 @@ class BatchDual:
         kinds = structure if alike is None else Categorical(np.full(rows.matrix.shape[1] // alike.width, alike.width))
         self.instance_problem, self.row_problem, self.n_problems = split_problems(kinds, weighed)
         if alike is not None:
-            whole = self.n_problems == 1 and self.instance_problem.min() == 0
+            whole = weights is None and self.n_problems == 1 and self.instance_problem.min() == 0
             self.instance_problem = np.broadcast_to(0, n) if whole else self.instance_problem[alike.kind]
+            if not whole:
+                self.instance_problem[self.weights == 0] = -1  # as if no row touched them
         self.inside = slice(None) if self.instance_problem.min(initial=0) >= 0 else self.instance_problem >= 0
         inside, own = self.inside, rows.row_instance >= 0
         problem = self.instance_problem[inside]
@@ -300,11 +302,12 @@ def weigh_rows(structure: Structure, rows: Rows, weights: Floats | None) -> Rows
     rows inside an instance, and those in which instances count once, stay as they are.
     """
     counted = (rows.row_instance < 0) & rows.where(lambda block: block.weighted)
-    if rows.alike is not None:  # weighed when their marginals are added up
-        return rows
     if weights is None or (weights == 1).all() or not counted.any():
         return rows
-    weighed = rows.times(counted, weights[structure.instance])
+    if rows.alike is not None:  # whose marginals are weighed when they are added up
+        weighed = rows.times(counted, (rows.alike.copies(weights) > 0).astype(np.float64))
+    else:
+        weighed = rows.times(counted, weights[structure.instance])
     if (weights == 0).any():
         weighed = replace(weighed, matrix=weighed.matrix.copy())  # until here the pattern is shared
         weighed.matrix.eliminate_zeros()

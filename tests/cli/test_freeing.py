@@ -5,6 +5,13 @@ import pytest
 from spectrem.cli import freeing
 
 
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    """The variables that are set are forgotten at the end."""
+    monkeypatch.setattr(freeing.os, "environ", own := dict(freeing.os.environ))
+    return own
+
+
 class Library:
     """A C library that notes its calls."""
 
@@ -38,3 +45,12 @@ def test_a_system_without_one_is_left_alone(monkeypatch, error):
 
     monkeypatch.setattr(freeing.ctypes, "CDLL", missing)
     freeing.return_freed_memory()
+
+
+def test_polars_is_told_the_same_unless_the_user_says_otherwise(monkeypatch, environment):
+    monkeypatch.setattr(freeing.ctypes, "CDLL", lambda name: Library())
+    environment["_RJEM_MALLOC_CONF"] = "dirty_decay_ms:7"
+    environment.pop("POLARS_CSV_CHUNK_SIZE", None)
+    freeing.return_freed_memory()
+    assert environment["_RJEM_MALLOC_CONF"] == "dirty_decay_ms:7"
+    assert environment["POLARS_CSV_CHUNK_SIZE"] == str(1 << 20)

@@ -9,12 +9,13 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from spectrem.constraints.cells import as_column
-from spectrem.data import TableFile, open_table, read_table
+from spectrem.data import TableFile, open_table, read_table, table_file
 from spectrem.data.table_file import as_label_names, as_typed
 from spectrem.exceptions import InvalidInputError
 
@@ -380,3 +381,19 @@ def test_columns_that_are_not_used_say_which_cell_makes_them_text(table):
         "'c' (line 2: '007' has a zero in front)",
         "'d'",
     ]
+
+
+def test_numbers_are_read_piece_by_piece(monkeypatch):
+    monkeypatch.setattr(table_file, "_ROWS_AT_ONCE", 7)
+    values = np.arange(100.0).reshape(50, 2)
+    frame = TableFile("t", polars.LazyFrame({"a": values[:, 0], "b": values[:, 1]}))
+    np.testing.assert_array_equal(frame.numbers(["b", "a"]), values[:, ::-1])
+
+
+def test_the_first_odd_cell_of_the_first_column_is_told_wherever_it_stands(monkeypatch):
+    monkeypatch.setattr(table_file, "_ROWS_AT_ONCE", 7)
+    a, b = ["1"] * 50, ["1"] * 50
+    a[33], a[40], b[2] = "x", "y", "z"
+    frame = TableFile("t", polars.LazyFrame({"a": a, "b": b}), is_text=True)
+    with pytest.raises(InvalidInputError, match=r"t, row 33 \(from 0\), column 'a': 'x' is not a number; correct it"):
+        frame.numbers(["a", "b"])

@@ -273,8 +273,7 @@ class _Reader:
         """Refuse columns that a call names as texts."""
         names: set[str] = set()
         for one in made if isinstance(made, AllOf) else [made]:
-            names |= {one.column} if isinstance(one, ColumnLinks) else set()
-            names |= used_columns(one) if isinstance(one, Constraint) else set()
+            names |= used_columns(one)
             names |= set(one.groups or ()) if isinstance(one, Expectation) else set()
             names |= {term.each for term in getattr(one, "terms", ()) if term.each is not None}
             names |= {one.operands[0]} if isinstance(one, Column) and one.operation == "part" else set()

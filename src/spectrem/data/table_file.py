@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cached_property
@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
 MISSING_KEYS = ("", "NA", "<NA>", "NaN", "nan", "NaT", "null", "NULL", "None")
 """Cells of text that give a row no key; other programs write them in place of a missing value."""
+_ANY = "."
 _WHOLE = r"^-?(?:0|[1-9][0-9]*)$"
 _CODE = r"^[+-]?0[0-9]+$"
 _NUMBER = r"^[+-]?(?:(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:nan|inf|infinity))$"
 _WRITTEN = r"^[+-]?(?:[0-9]{1,3}(?:[,' ][0-9]{3})+(?:\.[0-9]+)?|[0-9]+,[0-9]+|[0-9]+(?:\.[0-9]+)? ?%)$"
+_ROWS_AT_ONCE = 50_000
 _ROUNDED = r"^-?[0-9]{16,}$"
 
 
@@ -39,6 +41,8 @@ class TableFile:
         Whether all columns are text whose cells may mean numbers, as in CSV; an empty cell is null.
     line_of : callable, optional
         Gives the line of the file, from 1, where a row, from 0, starts.
+    n_rows : int, optional
+        Where it is known already.
 
     Examples
     --------
@@ -52,6 +56,7 @@ class TableFile:
     data: polars.LazyFrame
     is_text: bool = False
     line_of: Callable[[int], int] | None = None
+    n_rows: int | None = None
 
     @cached_property
     def schema(self) -> Mapping[str, Any]:
@@ -67,7 +72,7 @@ class TableFile:
     def _n_rows(self) -> int:
         import polars
 
-        return int(self._collect(polars.len()).item())
+        return int(self._collect(polars.len()).item()) if self.n_rows is None else self.n_rows
 
     def __len__(self) -> int:
         return self._n_rows
@@ -108,11 +113,17 @@ class TableFile:
         InvalidInputError
             Naming the row of the first cell that is missing or no number; ``hint`` says what to try about a column.
         """
-        found = self._collect(*map(self._number, names))
-        numbers = np.empty((len(found), len(names)))
-        for k, (name, column) in enumerate(zip(names, found.iter_columns(), strict=True)):
-            self._refuse(column.is_null() | column.is_nan(), name, hint(name))
-            numbers[:, k] = column.to_numpy()
+        numbers, odd, start = np.empty((len(self), len(names))), dict[str, int](), 0
+        for rows in batches(self.data.select(*map(self._number, names))):
+            for k, column in enumerate(rows.iter_columns()):
+                wrong = column.is_null() | column.is_nan()
+                if wrong.any():
+                    odd.setdefault(names[k], start + int(wrong.arg_max() or 0))
+                numbers[start : start + len(rows), k] = column.to_numpy()
+            start += len(rows)
+        for name in names:
+            if name in odd:
+                raise self.refusal(odd[name], name, f"{_wrong_cell(self._cell(odd[name], name))}; {hint(name)}")
         return numbers
 
     def values(self, name: str) -> polars.Series:
@@ -212,7 +223,7 @@ class TableFile:
         """Of every column, whether it is one of numbers; if not, whether that seems a slip; whether some cells are."""
         if not self.is_text:
             return {name: (kind.is_numeric(), False, False) for name, kind in self.schema.items()}
-        given, numbers = self._count(self.names, ".", _NUMBER)
+        given, numbers = self._count(self.names, _ANY, _NUMBER)
         mixed = [name for name in self.names if numbers[name] < given[name]]
         whole, codes, written = self._count(mixed, _WHOLE, _CODE, _WRITTEN)
         kinds = {name: (given[name] > 0, False, False) for name in self.names}
@@ -226,7 +237,9 @@ class TableFile:
     def _count(self, names: Sequence[str], *patterns: str) -> list[dict[str, int]]:
         """In how many rows columns of text match each of some patterns."""
         pairs = [(pattern, name) for pattern in patterns for name in names]
-        sums = [self._text(name).str.contains(pattern).sum().alias(str(k)) for k, (pattern, name) in enumerate(pairs)]
+        texts = {name: self._text(name) for name in names}
+        tests = [texts[name] != "" if pattern == _ANY else texts[name].str.contains(pattern) for pattern, name in pairs]
+        sums = [test.sum().alias(str(k)) for k, test in enumerate(tests)]
         counts = dict(zip(pairs, self._collect(*sums).row(0) if pairs else (), strict=True))
         return [{name: counts[pattern, name] for name in names} for pattern in patterns]
 
@@ -274,6 +287,11 @@ class TableFile:
 
     def _collect(self, *expressions: polars.Expr | str) -> polars.DataFrame:
         return self.data.select(*expressions).collect(engine="streaming")
+
+
+def batches(data: polars.LazyFrame) -> Iterator[polars.DataFrame]:
+    """The rows of a table in order, some ten thousand at a time."""
+    return data.collect_batches(chunk_size=_ROWS_AT_ONCE, maintain_order=True)
 
 
 def as_typed(text: polars.Series) -> polars.Series:

@@ -14,14 +14,13 @@ from typing import Any, BinaryIO, TextIO
 
 from spectrem.data.decoding import check_text, decode
 from spectrem.data.readers import STANDARD_INPUT, display_name, is_plain_file, read_bytes
-from spectrem.data.table_file import TableFile, as_typed
+from spectrem.data.table_file import TableFile, as_typed, batches
 from spectrem.data.writers import open_output
 from spectrem.exceptions import InvalidInputError, quoted, shorten
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 _PARQUET = ".parquet"
 _PARQUET_MAGIC = b"PAR1"
-_ROWS_AT_ONCE = 50_000
 
 
 def read_table(path: str | os.PathLike[str]) -> TableFile:
@@ -144,9 +143,9 @@ class _Text:
                 counts = data.select(polars.len().alias("\0"), polars.all().null_count()).collect(engine="streaming")
                 n_rows = int(counts.item(0, 0))
                 doubtful = not n_rows or int(counts.item(0, -1)) > 0  # rows that are too short are filled up
-        if doubtful and self._count(len(header), first) != n_rows:
-            data = scan(self._rewritten())
-        return TableFile(self.name, data, is_text=True, line_of=self.line_of)
+        if doubtful and (counted := self._count(len(header), first)) != n_rows:
+            data, n_rows = scan(self._rewritten()), counted
+        return TableFile(self.name, data, is_text=True, line_of=self.line_of, n_rows=n_rows)
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
         """Rows that are not blank, with the line where each starts; text between quotes may take several lines."""
@@ -244,10 +243,10 @@ def _parquet(source: Path | bytes, name: str) -> TableFile:
 
     try:
         data = polars.scan_parquet(source, glob=False)
-        data.select(polars.all().null_count()).collect(engine="streaming")
+        counts = data.select(polars.len().alias("\0"), polars.all().null_count()).collect(engine="streaming")
     except polars.exceptions.PolarsError as error:
         raise InvalidInputError(f"{name}: damaged Parquet: {str(error).splitlines()[0]}; write it again") from None
-    return TableFile(name, data)
+    return TableFile(name, data, n_rows=int(counts.item(0, 0)))
 
 
 def _write_text(table: TableFile, stream: TextIO, separator: str) -> None:
@@ -259,7 +258,7 @@ def _write_text(table: TableFile, stream: TextIO, separator: str) -> None:
                 f"{table.name}, column {name!r}: holds {kind}, which no line of text can; write .parquet"
             )
     header = True
-    for rows in table.data.collect_batches(chunk_size=_ROWS_AT_ONCE, maintain_order=True):
+    for rows in batches(table.data):
         # polars leaves a carriage return without quotes, which others take for the end of a line
         returns = any(column.str.contains("\r", literal=True).any() for column in rows if column.dtype == polars.String)
         quotes: Any = "non_numeric" if returns else "necessary"

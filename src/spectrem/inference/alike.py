@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from spectrem._arrays import Floats
@@ -47,13 +49,36 @@ def posteriors_alike(
     n, width = len(alike.kind), alike.width
     offsets = np.arange(0, (min(n, _PIECE) + 1) * width, width)
     values, total, scratch = np.empty(n), np.zeros(len(prices)), np.empty(offsets[-1] if marginals is None else 0)
-    for start in range(0, n, _PIECE):
-        kind, top, weight = (of[start : start + _PIECE] for of in (alike.kind, values, weights))
-        cells = slice(start * width, (start + len(kind)) * width)
+    for own, cells in _pieces(n, width):
+        kind, top = alike.kind[own], values[own]
         piece = scratch[: len(kind) * width] if marginals is None else marginals[cells]
         shift_kinds(kind, width, scores[cells], prices, float(gamma), piece, top)
         with np.errstate(under="ignore"):
             np.exp(piece, out=piece)
         normalise_rows(offsets[: len(kind) + 1], float(gamma), top, piece)
-        add_up_kinds(kind, width, piece, weight, total)
+        add_up_kinds(kind, width, piece, weights[own], total)
     return values, total
+
+
+def largest_alike(alike: Alike, scores: Floats, prices: Floats) -> Floats:
+    """The largest of ``-prices`` over the possible parts of every instance, shape (n_instances,).
+
+    Examples
+    --------
+    >>> scores, prices = np.array([0.0, -np.inf, 5.0, 0.0]), np.array([3.0, 1.0])
+    >>> largest_alike(Alike(np.zeros(2, int), 2), scores, prices)
+    array([-3., -1.])
+    """
+    n, width = len(alike.kind), alike.width
+    values, scratch = np.empty(n), np.empty(min(n, _PIECE) * width)
+    for own, cells in _pieces(n, width):
+        possible = np.where(np.isneginf(scores[cells]), -np.inf, 0.0)
+        shift_kinds(alike.kind[own], width, possible, prices, 1.0, scratch, values[own])
+    return values
+
+
+def _pieces(n: int, width: int) -> Iterator[tuple[slice, slice]]:
+    """Instances that follow each other, and their parts."""
+    for start in range(0, n, _PIECE):
+        stop = min(start + _PIECE, n)
+        yield slice(start, stop), slice(start * width, stop * width)

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import InvalidInputError
-from spectrem.inference.alike import posteriors_alike
+from spectrem.inference.alike import largest_alike, posteriors_alike
 from spectrem.inference.segments import max_by, row_maxima, sum_by
 from spectrem.inference.slack import SlackTerms, compile_slack
 from spectrem.kernels.categorical import normalise_rows, shift_rows
@@ -99,6 +99,8 @@ class BatchDual:
     Attributes
     ----------
     weights : ndarray of shape (n_instances,)
+    inside : ndarray of shape (n_instances,), bool, or slice
+        Instances that some row touches.
     instance_weight : ndarray of shape (n_instances,)
         What an instance counts inside its problem: its weight over their mean there.
     problem_weight : ndarray of shape (n_problems,)
@@ -119,15 +121,20 @@ class BatchDual:
         kinds = structure if alike is None else Categorical(np.full(rows.matrix.shape[1] // alike.width, alike.width))
         self.instance_problem, self.row_problem, self.n_problems = split_problems(kinds, weighed)
         if alike is not None:
-            self.instance_problem = self.instance_problem[alike.kind]
-        inside, own = self.instance_problem >= 0, rows.row_instance >= 0
+            whole = weights is None and self.n_problems == 1 and self.instance_problem.min() == 0
+            self.instance_problem = np.broadcast_to(0, n) if whole else self.instance_problem[alike.kind]
+            if not whole:
+                self.instance_problem[self.weights == 0] = -1  # as if no row touched them
+        self.inside = slice(None) if self.instance_problem.min(initial=0) >= 0 else self.instance_problem >= 0
+        inside, own = self.inside, rows.row_instance >= 0
         problem = self.instance_problem[inside]
         count = np.bincount(problem, minlength=self.n_problems)
         mean = sum_by(problem, self.weights[inside], self.n_problems) / np.maximum(count, 1)
         self.problem_weight = np.where(count > 0, mean, 1.0)
         unit = np.where(self.problem_weight > 0, self.problem_weight, 1.0)
-        self.instance_weight = np.ones(n)
-        self.instance_weight[inside] = np.where(mean[problem] > 0, self.weights[inside] / unit[problem], 1.0)
+        self.instance_weight = self.weights if weights is None else np.ones(n)
+        if weights is not None:
+            self.instance_weight[inside] = np.where(mean[problem] > 0, self.weights[inside] / unit[problem], 1.0)
         self.row_weight = 1.0 / unit[self.row_problem]
         self.row_weight[own] = self.instance_weight[rows.row_instance[own]]
         self.terms = compile_slack(rows.blocks, self.row_problem, self.n_problems, self.row_weight)
@@ -214,9 +221,8 @@ class BatchDual:
     def per_problem(self, values: Floats, multipliers: Floats) -> Floats:
         """``b . lambda`` plus the weighted values of the instances, shape (n_problems,)."""
         total = sum_by(self.row_problem, self.row_weight * self.rows.bounds * multipliers, self.n_problems)
-        inside = self.instance_problem >= 0
-        weighted = (self.instance_weight * values)[inside]
-        return total + sum_by(self.instance_problem[inside], weighted, self.n_problems)
+        weighted = (values if self.instance_weight is self.weights else self.instance_weight * values)[self.inside]
+        return total + sum_by(self.instance_problem[self.inside], weighted, self.n_problems)
 
     def total(self, per_problem: Floats, values: Floats) -> float:
         """Sum over the batch of what each problem has and of the values of the instances that no row touches."""
@@ -233,9 +239,12 @@ class BatchDual:
         largest = max_by(self.row_problem, np.abs(direction), self.n_problems)
         direction = direction / np.where(largest > 0, largest, 1.0)[self.row_problem]
         self.n_evaluations += 1
-        wanted = self.instances_of(active)
-        shifted = self._shifted(possible_parts(self.scores), direction, wanted)
-        values, _ = self.structure.smoothed_max(shifted, 0.0, active=wanted)
+        if self.rows.alike is not None:
+            values = largest_alike(self.rows.alike, self.scores.unary, self.transpose @ direction)
+        else:
+            wanted = self.instances_of(active)
+            shifted = self._shifted(possible_parts(self.scores), direction, wanted)
+            values, _ = self.structure.smoothed_max(shifted, 0.0, active=wanted)
         slope = self.per_problem(values, direction) + self.terms.value(direction)
         unit = sum_by(self.row_problem, self.size * np.abs(direction), self.n_problems)
         return active & (slope < -1e-9 * unit)
@@ -259,7 +268,7 @@ class BatchDual:
         """The best score of structures without the rows, and its distance to the worst score, of every problem."""
         best, _ = self.structure.smoothed_max(self.scores, 0.0)
         least, _ = self.structure.smoothed_max(self.scores.map(lambda s: np.where(np.isneginf(s), s, -s)), 0.0)
-        inside = self.instance_problem >= 0
+        inside = self.inside
         problem, weight = self.instance_problem[inside], self.instance_weight[inside]
         top = sum_by(problem, weight * best[inside], self.n_problems)
         return top, np.maximum(sum_by(problem, weight * (best + least)[inside], self.n_problems), 0.0)
@@ -294,11 +303,12 @@ def weigh_rows(structure: Structure, rows: Rows, weights: Floats | None) -> Rows
     rows inside an instance, and those in which instances count once, stay as they are.
     """
     counted = (rows.row_instance < 0) & rows.where(lambda block: block.weighted)
-    if rows.alike is not None:  # weighed when their marginals are added up
-        return rows
     if weights is None or (weights == 1).all() or not counted.any():
         return rows
-    weighed = rows.times(counted, weights[structure.instance])
+    if rows.alike is not None:  # whose marginals are weighed when they are added up
+        weighed = rows.times(counted, (rows.alike.copies(weights) > 0).astype(np.float64))
+    else:
+        weighed = rows.times(counted, weights[structure.instance])
     if (weights == 0).any():
         weighed = replace(weighed, matrix=weighed.matrix.copy())  # until here the pattern is shared
         weighed.matrix.eliminate_zeros()

@@ -106,14 +106,20 @@ class Projection:
 def describe(dual: BatchDual, status: NDArray[np.int8], excess: Floats, **found: Any) -> Projection:
     """A projection from the status of its problems, the excess ``U mu - b`` of its rows, and its other fields."""
     worst = dual.terms.worst_violation(excess)
-    outside, place = dual.instance_problem < 0, np.maximum(dual.instance_problem, 0)
-    alone = Status.CERTIFIED if dual.gamma == 0 else Status.SOLVED
+    n, inside = dual.structure.n_instances, dual.inside
+    problem = dual.instance_problem[inside]
+    instance_status = np.full(n, Status.CERTIFIED if dual.gamma == 0 else Status.SOLVED, np.int8)
+    instance_status[inside] = status[problem]
+    alone = len(worst) == 1 and isinstance(inside, slice)
+    instance_violation = np.broadcast_to(worst, n) if alone else np.zeros(n)
+    if not alone:
+        instance_violation[inside] = worst[problem]
     return Projection(
         violation=float(worst.max(initial=0.0)),
         status=Status(int(status.max())),
         n_evaluations=dual.n_evaluations,
-        instance_status=np.where(outside, alone, status[place]).astype(np.int8),
-        instance_violation=np.where(outside, 0.0, worst[place]),
+        instance_status=instance_status,
+        instance_violation=instance_violation,
         **found,
     )
 

@@ -42,6 +42,8 @@ def share_equally(label: Ints, weight: Floats, total: Floats) -> Floats:
     >>> share_equally(np.array([0, 0, -1]), np.array([1.0, 3.0, 1.0]), np.array([8.0]))
     array([2., 2., 0.])
     """
+    if len(total) == 1 and label.min(initial=0) >= 0:
+        return np.broadcast_to(total / max(weight.sum(), 1e-300), len(label))
     inside = label >= 0
     size = sum_by(label[inside], weight[inside], len(total))
     share = total / np.where(size > 0, size, 1.0)

@@ -66,7 +66,10 @@ class Categorical:
     sizes: NDArray[np.int64]
 
     def __init__(self, sizes: ArrayLike) -> None:
-        object.__setattr__(self, "sizes", as_lengths(sizes, "sizes"))
+        lengths = as_lengths(sizes, "sizes")
+        if len(lengths) and (lengths == lengths[0]).all():
+            lengths = np.broadcast_to(np.array(lengths[0]), len(lengths))  # a million times one number takes no memory
+        object.__setattr__(self, "sizes", lengths)
 
     @property
     def n_instances(self) -> int:

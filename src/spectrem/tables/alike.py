@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from spectrem.exceptions import InvalidInputError
 from spectrem.inference.alike import posteriors_alike
 from spectrem.inference.oracle import weigh_rows
 from spectrem.structures.categorical import Categorical
-from spectrem.tables.reading import Cells
+from spectrem.tables.reading import Cells, label_columns
 from spectrem.tables.structure import TableStructure
 
 
@@ -53,7 +54,8 @@ def compile_table(listed: Sequence[Any], cells: Cells, given: Mapping[str, Key])
         else:
             if all(block.weighted for block in rows.blocks):
                 return replace(rows, alike=alike)
-    return compile_constraints(listed, cells.table, given, cells.weights)
+    columns = ChainMap(label_columns(cells), cast(Any, given))  # nobody writes to it
+    return compile_constraints(listed, cells.table, columns, cells.weights)
 
 
 def expected_of(cells: Cells, rows: Rows, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -95,8 +97,8 @@ def _kinds(
     if 2 * len(first) > n:
         return None
     columns: dict[str, Key] = {name: given[name][first] for name in names}
-    if cells.labels is not None:
-        columns["label"] = cells.labels[: width * len(first)]  # every row has the same
+    if cells.names is not None:
+        columns["label"] = cells.labels(np.arange(width * len(first)))
     return Alike(kind, width), columns, np.bincount(kind, cells.weights).astype(np.float64)
 
 

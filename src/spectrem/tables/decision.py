@@ -58,7 +58,7 @@ def decide(cells: Cells, rows: Rows, time_limit: float | None, weights: NDArray[
         return _decide_lattice(cells, rows, time_limit, weights)
     found = assign(table, cells.scores.unary, rows.whole, weights=weights, time_limit=time_limit)
     return Decision(
-        labels=found.labels if cells.labels is None else np.asarray(cells.labels[table.offsets[:-1] + found.labels]),
+        labels=found.labels if cells.names is None else np.asarray(cells.labels(table.offsets[:-1] + found.labels)),
         positions=found.labels,
         score=found.score,
         relaxation=found.relaxation,
@@ -81,7 +81,7 @@ def _decide_lattice(
     gap = relaxed.dual_value - best.primal_value
     gap = gap if gap > 1e-9 * max(1.0, abs(best.primal_value)) else 0.0
     return Decision(
-        labels=positions if cells.labels is None else np.asarray(cells.labels[cell]),
+        labels=positions if cells.names is None else np.asarray(cells.labels(cell)),
         positions=positions,
         score=best.primal_value,
         relaxation=best.primal_value + gap,

@@ -13,8 +13,7 @@ from spectrem._validate import as_sample_weight, check_same_index
 from spectrem.constraints.compilation.compile import Constraints, flatten
 from spectrem.constraints.compilation.draft import used_columns
 from spectrem.constraints.compilation.rows import Rows
-from spectrem.constraints.constraint import Constraint
-from spectrem.constraints.links import ColumnLinks, resolve_links
+from spectrem.constraints.links import resolve_links
 from spectrem.constraints.values import check_columns, check_values
 from spectrem.inference.batch import Infeasible, project_batch
 from spectrem.inference.result import Projection
@@ -22,7 +21,7 @@ from spectrem.inference.solvers.solver import Solver
 from spectrem.reports import price_copies, report_rows
 from spectrem.tables.alike import compile_table, expected_before, expected_of
 from spectrem.tables.lattice import Lattice
-from spectrem.tables.reading import Cells, columns_and_labels, read_cells
+from spectrem.tables.reading import Cells, read_cells, user_columns
 from spectrem.tables.result import ProjectedTable
 
 
@@ -137,38 +136,42 @@ def project(
     check_same_index(proba=proba, columns=columns, sample_weight=sample_weight)
     cells = read_cells(proba, labels, scores, pairs=isinstance(proba, Lattice) and _names_pairs(constraints))
     del proba  # a large table of which the caller keeps nothing is not held twice
-    unit = "sequence of the lattice" if cells.table.is_lattice else "row of proba"
-    cells = replace(cells, weights=as_sample_weight(sample_weight, cells.table.n_instances, unit))
+    cells = _weighted(cells, sample_weight)
     rows = _compile(constraints, columns, cells)
+    before = expected_before(cells, rows)
     solution = project_batch(
         cells.table.inner, cells.scores, rows, gamma,
         solver=solver, weights=cells.weights, tol=tol, max_iter=max_iter, infeasible=infeasible, time_limit=time_limit,
     )  # fmt: skip
-    return _result(cells, rows, solution)
+    return _result(cells, rows, before, solution)
+
+
+def _weighted(cells: Cells, sample_weight: ArrayLike | None) -> Cells:
+    unit = "sequence of the lattice" if cells.table.is_lattice else "row of proba"
+    return replace(cells, weights=as_sample_weight(sample_weight, cells.table.n_instances, unit))
 
 
 def _compile(constraints: Constraints, columns: Any, cells: Cells) -> Rows:
     """The rows of the constraints, whose names and values are checked first."""
-    given = columns_and_labels(columns, cells)
+    given = user_columns(columns, cells)
     listed = flatten(constraints, list(dict.fromkeys([*cells.table.columns, *given])))
     chosen = ("label", "previous")
     for name in chosen:
         if name in cells.table.columns:
             check_values(listed, name, cells.known_labels)
-    named = set().union(*(used_columns(one) for one in listed if isinstance(one, Constraint)))
-    linked = any(isinstance(one, ColumnLinks) for one in listed)
-    wanted = [name for name in cells.table.columns if name not in chosen and (name in named or linked)]
-    known = ChainMap({name: cells.table.columns[name] for name in wanted}, cast(Any, given))
-    check_columns(listed, {name: known[name] for name in named if name in known and name not in chosen})
+    named = set().union(*map(used_columns, listed)).difference(chosen)
+    own = {name: cells.table.columns[name] for name in cells.table.columns if name in named}
+    known = ChainMap(own, cast(Any, given))
+    check_columns(listed, {name: known[name] for name in named if name in known})
     listed = list(resolve_links(listed, known, cells.table.n_instances))
     return compile_table(listed, cells, given)
 
 
-def _result(cells: Cells, rows: Rows, solution: Projection) -> ProjectedTable:
+def _result(cells: Cells, rows: Rows, before: NDArray[np.float64], solution: Projection) -> ProjectedTable:
     after = solution.marginals.unary
     multipliers = solution.multipliers if len(solution.multipliers) else np.zeros(len(rows.bounds))
     prices = price_copies(rows, cells.weights, multipliers)
-    reports = report_rows(rows, prices, expected_before(cells, rows), expected_of(cells, rows, after))
+    reports = report_rows(rows, prices, before, expected_of(cells, rows, after))
     return ProjectedTable(
         proba=cells.table.cut(after),
         constraints=reports,
@@ -187,8 +190,7 @@ def _result(cells: Cells, rows: Rows, solution: Projection) -> ProjectedTable:
 
 def _names_pairs(constraints: Constraints) -> bool:
     """Whether some constraint names the label before."""
-    listed = (one for one in flatten(constraints) if isinstance(one, Constraint))
-    return any("previous" in used_columns(one) for one in listed)
+    return any("previous" in used_columns(one) for one in flatten(constraints))
 
 
 def _without(rows: Rows, skipped: NDArray[np.int64]) -> Rows:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,8 +34,9 @@ class Cells:
     table : TableStructure
     scores : Parts
         Nats per cell, ``-inf`` where the probability is 0.
-    labels : ndarray, Coded, or None
-        The label of every cell, where the user named them; text is coded.
+    names : ndarray, Coded, or None
+        The labels, where the user named them: those of one row (of a lattice, of one token) where all have the same,
+        else of every cell. Text is coded.
     weights : ndarray of shape (n_rows,) or None
         How often every row counts, where the user said so.
     frame : narwhals.DataFrame or None
@@ -45,22 +45,24 @@ class Cells:
 
     table: TableStructure
     scores: Parts
-    labels: Key | None
+    names: Key | None
     weights: NDArray[np.float64] | None = None
     frame: narwhals.DataFrame[Any] | None = None
+
+    def labels(self, cells: NDArray[np.int64] | None = None) -> Key:
+        """The labels of some cells, or of all, where the user named them."""
+        assert self.names is not None
+        cells = np.arange(self.table.n_unary) if cells is None else cells
+        return self.names[cells % len(self.names)]
 
     @property
     def known_labels(self) -> list[Any]:
         """What ``part("label")`` can be."""
+        if self.names is not None:
+            return distinct(self.names)[0].tolist()
         if self.table.state_part is not None:
-            known = distinct(np.asarray(self.table.columns["label"] if self.labels is None else self.labels))[0]
-            return known.tolist()
-        sizes = np.diff(self.table.offsets)
-        if self.labels is None:
-            return list(range(int(sizes.max(initial=0))))
-        alike = self.table.is_lattice or not self.table.ragged
-        one_row = self.labels[: int(sizes.max(initial=0))] if alike else self.labels
-        return distinct(one_row)[0].tolist()
+            return distinct(self.table.columns["label"])[0].tolist()
+        return list(range(int(np.diff(self.table.offsets).max(initial=0))))
 
 
 def read_cells(proba: Any, labels: Any, scores: str, *, pairs: bool = False) -> Cells:
@@ -102,20 +104,25 @@ def read_cells(proba: Any, labels: Any, scores: str, *, pairs: bool = False) -> 
     return Cells(table, Parts(values), _labels(labels, table), frame=frame)
 
 
-def columns_and_labels(columns: Any, cells: Cells) -> Mapping[str, Key]:
-    """A user's columns under their names, with values per row, per token of a lattice or per cell, and the labels."""
+def user_columns(columns: Any, cells: Cells) -> Mapping[str, Key]:
+    """A user's columns under their names, with values per row, per token of a lattice or per cell."""
     table = cells.table
     tokens = {"tokens": len(table.offsets) - 1} if table.is_lattice else {}
     lengths = {"rows": table.n_instances} | tokens | {"cells": table.n_unary}
     hint = "give one value for each of one of these, best for each row"
-    found = read_columns(columns, lengths, taken=table.columns, hint=hint)
-    if cells.labels is None:
-        return found
-    labels: dict[str, Key] = {"label": cells.labels}
+    return read_columns(columns, lengths, taken=table.columns, hint=hint)
+
+
+def label_columns(cells: Cells) -> dict[str, Key]:
+    """The labels that the user named, and those before, cell by cell."""
+    table = cells.table
+    if cells.names is None:
+        return {}
+    labels: dict[str, Key] = {"label": cells.labels()}
     if "previous" in table.columns:
         before = table.columns["previous"]
         known = ~np.isnan(before)
-        names = cells.labels[: table.offsets[1]]
+        names = cells.names[: table.offsets[1]]
         if isinstance(names, Coded):
             codes = np.full(len(before), -1, np.int32)
             codes[known] = names.codes[before[known].astype(np.int64)]
@@ -124,7 +131,7 @@ def columns_and_labels(columns: Any, cells: Cells) -> Mapping[str, Key]:
             numbers = np.full(len(before), np.nan)
             numbers[known] = names[before[known].astype(np.int64)]
             labels["previous"] = numbers
-    return ChainMap(labels, cast(Any, found))  # nobody writes to it
+    return labels
 
 
 def _read_lattice(lattice: Lattice, labels: Any, pairs: bool) -> Cells:
@@ -143,7 +150,7 @@ def _read_lattice(lattice: Lattice, labels: Any, pairs: bool) -> Cells:
             f"Lattice: row {int(np.argmin(values))} has no possible labels, every sequence scores -inf; drop the row, "
             "or allow more"
         )
-    names = None if labels is None else _tiled(labels, width, table.n_unary if not pairs else width)
+    names = None if labels is None else _label_names(labels, width)
     if pairs and names is not None:
         names = names[table.columns["label"]]
     return Cells(table, scores, names)
@@ -195,12 +202,12 @@ def _nested(labels: Any) -> bool:
 
 
 def _labels(labels: Any, table: TableStructure) -> Key | None:
-    """The label of every cell."""
+    """The labels of a row, or of every cell of a ragged table."""
     if labels is None:
         return None
     sizes = np.diff(table.offsets)
     if not table.ragged:
-        return _tiled(labels, table.n_unary // max(table.n_instances, 1), table.n_unary)
+        return _label_names(labels, table.n_unary // max(table.n_instances, 1))
     if not _nested(labels) or [len(row) for row in labels] != sizes.tolist():
         raise InvalidInputError(
             "labels of a ragged table must be a list of rows as long as those of proba; give one label per cell"
@@ -208,17 +215,16 @@ def _labels(labels: Any, table: TableStructure) -> Key | None:
     return as_key(np.concatenate([_names(row) for row in labels]))
 
 
-def _tiled(labels: Any, width: int, n_cells: int) -> Key:
-    """The same labels over and over."""
+def _label_names(labels: Any, width: int) -> Key:
+    """The labels that all rows have."""
     names = _names(labels)
-    if names.shape != (width,) and n_cells:
+    if names.shape != (width,):
         raise InvalidInputError(
             f"labels must name the {width} columns of proba, got shape {names.shape}; give one label per column"
         )
     if len(set(names.tolist())) < len(names):
         raise InvalidInputError(f"labels must differ, got {names.tolist()}; give every column a label of its own")
-    key, times = as_key(names), n_cells // max(width, 1)
-    return Coded(key.values, np.tile(key.codes, times)) if isinstance(key, Coded) else np.tile(key, times)
+    return as_key(names)
 
 
 def _names(labels: Sequence[object]) -> NDArray:

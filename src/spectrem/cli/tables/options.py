@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
@@ -146,15 +146,18 @@ class TableConstraints:
     def __init__(self, path: str | None, texts: Sequence[str], file: TableFile, own: Collection[str]) -> None:
         """Read a file in YAML or JSON; ``own`` are names that mean something else than a column of the table."""
         self._file = file
-        asked = _Asked([*own, *(name for name in file.names if name not in own)])
-        self.constraints: list[Any] = parse_options(texts, asked)
+        known = list(dict.fromkeys([*own, *file.names]))
+        self.constraints: list[Any] = parse_options(texts, known)
         if path is not None:
             if not path.endswith(_SUFFIXES):
                 raise InvalidInputError(f"--constraints {path}: the name must end in {', '.join(_SUFFIXES)}")
             from spectrem.constraints import read_constraints
 
-            self.constraints = [*read_constraints(path, columns=asked), *self.constraints]
-        self.used = [name for name in file.names if name in asked.found and name not in own]
+            self.constraints = [*read_constraints(path, columns=known), *self.constraints]
+        from spectrem.constraints.compilation.draft import used_columns
+
+        named = set().union(*map(used_columns, self.constraints)).difference(own)
+        self.used = [name for name in file.names if name in named]
 
     def columns(self) -> dict[str, polars.Series]:
         """The columns that they name, null where a cell is missing."""
@@ -168,26 +171,6 @@ class TableConstraints:
             for name, values in columns.items()
             if values.null_count()
         ]
-
-
-class _Asked(Collection[str]):
-    """Names of columns, which remembers those that were asked for."""
-
-    def __init__(self, names: list[str]) -> None:
-        self._names = names
-        self.found: set[str] = set()
-
-    def __contains__(self, name: object) -> bool:
-        if name not in self._names:
-            return False
-        self.found.add(str(name))
-        return True
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
 
 
 def in_line(error: SpectremError, file: TableFile) -> SpectremError:

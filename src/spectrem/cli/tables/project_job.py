@@ -77,7 +77,6 @@ class ProjectJob:
     def _solve(
         self, scores: Scores, constraints: TableConstraints, columns: dict[str, Any]
     ) -> tuple[ProjectedTable, Decision | None]:
-        more: dict[str, Any] = {} if self.own.weights is None else {"sample_weight": scores.weights(self.own.weights)}
         spellings = {"infeasible": "--infeasible", "time_limit": "--time-limit"}
         if self.own.labels is None and self.own.long is None and self.own.prefix is None:
             spellings["no such label"] = prefix_hint([str(label) for label in scores.labels])
@@ -90,8 +89,8 @@ class ProjectJob:
                     columns=scores.columns(columns),
                     labels=scores.labels,
                     scores="log" if self.own.log else "probabilities",
+                    sample_weight=None if self.own.weights is None else scores.weights(self.own.weights),
                     infeasible=self.own.infeasible,
-                    **more,
                 )
                 return table, table.decide(time_limit=self.own.time_limit) if self.own.decide else None
         except ScoreError as error:

@@ -15,6 +15,7 @@ from spectrem.constraints.compilation.facts import Counted, Head, RowFacts, Tall
 from spectrem.constraints.compilation.groups import NO_GROUP, Coded, Key, as_key, join_keys, number_groups
 from spectrem.constraints.compilation.table import PartTable
 from spectrem.constraints.constraint import Constraint, LinearConstraint
+from spectrem.constraints.links import ColumnLinks
 from spectrem.constraints.terms import Term
 from spectrem.exceptions import InvalidInputError
 
@@ -77,9 +78,11 @@ def draft_rows(constraint: Constraint | LinearConstraint, table: PartTable) -> D
     return _draft(constraint, head, table) if isinstance(constraint, Constraint) else _listed(constraint, head, table)
 
 
-def used_columns(constraint: Constraint | LinearConstraint) -> set[str]:
-    """Columns that a constraint of the language names."""
-    if isinstance(constraint, LinearConstraint):
+def used_columns(constraint: object) -> set[str]:
+    """Columns that a constraint of the language or a link names; none for matrices and users' own constraints."""
+    if isinstance(constraint, ColumnLinks):
+        return {constraint.column}
+    if not isinstance(constraint, Constraint):
         return set()
     return {*constraint.key_columns, *each_columns(constraint), *weight_columns(constraint)}
 

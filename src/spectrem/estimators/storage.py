@@ -19,6 +19,7 @@ from spectrem._arrays import Floats
 from spectrem._damage import DAMAGE
 from spectrem._outputs import open_bytes
 from spectrem.estimators.conventions import take_course
+from spectrem.estimators.saved_constraints import read_constraints
 from spectrem.estimators.shared_parameters import NOT_SAVED
 from spectrem.exceptions import InvalidInputError, shorten
 from spectrem.learning.history import FitStatus, Record
@@ -144,6 +145,14 @@ def plain_parameters(estimator: Any, leave: Collection[str] = NOT_SAVED) -> dict
     """Parameters of an estimator that JSON gives back, arrays and tuples as lists; the others keep their defaults."""
     found = {name: _listed(value) for name, value in estimator.get_params(deep=False).items() if name not in leave}
     return {name: value for name, value in found.items() if _is_plain(value)}
+
+
+def read_parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of an estimator, from the settings of a saved model; older ones hold constraints as texts only."""
+    found = dict(settings["parameters"])
+    if "constraints" in settings:
+        found["constraints"] = read_constraints(settings["constraints"])
+    return found
 
 
 def _listed(value: Any) -> Any:

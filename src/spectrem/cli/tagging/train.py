@@ -121,6 +121,8 @@ def _check(own: TrainingOptions, settings: Settings) -> None:
         raise InvalidInputError(f"--start {own.start} and --init {init} both say where to start; drop one of them")
     if "infeasible" in settings and not constraints:
         refuse_unused(f"--infeasible {settings['infeasible']}", "--constraint")
+    if settings.get("project_at_predict") and not constraints:
+        refuse_unused("--project-at-predict", "--constraint")
     if "dual_steps" in settings and not constraints:
         refuse_unused(
             f"--dual-steps {settings['dual_steps']}", "a --constraint over the whole text (a share or sparsity)"

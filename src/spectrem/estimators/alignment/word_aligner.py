@@ -272,12 +272,18 @@ class WordAligner(AlignerParameters, Estimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted aligner, and how its training went, to one file of JSON and arrays.
 
-        A ``schedule`` comes back as its default; the gamma of decoding is kept. ``report_`` is not.
+        Constraints are written as texts. A ``schedule`` comes back as its default; the gamma of decoding is kept.
+        ``report_`` is not.
 
         Raises
         ------
         InvalidInputError
-            If ``constraints`` holds constraints that are not texts.
+            If ``project_at_predict`` needs constraints that cannot be written as text (matrices, objects of your own).
+
+        Warns
+        -----
+        UserWarning
+            If such constraints, which only training needs, are left out.
         """
         self._check_fitted()
         file.save(self, path)

@@ -328,7 +328,8 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
         """Write the mixture to one file, as JSON and arrays without pickles; `load` reads it.
 
         It holds what `predict`, `score_samples`, `sample` and another ``warm_start`` need and the course of training,
-        not what has a value for every training row, nor ``report_``, constraints, a schedule, or where to compute.
+        and constraints as texts; not what has a value for every training row, nor ``report_``, a schedule, or where to
+        compute.
 
         Parameters
         ----------
@@ -338,6 +339,12 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
         ------
         NotFittedError
             Before `fit`.
+
+        Warns
+        -----
+        UserWarning
+            If constraints are left out that cannot be written as text: matrices, objects of your own, and links
+            between rows by number.
 
         Examples
         --------

@@ -270,8 +270,9 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         """Write the trainer to one file, which `load` reads.
 
         The classifier inside may be of any library, so that the file is one of skops, JSON and arrays without pickles;
-        it needs ``pip install 'spectrem[skops]'``. It holds the classifier, the course of training and the parameters
-        that JSON can hold, but not what has a value for every training row, nor ``report_``, constraints or a schedule.
+        it needs ``pip install 'spectrem[skops]'``. It holds the classifier, the course of training, the parameters
+        that JSON can hold and constraints as texts, but not what has a value for every training row, nor ``report_`` or
+        a schedule.
 
         Parameters
         ----------
@@ -283,6 +284,12 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
             Before `fit`.
         InvalidInputError
             If skops is not installed.
+
+        Warns
+        -----
+        UserWarning
+            If constraints are left out that cannot be written as text: matrices, objects of your own, and links
+            between rows by number.
         """
         self._classifier()
         file.save(self, path)

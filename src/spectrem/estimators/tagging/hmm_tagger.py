@@ -256,13 +256,19 @@ class HMMTagger(TaggerParameters, Estimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what tagging needs, and how training went, to one file of JSON and arrays.
 
-        Of the parameters, those that only training reads and that are not plain numbers, texts or lists (a schedule, a
-        reference, given start parameters, a callback ...) come back as their defaults. ``report_`` is left out.
+        Constraints are written as texts. Of the other parameters, those that only training reads and that are not
+        plain numbers, texts or lists (a schedule, a reference, given start parameters, a callback ...) come back as
+        their defaults. ``report_`` is left out.
 
         Raises
         ------
         InvalidInputError
-            If ``project_at_predict`` needs the constraints, which cannot be written.
+            If ``project_at_predict`` needs constraints that cannot be written as text (matrices, objects of your own).
+
+        Warns
+        -----
+        UserWarning
+            If such constraints, which only training needs, are left out.
         """
         self._check_fitted()
         file.save(self, path)

@@ -243,7 +243,7 @@ class TaggerParameters(LearningParameters, StartingParameters, ComputingParamete
     unknown: str = given("<unk>", _is_spelling, convert=str, option="", group=MODEL, metavar="WORD")
     min_count: int = count(1, group=MODEL)
     decode: Literal["posterior", "viterbi"] = choice("posterior", "posterior", "viterbi", group=MODEL, metavar="WAY")
-    project_at_predict: bool = switch(False, option=None)
+    project_at_predict: bool = switch(False, group=MODEL)
     dual_steps: int = count(8, 0, group=TRAINING)
     random_state: int | np.random.Generator | None = given(
         None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -11,6 +12,7 @@ from typing import Any, Protocol
 import typer
 
 from spectrem.cli.ending import before_the_end
+from spectrem.exceptions import Unconverged
 
 _UNDRAWN = b"\r\x1b[2K\x1b[?25h"  # the line erased, the cursor shown
 
@@ -59,6 +61,19 @@ def progress_bar(total: float, *, shown: bool) -> Iterator[Advance]:
             bar.update(task, description=doing, advance=amount)
 
         yield advance
+
+
+@contextmanager
+def without_unconverged() -> Iterator[None]:
+    """Train in this block without warnings of what ran out of iterations, which `warn_gaining` says afterwards."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Unconverged)
+        yield
+
+
+def count_gammas(estimator: Any) -> int:
+    """The number of gammas that training goes through."""
+    return 1 if estimator.schedule is None else len(list(estimator.schedule.gammas()))
 
 
 def warn_gaining(estimator: Any) -> None:

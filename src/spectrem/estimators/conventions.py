@@ -9,11 +9,17 @@ from inspect import Parameter, getattr_static, signature
 from reprlib import Repr
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+
+from spectrem._validate import as_sample_weight
 from spectrem.exceptions import InvalidInputError, NotFittedError, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from numpy.typing import ArrayLike
+
+    from spectrem._arrays import Floats
     from spectrem.learning import FitStatus, Record
     from spectrem.reports import FitReport
 
@@ -132,6 +138,12 @@ def _with_report(estimator: Estimator, diagram: Callable[..., Any], **kwargs: An
     from spectrem.reports import add_report
 
     return add_report(diagram(**kwargs), vars(estimator).get("report_"))
+
+
+def row_weights(sample_weight: ArrayLike | None, n_rows: int, unit: str) -> Floats:
+    """The weights of all rows, shape (n_rows,), as they were given for each ``unit``, such as "row of X"; else 1."""
+    given = as_sample_weight(sample_weight, n_rows, unit)
+    return np.ones(n_rows) if given is None else given
 
 
 def take_course(estimator: Any, history: Sequence[Record], status: FitStatus) -> None:

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats, Ints
-from spectrem._validate import as_sample_weight, check_same_index
+from spectrem._validate import check_same_index
 from spectrem.data import TaggedCorpus
-from spectrem.estimators.conventions import Estimator, not_fitted, take_course
+from spectrem.estimators.conventions import Estimator, not_fitted, row_weights, take_course
 from spectrem.estimators.declare import documented
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.shared_parameters import constraint_names
@@ -155,8 +155,7 @@ class HMMTagger(TaggerParameters, Estimator):
         check_settings(self)
         check_same_index(sentences=sentences, y=y, sample_weight=sample_weight)
         text = read_text(sentences, y)
-        given = as_sample_weight(sample_weight, len(text.lengths), "sentence")
-        weights = np.ones(len(text.lengths)) if given is None else given
+        weights = row_weights(sample_weight, len(text.lengths), "sentence")
         coding, result, self.log_likelihood_, reports, summaries = train(
             self, text, weights, partial(make_corpus, self)
         )
@@ -199,8 +198,7 @@ class HMMTagger(TaggerParameters, Estimator):
         """
         text = read_text(sentences, y)
         values = self._log_likelihoods(text, finite=True)
-        given = as_sample_weight(sample_weight, len(values), "sentence")
-        weights = np.ones(len(values)) if given is None else given
+        weights = row_weights(sample_weight, len(values), "sentence")
         tokens = float(weights @ text.lengths)
         if tokens <= 0:
             raise InvalidInputError("sentences must hold at least one word to be scored, got none with weight above 0")

@@ -100,7 +100,7 @@ def test_rules():
     with pytest.raises(InvalidInputError, match=r"^history must hold iterations, got none; fit with max_iter of at"):
         plot_objective([])
     for draw in (plot_violations, plot_prices):
-        with pytest.raises(InvalidInputError, match=r"^report must tell of constraints, got none; fit with constr"):
+        with pytest.raises(InvalidInputError, match=r"^report must hold constraints, got none; fit with constr"):
             draw(make_report())
     with pytest.raises(InvalidInputError, match=r"^limit must be at least 1, got 0$"):
         plot_prices(make_report(make_constraint("a", [1.0])), limit=0)

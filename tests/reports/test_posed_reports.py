@@ -9,6 +9,7 @@ from spectrem import E, HMMTagger, WordAligner, agreement, part
 from spectrem.constraints import sparsity
 from spectrem.datasets import make_bitext
 from spectrem.estimators.alignment import decoding
+from spectrem.estimators.alignment import report as aligner_report
 from spectrem.exceptions import ConvergenceWarning
 from spectrem.reports import posed
 from spectrem.reports.html import summary_table
@@ -127,6 +128,16 @@ def test_agreement_is_summarised_over_a_sample_of_pairs_when_read(monkeypatch):
     assert found.notes == ("constraints are summarised over a sample of 30 sentence pairs",)
     assert own.text in found.summary()
     assert f"<td>{own.n_rows:,}</td>" in found.to_html()
+
+
+def test_long_pairs_are_left_out_of_the_sample(monkeypatch):
+    monkeypatch.setattr(aligner_report, "_MOST_CELLS", 20)
+    aligner = WordAligner(n_threads=1, max_iter=1).fit(BITEXT.source, BITEXT.target)
+    cells = [len(s.split()) * len(t.split()) for s, t in zip(BITEXT.source, BITEXT.target, strict=True)]
+    short = [n for n in cells if n <= 20]
+    [own] = aligner.report_.summaries
+    assert own.n_rows == sum(short)
+    assert aligner.report_.notes == (f"constraints are summarised over a sample of {len(short)} sentence pairs",)
 
 
 def test_no_given_links_are_in_the_sample():

@@ -30,7 +30,7 @@ def progress_bar(total: float, *, shown: bool) -> Iterator[Advance]:
     Parameters
     ----------
     total : float
-        Of all amounts that will be reported.
+        The sum of all amounts that will be reported.
     shown : bool
         False never draws.
     """
@@ -65,7 +65,7 @@ def progress_bar(total: float, *, shown: bool) -> Iterator[Advance]:
 
 @contextmanager
 def without_unconverged() -> Iterator[None]:
-    """Train in this block without warnings of what ran out of iterations, which `warn_gaining` says afterwards."""
+    """Train in this block without warnings about iterations that ran out; `warn_gaining` gives one afterwards."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Unconverged)
         yield
@@ -86,4 +86,4 @@ def warn_gaining(estimator: Any) -> None:
 
 
 def _ignore(doing: str, amount: float = 0.0) -> None:
-    """Where nobody watches."""
+    """The progress of a run without a bar, which is not shown."""

@@ -130,7 +130,7 @@ class Estimator:
                 if found is not None:
                     value = found.__get__(self, type(self)) if hasattr(found, "__get__") else found
                     return partial(_with_report, self, value) if name.startswith("_repr_") else value
-            return object.__getattribute__(self, name)  # raises what brought us here
+            return object.__getattribute__(self, name)  # raises the AttributeError
 
 
 def _with_report(estimator: Estimator, diagram: Callable[..., Any], **kwargs: Any) -> Any:
@@ -147,7 +147,7 @@ def row_weights(sample_weight: ArrayLike | None, n_rows: int, unit: str) -> Floa
 
 
 def take_course(estimator: Any, history: Sequence[Record], status: FitStatus) -> None:
-    """Set what every estimator tells of its training: ``history_``, ``n_iter_``, ``objective_``, ``converged_``."""
+    """Set the attributes that describe the course of training, from ``history_`` to ``converged_``."""
     estimator.history_, estimator.n_iter_ = list(history), len(history)
     estimator.objective_ = history[-1].objective if history else -math.inf
     estimator.status_, estimator.converged_ = status, status.name == "CONVERGED"

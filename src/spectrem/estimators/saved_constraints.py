@@ -87,7 +87,7 @@ def _write(constraints: Any, left_out: list[str]) -> Any:
 
 
 def _text(constraint: Any) -> str | None:
-    """The text from which the same constraint is read; None if there is none."""
+    """The text from which the same constraint is read; None where no text says it."""
     if isinstance(constraint, RowLinks):
         return None
     try:

@@ -36,9 +36,9 @@ def save_arrays(
     ----------
     path : path
     kind : str
-        What is saved, for example "WordAligner".
+        The class of what is saved, for example "WordAligner".
     version : int
-        Of the layout of ``kind``.
+        The version of the layout of ``kind``.
     settings : mapping
         Anything JSON can hold.
     arrays : mapping of name -> ndarray
@@ -60,7 +60,7 @@ def load_arrays(
     kind, version
         As in `save_arrays`.
     members : mapping of name -> (str, int)
-        Of every array that a file of this kind may hold: its type, such as "f8", and the number of its axes (at most
+        For every array that a file of this kind may hold: its type, such as "f8", and the number of its axes (at most
         that many).
 
     Raises
@@ -170,7 +170,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def course_of(estimator: Any) -> dict[str, Any]:
-    """What `take_saved_course` reads: how training went."""
+    """The course of training as JSON can hold it, for `take_saved_course`."""
     return {"status": estimator.status_.name, "history": [astuple(record) for record in estimator.history_]}
 
 

@@ -36,7 +36,7 @@ def run_stage(
     stage : str
         The folder of this run inside the estimator's ``checkpoint``, if it has one.
     schedule, stopping, on_iteration
-        In place of those of the estimator.
+        What to use in place of those of the estimator.
     """
     checkpoint = getattr(estimator, "checkpoint", None)
     return run_em(
@@ -52,7 +52,7 @@ def run_stage(
 
 
 def best_start(run: Callable[[int], FitResult[Params]], n_starts: int) -> FitResult[Params]:
-    """The result with the largest objective at the end, of runs that are told the number of their start, from 0.
+    """The result with the largest objective at the end, of runs that take the number of their start, from 0.
 
     To be called by a function that ``fit`` calls: warnings then belong to the line that calls ``fit``.
     """

@@ -33,7 +33,7 @@ def plot_objective(history: Any, *, axes: Axes | None = None) -> Figure:
     Returns
     -------
     matplotlib Figure
-        That of the axes; a new one belongs to no window, `save_figure` writes it.
+        The figure of the axes; a new one belongs to no window, `save_figure` writes it.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def plot_violations(report: Any, *, axes: Axes | None = None) -> Figure:
     Returns
     -------
     matplotlib Figure
-        That of the axes; a new one belongs to no window, `save_figure` writes it.
+        The figure of the axes; a new one belongs to no window, `save_figure` writes it.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def plot_violations(report: Any, *, axes: Axes | None = None) -> Figure:
 def plot_prices(report: Any, *, limit: int = 20, axes: Axes | None = None) -> Figure:
     """Prices of the rows that cost most, over all constraints, a bar each: what relaxing a bound would gain.
 
-    Each constraint has its own colour, which a legend tells where there are several.
+    Each constraint has its own colour, which a legend explains where there are several.
 
     Their cost is about ``|price (after - before)|`` nats.
 
@@ -126,7 +126,7 @@ def plot_prices(report: Any, *, limit: int = 20, axes: Axes | None = None) -> Fi
     Returns
     -------
     matplotlib Figure
-        That of the axes; a new one belongs to no window, `save_figure` writes it.
+        The figure of the axes; a new one belongs to no window, `save_figure` writes it.
 
     Raises
     ------
@@ -169,7 +169,7 @@ def plot_prices(report: Any, *, limit: int = 20, axes: Axes | None = None) -> Fi
 def _constraints(report: Any) -> tuple[ConstraintReport, ...]:
     report = getattr(report, "report_", report)
     if not report.constraints:
-        raise InvalidInputError("report must tell of constraints, got none; fit with constraints, or plot_objective")
+        raise InvalidInputError("report must hold constraints, got none; fit with constraints, or call plot_objective")
     return report.constraints
 
 
@@ -180,7 +180,7 @@ def _full_name(report: ConstraintReport, row: int) -> str:
 
 
 def _shorten(name: str) -> str:
-    """A name of bounded length, in which dollars are no mathematics."""
+    """A name of bounded length, in which dollar signs do not start mathematics."""
     return (name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…").replace("$", r"\$")
 
 

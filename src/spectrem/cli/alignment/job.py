@@ -1,4 +1,4 @@
-"""What `spectrem align` does once its options are understood."""
+"""The work of `spectrem align`, once its options have been read."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class AlignmentJob:
         return WordAligner(**self.annealing.schedule(settings))
 
     def _cost(self, loaded: WordAligner | None) -> float:
-        """Of everything the bar will see."""
+        """The total cost of the run, in the unit of the progress bar."""
         passes = _LAST_COST * (1 + (self.own.probabilities is not None))
         if loaded is not None:
             return passes
@@ -145,7 +145,7 @@ class AlignmentJob:
             warn_gaining(aligner)
 
     def _how(self, aligner: WordAligner, bitext: Bitext) -> str:
-        """What the model decided, did not know or could not take."""
+        """The threshold, the shares of unknown words and the pairs treated apart, for the summary."""
         said = ""
         if aligner.decode == "posterior" and "threshold" not in self.settings and self.own.dev is None:
             said = f", threshold {aligner.threshold_:g} ({'auto' if self.own.load is None else 'of the model'})"
@@ -165,7 +165,7 @@ class AlignmentJob:
 
 
 def _costs(aligner: WordAligner) -> Iterator[float]:
-    """Of every iteration to come."""
+    """The cost of every iteration to come, in the unit of the progress bar."""
     if aligner.model != "ibm1":
         yield from [_MODEL1_COST] * aligner.model1_iterations
     yield from [_LAST_COST] * (aligner.max_iter * count_gammas(aligner))

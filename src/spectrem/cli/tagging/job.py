@@ -1,4 +1,4 @@
-"""What `spectrem tag train` does once its options are understood."""
+"""The work of `spectrem tag train`, once its options have been read."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class TrainingOptions:
             metavar="TEXT",
             help="What tags must meet in expectation; repeat for several. \"at_least(1, ['VERB', 'AUX'])\": every "
             "sentence has one of these tags. \"E[tag == 'NOUN'] <= '30%'\": of all words. \"sparsity(32)\": every word "
-            "has few tags. docs/constraints.md tells all.",
+            "has few tags. See docs/constraints.md.",
             show_default=False,
             rich_help_panel=TRAINING,
         ),

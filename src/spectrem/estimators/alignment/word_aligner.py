@@ -78,10 +78,10 @@ class WordAligner(AlignerParameters, Estimator):
     params_ : AlignmentParameters
     table_ : PairTable
     history_ : list of Record
-        Of all stages.
+        The iterations of all stages.
     n_iter_ : int
     objective_ : float
-        That of the last record, nats.
+        The objective of the last record, nats.
     status_ : FitStatus
     converged_ : bool
         Whether the last stage stopped because its objective gained less than ``tol``.

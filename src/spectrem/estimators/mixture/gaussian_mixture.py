@@ -58,7 +58,7 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
     weights_ : ndarray of shape (n_components,)
     means_ : ndarray of shape (n_components, n_features)
     covariances_, precisions_, precisions_cholesky_ : ndarray
-        Of shape (n_components, n_features, n_features), (n_features, n_features), (n_components, n_features) or
+        Arrays of shape (n_components, n_features, n_features), (n_features, n_features), (n_components, n_features) or
         (n_components,) for "full", "tied", "diag" and "spherical".
     converged_ : bool
         Whether the objective's gain fell below ``tol`` at every gamma.
@@ -66,8 +66,8 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
     history_ : list of Record
         One per iteration.
     objective_ : float
-        Of the last iteration, nats: at gamma = 1 without constraints the log-likelihood of all rows; -inf if there was
-        no iteration.
+        The objective of the last iteration, nats: at gamma = 1 without constraints the log-likelihood of all rows; -inf
+        if there was no iteration.
     lower_bound_, lower_bounds_ : float, list of float
         The objective per row, nats, last and at every iteration.
     labels_ : ndarray of shape (n_rows,)
@@ -189,7 +189,7 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
         Parameters
         ----------
         X, y, sample_weight, columns
-            As of `fit`.
+            The arguments of `fit`.
 
         Returns
         -------
@@ -366,7 +366,7 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
         return MixtureParameters(self.covariance_type, *(np.asarray(block, np.float64) for block in blocks))
 
     def _joint(self, X: ArrayLike) -> tuple[Floats, Any]:
-        """Log joint densities, and the dtype of what is told of them."""
+        """Log joint densities, and the dtype of the results that are made of them."""
         self._check_fitted()
         x = validate_data(self, X, dtype=KEPT, order="C", reset=False)
         joint = log_joint(self._params(), np.require(x, np.float64, requirements=["C", "W"]))

@@ -23,7 +23,7 @@ from spectrem.models.mixture import (
 )
 
 RUNS = 10
-"""Of k-means under must-links; one run is quick, since it counts chunks, and several seldom end in a bad optimum."""
+"""Runs of k-means under must-links: each is quick, since it counts chunks, and several seldom end in a bad optimum."""
 
 
 def start_parameters(

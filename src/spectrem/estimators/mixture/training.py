@@ -51,7 +51,7 @@ def train(
     def run(number: int) -> FitResult[MixtureParameters]:
         counter = count(1)
 
-        def tell(record: Record) -> None:
+        def announce(record: Record) -> None:
             if mixture.verbose and (iteration := next(counter)) % mixture.verbose_interval == 0:
                 seconds = f"  {record.seconds:.3f} s" if mixture.verbose > 1 else ""
                 print(f"  iteration {iteration}  {record.objective / total:.5f} nats per row{seconds}")
@@ -61,7 +61,9 @@ def train(
         if mixture.verbose:
             print(f"start {number + 1} of {len(starts)}")
         stage = f"start-{number + 1}"
-        return run_stage(mixture, model, corpus, starts[number](), estep, stage, stopping=stopping, on_iteration=tell)
+        return run_stage(
+            mixture, model, corpus, starts[number](), estep, stage, stopping=stopping, on_iteration=announce
+        )
 
     return best_start(run, len(starts))
 

@@ -65,7 +65,7 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         constraints. What the estimator itself regularises by is not in it, so that it can fall. Probabilities below
         1e-10 count as that. ``violation``: constraints are solved to 1e-6 of their size.
     objective_ : float
-        Of the last iteration, nats.
+        The objective of the last iteration, nats.
     converged_ : bool
         Whether the objective's change fell below ``tol`` at every gamma.
     status_ : FitStatus
@@ -79,7 +79,7 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         each other the shares of the labels among the unlabelled rows that are expected and that are predicted. A
         notebook shows it below the trainer; ``print(trainer.report_.summary())`` elsewhere.
     n_features_in_, feature_names_in_
-        As in scikit-learn, where the estimator tells.
+        As in scikit-learn, where the estimator has them.
 
     Examples
     --------

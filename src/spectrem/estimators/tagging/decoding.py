@@ -116,7 +116,7 @@ def log_likelihoods(shard: TagShard, table: TiedChain | TiedChain2) -> Floats:
 def finite_log_likelihoods(
     shard: TagShard, model: HMMModel, params: HMMParameters, table: TiedChain | TiedChain2
 ) -> Floats:
-    """The same such that models can be compared on text that they were not trained on.
+    """Log-likelihoods that are always finite, so that models can be compared on text that they were not trained on.
 
     In sentences that are impossible, events of probability 0 count as 1e-9. A word never seen counts as one more word
     of the vocabulary, as probable as the average one, whatever its tag: for nothing, a model would be the better the

@@ -26,19 +26,19 @@ from spectrem.structures import Parts
 
 
 class Trained(NamedTuple):
-    """What training leaves.
+    """The result of training.
 
     Attributes
     ----------
     coding : Coding
     result : FitResult
-        Of the restart whose last objective is the largest.
+        The result of the start whose last objective is the largest.
     log_likelihood : float
-        Of the text, nats.
+        The log-likelihood of the text, nats.
     constraints : tuple of ConstraintReport
-        At the parameters learned, of the constraints over the corpus.
+        Reports of the constraints over the corpus, at the parameters learned.
     summaries : tuple of ConstraintSummary
-        Of those inside sentences, and of longer ones.
+        Summaries of the constraints inside sentences, and of longer ones.
     """
 
     coding: Coding

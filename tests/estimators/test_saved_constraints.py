@@ -43,6 +43,13 @@ def reload(estimator, folder):
     return type(estimator).load(folder / "model")
 
 
+class Alike(Own):
+    """A constraint that prints as another one does."""
+
+    def __repr__(self):
+        return "E[part('label') == 1] <= 3"
+
+
 GOOD = [
     (HMMTagger, [at_least(1, "NN"), sparsity(1.0), "E[tag == 'VB'] <= 20"]),
     (HMMTagger, {"few verbs": "E[tag == 'VB'] <= 20", "nouns": [at_least(1, "NN")]}),
@@ -120,6 +127,7 @@ def test_what_decoding_needs_is_not_left_out(cls, tmp_path):
     ("cls", "constraints", "kept", "named"),
     [
         (HMMTagger, [Own(), "E[sentence == 0] <= 1e9"], ("E[sentence == 0] <= 1e9",), "Own 'my own'"),
+        (HMMTagger, (Alike(),), (), "Alike 'my own'"),
         (WordAligner, {"mine": Own(), "other": "agreement"}, {"other": "agreement"}, "Own 'my own'"),
         (GaussianMixture, [LINK, cluster_size(min=5)], (cluster_size(min=5),), "RowLinks 'must link'"),
         (SelfTrainer, [linear(np.ones((1, 72)), [99.0], sense="<=")], (), "LinearConstraint 'linear'"),

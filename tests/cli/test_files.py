@@ -130,9 +130,9 @@ def test_no_output_replaces_an_input(run, folder, monkeypatch, command, output, 
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (f"{ALIGN} --save -", "--save -: this output is no text for standard output; name a file"),
-        (f"{TRAIN} --model -", "--model -: this output is no text for standard output; name a file"),
-        (f"{CLUSTER} --plot -", "--plot -: this output is no text for standard output; name a file"),
+        (f"{ALIGN} --save -", "--save -: this output is not text and cannot go to standard output; name a file"),
+        (f"{TRAIN} --model -", "--model -: this output is not text and cannot go to standard output; name a file"),
+        (f"{CLUSTER} --plot -", "--plot -: this output is not text and cannot go to standard output; name a file"),
         (f"{CLUSTER} --plot a.xyz", "--plot a.xyz: the name must end in .png, .svg, .pdf"),
         ("demo --plot a.xyz", "--plot a.xyz: the name must end in .png, .svg, .pdf"),
         ("demo --plot no/a.png", "--plot no/a.png: the folder "),

@@ -40,6 +40,20 @@ def train(run, folder):
     return invoke
 
 
+def test_constraints_that_predictions_cannot_meet(run, train, model, folder):
+    fails(train("--project-at-predict"), "--project-at-predict changes nothing without --constraint")
+    expected = f"--project-at-predict: {model} holds no constraints to meet; train it with --constraint, or drop this"
+    fails(run("tag", "predict", model, folder / "text", "--project-at-predict"), expected)
+    expected = "--infeasible skip changes nothing without --project-at-predict"
+    fails(run("tag", "predict", model, folder / "text", "--infeasible", "skip"), expected)
+    assert train("--constraint", "at_least(1, 'NN')", "--quiet").exit_code == 0
+    (folder / "text").write_text("the dog sleeps\nthe the\n")
+    predict = "tag", "predict", folder / "m", folder / "text", "--project-at-predict"
+    fails(run(*predict, "--infeasible", "raise"), "'at least 1 NN per sentence'", "in sentence 1", "--infeasible skip")
+    assert train("--constraint", "E[tag == 'NN'] <= 2", "--project-at-predict", "--quiet").exit_code == 0
+    fails(run(*predict, "--decode", "viterbi"), "--decode must be posterior where --project-at-predict meets")
+
+
 @pytest.mark.parametrize(
     ("options", "parts"),
     [

@@ -189,6 +189,31 @@ def test_the_way_of_decoding_is_kept_in_the_model(run, tagged, tmp_path):
     assert HMMTagger.load(tmp_path / "m").decode == "viterbi"
 
 
+def test_predictions_meet_the_constraints_of_the_model(run, tagged, tmp_path):
+    rule = "(E[tag == 'DET'] <= 1).per('sentence').slack(penalty=3)"
+    model, command = tmp_path / "m", ["tag", "train", tagged.text, "--dictionary", tagged.dictionary]
+    result = run(*command, "--model", model, "--constraint", rule, "--max-iter", "3")
+    assert result.exit_code == 0, result.stderr
+    loaded = HMMTagger.load(model)
+    assert loaded.constraints == (parse_constraint(rule),)
+    assert not loaded.project_at_predict
+    free = run("tag", "predict", model, tagged.text, "--posteriors", tmp_path / "free")
+    held = run("tag", "predict", model, tagged.text, "--posteriors", tmp_path / "held", "--project-at-predict")
+    assert free.exit_code == held.exit_code == 0
+    loaded.set_params(project_at_predict=True)
+    expected = loaded.predict(tagged.corpus.words)
+    (tmp_path / "out").write_text(held.stdout)
+    assert read_tagged(tmp_path / "out").tags == expected
+    assert (tmp_path / "held").read_text() != (tmp_path / "free").read_text()
+    result = run(*command, "--model", model, "--constraint", rule, "--max-iter", "3", "--project-at-predict")
+    assert HMMTagger.load(model).project_at_predict
+    again = run("tag", "predict", model, tagged.text, "--posteriors", tmp_path / "again")
+    assert again.exit_code == 0, again.stderr
+    last = run("tag", "predict", model, tagged.text, "--posteriors", tmp_path / "free again", "--no-project-at-predict")
+    assert last.exit_code == 0, last.stderr
+    assert (tmp_path / "free again").read_text() != (tmp_path / "again").read_text()
+
+
 def test_blank_lines_and_new_words(run, tagged):
     result = run("tag", "predict", tagged.model, "-", stdin=b"\nthe xyzzy\n\n")
     assert result.exit_code == 0, result.stderr

@@ -163,9 +163,9 @@ def test_dictionary_of_a_corpus():
         (
             "1\ta\t_\tX\t_\t_\t_\t_\t_\t_\nb\n",
             "conllu",
-            "line 2: is no line of CoNLL-U: Invalid line format, line must contain either tabs or two spaces.",
+            "line 2: is not a line of CoNLL-U: Invalid line format, line must contain either tabs or two spaces.",
         ),
-        ("x\ta\t_\tX\n", "conllu", "line 1: is no line of CoNLL-U: Failed parsing field 'id': "),
+        ("x\ta\t_\tX\n", "conllu", "line 1: is not a line of CoNLL-U: Failed parsing field 'id': "),
         ("1\ta\n", "conllu", "line 1: must have a number, a form and upos, but is '1\\ta'; add columns"),
         (b"a/X\n\xe9/X\n", "auto", "line 2: byte 1 of the line (0xe9) is not UTF-8; convert the text"),
     ],

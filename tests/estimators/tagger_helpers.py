@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from spectrem import HMMTagger
-from spectrem.estimators.tagging import training
+from spectrem.estimators import training
 
 DICTIONARY = {
     "the": ["DT"],

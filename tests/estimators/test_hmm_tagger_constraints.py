@@ -186,9 +186,8 @@ def test_proportions_over_the_corpus(n_threads, monkeypatch):
     with pytest.raises(InvalidInputError) as error:
         tagger.set_params(decode="viterbi").predict(few)
     assert str(error.value) == (
-        "decode must be 'posterior' where project_at_predict meets constraints over the corpus ('proportion of VB'): "
-        "the "
-        "best sequences that meet them are out of reach; set decode='posterior'"
+        "decode must be posterior where project_at_predict meets constraints over the corpus ('proportion of VB'), got "
+        'viterbi: the best sequences that meet them cannot be found sentence by sentence; set decode="posterior"'
     )
 
 

@@ -102,19 +102,7 @@ def test_parameters_that_json_cannot_hold_come_back_as_defaults(tmp_path):
     fresh = HMMTagger().get_params(deep=False)
     for name in ("schedule", "fixed", "on_iteration", "init", "random_state"):
         assert getattr(loaded, name) == fresh[name]
-    assert not loaded.constraints
-
-
-def test_constraints_that_tagging_needs_cannot_be_saved(tmp_path):
-    tagger = make(dictionary=DICTIONARY, constraints=[at_least(1, "VB")], project_at_predict=True).fit(SENTENCES)
-    with pytest.raises(InvalidInputError) as error:
-        tagger.save(tmp_path / "model")
-    assert str(error.value) == (
-        "constraints cannot be saved, and project_at_predict needs them; set project_at_predict=False, or keep the "
-        "tagger "
-        "in memory"
-    )
-    assert list(tmp_path.iterdir()) == []
+    assert loaded.constraints == (at_least(1, "NN"),)
 
 
 @pytest.mark.parametrize("gamma", [0.0, -np.inf])
@@ -192,6 +180,13 @@ def test_settings_without_sense(model_file, name, value):
     header["settings"][name] = value
     rewrite(model_file, header=header)
     assert load_error(model_file).startswith("a damaged HMMTagger (")
+
+
+def test_constraints_without_sense(model_file):
+    header = header_of(model_file)
+    header["settings"]["constraints"] = [{"text": "__import__('os')"}]
+    rewrite(model_file, header=header)
+    assert load_error(model_file).startswith("a damaged HMMTagger (ConstraintTextError: constraint ")
 
 
 def test_settings_that_break_a_rule(model_file):

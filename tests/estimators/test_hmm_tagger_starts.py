@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from tagger_helpers import DICTIONARY, SENTENCES, WORDS, compare, make, same_params, start_of, tables_of
 
+from spectrem import GaussianMixture
 from spectrem.estimators.tagging.start import transfer
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import ConvergenceWarning, InvalidInputError
 from spectrem.models.priors import MeanFieldPrior
 from spectrem.models.tagging import HMMParameters
 
@@ -194,3 +195,16 @@ def test_restarts_keep_the_best():
     assert best.history_[-1].objective == pytest.approx(max(single), rel=1e-12)
     assert len(best.history_) == best.n_iter_ == 15
     assert len({round(objective, 6) for objective in single}) > 1
+
+
+@pytest.mark.parametrize(
+    ("estimator", "data"),
+    [
+        (make(n_states=3, init="random", n_init=2, max_iter=2, tol=1e-12), SENTENCES),
+        (GaussianMixture(2, n_init=2, max_iter=1, tol=1e-12, n_threads=1), np.arange(20.0).reshape(10, 2) ** 2),
+    ],
+)
+def test_warnings_of_restarts_belong_to_the_line_that_fits(estimator, data):
+    with pytest.warns(ConvergenceWarning) as caught:
+        estimator.fit(data)
+    assert [warning.filename for warning in caught] == [__file__]

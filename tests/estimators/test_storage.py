@@ -114,16 +114,6 @@ def test_words_beyond_ascii():
     assert Vocabulary(words).words == words
 
 
-def test_constraints_made_with_e_cannot_be_saved(tmp_path):
-    from spectrem import agreement
-
-    aligner = WordAligner(constraints=[agreement()], max_iter=1, n_threads=1).fit(["a b"], ["x y"])
-    with pytest.raises(InvalidInputError) as error:
-        aligner.save(tmp_path / "model")
-    assert str(error.value) == ("constraints must be texts to be saved; fit with texts, or keep the aligner in memory")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_missing_file(tmp_path):
     assert load_error(tmp_path / "none") == "no such model file; train one and save it first"
 

@@ -1,6 +1,7 @@
 """Curves and bars of fits: what is drawn is what the report holds."""
 
 import builtins
+import dataclasses
 import sys
 
 import numpy as np
@@ -11,7 +12,7 @@ from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Record
 from spectrem.plotting import plot_objective, plot_prices, plot_violations, save_figure
 from spectrem.plotting.curves import make_figure
-from spectrem.reports import ConstraintReport, FitReport
+from spectrem.reports import ConstraintReport, ConstraintSummary, FitReport
 
 pytest.importorskip("matplotlib")
 
@@ -85,6 +86,22 @@ def test_tables_are_drawn_alike():
     assert axes.get_legend() is None  # one constraint
 
 
+def test_constraints_that_are_only_summarised():
+    own = ConstraintSummary("many", 9, 3, 1, 0.75, 0.25, 2.0, 0.5, -1.0, 2.0)
+    report = dataclasses.replace(make_report(make_constraint("a", [1.0])), summaries=(own,))
+    (axes,) = plot_violations(report).axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "many"]
+    assert [bar.get_width() for bar in axes.patches][1::2] == [0.75, 0.25]
+    (axes,) = plot_violations(dataclasses.replace(make_report(), summaries=(own,))).axes
+    assert [bar.get_width() for bar in axes.patches] == [0.75, 0.25]
+    with pytest.raises(InvalidInputError) as error:
+        plot_prices(dataclasses.replace(make_report(), summaries=(own,)))
+    assert str(error.value) == (
+        "report must hold constraints row by row, got only summaries of them; read the range of their prices in "
+        "report.summaries, or call plot_violations"
+    )
+
+
 def test_axes_of_the_user(tmp_path):
     figure = make_figure(9, 4)
     places = figure.subplots(1, 3)
@@ -100,7 +117,7 @@ def test_rules():
     with pytest.raises(InvalidInputError, match=r"^history must hold iterations, got none; fit with max_iter of at"):
         plot_objective([])
     for draw in (plot_violations, plot_prices):
-        with pytest.raises(InvalidInputError, match=r"^report must tell of constraints, got none; fit with constr"):
+        with pytest.raises(InvalidInputError, match=r"^report must hold constraints, got none; fit with constr"):
             draw(make_report())
     with pytest.raises(InvalidInputError, match=r"^limit must be at least 1, got 0$"):
         plot_prices(make_report(make_constraint("a", [1.0])), limit=0)

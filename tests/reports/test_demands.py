@@ -5,6 +5,7 @@ import pytest
 
 from spectrem import E, GaussianMixture, part, project
 from spectrem.constraints import cannot_link, cluster_size
+from spectrem.reports.constraints import ConstraintReport
 from spectrem.reports.demands import count_demands, demands_of
 from spectrem.reports.html import constraint_tables, curves
 
@@ -73,6 +74,20 @@ def test_what_held_before_is_said():
     assert "<strong>few</strong> holds, also without the constraints" in constraint_tables([report])
     (report,) = project([[0.9, 0.1], [0.7, 0.3]], (E[part("label") == 1] <= 0.2).per("row").named("few")).constraints
     assert "holds for all 2; without the constraints it would be missed by 0.1" in constraint_tables([report])
+
+
+@pytest.mark.parametrize(
+    ("after", "outcome"),
+    [
+        (10.05, "is missed, by 0.05 at most; without the constraints it would hold"),
+        (10.0002, "holds, also without the constraints"),  # beyond the tolerance, but not in the digits shown
+    ],
+)
+def test_what_is_missed_only_under_other_constraints(after, outcome):
+    one, free = np.ones(1), np.array([9.0])
+    reached, excess = np.array([after]), np.array([after - 10.0])
+    report = ConstraintReport("few", np.array(["<="]), {}, 10 * one, one, free, reached, 0 * one, excess, 1.5e-4 * one)
+    assert f"<strong>few</strong> {outcome}</summary>" in constraint_tables([report])
 
 
 def test_numbers_are_rounded_to_what_matters():

@@ -1,4 +1,4 @@
-"""The texts after ``--constraint``."""
+"""Constraints from the texts of the option ``--constraint``."""
 
 from __future__ import annotations
 

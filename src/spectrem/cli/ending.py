@@ -35,7 +35,7 @@ def before_the_end(clean: Callable[[], str | None]) -> Iterator[None]:
 
 
 def _clean() -> str:
-    """Remove what is unfinished; what became of the outputs."""
+    """Remove unfinished files, and return a sentence about what became of the outputs."""
     remove_temporary()
     said: list[str | None] = []
     for clean in reversed(_before_the_end):
@@ -112,7 +112,7 @@ class _StandardOutput(OutputStream):
 
 
 class _StandardError(io.FileIO):
-    """Loses what cannot be written: messages never stop a run."""
+    """Standard error that drops what cannot be written: messages never stop a run."""
 
     def write(self, data: ReadableBuffer, /) -> int:
         try:

@@ -36,7 +36,7 @@ def takes(
     leave : collection of str
         Parameters that this command has no option for.
     defaults : mapping of name -> value
-        Of this command, where they are not those of the estimator; ``...`` for options that must be given.
+        Defaults of this command, where they are not those of the estimator; ``...`` for options that must be given.
     only : collection of str, optional
         The parameters that this command has options for, where they are few.
 

@@ -97,7 +97,7 @@ def check_folder(name: str, path: Path) -> None:
 def _check_standard(written: Mapping[str, str]) -> None:
     for name in (*_MODELS, *_ENDINGS):
         if written.get(name) == STANDARD:
-            raise InvalidInputError(f"{name} -: this output is no text for standard output; name a file")
+            raise InvalidInputError(f"{name} -: this output is not text and cannot go to standard output; name a file")
     if STANDARD in written.values() and not sys.stdout.writable():
         raise InvalidInputError(f"{STANDARD_OUTPUT} is closed; open it, or name a file by --output where there is one")
 

@@ -1,4 +1,4 @@
-"""Options that say where a command keeps what it trains on, and what they are to estimators."""
+"""Options that say where a command keeps its training data, as parameters of an estimator."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def refuse_unused(option: str, needed: str) -> None:
     Parameters
     ----------
     option : str
-        As it was given, with its value.
+        The option as it was given, with its value.
     needed : str
         Without which it changes nothing: another option.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -11,6 +12,7 @@ from typing import Any, Protocol
 import typer
 
 from spectrem.cli.ending import before_the_end
+from spectrem.exceptions import Unconverged
 
 _UNDRAWN = b"\r\x1b[2K\x1b[?25h"  # the line erased, the cursor shown
 
@@ -28,7 +30,7 @@ def progress_bar(total: float, *, shown: bool) -> Iterator[Advance]:
     Parameters
     ----------
     total : float
-        Of all amounts that will be reported.
+        The sum of all amounts that will be reported.
     shown : bool
         False never draws.
     """
@@ -61,6 +63,19 @@ def progress_bar(total: float, *, shown: bool) -> Iterator[Advance]:
         yield advance
 
 
+@contextmanager
+def without_unconverged() -> Iterator[None]:
+    """Train in this block without warnings about iterations that ran out; `warn_gaining` gives one afterwards."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Unconverged)
+        yield
+
+
+def count_gammas(estimator: Any) -> int:
+    """The number of gammas that training goes through."""
+    return 1 if estimator.schedule is None else len(list(estimator.schedule.gammas()))
+
+
 def warn_gaining(estimator: Any) -> None:
     """Say of a fitted estimator that its training ran out of iterations, in the words of the options."""
     if estimator.status_.name == "MAX_ITERATIONS":
@@ -71,4 +86,4 @@ def warn_gaining(estimator: Any) -> None:
 
 
 def _ignore(doing: str, amount: float = 0.0) -> None:
-    """Where nobody watches."""
+    """The progress of a run without a bar, which is not shown."""

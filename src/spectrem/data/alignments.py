@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?")
 
 
 def read_links(path: str | os.PathLike[str], n_sentences: int | None = None) -> Links:
-    """Read an alignment file in either format, told by its first line that is not blank.
+    """Read an alignment file in either format, recognised by its first line that is not blank.
 
     Pharaoh: one line per sentence pair of ``i-j`` (sure) and ``i?j`` (possible), positions from 0; blank lines are
     sentences without links. Shared task (``.wa``, [MihalceaPedersen2003]): one line per link of

@@ -123,7 +123,7 @@ def encode_bitext(
         Tokenised sentences without their line ends; tokens are separated by spaces or tabs. Blank lines are
         empty sentences.
     vocabularies : (Vocabulary, Vocabulary), optional
-        Of source and target, as learned before: words outside them get number -1. Without them new ones
+        Vocabularies of source and target, as learned before: words outside them get number -1. Without them new ones
         are made in the order of first appearance.
     lowercase : bool
         Lower-case every token (``str.lower``) before it is numbered.

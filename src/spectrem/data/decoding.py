@@ -1,4 +1,4 @@
-"""Bytes that should be UTF-8 text: what they are instead, and what to do about it."""
+"""Decoding of UTF-8, with errors that say what the bytes may be instead and what to do."""
 
 from __future__ import annotations
 

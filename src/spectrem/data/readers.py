@@ -32,15 +32,15 @@ def read_bitext(
 ) -> Bitext:
     """Read sentence pairs, one per line; blank lines stay, as empty sentences.
 
-    Text is UTF-8, plain or gzipped (told by its first bytes), already tokenised; a byte order mark at the
+    Text is UTF-8, plain or gzipped (recognised by its first bytes), already tokenised; a byte order mark at the
     start is dropped and nothing else is normalised. Tokens are separated by spaces and tabs only; see
     `spectrem.data.tokenise`.
 
     Parameters
     ----------
     source : path or "-"
-        File of source sentences; without ``target``, a file of both sides: ``source ||| target`` on each
-        line, or two columns separated by a tab. The first line that is not blank tells which. ``-`` is standard input.
+        File of source sentences; without ``target``, a file of both sides: ``source ||| target`` on each line, or two
+        columns separated by a tab, whichever the first line that is not blank holds. ``-`` is standard input.
     target : path or "-", optional
         File of target sentences, line by line with ``source``.
     vocabularies, lowercase
@@ -110,7 +110,7 @@ def is_plain_file(path: str | os.PathLike[str]) -> bool:
 
 
 def read_text(path: str | os.PathLike[str]) -> bytes:
-    """The bytes of `read_bytes`, unless they are plainly no UTF-8 text; `decode` and `tokenise` look at all of them.
+    """The bytes of `read_bytes`, unless they are plainly not UTF-8 text; `decode` and `tokenise` look at all of them.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def read_text(path: str | os.PathLike[str]) -> bytes:
 
 
 def display_name(path: str | os.PathLike[str]) -> str:
-    """How error messages call an input."""
+    """The name of an input in error messages."""
     return "standard input" if os.fspath(path) == STANDARD_INPUT else os.fspath(path)
 
 

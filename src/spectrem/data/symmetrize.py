@@ -36,7 +36,7 @@ def symmetrize(forward: Links, backward: Links, method: Symmetrization = "grow-d
     Parameters
     ----------
     forward, backward : Links
-        Of the same sentences, both in (source, target) order; possible links count like sure ones.
+        Links of the same sentences, both in (source, target) order; possible links count like sure ones.
     method : str
 
     Returns

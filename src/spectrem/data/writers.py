@@ -21,8 +21,8 @@ def open_output(path: str | os.PathLike[str]) -> Iterator[TextIO]:
 
     Lines go to a temporary file in the same folder, which takes the name when the block ends (or with the other
     outputs of the run) and is removed when the block is left by any exception, an interrupt from the keyboard included.
-    What stood there before stays until then, and passes its mode on. Links are followed. A path that is no regular file
-    (a device, a pipe, an open descriptor as ``/dev/stdout``) is written directly.
+    What stood there before stays until then, and passes its mode on. Links are followed. A path that is not a regular
+    file (a device, a pipe, an open descriptor as ``/dev/stdout``) is written directly.
 
     Parameters
     ----------

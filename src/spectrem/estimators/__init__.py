@@ -1,4 +1,4 @@
-"""What users call."""
+"""The estimators: word alignment, tagging, clustering and self-training."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -9,11 +9,17 @@ from inspect import Parameter, getattr_static, signature
 from reprlib import Repr
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+
+from spectrem._validate import as_sample_weight
 from spectrem.exceptions import InvalidInputError, NotFittedError, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from numpy.typing import ArrayLike
+
+    from spectrem._arrays import Floats
     from spectrem.learning import FitStatus, Record
     from spectrem.reports import FitReport
 
@@ -124,7 +130,7 @@ class Estimator:
                 if found is not None:
                     value = found.__get__(self, type(self)) if hasattr(found, "__get__") else found
                     return partial(_with_report, self, value) if name.startswith("_repr_") else value
-            return object.__getattribute__(self, name)  # raises what brought us here
+            return object.__getattribute__(self, name)  # raises the AttributeError
 
 
 def _with_report(estimator: Estimator, diagram: Callable[..., Any], **kwargs: Any) -> Any:
@@ -134,8 +140,14 @@ def _with_report(estimator: Estimator, diagram: Callable[..., Any], **kwargs: An
     return add_report(diagram(**kwargs), vars(estimator).get("report_"))
 
 
+def row_weights(sample_weight: ArrayLike | None, n_rows: int, unit: str) -> Floats:
+    """The weights of all rows, shape (n_rows,), as they were given for each ``unit``, such as "row of X"; else 1."""
+    given = as_sample_weight(sample_weight, n_rows, unit)
+    return np.ones(n_rows) if given is None else given
+
+
 def take_course(estimator: Any, history: Sequence[Record], status: FitStatus) -> None:
-    """Set what every estimator tells of its training: ``history_``, ``n_iter_``, ``objective_``, ``converged_``."""
+    """Set the attributes that describe the course of training, from ``history_`` to ``converged_``."""
     estimator.history_, estimator.n_iter_ = list(history), len(history)
     estimator.objective_ = history[-1].objective if history else -math.inf
     estimator.status_, estimator.converged_ = status, status.name == "CONVERGED"

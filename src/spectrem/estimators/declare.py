@@ -33,8 +33,8 @@ class Parameter:
     check : callable (name, value) -> None
         Raises `InvalidInputError` if the value breaks the rule.
     convert : callable or None
-        What makes a value of the text of a command line: int, float, str, bool, or a function of the text; None for
-        what no text can say.
+        The function that makes a value of the text of a command line: int, float, str, bool, or a function of the text;
+        None for what no text can say.
     choices : tuple of str
         The values there are, if they are few names.
     least, most : float
@@ -70,7 +70,7 @@ def count(default: int | None, least: int = 1, *, hint: str = "", **shown: Any) 
     default : int or None
     least : int
     hint : str
-        What the message of the error adds, from its semicolon on.
+        The end of the error message, from its semicolon on.
     **shown
         ``option``, ``short``, ``group``, ``metavar``, ``help`` of `Parameter`.
 

@@ -1,10 +1,9 @@
-"""Where the shards of an estimator's corpus live, and where the state of its training does."""
+"""Where the shards of an estimator's corpus live."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from spectrem.corpus import Corpus, Local
@@ -34,8 +33,3 @@ def beside(corpus: Corpus, value: Any) -> Any:
     """What training reads between sums, put aside by corpora that can do so, as `spectrem.corpus.Spilled` does."""
     put_aside = getattr(corpus, "aside", None)
     return value if put_aside is None else put_aside(value)
-
-
-def stage_folder(estimator: Any, stage: str) -> Path | None:
-    """Where one of the runs of EM that an estimator's ``fit`` consists of keeps its state, if it shall."""
-    return None if estimator.checkpoint is None else Path(estimator.checkpoint) / stage

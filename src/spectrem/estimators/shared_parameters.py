@@ -34,7 +34,7 @@ def check_gamma(name: str, value: Any) -> None:
 
 
 def check_schedule(name: str, value: Any) -> None:
-    """Something that yields gammas, at least one; None for none."""
+    """A schedule that yields at least one gamma, or None."""
     from spectrem.learning.schedule import check_gamma
 
     if value is None:
@@ -66,7 +66,7 @@ def check_constraints(name: str, value: Any) -> None:
 
 
 def constraint_names(constraints: Any) -> str:
-    """What reports call the constraints of an estimator, in a line.
+    """The names of the constraints of an estimator, as reports give them.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def check_one_gamma(estimator: Any) -> None:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LearningParameters:
-    """Of every estimator that learns by EM; each says itself what its ``constraints`` are.
+    """The parameters of every estimator that learns by EM, but ``constraints``, which each declares itself.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class LearningParameters:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class StartingParameters:
-    """Of every estimator that may start learning at random.
+    """The parameters of every estimator that may start learning at random.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ class StartingParameters:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ComputingParameters:
-    """Of every estimator whose corpus can be kept in several places.
+    """The parameters of every estimator whose corpus can be kept in several places.
 
     Parameters
     ----------

@@ -19,6 +19,7 @@ from spectrem._arrays import Floats
 from spectrem._damage import DAMAGE
 from spectrem._outputs import open_bytes
 from spectrem.estimators.conventions import take_course
+from spectrem.estimators.saved_constraints import read_constraints
 from spectrem.estimators.shared_parameters import NOT_SAVED
 from spectrem.exceptions import InvalidInputError, shorten
 from spectrem.learning.history import FitStatus, Record
@@ -35,9 +36,9 @@ def save_arrays(
     ----------
     path : path
     kind : str
-        What is saved, for example "WordAligner".
+        The class of what is saved, for example "WordAligner".
     version : int
-        Of the layout of ``kind``.
+        The version of the layout of ``kind``.
     settings : mapping
         Anything JSON can hold.
     arrays : mapping of name -> ndarray
@@ -59,7 +60,7 @@ def load_arrays(
     kind, version
         As in `save_arrays`.
     members : mapping of name -> (str, int)
-        Of every array that a file of this kind may hold: its type, such as "f8", and the number of its axes (at most
+        For every array that a file of this kind may hold: its type, such as "f8", and the number of its axes (at most
         that many).
 
     Raises
@@ -146,6 +147,14 @@ def plain_parameters(estimator: Any, leave: Collection[str] = NOT_SAVED) -> dict
     return {name: value for name, value in found.items() if _is_plain(value)}
 
 
+def read_parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of an estimator, from the settings of a saved model; older ones hold constraints as texts only."""
+    found = dict(settings["parameters"])
+    if "constraints" in settings:
+        found["constraints"] = read_constraints(settings["constraints"])
+    return found
+
+
 def _listed(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
@@ -161,7 +170,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def course_of(estimator: Any) -> dict[str, Any]:
-    """What `take_saved_course` reads: how training went."""
+    """The course of training as JSON can hold it, for `take_saved_course`."""
     return {"status": estimator.status_.name, "history": [astuple(record) for record in estimator.history_]}
 
 

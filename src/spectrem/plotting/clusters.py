@@ -36,7 +36,7 @@ def plot_clusters(
     ----------
     X : array-like of shape (n_points, 2)
     labels : array-like of shape (n_points,), int
-        Of clusters, from 0; -1 where unknown. Such as ``mixture.labels_`` or ``mixture.predict(X)``.
+        Numbers of clusters, from 0; -1 where unknown. Such as ``mixture.labels_`` or ``mixture.predict(X)``.
     mixture : GaussianMixture or None
         Fitted; whose ellipses to draw.
     links : iterable of constraints
@@ -49,7 +49,7 @@ def plot_clusters(
     Returns
     -------
     matplotlib Figure
-        That of the axes; a new one belongs to no window, `save_figure` writes it.
+        The figure of the axes; a new one belongs to no window, `save_figure` writes it.
 
     Raises
     ------

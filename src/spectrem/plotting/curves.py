@@ -66,7 +66,7 @@ def draw_panels(panels: Sequence[Panel], *, title: str = "", width: float = 4.2,
         At least one.
     title : str
     width, height : float
-        Of each panel, inches.
+        The size of each panel, inches.
 
     Returns
     -------

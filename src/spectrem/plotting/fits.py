@@ -10,7 +10,7 @@ import numpy as np
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning.history import Record
 from spectrem.plotting.curves import COLOURS, Line, Panel, axes_of, draw_lines
-from spectrem.reports import SIGNS, ConstraintReport, FitReport, row_name
+from spectrem.reports import SIGNS, ConstraintReport, ConstraintSummary, FitReport, row_name
 from spectrem.reports.svg import find_stages, gamma_text
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def plot_objective(history: Any, *, axes: Axes | None = None) -> Figure:
     Returns
     -------
     matplotlib Figure
-        That of the axes; a new one belongs to no window, `save_figure` writes it.
+        The figure of the axes; a new one belongs to no window, `save_figure` writes it.
 
     Raises
     ------
@@ -66,6 +66,8 @@ def plot_objective(history: Any, *, axes: Axes | None = None) -> Figure:
 def plot_violations(report: Any, *, axes: Axes | None = None) -> Figure:
     """The worst violation of every constraint before and after, a pair of bars each.
 
+    Constraints that the report only summarises are among them.
+
     Parameters
     ----------
     report : FitReport, ProjectedTable or fitted estimator
@@ -75,7 +77,7 @@ def plot_violations(report: Any, *, axes: Axes | None = None) -> Figure:
     Returns
     -------
     matplotlib Figure
-        That of the axes; a new one belongs to no window, `save_figure` writes it.
+        The figure of the axes; a new one belongs to no window, `save_figure` writes it.
 
     Raises
     ------
@@ -89,7 +91,9 @@ def plot_violations(report: Any, *, axes: Axes | None = None) -> Figure:
     >>> [round(float(bar.get_width()), 2) for bar in plot_violations(table).axes[0].patches]
     [0.6, 0.0]
     """
-    constraints = _constraints(report)
+    report = getattr(report, "report_", report)
+    summaries: Sequence[ConstraintSummary] = getattr(report, "summaries", ())
+    constraints = [*(report.constraints if summaries else _constraints(report)), *summaries]
     figure, axes = axes_of(axes, 6.4, 1.4 + 0.55 * len(constraints))
     place = np.arange(len(constraints), dtype=np.float64)
     for number, (label, values) in enumerate(
@@ -111,7 +115,7 @@ def plot_violations(report: Any, *, axes: Axes | None = None) -> Figure:
 def plot_prices(report: Any, *, limit: int = 20, axes: Axes | None = None) -> Figure:
     """Prices of the rows that cost most, over all constraints, a bar each: what relaxing a bound would gain.
 
-    Each constraint has its own colour, which a legend tells where there are several.
+    Each constraint has its own colour, which a legend explains where there are several.
 
     Their cost is about ``|price (after - before)|`` nats.
 
@@ -126,12 +130,12 @@ def plot_prices(report: Any, *, limit: int = 20, axes: Axes | None = None) -> Fi
     Returns
     -------
     matplotlib Figure
-        That of the axes; a new one belongs to no window, `save_figure` writes it.
+        The figure of the axes; a new one belongs to no window, `save_figure` writes it.
 
     Raises
     ------
     InvalidInputError
-        If there are no constraints, limit is below 1, or matplotlib is not installed.
+        If there are no constraints, or only summaries of them; if limit is below 1, or matplotlib is not installed.
 
     Examples
     --------
@@ -168,8 +172,13 @@ def plot_prices(report: Any, *, limit: int = 20, axes: Axes | None = None) -> Fi
 
 def _constraints(report: Any) -> tuple[ConstraintReport, ...]:
     report = getattr(report, "report_", report)
+    if not report.constraints and len(getattr(report, "summaries", ())) > 0:
+        raise InvalidInputError(
+            "report must hold constraints row by row, got only summaries of them; read the range of their prices in "
+            "report.summaries, or call plot_violations"
+        )
     if not report.constraints:
-        raise InvalidInputError("report must tell of constraints, got none; fit with constraints, or plot_objective")
+        raise InvalidInputError("report must hold constraints, got none; fit with constraints, or call plot_objective")
     return report.constraints
 
 
@@ -180,7 +189,7 @@ def _full_name(report: ConstraintReport, row: int) -> str:
 
 
 def _shorten(name: str) -> str:
-    """A name of bounded length, in which dollars are no mathematics."""
+    """A name of bounded length, in which dollar signs do not start mathematics."""
     return (name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…").replace("$", r"\$")
 
 

@@ -1,4 +1,4 @@
-"""What a fit or a projection tells of itself: objective, violations and prices, as text and as HTML."""
+"""Reports of fits and projections: objective, violations and prices, as text and as HTML."""
 
 from spectrem.reports.constraints import (
     SIGNS,

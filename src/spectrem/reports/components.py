@@ -22,7 +22,7 @@ _SIDE, _EDGE = 260, 34
 
 @dataclass(frozen=True, eq=False)
 class Components:
-    """What a report tells of a mixture.
+    """The part of a report about the components of a mixture.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Components:
         return f'{legend}<div style="{side_by_side}"><div>{table(head, rows)}{others}</div>{picture}</div>'
 
     def _covariances(self) -> Floats:
-        """Of shape (n_components, n_features, n_features)."""
+        """Covariances as matrices, shape (n_components, n_features, n_features)."""
         (k, d), own = self.params.means.shape, self.params.covariances
         kind = self.params.covariance_type
         if kind == "full":

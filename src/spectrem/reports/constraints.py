@@ -24,7 +24,7 @@ _SOLVED = 1e-5
 class ConstraintReport:
     """One constraint before and after, one entry per row that it compiled to.
 
-    Numbers are told as the user wrote the constraint: the bound of a ``>=`` is a lower one.
+    Numbers are those of the constraint as the user wrote it: the bound of a ``>=`` is a lower one.
 
     Attributes
     ----------
@@ -160,7 +160,7 @@ def row_name(report: ConstraintReport, row: int) -> str:
 
 
 def largest_rows(report: ConstraintReport, limit: int | None = None) -> NDArray[np.int64]:
-    """Rows to be told first, at most ``limit``: those violated, by how much; then by what they cost, then by price.
+    """The rows that matter most, at most ``limit``: by violation, then by cost, then by price.
 
     The cost is about ``|price (after - before)|`` nats. By price alone, rows would come first that bind only in the
     ninth digit.

@@ -1,4 +1,4 @@
-"""What a constraint demands of each group, as a person says it: one line for both ends of an interval."""
+"""What a constraint demands of each group: one line for both ends of an interval."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class Demand:
     Attributes
     ----------
     group : str
-        By the columns of ``.per``; "" if there is only one.
+        The group by the columns of ``.per``; "" if there is only one.
     low, high : float
         -inf and inf for no bound; equal for ``==``.
     before, after : float
         The expectation, without the constraints and under them.
     price : float
-        Of the bound that binds, nats per unit; 0 if none does.
+        The price of the bound that binds, nats per unit; 0 if none does.
     tolerance : float
         What solving may leave of a violation.
     """

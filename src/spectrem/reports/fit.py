@@ -1,4 +1,4 @@
-"""How training went: its course, and what the constraints had to do with it."""
+"""The report of a fit: the course of training, and the constraints at its end."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _ENDINGS = {
 
 
 class Section(Protocol):
-    """What a report tells besides the course of training and the constraints."""
+    """A part of a report beside the course of training and the constraints."""
 
     def summary(self) -> str:
         """A line of text, or several."""
 
     def to_html(self) -> str:
-        """The same as HTML."""
+        """The same part as HTML."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,23 +43,23 @@ class FitReport:
     ----------
     title : str
     n_rows : int
-        Of the training data.
+        Rows of the training data.
     history : tuple of Record
     status : str
         How it ended, in words.
     settings : mapping of name -> value
-        Those worth telling.
+        Settings to show.
     constraints : tuple of ConstraintReport
         At the parameters learned: ``before`` are the expected values of the model alone, ``after`` those under the
         constraints, in the units of the constraints (rows of data count with their weights where they do in training).
     notes : tuple of str
-        What no table tells.
+        Sentences for what no table holds.
     sections : tuple of Section
-        What is told of the model itself.
+        Parts about the model itself.
     unit : str
         What ``n_rows`` counts.
     summaries : sequence of ConstraintSummary
-        Of constraints that have too many rows to be told one by one, such as those inside sentences.
+        Summaries of constraints that have too many rows to be shown one by one, such as those inside sentences.
 
     Examples
     --------
@@ -180,7 +180,7 @@ def report_training(
     estimator
     n_rows : int
     settings : mapping of name -> value
-        Those worth telling; by default gamma is that of the history.
+        Settings to show; by default gamma is that of the history.
     constraints : tuple of ConstraintReport
     **more
         ``notes``, ``sections``, ``unit`` and ``summaries`` of `FitReport`.
@@ -192,7 +192,7 @@ def report_training(
 
 
 def gamma_course(history: Sequence[Record], gamma: float) -> str | float:
-    """Gamma as a setting to tell: the one of all iterations, or the first and last of several.
+    """Gamma as a setting of the report: the one of all iterations, or the first and last of several.
 
     Examples
     --------

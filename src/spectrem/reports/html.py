@@ -138,14 +138,18 @@ def _outcome(report: ConstraintReport, chosen: Sequence[Demand], n: int) -> str:
     """Whether the constraint holds, and whether it would without being demanded."""
     if not chosen:
         return "concerns none of the rows"
-    missed, tell = int(report.broken.sum()), chosen[0].rounded
-    after = "holds" if n == 1 else f"holds for all {n}"
-    if missed:
+    missed, written = int(report.broken.sum()), chosen[0].rounded
+    held = bool((report.violation_before <= report.tolerance).all())
+    if missed and float(written(report.worst_after).replace(",", "")) > 0:
         after = "is missed" if n == 1 else f"is missed by {missed} of {n}"
-        after += f", by {tell(report.worst_after)} at most"
-    if (report.violation_before <= report.tolerance).all():
-        return f"{after}, also without the constraints"
-    return f"{after}; without the constraints it would be missed by {tell(report.worst_before)}"
+        after += f", by {written(report.worst_after)} at most"
+        if held:
+            return f"{after}; without the constraints it would hold"
+    else:
+        after = "holds" if n == 1 else f"holds for all {n}"
+        if held:
+            return f"{after}, also without the constraints"
+    return f"{after}; without the constraints it would be missed by {written(report.worst_before)}"
 
 
 def _cells(demand: Demand, most: float) -> tuple[str, str, str, str]:

@@ -18,11 +18,11 @@ from spectrem.reports.constraints import ConstraintReport, report_corpus_rows, r
 from spectrem.reports.summaries import ConstraintSummary, summarise
 
 LONGEST = 1000
-"""Rows of a constraint at most that are told one by one."""
+"""Constraints of more rows than this are summarised."""
 
 
 def report_posed(posed: PosedCorpus, step: Step) -> tuple[tuple[ConstraintReport, ...], tuple[ConstraintSummary, ...]]:
-    """What the constraints of a corpus demand and cost: one E-step without statistics, and without a kernel.
+    """What the constraints of a corpus demand and cost, by one E-step without statistics.
 
     The results are the same wherever the shards live.
 
@@ -36,9 +36,10 @@ def report_posed(posed: PosedCorpus, step: Step) -> tuple[tuple[ConstraintReport
     Returns
     -------
     reports : tuple of ConstraintReport
-        Of constraints that span the corpus and have at most `LONGEST` rows.
+        Reports of the constraints that span the corpus and have at most `LONGEST` rows.
     summaries : tuple of ConstraintSummary
-        Of longer ones, then of those inside instances and groups of them; shards whose structures are known have none.
+        Summaries of longer ones, then of those inside instances and groups of them; shards whose structures are known
+        have none.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Unconverged)  # training has said it

@@ -28,7 +28,7 @@ def draw_curve(
     gammas, values : sequence of float
         One per iteration; values that are not finite are left out.
     colour : str
-        Of the curve, as in CSS; all else has the colour of the text around.
+        The colour of the curve, as in CSS; all else has the colour of the text around.
     from_zero : bool
         Whether the axis starts at 0.
 
@@ -107,7 +107,7 @@ def gamma_text(gamma: float) -> str:
 
 
 def number_texts(values: Sequence[float]) -> list[str]:
-    """Numbers in as few digits, four or more, as tell them apart."""
+    """Numbers in as few digits, four or more, as distinguish them."""
     texts: list[str] = []
     for digits in range(4, 13):
         texts = [f"{value:.{digits}g}" for value in values]

@@ -37,7 +37,7 @@ def evaluate(
     that were found. Gold links are sure (S) or only possible (P): to predict a
     possible link, or to leave it out, costs nothing.
 
-    Formats, told apart by their first line: Pharaoh, a line per sentence pair of
+    Formats, recognised by their first line: Pharaoh, a line per sentence pair of
     i-j (sure) and i?j (possible), words counted from 0; or that of the 2003 and
     2005 shared tasks (.wa), a line per link of 'sentence source target S|P', all
     counted from 1.

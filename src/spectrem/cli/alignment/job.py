@@ -1,10 +1,9 @@
-"""What `spectrem align` does once its options are understood."""
+"""The work of `spectrem align`, once its options have been read."""
 
 from __future__ import annotations
 
 import sys
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -19,10 +18,10 @@ from spectrem.cli.alignment.links import probability_lines
 from spectrem.cli.annealing import Annealing
 from spectrem.cli.constraint_option import parse_options
 from spectrem.cli.options import LEAST_PROBABILITY
-from spectrem.cli.progress import Advance, progress_bar, warn_gaining
+from spectrem.cli.progress import Advance, count_gammas, progress_bar, warn_gaining, without_unconverged
 from spectrem.data import Bitext, Links, Vocabulary, open_output, pharaoh_lines, read_bitext, read_links
 from spectrem.estimators import WordAligner
-from spectrem.exceptions import InvalidInputError, Unconverged
+from spectrem.exceptions import InvalidInputError
 
 _COLUMNS = ("sentence", "direction", "source", "target", "state")
 _GAMMAS = (1.0, 0.75, 0.5, 0.25, 0.1)  # of equally good ones the first is taken
@@ -121,8 +120,7 @@ class AlignmentJob:
         longest = aligner.max_length
         if longest is not None and (np.maximum(bitext.source_lengths, bitext.target_lengths) > longest).all():
             raise InvalidInputError(f"--max-length {longest} leaves no sentence pair to train on; raise it")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Unconverged)  # said in the end, in the words of the options
+        with without_unconverged():
             return aligner.fit(bitext)
 
     def _aligner(self, gamma: float | None = None) -> WordAligner:
@@ -130,7 +128,7 @@ class AlignmentJob:
         return WordAligner(**self.annealing.schedule(settings))
 
     def _cost(self, loaded: WordAligner | None) -> float:
-        """Of everything the bar will see."""
+        """The total cost of the run, in the unit of the progress bar."""
         passes = _LAST_COST * (1 + (self.own.probabilities is not None))
         if loaded is not None:
             return passes
@@ -147,7 +145,7 @@ class AlignmentJob:
             warn_gaining(aligner)
 
     def _how(self, aligner: WordAligner, bitext: Bitext) -> str:
-        """What the model decided, did not know or could not take."""
+        """The threshold, the shares of unknown words and the pairs treated apart, for the summary."""
         said = ""
         if aligner.decode == "posterior" and "threshold" not in self.settings and self.own.dev is None:
             said = f", threshold {aligner.threshold_:g} ({'auto' if self.own.load is None else 'of the model'})"
@@ -167,11 +165,10 @@ class AlignmentJob:
 
 
 def _costs(aligner: WordAligner) -> Iterator[float]:
-    """Of every iteration to come."""
+    """The cost of every iteration to come, in the unit of the progress bar."""
     if aligner.model != "ibm1":
         yield from [_MODEL1_COST] * aligner.model1_iterations
-    n_gammas = 1 if aligner.schedule is None else len(list(aligner.schedule.gammas()))
-    yield from [_LAST_COST] * (aligner.max_iter * n_gammas)
+    yield from [_LAST_COST] * (aligner.max_iter * count_gammas(aligner))
 
 
 def _has_capitals(vocabulary: Vocabulary) -> bool:

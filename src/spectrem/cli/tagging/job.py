@@ -1,10 +1,9 @@
-"""What `spectrem tag train` does once its options are understood."""
+"""The work of `spectrem tag train`, once its options have been read."""
 
 from __future__ import annotations
 
 import math
 import time
-import warnings
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -14,13 +13,13 @@ import typer
 from spectrem.cli.annealing import Annealing
 from spectrem.cli.constraint_option import parse_options
 from spectrem.cli.options import refuse_unused
-from spectrem.cli.progress import Advance, progress_bar, warn_gaining
+from spectrem.cli.progress import Advance, count_gammas, progress_bar, warn_gaining, without_unconverged
 from spectrem.cli.tagging.train import TrainingOptions
 from spectrem.constraints import check_values
 from spectrem.data import FileSentences, TaggedCorpus, display_name, read_sentences, read_tag_dictionary, read_tagged
 from spectrem.estimators import HMMTagger
 from spectrem.estimators.tagging.parameters import check_size
-from spectrem.exceptions import InvalidInputError, SpectremError, Unconverged, shorten, spelled
+from spectrem.exceptions import InvalidInputError, SpectremError, shorten, spelled
 from spectrem.learning import Record
 
 _COLUMNS = ("sentence", "token", "occurrence", "word", "label", "tag")
@@ -73,19 +72,17 @@ class TrainingJob:
         if self.own.start is not None:
             settings["init"] = settings["reference"] = HMMTagger.load(self.own.start)
         tagger = HMMTagger(dictionary=dictionary, constraints=constraints, **settings)
-        n_stages = tagger.n_init * (1 if tagger.schedule is None else len(list(tagger.schedule.gammas())))
+        n_stages = tagger.n_init * count_gammas(tagger)
         n_tokens = sum(map(len, sentences)) + sum(map(len, plain))
         with progress_bar(n_stages, shown=not self.own.quiet) as bar:
             bar("Training")
             progress = _Progress(bar, tagger.max_iter, n_tokens)
             tagger.set_params(on_iteration=progress.advance)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", Unconverged)  # said below, in the words of the options
-                try:
-                    with spelled({"infeasible": "--infeasible"}):
-                        tagger.fit([*sentences, *plain], None if not labels else [*labels, *([None] * len(plain))])
-                except SpectremError as error:
-                    raise type(error)(f"{self._place(error, labelled, plain)}{error}") from error
+            try:
+                with without_unconverged(), spelled({"infeasible": "--infeasible"}):
+                    tagger.fit([*sentences, *plain], None if not labels else [*labels, *([None] * len(plain))])
+            except SpectremError as error:
+                raise type(error)(f"{self._place(error, labelled, plain)}{error}") from error
             progress.finish(n_stages)
             tagger.set_params(on_iteration=None).save(self.own.model)
         if not self.own.quiet:

@@ -13,13 +13,14 @@ from spectrem.cli.files import command_files
 from spectrem.cli.options import LEAST_PROBABILITY, MinProbability, Output, Quiet, refuse_unused
 from spectrem.cli.tagging.options import Columns, Field, InputFormat
 from spectrem.estimators.tagging.parameters import TaggerParameters
+from spectrem.exceptions import InvalidInputError, spelled
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 
-@takes(TaggerParameters, only=["decode", "n_threads"])
+@takes(TaggerParameters, only=["decode", "project_at_predict", "infeasible", "n_threads"])
 def predict(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model written by spectrem tag train.")],
     text: Annotated[
@@ -71,8 +72,9 @@ def predict(
 
     Example: **spectrem tag predict model.npz text.txt -o tagged.txt**
 
-    A summary on standard error says how many of the words the model has never
-    seen; those are tagged by their place in the sentence.
+    With --project-at-predict the tags meet the constraints that the model was
+    trained under. A summary on standard error says how many of the words the
+    model has never seen; those are tagged by their place in the sentence.
     """
     if min_probability is not None and posteriors is None:
         refuse_unused(f"--min-probability {min_probability:g}", "--posteriors")
@@ -85,8 +87,17 @@ def predict(
         tags_out = stack.enter_context(open_output(output))
         posteriors_out = None if posteriors is None else stack.enter_context(open_output(posteriors))
         tagger = HMMTagger.load(model).set_params(**settings)
+        if settings.get("project_at_predict") and not tagger.constraints:
+            raise InvalidInputError(
+                f"--project-at-predict: {model} holds no constraints to meet; train it with --constraint, or drop this"
+            )
+        if "infeasible" in settings and not (tagger.project_at_predict and tagger.constraints):
+            refuse_unused(f"--infeasible {settings['infeasible']}", "--project-at-predict")
         sentences = read_sentences(text, "plain" if format is None else format, column=columns[0])
-        tags = [list(map(str, predicted)) for predicted in tagger.predict(sentences)]
+        with spelled(
+            {"infeasible": "--infeasible", "project_at_predict": "--project-at-predict", "decode": "--decode"}
+        ):
+            tags = [list(map(str, predicted)) for predicted in tagger.predict(sentences)]
         write_tagged(tags_out, sentences, tags, output_format, field=field)
         if posteriors_out is not None:
             tables = tagger.predict_proba(sentences)

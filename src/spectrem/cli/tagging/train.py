@@ -65,7 +65,7 @@ class TrainingOptions:
             metavar="TEXT",
             help="What tags must meet in expectation; repeat for several. \"at_least(1, ['VERB', 'AUX'])\": every "
             "sentence has one of these tags. \"E[tag == 'NOUN'] <= '30%'\": of all words. \"sparsity(32)\": every word "
-            "has few tags. docs/constraints.md tells all.",
+            "has few tags. See docs/constraints.md.",
             show_default=False,
             rich_help_panel=TRAINING,
         ),
@@ -121,6 +121,8 @@ def _check(own: TrainingOptions, settings: Settings) -> None:
         raise InvalidInputError(f"--start {own.start} and --init {init} both say where to start; drop one of them")
     if "infeasible" in settings and not constraints:
         refuse_unused(f"--infeasible {settings['infeasible']}", "--constraint")
+    if settings.get("project_at_predict") and not constraints:
+        refuse_unused("--project-at-predict", "--constraint")
     if "dual_steps" in settings and not constraints:
         refuse_unused(
             f"--dual-steps {settings['dual_steps']}", "a --constraint over the whole text (a share or sparsity)"

@@ -101,7 +101,7 @@ def read_tagged(
     columns : (int, int)
         Where ``columns`` has word and tag, counted from 0; negative ones count from the end.
     field : {"upos", "xpos"}
-        Which tag of ``conllu``.
+        The tag of ``conllu`` to read.
 
     Raises
     ------
@@ -196,12 +196,12 @@ def write_tagged(
     format : {"slash", "columns", "conllu"}
         ``columns`` are word and tag with a tab between.
     field : {"upos", "xpos"}
-        Which column of ``conllu`` gets the tags; all others but number and form are ``_``.
+        The column of ``conllu`` that gets the tags; all others but number and form are ``_``.
 
     Raises
     ------
     InvalidInputError
-        If lengths differ, a word or tag cannot be told apart in the format, or a sentence is empty where only slashes
+        If lengths differ, words and tags cannot be separated in the format, or a sentence is empty where only slashes
         can say so; names the sentence.
 
     Examples
@@ -253,7 +253,7 @@ def _parse(
 
 
 def _guess(path: str | os.PathLike[str], lines: Lines, otherwise: str) -> str:
-    """The format that the name or the first line that is not blank speaks for."""
+    """The format that the name, or the first line that is not blank, indicates."""
     if os.fspath(path).removesuffix(".gz").endswith((".conllu", ".conllup")):
         return "conllu"
     first = next((line for line in lines.lines if line.strip(" \t")), "")

@@ -68,7 +68,7 @@ def write_tag_dictionary(path: str | os.PathLike[str], dictionary: Mapping[str, 
     Raises
     ------
     InvalidInputError
-        If a word has no tags, or a word or tag cannot be told apart in a line.
+        If a word has no tags, or words and tags cannot be separated in a line.
 
     Examples
     --------

@@ -135,7 +135,7 @@ def parse_conllu(lines: Lines, field: str | None) -> _Tagged:
             try:
                 token = parse_line(line, fields, parsers)
             except ParseException as error:
-                lines.refuse(number, f"is no line of CoNLL-U: {shorten(str(error))}")
+                lines.refuse(number, f"is not a line of CoNLL-U: {shorten(str(error))}")
             if isinstance(token.get("id"), tuple):  # a multiword range or an empty node
                 continue
             form, tag = token.get("form"), token.get(field, "") if field else None

@@ -56,8 +56,8 @@ PENN_TO_17: Mapping[str, str] = _inverted(_COARSE_17)
 PENN_TO_UNIVERSAL: Mapping[str, str] = _inverted(_UNIVERSAL)
 """The universal tag (UPOS) that most words of a Penn tag have in English treebanks.
 
-The Penn tag alone does not tell everything: auxiliaries ("is", "have") count as VERB, subordinators ("because") as ADP,
-and "not" as ADV.
+The Penn tag alone does not decide everything: auxiliaries ("is", "have") count as VERB, subordinators ("because") as
+ADP, and "not" as ADV.
 """
 
 

@@ -111,7 +111,7 @@ def sample_pairs(weights: Floats) -> Ints:
 
 
 def expected_threshold(shards: Sequence[BitextShard], masses: Sequence[Floats]) -> float:
-    """The threshold of greatest expected F1, to four digits so that it can be said in full."""
+    """The threshold of greatest expected F1, to four digits so that it can be printed in full."""
     weights = [np.repeat(shard.pairs.weights, np.diff(shard.pairs.cell_offsets)) for shard in shards]
     nothing = [np.zeros(0)]
     probabilities = np.clip(np.concatenate([*masses, *nothing]), 0.0, 1.0)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from spectrem.data import Vocabulary
 from spectrem.estimators.declare import check_parameters
+from spectrem.estimators.saved_constraints import write_constraints
 from spectrem.estimators.storage import (
     check_probabilities,
     course_of,
@@ -17,11 +17,11 @@ from spectrem.estimators.storage import (
     load_arrays,
     pack_words,
     plain_parameters,
+    read_parameters,
     save_arrays,
     take_saved_course,
     unpack_words,
 )
-from spectrem.exceptions import InvalidInputError
 from spectrem.learning.schedule import check_gamma
 from spectrem.models.alignment import AlignmentModel, AlignmentParameters, DirectionParameters, PairTable
 
@@ -36,9 +36,6 @@ _MEMBERS = {
 
 def save(aligner: Any, path: str | os.PathLike[str]) -> None:
     """Write settings, words and parameters."""
-    texts = [aligner.constraints] if isinstance(aligner.constraints, str) else aligner.constraints
-    if isinstance(texts, Mapping) or any(not isinstance(constraint, str) for constraint in texts):
-        raise InvalidInputError("constraints must be texts to be saved; fit with texts, or keep the aligner in memory")
     words = {
         "source_words": pack_words(aligner.source_vocabulary_.words),
         "target_words": pack_words(aligner.target_vocabulary_.words),
@@ -53,6 +50,7 @@ def save(aligner: Any, path: str | os.PathLike[str]) -> None:
     table = {"row_offsets": aligner.table_.row_offsets, "targets": aligner.table_.targets}
     header = {
         "parameters": plain_parameters(aligner),
+        "constraints": write_constraints(aligner),
         "threshold": aligner.threshold_,
         "gamma": aligner.gamma_,
         **course_of(aligner),
@@ -66,7 +64,7 @@ def load(aligner: Any, path: str | os.PathLike[str]) -> Any:
     """Fill a new aligner with what `save` wrote, and return it."""
     header, arrays = load_arrays(path, _KIND, _LAYOUT, _MEMBERS)
     with damage_named(path, _KIND):
-        aligner.set_params(**header["parameters"])
+        aligner.set_params(**read_parameters(header))
         check_parameters(aligner)
         aligner.source_vocabulary_ = Vocabulary(unpack_words(arrays["source_words"], header["n_source_words"]))
         aligner.target_vocabulary_ = Vocabulary(unpack_words(arrays["target_words"], header["n_target_words"]))

@@ -1,4 +1,4 @@
-"""Sentence pairs that are too long for the model: which, and what becomes of them."""
+"""Sentence pairs that are too long for the model: which they are, and how they are aligned."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class LongShard(BitextShard):
 
 @dataclass(frozen=True)
 class LongPair:
-    """What stands for a long pair among the shards; its cells are looked up when its turn comes, and forgotten."""
+    """A long pair among the shards; its cells are made when its turn comes, and not kept."""
 
     bitext: Bitext
 
@@ -118,7 +118,7 @@ def long_blocks(aligner: Any, shard: LongShard, gamma: float) -> Iterator[tuple[
 
 
 def long_posteriors(aligner: Any, shard: LongShard, gamma: float) -> tuple[Floats, Floats]:
-    """The same as two arrays of shape (n_cells,)."""
+    """Forward and backward posteriors of a long pair, two arrays of shape (n_cells,)."""
     both = np.empty((2, len(shard.pairs.cells)))
     at = 0
     for blocks in long_blocks(aligner, shard, gamma):

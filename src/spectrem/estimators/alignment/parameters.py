@@ -1,4 +1,4 @@
-"""What WordAligner can be told."""
+"""The parameters of WordAligner."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _number_or_text(text: str) -> float | str:
 
 @dataclass(eq=False, repr=False)
 class AlignerParameters(LearningParameters, ComputingParameters):
-    """Of `spectrem.WordAligner`.
+    """The parameters of `spectrem.WordAligner`.
 
     Parameters
     ----------

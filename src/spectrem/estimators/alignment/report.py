@@ -1,10 +1,12 @@
-"""What WordAligner tells of its training."""
+"""The report of the training of a WordAligner."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from spectrem._arrays import Floats
 from spectrem.corpus import Local
@@ -23,6 +25,9 @@ from spectrem.reports import (
     report_posed,
     report_training,
 )
+
+# Pairs of more possible links are left out of the sample: the general E-step takes some hundred bytes for each.
+_MOST_CELLS = 1 << 16
 
 
 def report_fit(
@@ -43,14 +48,14 @@ def report_fit(
     ----------
     aligner : WordAligner
     bitext : Bitext
-        What was trained on; pairs whose links are given come last.
+        The training pairs; those whose links are given come last.
     weights : ndarray of shape (n_pairs,)
     known : Links, optional
-        Those given, which no constraint concerns.
+        Given links of the last pairs, which no constraint concerns.
     step : Step
         The general E-step at the parameters that were learned.
     posed : PosedCorpus
-        As the last E-step left it.
+        The corpus as the last E-step left it.
     last_stage : sequence of Record
     """
     notes = [f"{aligner.n_skipped_} sentence pairs too long, not trained on"] * (aligner.n_skipped_ > 0)
@@ -60,7 +65,8 @@ def report_fit(
         constraints, summaries = report_posed(posed, step)
     elif step.estep.constraints:
         free = bitext.n_pairs - (0 if known is None else known.n_sentences)
-        pairs = sample_pairs(weights[:free])
+        cells = bitext.source_lengths[:free] * bitext.target_lengths[:free]
+        pairs = sample_pairs(np.where(cells <= _MOST_CELLS, weights[:free], 0.0))
         sample = _Sample(bitext.take(pairs), weights[pairs], aligner.table_, step, aligner.n_threads or 1)
         summaries = OnDemand(sample.summaries)
         if len(pairs) < free:

@@ -1,4 +1,4 @@
-"""What WordAligner accepts, as training and a fitted aligner read it."""
+"""The input of WordAligner: texts, weights and known links."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def select_pairs(
 def read_text(
     aligner: Any, source: Bitext | Lines, target: Lines | None
 ) -> Iterator[Callable[[], BitextShard | LongShard]]:
-    """What makes each shard of a text, one after another, with the word pairs that training did not see.
+    """Functions that make the shards of a text, one after another, with the word pairs that training did not see.
 
     Long pairs are completed without those: they may have millions, each as improbable as training leaves a pair.
     """
@@ -130,7 +130,7 @@ def unknown_shares(aligner: Any, source: Bitext | Lines, target: Lines | None) -
 
 
 def _unseen_pairs(aligner: Any) -> UnseenPairs:
-    """What the model says of word pairs that training did not see; made when first needed, kept until refitted."""
+    """Probabilities of word pairs that training did not see; made when first needed, kept until the next fit."""
     kept = getattr(aligner, "_unseen", None)
     if kept is None or kept.table is not aligner.table_:
         kept = aligner._unseen = UnseenPairs.of(

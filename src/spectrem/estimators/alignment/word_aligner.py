@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats
-from spectrem._validate import as_sample_weight
 from spectrem.corpus import Corpus, Local, stream
 from spectrem.data import Bitext, Links
 from spectrem.estimators.alignment import file, long_pairs
@@ -39,12 +38,13 @@ from spectrem.estimators.alignment.text import (
     select_pairs,
     unknown_shares,
 )
-from spectrem.estimators.conventions import Estimator, not_fitted, take_course
+from spectrem.estimators.conventions import Estimator, not_fitted, row_weights, take_course
 from spectrem.estimators.declare import check_parameters, documented
-from spectrem.estimators.homes import beside, make_corpus, stage_folder
+from spectrem.estimators.homes import beside, make_corpus
 from spectrem.estimators.shared_parameters import check_one_gamma
+from spectrem.estimators.training import run_stage
 from spectrem.inference import FixedStep
-from spectrem.learning import Constant, EStep, FitStatus, PosedCorpus, Record, Schedule, Step, Stopping, run_em
+from spectrem.learning import Constant, EStep, FitStatus, PosedCorpus, Record, Schedule, Step, Stopping
 from spectrem.learning.posed_corpus import posterior_alone
 from spectrem.metrics import alignment_scores
 from spectrem.models.alignment import (
@@ -78,10 +78,10 @@ class WordAligner(AlignerParameters, Estimator):
     params_ : AlignmentParameters
     table_ : PairTable
     history_ : list of Record
-        Of all stages.
+        The iterations of all stages.
     n_iter_ : int
     objective_ : float
-        That of the last record, nats.
+        The objective of the last record, nats.
     status_ : FitStatus
     converged_ : bool
         Whether the last stage stopped because its objective gained less than ``tol``.
@@ -148,8 +148,7 @@ class WordAligner(AlignerParameters, Estimator):
         gammas = list(schedule.gammas())
         bitext = as_bitext(source, target)
         check_words(bitext)
-        given = as_sample_weight(sample_weight, bitext.n_pairs, "sentence pair")
-        weights = np.ones(bitext.n_pairs) if given is None else given
+        weights = row_weights(sample_weight, bitext.n_pairs, "sentence pair")
         too_long = long_pairs.find_untrainable(bitext, long_pairs.most_cells(self, min(gammas)))
         n_pairs = bitext.n_pairs
         bitext, weights, links = select_pairs(bitext, weights, known, self.max_length, too_long)
@@ -272,12 +271,18 @@ class WordAligner(AlignerParameters, Estimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted aligner, and how its training went, to one file of JSON and arrays.
 
-        A ``schedule`` comes back as its default; the gamma of decoding is kept. ``report_`` is not.
+        Constraints are written as texts. A ``schedule`` comes back as its default; the gamma of decoding is kept.
+        ``report_`` is not.
 
         Raises
         ------
         InvalidInputError
-            If ``constraints`` holds constraints that are not texts.
+            If ``project_at_predict`` needs constraints that cannot be written as text (matrices, objects of your own).
+
+        Warns
+        -----
+        UserWarning
+            If such constraints, which only training needs, are left out.
         """
         self._check_fitted()
         file.save(self, path)
@@ -311,16 +316,8 @@ class WordAligner(AlignerParameters, Estimator):
 
         They are taken out meanwhile, so that nobody keeps the former ones beside those of every iteration.
         """
-        result = run_em(
-            model,
-            corpus,
-            params.pop(),
-            self._estep(model, min(schedule.gammas())),
-            schedule=schedule,
-            stopping=stopping,
-            on_iteration=self.on_iteration,
-            checkpoint=stage_folder(self, stage),
-        )
+        estep = self._estep(model, min(schedule.gammas()))
+        result = run_stage(self, model, corpus, params.pop(), estep, stage, schedule=schedule, stopping=stopping)
         params.append(result.params)
         history += result.history
         return result.status, result.posed

@@ -1,4 +1,4 @@
-"""Which parameters of GaussianMixture are fixed or bounded: what its settings say, checked."""
+"""Which parameters of a GaussianMixture its settings fix or bound."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OUTSIDE = 1e-9
 
 
 def as_bounds(mixture: Any, n_features: int) -> Bounds | None:
-    """``fixed``, ``weights_bounds``, ``means_bounds`` and ``variances_bounds``; None if there is none of them.
+    """``fixed``, ``weights_bounds``, ``means_bounds`` and ``variances_bounds``; None if none of them is given.
 
     Raises
     ------

@@ -26,7 +26,7 @@ from spectrem.tables import TableStructure
 
 @dataclass(frozen=True, eq=False)
 class Chunks:
-    """Which rows of data are one.
+    """Which rows of data count as one.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ def make_chunks(links: Sequence[RowLinks], weights: Floats) -> Chunks:
 
 
 def without_must_links(constraints: Sequence[AnyConstraint]) -> list[AnyConstraint]:
-    """What is left to be met once chunks are one row."""
+    """The constraints other than must-links, which chunks meet by themselves."""
     return [c for c in constraints if not (isinstance(c, RowLinks) and c.together)]
 
 

@@ -11,12 +11,14 @@ import numpy as np
 
 from spectrem.estimators.declare import check_parameters
 from spectrem.estimators.mixture.bounds import as_bounds
+from spectrem.estimators.saved_constraints import write_constraints
 from spectrem.estimators.storage import (
     check_probabilities,
     course_of,
     damage_named,
     load_arrays,
     plain_parameters,
+    read_parameters,
     save_arrays,
     take_saved_course,
 )
@@ -43,6 +45,7 @@ def save(mixture: Any, path: str | os.PathLike[str]) -> None:
     """Write the mixture, the course of its training, and the parameters that JSON can hold."""
     header = {
         "parameters": plain_parameters(mixture),
+        "constraints": write_constraints(mixture),
         "dtype": str(mixture.means_.dtype),
         "features": vars(mixture).get("feature_names_in_", np.zeros(0)).tolist(),
         **course_of(mixture),
@@ -62,7 +65,7 @@ def load(cls: type[M], path: str | os.PathLike[str]) -> M:
     """
     header, arrays = load_arrays(path, _KIND, _LAYOUT, _MEMBERS)
     with damage_named(path, _KIND):
-        mixture: Any = cls(**header["parameters"])
+        mixture: Any = cls(**read_parameters(header))
         dtype, names = {"float32": np.float32, "float64": np.float64}[header["dtype"]], header["features"]
         check_parameters(mixture)
         k, d = mixture.n_components, arrays["means"].shape[-1]

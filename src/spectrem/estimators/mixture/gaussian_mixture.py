@@ -23,22 +23,19 @@ from spectrem.estimators.mixture import file
 from spectrem.estimators.mixture.bounds import as_bounds, count_free, warn_outside
 from spectrem.estimators.mixture.input import KEPT, read_rows
 from spectrem.estimators.mixture.parameters import GaussianMixtureParameters
-from spectrem.estimators.mixture.report import report_fit, report_rows
-from spectrem.estimators.mixture.start import start_parameters
-from spectrem.estimators.mixture.table import FINE, ROUGH, ChunkModel, feasible_labels, make_table, rows_of
-from spectrem.estimators.mixture.training import train
+from spectrem.estimators.mixture.report import report_fit
+from spectrem.estimators.mixture.start import last_parameters, start_parameters
+from spectrem.estimators.mixture.table import ROUGH, ChunkModel, make_table
+from spectrem.estimators.mixture.training import settle, train
 from spectrem.estimators.shared_parameters import check_one_gamma
 from spectrem.exceptions import InvalidInputError
-from spectrem.inference import project_batch
 from spectrem.kernels.mixtures import responsibilities
 from spectrem.learning import EStep
-from spectrem.learning.estep import multipliers_of
 from spectrem.models.mixture import (
     MixtureKernel,
     MixtureModel,
     MixtureParameters,
     build_shards,
-    covariance_shape,
     log_joint,
 )
 from spectrem.reports import ShowsReport
@@ -61,7 +58,7 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
     weights_ : ndarray of shape (n_components,)
     means_ : ndarray of shape (n_components, n_features)
     covariances_, precisions_, precisions_cholesky_ : ndarray
-        Of shape (n_components, n_features, n_features), (n_features, n_features), (n_components, n_features) or
+        Arrays of shape (n_components, n_features, n_features), (n_features, n_features), (n_components, n_features) or
         (n_components,) for "full", "tied", "diag" and "spherical".
     converged_ : bool
         Whether the objective's gain fell below ``tol`` at every gamma.
@@ -69,8 +66,8 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
     history_ : list of Record
         One per iteration.
     objective_ : float
-        Of the last iteration, nats: at gamma = 1 without constraints the log-likelihood of all rows; -inf if there was
-        no iteration.
+        The objective of the last iteration, nats: at gamma = 1 without constraints the log-likelihood of all rows; -inf
+        if there was no iteration.
     lower_bound_, lower_bounds_ : float, list of float
         The objective per row, nats, last and at every iteration.
     labels_ : ndarray of shape (n_rows,)
@@ -157,7 +154,7 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
             table = make_table(model, self.constraints, shards, self.n_components, self.n_threads)
         starts: list[Callable[[], MixtureParameters]]
         if self.warm_start and "weights_" in vars(self):
-            starts = [partial(self._last, model, n_features)]
+            starts = [partial(last_parameters, self, model, n_features)]
         else:
             warn_outside(self, model.bounds, n_features)
             rng, chunks = check_random_state(self.random_state), None if table is None else table.chunks
@@ -179,18 +176,8 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
                 self.labels_ = np.where(rows.labels >= 0, rows.labels, self.labels_)
             self.report_ = report_fit(self, trained.params, rows)
             return self
-        gamma = self.history_[-1].gamma if self.history_ else self.gamma
-        projection = project_batch(
-            table.structure, ChunkModel(model).scores(trained.params, table), table.rows, gamma,
-            start=next(iter(trained.posed.shards.collect(multipliers_of))), weights=table.chunks.weights,
-            tol=FINE, infeasible=self.infeasible,
-        )  # fmt: skip
-        posteriors = rows_of(table, projection.marginals)
+        posteriors, self.labels_, constraints = settle(self, model, trained, table)
         self.posteriors_ = posteriors.astype(rows.dtype, copy=False)
-        self.labels_ = posteriors.argmax(axis=1)
-        if self.assign == "feasible":
-            self.labels_ = feasible_labels(ChunkModel(model), trained.params, table, projection.skipped)
-        constraints = report_rows(model, trained.params, table, gamma, projection)
         self.report_ = report_fit(self, trained.params, rows, constraints, table.must_links)
         return self
 
@@ -202,7 +189,7 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
         Parameters
         ----------
         X, y, sample_weight, columns
-            As of `fit`.
+            The arguments of `fit`.
 
         Returns
         -------
@@ -328,7 +315,8 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
         """Write the mixture to one file, as JSON and arrays without pickles; `load` reads it.
 
         It holds what `predict`, `score_samples`, `sample` and another ``warm_start`` need and the course of training,
-        not what has a value for every training row, nor ``report_``, constraints, a schedule, or where to compute.
+        and constraints as texts; not what has a value for every training row, nor ``report_``, a schedule, or where to
+        compute.
 
         Parameters
         ----------
@@ -338,6 +326,12 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
         ------
         NotFittedError
             Before `fit`.
+
+        Warns
+        -----
+        UserWarning
+            If constraints are left out that cannot be written as text: matrices, objects of your own, and links
+            between rows by number.
 
         Examples
         --------
@@ -371,19 +365,8 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
         blocks = (self.weights_, self.means_, self.covariances_, self.precisions_cholesky_)
         return MixtureParameters(self.covariance_type, *(np.asarray(block, np.float64) for block in blocks))
 
-    def _last(self, model: MixtureModel, n_features: int) -> MixtureParameters:
-        """Parameters to go on from."""
-        means = (self.n_components, n_features)
-        covariances = covariance_shape(self.covariance_type, *means)
-        if self.means_.shape != means or self.covariances_.shape != covariances:
-            raise InvalidInputError(
-                f"warm_start must go on with means of shape {means} and covariances of shape {covariances}, got "
-                f"{self.means_.shape} and {self.covariances_.shape} from the last fit; set warm_start=False"
-            )
-        return self._params() if model.bounds is None else model.bounds.project(self._params())
-
     def _joint(self, X: ArrayLike) -> tuple[Floats, Any]:
-        """Log joint densities, and the dtype of what is told of them."""
+        """Log joint densities, and the dtype of the results that are made of them."""
         self._check_fitted()
         x = validate_data(self, X, dtype=KEPT, order="C", reset=False)
         joint = log_joint(self._params(), np.require(x, np.float64, requirements=["C", "W"]))

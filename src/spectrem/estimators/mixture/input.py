@@ -30,7 +30,7 @@ class MixtureRows:
     ----------
     x : ndarray of shape (n_rows, n_features), float64
     dtype : dtype
-        That of the data as they were given, which results have.
+        The dtype of the data as they were given, which results have, too.
     labels : ndarray of shape (n_rows,), or None
         Known components, -1 where unknown.
     weights : ndarray of shape (n_rows,), or None
@@ -73,7 +73,7 @@ def read_rows(
 
 
 def _known(mixture: Any, y: ArrayLike | None, n_rows: int) -> Ints | None:
-    """Known components of rows, shape (n_rows,), -1 where unknown; None if there are none."""
+    """Known components of rows, shape (n_rows,), -1 where unknown; None if no component is known."""
     if y is None:
         return None
     labels = np.asarray(y)

@@ -50,7 +50,7 @@ def _check_verbose(name: str, value: Any) -> None:
 
 @dataclass(eq=False, repr=False)
 class GaussianMixtureParameters(LearningParameters, StartingParameters, ComputingParameters):
-    """What a mixture of Gaussians can be told.
+    """The parameters of `spectrem.GaussianMixture`.
 
     Parameters
     ----------
@@ -90,15 +90,15 @@ class GaussianMixtureParameters(LearningParameters, StartingParameters, Computin
     weights_init, means_init, precisions_init : array-like, optional
         Where to start, in place of what ``init_params`` finds.
     fixed : sequence of {"weights", "means", "covariances"}
-        What stays where it starts.
+        The parameters that stay where they start.
     weights_bounds, means_bounds : pair (low, high), optional
-        Of proportions and means: numbers or arrays that broadcast to shape (n_components,) and (n_components,
+        Bounds of proportions and means: numbers or arrays that broadcast to shape (n_components,) and (n_components,
         n_features); None, -inf and inf for no bound; equal ends fix an entry. A start outside is moved to the nearest
         point within.
     variances_bounds : pair (low, high), optional
-        Of variances, in squared units of the data: numbers or arrays that broadcast to shape (n_components,) for
+        Bounds of variances, in squared units of the data: numbers or arrays that broadcast to shape (n_components,) for
         "full" and "spherical", (n_components, n_features) for "diag"; numbers for "tied". They bound every eigenvalue
-        of full and tied covariances. A low end of 0 or less is no bound.
+        of full and tied covariances. A low end of 0 or less sets no bound.
     warm_start : bool
         Go on from the last `fit`.
     verbose, verbose_interval : int

@@ -1,4 +1,4 @@
-"""What GaussianMixture tells of its training."""
+"""The report of the training of a GaussianMixture."""
 
 from __future__ import annotations
 

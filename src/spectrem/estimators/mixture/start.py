@@ -23,7 +23,7 @@ from spectrem.models.mixture import (
 )
 
 RUNS = 10
-"""Of k-means under must-links; one run is quick, since it counts chunks, and several seldom end in a bad optimum."""
+"""Runs of k-means under must-links: each is quick, since it counts chunks, and several seldom end in a bad optimum."""
 
 
 def start_parameters(
@@ -64,6 +64,25 @@ def start_parameters(
         else:
             found = from_covariances(model.covariance_type, proportions, means, found.covariances)
     return found if model.bounds is None else model.bounds.project(found)
+
+
+def last_parameters(mixture: Any, model: MixtureModel, n_features: int) -> MixtureParameters:
+    """Parameters of the last fit, within the model's bounds, to go on from.
+
+    Raises
+    ------
+    InvalidInputError
+        If their shapes are not those of the components and features of this fit.
+    """
+    means = (mixture.n_components, n_features)
+    covariances = covariance_shape(mixture.covariance_type, *means)
+    if mixture.means_.shape != means or mixture.covariances_.shape != covariances:
+        raise InvalidInputError(
+            f"warm_start must go on with means of shape {means} and covariances of shape {covariances}, got "
+            f"{mixture.means_.shape} and {mixture.covariances_.shape} from the last fit; set warm_start=False"
+        )
+    last: MixtureParameters = mixture._params()
+    return last if model.bounds is None else model.bounds.project(last)
 
 
 def given_start(mixture: Any, n_features: int) -> tuple[Floats | None, Floats | None, Floats | None]:

@@ -120,7 +120,7 @@ class ChunkModel:
         return Parts(means.ravel())
 
     def weights(self, table: ChunkTable) -> Floats:
-        """Of every chunk."""
+        """The weight of every chunk, shape (n_chunks,)."""
         return table.chunks.weights
 
     def gather(self, params: MixtureParameters, table: ChunkTable, marginals: Parts) -> MixtureStats:
@@ -130,7 +130,7 @@ class ChunkModel:
         return stats
 
     def m_step(self, params: MixtureParameters, stats: MixtureStats, corpus: Corpus) -> MixtureParameters:
-        """As of the mixture."""
+        """The M-step of the mixture."""
         return self.model.m_step(params, stats, corpus)
 
 

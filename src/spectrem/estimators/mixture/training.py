@@ -1,19 +1,23 @@
-"""One `GaussianMixture.fit`: starts, EM and the posteriors at its end."""
+"""One `GaussianMixture.fit`: starts, EM, and the posteriors under constraints at its end."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import count
 from typing import Any
 
+from spectrem._arrays import Floats, Ints
 from spectrem.corpus import Corpus
-from spectrem.estimators.homes import stage_folder
-from spectrem.estimators.mixture.table import ChunkModel
-from spectrem.learning import Constant, EStep, FitResult, FitStatus, Record, Stopping, keep_best, run_em
+from spectrem.estimators.mixture.report import report_rows
+from spectrem.estimators.mixture.table import FINE, ChunkModel, ChunkTable, feasible_labels, rows_of
+from spectrem.estimators.training import best_start, run_stage
+from spectrem.inference import project_batch
+from spectrem.learning import EStep, FitResult, FitStatus, Record, Stopping
+from spectrem.learning.estep import multipliers_of
 from spectrem.learning.posed_corpus import PosedCorpus
 from spectrem.models.mixture import MixtureModel, MixtureParameters
+from spectrem.reports import ConstraintReport
 
 
 def train(
@@ -47,7 +51,7 @@ def train(
     def run(number: int) -> FitResult[MixtureParameters]:
         counter = count(1)
 
-        def tell(record: Record) -> None:
+        def announce(record: Record) -> None:
             if mixture.verbose and (iteration := next(counter)) % mixture.verbose_interval == 0:
                 seconds = f"  {record.seconds:.3f} s" if mixture.verbose > 1 else ""
                 print(f"  iteration {iteration}  {record.objective / total:.5f} nats per row{seconds}")
@@ -56,20 +60,36 @@ def train(
 
         if mixture.verbose:
             print(f"start {number + 1} of {len(starts)}")
-        return run_em(
-            model,
-            corpus,
-            starts[number](),
-            estep,
-            schedule=mixture.schedule or Constant(mixture.gamma),
-            stopping=stopping,
-            on_iteration=tell,
-            checkpoint=stage_folder(mixture, f"start-{number + 1}"),
+        stage = f"start-{number + 1}"
+        return run_stage(
+            mixture, model, corpus, starts[number](), estep, stage, stopping=stopping, on_iteration=announce
         )
 
-    runs = [partial(run, number) for number in range(len(starts))]
-    # warnings belong to the line that calls `fit`
-    return keep_best(runs, lambda found: found.history[-1].objective, stacklevel=3)
+    return best_start(run, len(starts))
+
+
+def settle(
+    mixture: Any, model: MixtureModel, trained: FitResult[MixtureParameters], table: ChunkTable
+) -> tuple[Floats, Ints, tuple[ConstraintReport, ...]]:
+    """Posteriors of the rows under the constraints at the parameters learned, labels as ``assign`` says, and reports.
+
+    Returns
+    -------
+    posteriors : ndarray of shape (n_rows, n_components)
+    labels : ndarray of shape (n_rows,)
+    constraints : tuple of ConstraintReport
+    """
+    gamma = trained.history[-1].gamma if trained.history else mixture.gamma
+    projection = project_batch(
+        table.structure, ChunkModel(model).scores(trained.params, table), table.rows, gamma,
+        start=next(iter(trained.posed.shards.collect(multipliers_of))), weights=table.chunks.weights,
+        tol=FINE, infeasible=mixture.infeasible,
+    )  # fmt: skip
+    posteriors = rows_of(table, projection.marginals)
+    labels = posteriors.argmax(axis=1)
+    if mixture.assign == "feasible":
+        labels = feasible_labels(ChunkModel(model), trained.params, table, projection.skipped)
+    return posteriors, labels, report_rows(model, trained.params, table, gamma, projection)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What is asked of the classifier inside a SelfTrainer."""
+"""The methods that the classifier inside a SelfTrainer must have, and its probabilities."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def weight_names(estimator: Any) -> tuple[str, ...]:
 
 
 def class_probabilities(classifier: Any, X: Any, classes: NDArray) -> NDArray:
-    """What ``predict_proba`` gives, with zeros for those of the classes that the classifier was not trained on."""
+    """The probabilities of ``predict_proba``, with zeros for the classes that the classifier was not trained on."""
     table, trained = np.asarray(classifier.predict_proba(X)), getattr(classifier, "classes_", None)
     if trained is None or table.ndim != 2 or table.shape[1] != len(trained) or len(trained) >= len(classes):
         return table
@@ -79,7 +79,7 @@ def log_probabilities(classifier: Any, X: Any, classes: NDArray) -> Floats:
     Raises
     ------
     InvalidInputError
-        If ``predict_proba`` gives another shape, or numbers that are no probabilities.
+        If ``predict_proba`` gives another shape, or numbers that are not probabilities.
     """
     table, n_classes = class_probabilities(classifier, X, classes).astype(np.float64), len(classes)
     if table.ndim != 2 or table.shape[1] != n_classes or not ((table >= 0) & (table <= 1 + 1e-6)).all():

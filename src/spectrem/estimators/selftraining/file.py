@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 from spectrem._damage import DAMAGE
 from spectrem._outputs import open_bytes
 from spectrem.estimators.declare import check_parameters
+from spectrem.estimators.saved_constraints import write_constraints
 from spectrem.estimators.shared_parameters import NOT_SAVED
-from spectrem.estimators.storage import course_of, damage_named, plain_parameters, take_saved_course
+from spectrem.estimators.storage import course_of, damage_named, plain_parameters, read_parameters, take_saved_course
 from spectrem.exceptions import InvalidInputError
 
 T = TypeVar("T")
@@ -26,6 +27,7 @@ def save(trainer: Any, path: str | os.PathLike[str]) -> None:
         "kind": _KIND,
         "version": _LAYOUT,
         "parameters": plain_parameters(trainer, (*NOT_SAVED, "estimator")),
+        "constraints": write_constraints(trainer),
         "estimator": trainer.estimator,
         "learned": {name: value for name, value in vars(trainer).items() if name in _LEARNED},
         "course": course_of(trainer),
@@ -60,7 +62,7 @@ def load(cls: type[T], path: str | os.PathLike[str], trusted: Sequence[str]) -> 
         content = skops.loads(data, trusted=list(trusted))
         if (content["kind"], content["version"]) != (_KIND, _LAYOUT):
             raise ValueError(f"{content['kind']} of layout {content['version']}, expected {_KIND} of {_LAYOUT}")
-        trainer: Any = cls(content["estimator"], **content["parameters"])  # type: ignore[call-arg]
+        trainer: Any = cls(content["estimator"], **read_parameters(content))  # type: ignore[call-arg]
         check_parameters(trainer)
         take_saved_course(trainer, content["course"])
         learned = content["learned"]

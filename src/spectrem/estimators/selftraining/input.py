@@ -31,7 +31,7 @@ def read_labels(y: Any, classes: Any = None, hint: str = "") -> tuple[NDArray, I
     classes : sequence, optional
         All labels that there are; by default those in ``y``.
     hint : str
-        What else to do if no row is labelled.
+        The end of the error message if no row is labelled: what else to do.
 
     Returns
     -------

@@ -43,7 +43,7 @@ class Sample:
     Attributes
     ----------
     X
-        What the classifier takes.
+        The features, as the classifier takes them.
     codes : ndarray of shape (n_rows,)
         Number of the label, -1 where there is none.
     classes : ndarray of shape (n_classes,)
@@ -96,7 +96,7 @@ class ClassifierModel:
     estimator
         Cloned before every fit; with ``warm_start=True`` a copy of the last one fitted goes on.
     weight : float
-        Of unlabelled rows in the M-step.
+        The weight of unlabelled rows in the M-step.
     soft_targets : bool
         Whether ``fit`` takes distributions; otherwise rows are repeated, once per label, with weights.
     weight_names : tuple of str
@@ -121,13 +121,13 @@ class ClassifierModel:
         return sample.structure
 
     def scores(self, params: Fitted, sample: Sample) -> Parts:
-        """Nats; at labelled rows the other labels are impossible."""
+        """log p(label | x), nats; -inf for labels other than the known one of a labelled row."""
         table = log_probabilities(params.classifier, sample.X, sample.classes)
         keep_known(table, sample)
         return Parts(table.ravel())
 
     def weights(self, sample: Sample) -> Floats:
-        """Of every row."""
+        """The weight of every row, shape (n_rows,)."""
         return sample.weights
 
     def gather(self, params: Fitted, sample: Sample, marginals: Parts) -> Targets:
@@ -184,7 +184,7 @@ class TableKernel:
     infeasible: Infeasible
 
     def prepare(self, params: Fitted, gamma: float) -> Callable[[Sample], EStepResult[Targets]]:
-        """The E-step of a sample."""
+        """The function that makes the E-step of a sample at these parameters."""
         return partial(self._expect, params, gamma)
 
     def _expect(self, params: Fitted, gamma: float, sample: Sample) -> EStepResult[Targets]:
@@ -225,8 +225,8 @@ class TableKernel:
         posteriors = found.marginals.unary.reshape(scores.shape)
         if not sample.known.any() and float(np.ptp(posteriors, axis=0).max(initial=0.0)) <= _ALIKE:
             raise InvalidInputError(
-                "y holds no label, and the constraints expect the same of every row, so that nothing tells the "
-                "classes apart; label some rows, or give constraints about groups of rows or about columns"
+                "y holds no label, and the constraints expect the same of every row, so that nothing distinguishes the "
+                "classes; label some rows, or give constraints about groups of rows or about columns"
             )
         return posteriors
 

@@ -25,7 +25,7 @@ def _check_columns(name: str, value: Any) -> None:
 
 @dataclass(eq=False, repr=False)
 class SelfTrainerParameters(LearningParameters):
-    """What self-training can be told.
+    """The parameters of `spectrem.SelfTrainer`.
 
     Parameters
     ----------
@@ -35,15 +35,17 @@ class SelfTrainerParameters(LearningParameters):
         whole every time, and all of its steps that take weights get them; steps that need not be fitted again stand
         before the trainer, as in ``make_pipeline(StandardScaler(), SelfTrainer(LogisticRegression()))``.
     constraints : sequence of constraints or their texts, mapping of names to them, or one text
-        In the language of `spectrem.E` over the columns row, label (as in ``y``), labelled (a truth value) and those of
-        ``columns``. Constraints ``.per("row", ...)`` leave labelled rows alone; in all others these count as given. A
-        condition ``~part("labelled")`` leaves them out. Rows count by their ``sample_weight``, not by ``weight``.
+        Constraints in the language of `spectrem.E` over the columns row, label (as in ``y``), labelled (a truth value)
+        and those of ``columns``. Constraints ``.per("row", ...)`` leave labelled rows alone; in all others these count
+        as given. A condition ``~part("labelled")`` leaves them out. Rows count by their ``sample_weight``, not by
+        ``weight``.
     gamma : float
         0 or greater, or -inf: 1 is EM, 0 hard labels (the linear relaxation), -inf hard labels (an integer program),
         between them unified EM, above 1 smoother labels. Without constraints gamma = 1 changes nothing: the
         classifier is fitted to what it says already.
     weight : float
-        Of unlabelled rows beside labelled ones when the classifier is fitted; at least 0. c2 of [Samdani2012] eq. 5.
+        The weight of unlabelled rows beside labelled ones when the classifier is fitted; at least 0. c2 of
+        [Samdani2012] eq. 5.
     columns : sequence of names, or mapping of name -> name or position, optional
         Columns of X (a frame, or an array with positions, such as ``{"document": 0}``; negative ones count from the
         last column) that constraints read and the estimator is not shown, in `predict` as in `fit`. They stay with

@@ -14,11 +14,11 @@ from sklearn.utils import indexable
 from sklearn.utils.validation import _num_samples
 
 from spectrem._arrays import Floats
-from spectrem._validate import as_sample_weight, check_same_index
+from spectrem._validate import check_same_index
 from spectrem.constraints import check_columns, check_values
 from spectrem.constraints.user_columns import read_columns
 from spectrem.data.frames import as_frame
-from spectrem.estimators.conventions import not_fitted, take_course
+from spectrem.estimators.conventions import not_fitted, row_weights, take_course
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.selftraining import file
 from spectrem.estimators.selftraining.classifier import check_classifier, class_probabilities, weight_names
@@ -27,8 +27,9 @@ from spectrem.estimators.selftraining.model import ClassifierModel, Sample, Tabl
 from spectrem.estimators.selftraining.parameters import SelfTrainerParameters
 from spectrem.estimators.selftraining.shares import tell_shares
 from spectrem.estimators.shared_parameters import check_one_gamma
+from spectrem.estimators.training import run_stage
 from spectrem.exceptions import InvalidInputError
-from spectrem.learning import Constant, EStep, Stopping, run_em
+from spectrem.learning import EStep, Stopping
 from spectrem.reports import ShowsReport, report_training
 
 
@@ -64,7 +65,7 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         constraints. What the estimator itself regularises by is not in it, so that it can fall. Probabilities below
         1e-10 count as that. ``violation``: constraints are solved to 1e-6 of their size.
     objective_ : float
-        Of the last iteration, nats.
+        The objective of the last iteration, nats.
     converged_ : bool
         Whether the objective's change fell below ``tol`` at every gamma.
     status_ : FitStatus
@@ -78,7 +79,7 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         each other the shares of the labels among the unlabelled rows that are expected and that are predicted. A
         notebook shows it below the trainer; ``print(trainer.report_.summary())`` elsewhere.
     n_features_in_, feature_names_in_
-        As in scikit-learn, where the estimator tells.
+        As in scikit-learn, where the estimator has them.
 
     Examples
     --------
@@ -141,8 +142,8 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         given = {**self._columns(columns, len(codes)), **self._columns(inside, len(codes))}
         check_values(self.constraints, "label", classes.tolist())
         check_columns(self.constraints, given)
-        weights = as_sample_weight(sample_weight, len(codes), "row of X")
-        sample = Sample(features, codes, classes, np.ones(len(codes)) if weights is None else weights, given)
+        weights = row_weights(sample_weight, len(codes), "row of X")
+        sample = Sample(features, codes, classes, weights, given)
         model = ClassifierModel(self.estimator, self.weight, self.soft_targets, weight_names(self.estimator))
         learns = self.weight > 0 and not sample.known.all()
         kernel = TableKernel(model, compile_rows(sample, self.constraints), self.infeasible)
@@ -153,15 +154,8 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
                     "weight must be above 0 where no row has a label, got 0; label some rows, or raise it"
                 )
             first = kernel.without_classifier(sample)
-        result = run_em(
-            model,
-            [sample],
-            model.start(sample, first),
-            EStep(kernel=kernel),
-            schedule=self.schedule or Constant(self.gamma),
-            stopping=Stopping(self.max_iter, self.tol) if learns else Stopping(1, 0.0),
-            on_iteration=self.on_iteration,
-        )
+        once = None if learns else Stopping(1, 0.0)
+        result = run_stage(self, model, [sample], model.start(sample, first), EStep(kernel=kernel), stopping=once)
         posteriors = result.params.posteriors
         assert posteriors is not None
         self.estimator_, self.classes_ = result.params.classifier, classes
@@ -257,8 +251,7 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         """
         check_same_index(X=X, y=y, sample_weight=sample_weight)
         classes, codes = read_labels(y)
-        given = as_sample_weight(sample_weight, len(codes), "row of X")
-        weights = (codes >= 0) * (1.0 if given is None else given)
+        weights = (codes >= 0) * row_weights(sample_weight, len(codes), "row of X")
         if not weights.any():
             raise InvalidInputError("sample_weight must be above 0 for some labelled row to be scored, got none")
         predicted = self.predict(X)
@@ -270,8 +263,9 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         """Write the trainer to one file, which `load` reads.
 
         The classifier inside may be of any library, so that the file is one of skops, JSON and arrays without pickles;
-        it needs ``pip install 'spectrem[skops]'``. It holds the classifier, the course of training and the parameters
-        that JSON can hold, but not what has a value for every training row, nor ``report_``, constraints or a schedule.
+        it needs ``pip install 'spectrem[skops]'``. It holds the classifier, the course of training, the parameters
+        that JSON can hold and constraints as texts, but not what has a value for every training row, nor ``report_`` or
+        a schedule.
 
         Parameters
         ----------
@@ -283,6 +277,12 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
             Before `fit`.
         InvalidInputError
             If skops is not installed.
+
+        Warns
+        -----
+        UserWarning
+            If constraints are left out that cannot be written as text: matrices, objects of your own, and links
+            between rows by number.
         """
         self._classifier()
         file.save(self, path)

@@ -68,7 +68,7 @@ class Coding:
         return self.tags if self.names.tags is None else self.names.tags
 
     def states(self, word: Word) -> tuple[int, ...]:
-        """What a word may be."""
+        """The states that a word may have."""
         return self.dictionary.get(word, self.free)
 
     def encode(self, text: LabelledText) -> tuple[Lexicon, Ints]:
@@ -77,7 +77,7 @@ class Coding:
         Raises
         ------
         InvalidInputError
-            If a label is no tag, or leaves a token no tag that its word may have.
+            If a label is not a tag, or leaves a token without any tag that its word may have.
         """
         known: Mapping[Word, int] = self.vocabulary.index  # type: ignore[assignment]
         # spellings that are not in the vocabulary get the next numbers

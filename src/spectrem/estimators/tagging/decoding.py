@@ -11,7 +11,7 @@ import numpy as np
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints import check_values
 from spectrem.corpus import Corpus
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, setting
 from spectrem.learning import EStep, Posed, Step, pose, posterior
 from spectrem.models.tagging import HMMModel, HMMParameters, TagKernel, TagShard
 from spectrem.structures import Parts, TiedChain, TiedChain2
@@ -74,9 +74,9 @@ def marginals_of(tagger: Any, model: HMMModel, corpus: Corpus, *, exact: bool = 
     posed = pose(model, corpus, estep)
     if exact and posed.rows is not None:
         raise InvalidInputError(
-            "decode must be 'posterior' where project_at_predict meets constraints over the corpus "
-            f"({posed.rows.blocks[0].name!r}): the best sequences that meet them are out of reach; set "
-            "decode='posterior'"
+            f"{setting('decode')} must be posterior where {setting('project_at_predict')} meets constraints over the "
+            f"corpus ({posed.rows.blocks[0].name!r}), got viterbi: the best sequences that meet them cannot be found "
+            f"sentence by sentence; set {setting('decode', 'posterior')}"
         )
     step = Step(model, floored(tagger.params_), -np.inf if exact else tagger.gamma_, estep)
     shards, step = posed.at_prices(step)
@@ -116,7 +116,7 @@ def log_likelihoods(shard: TagShard, table: TiedChain | TiedChain2) -> Floats:
 def finite_log_likelihoods(
     shard: TagShard, model: HMMModel, params: HMMParameters, table: TiedChain | TiedChain2
 ) -> Floats:
-    """The same such that models can be compared on text that they were not trained on.
+    """Log-likelihoods that are always finite, so that models can be compared on text that they were not trained on.
 
     In sentences that are impossible, events of probability 0 count as 1e-9. A word never seen counts as one more word
     of the vocabulary, as probable as the average one, whatever its tag: for nothing, a model would be the better the

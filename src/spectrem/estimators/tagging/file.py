@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem.data import Vocabulary
 from spectrem.estimators.conventions import take_course
+from spectrem.estimators.saved_constraints import write_constraints
 from spectrem.estimators.shared_parameters import NOT_SAVED
 from spectrem.estimators.storage import (
     check_probabilities,
@@ -20,6 +21,7 @@ from spectrem.estimators.storage import (
     damage_named,
     load_arrays,
     plain_parameters,
+    read_parameters,
     save_arrays,
     take_saved_course,
 )
@@ -39,16 +41,11 @@ _MEMBERS = {
     "emission": ("f8", 1),
 }
 # The dictionary is kept as arrays; fitted taggers hold all that these said.
-_APART = ("dictionary", "vocabulary", "tags", "constraints", *NOT_SAVED)
+_APART = ("dictionary", "vocabulary", "tags", *NOT_SAVED)
 
 
 def save(tagger: Any, path: str | os.PathLike[str]) -> None:
     """Write tags, words, dictionary, parameters, and the settings that JSON can hold."""
-    if tagger.project_at_predict and tagger.constraints:
-        raise InvalidInputError(
-            "constraints cannot be saved, and project_at_predict needs them; set project_at_predict=False, or keep the "
-            "tagger in memory"
-        )
     coding: Coding = tagger.coding_
     listed = list(coding.dictionary.values())
     arrays = {
@@ -61,6 +58,7 @@ def save(tagger: Any, path: str | os.PathLike[str]) -> None:
     arrays |= {name: table for name, table in tables.items() if table is not None}
     header = {
         "parameters": plain_parameters(tagger, _APART),
+        "constraints": write_constraints(tagger),
         "tags": list(coding.tags),
         "free": list(coding.free),
         "unknown": coding.unknown,
@@ -74,7 +72,7 @@ def load(tagger: Any, path: str | os.PathLike[str]) -> Any:
     """Fill a new tagger with what `save` wrote, and return it."""
     header, arrays = load_arrays(path, _KIND, _LAYOUT, _MEMBERS)
     with damage_named(path, _KIND):
-        tagger.set_params(**header["parameters"])
+        tagger.set_params(**read_parameters(header))
         check_settings(tagger)
         tags = _distinct(tuple(check_tag(tag, "tags") for tag in header["tags"]), "tags")
         bounds = arrays["dictionary_offsets"].tolist()

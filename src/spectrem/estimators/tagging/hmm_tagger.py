@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats, Ints
-from spectrem._validate import as_sample_weight, check_same_index
+from spectrem._validate import check_same_index
 from spectrem.data import TaggedCorpus
-from spectrem.estimators.conventions import Estimator, not_fitted, take_course
+from spectrem.estimators.conventions import Estimator, not_fitted, row_weights, take_course
 from spectrem.estimators.declare import documented
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.shared_parameters import constraint_names
@@ -62,12 +62,12 @@ class HMMTagger(TaggerParameters, Estimator):
     params_ : HMMParameters
         Emissions by cell of the lexicon.
     initial_, transition_, emission_ : ndarray
-        Of shapes (n_states,), (n_states, n_states) or one more axis at order 2, and (n_states, n_words).
+        Probabilities, of shapes (n_states,), (n_states, n_states) or one more axis at order 2, and (n_states, n_words).
     history_ : list of Record
-        It tells also what is violated still of constraints over the corpus, which few ``dual_steps`` leave open.
+        With the violation that few ``dual_steps`` leave of constraints over the corpus.
     n_iter_ : int
     objective_ : float
-        That of the last record, nats.
+        The objective of the last record, nats.
     status_ : FitStatus
     converged_ : bool
         Whether the objective gained less than ``tol`` at every gamma in the end.
@@ -76,7 +76,7 @@ class HMMTagger(TaggerParameters, Estimator):
         corpus row by row, those inside sentences (and longer ones) in a line each. It takes as long as one more
         iteration. A notebook shows it below the tagger; ``print(tagger.report_.summary())`` elsewhere.
     log_likelihood_ : float
-        Of the training sentences, nats.
+        The log-likelihood of the training sentences, nats.
     gamma_ : float
         The last one of training.
 
@@ -155,8 +155,7 @@ class HMMTagger(TaggerParameters, Estimator):
         check_settings(self)
         check_same_index(sentences=sentences, y=y, sample_weight=sample_weight)
         text = read_text(sentences, y)
-        given = as_sample_weight(sample_weight, len(text.lengths), "sentence")
-        weights = np.ones(len(text.lengths)) if given is None else given
+        weights = row_weights(sample_weight, len(text.lengths), "sentence")
         coding, result, self.log_likelihood_, reports, summaries = train(
             self, text, weights, partial(make_corpus, self)
         )
@@ -185,22 +184,27 @@ class HMMTagger(TaggerParameters, Estimator):
         return [tags[end - size : end] for size, end in _spans(lengths)]
 
     def predict_proba(self, sentences: Sentences) -> list[Floats]:
-        """Posterior probabilities of tags (in the order of ``tags_``), an array of shape (tokens, n_states) each."""
+        """Posterior probabilities of tags, in the order of ``tags_``.
+
+        Returns
+        -------
+        list of ndarray of shape (n_tokens, n_states)
+            One array per sentence.
+        """
         model, shards, lengths = self._encoded(read_text(sentences))
         found = marginals_of(self, model, make_corpus(self, shards))
         table = in_corpus_order(shards, [marginals.dense(len(self.tags_)) for marginals in found])
         return [table[end - size : end] for size, end in _spans(lengths)]
 
     def score(self, sentences: Sentences, y: Labels | None = None, sample_weight: ArrayLike | None = None) -> float:
-        """Log-likelihood per token, nats; with labels that of words and labels. Finite, as cross-validation needs it.
+        """Mean log-likelihood per token in nats, of the words or, with labels, of words and labels; always finite.
 
         Where a sentence is impossible, events of probability 0 count as 1e-9; a word that training did not see, and
         no ``unknown`` word stands for, has the probability 1 / (words of the vocabulary + 1) with every tag.
         """
         text = read_text(sentences, y)
         values = self._log_likelihoods(text, finite=True)
-        given = as_sample_weight(sample_weight, len(values), "sentence")
-        weights = np.ones(len(values)) if given is None else given
+        weights = row_weights(sample_weight, len(values), "sentence")
         tokens = float(weights @ text.lengths)
         if tokens <= 0:
             raise InvalidInputError("sentences must hold at least one word to be scored, got none with weight above 0")
@@ -256,13 +260,19 @@ class HMMTagger(TaggerParameters, Estimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what tagging needs, and how training went, to one file of JSON and arrays.
 
-        Of the parameters, those that only training reads and that are not plain numbers, texts or lists (a schedule, a
-        reference, given start parameters, a callback ...) come back as their defaults. ``report_`` is left out.
+        Constraints are written as texts. Of the other parameters, those that only training reads and that are not
+        plain numbers, texts or lists (a schedule, a reference, given start parameters, a callback ...) come back as
+        their defaults. ``report_`` is left out.
 
         Raises
         ------
         InvalidInputError
-            If ``project_at_predict`` needs the constraints, which cannot be written.
+            If ``project_at_predict`` needs constraints that cannot be written as text (matrices, objects of your own).
+
+        Warns
+        -----
+        UserWarning
+            If such constraints, which only training needs, are left out.
         """
         self._check_fitted()
         file.save(self, path)
@@ -302,7 +312,7 @@ class HMMTagger(TaggerParameters, Estimator):
         return values
 
     def _take(self, coding: Coding, params: HMMParameters, gamma: float) -> None:
-        """What tagging needs, from training or a file."""
+        """Set the attributes that tagging needs, from training or a file."""
         self.coding_, self.params_, self.gamma_ = coding, params, gamma
         self.tags_, self.vocabulary_, self.lexicon_ = coding.tags, coding.vocabulary, coding.lexicon
         self.initial_, self.transition_ = params.initial, params.transition

@@ -1,4 +1,4 @@
-"""What HMMTagger can be told."""
+"""The parameters of HMMTagger."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _check_amounts(name: str, value: Any) -> None:
 
 
 def _check_positive(name: str, value: Any) -> None:
-    """The same, and above 0 for every table."""
+    """Pseudo-counts above 0: a number, or one per table."""
     _check_amounts(name, value)
     amounts = [value.get(table, 0.0) for table in TABLES] if isinstance(value, Mapping) else [value]
     if not min(amounts) > 0:
@@ -150,7 +150,7 @@ def _check_start(name: str, value: Any) -> None:
 
 @dataclass(eq=False, repr=False)
 class TaggerParameters(LearningParameters, StartingParameters, ComputingParameters):
-    """Of `spectrem.HMMTagger`.
+    """The parameters of `spectrem.HMMTagger`.
 
     Parameters
     ----------
@@ -161,13 +161,14 @@ class TaggerParameters(LearningParameters, StartingParameters, ComputingParamete
     tags : sequence of str or int, optional
         By default all in the dictionary and in ``y``, sorted.
     dictionary : mapping of word -> collection of tags, optional
-        What words may be. Others may be what the entry of ``unknown`` lists (open classes), or anything.
+        The tags that words may have. Other words may have those that the entry of ``unknown`` lists (open classes), or
+        any.
     vocabulary : sequence of words, optional
         By default the words that occur ``min_count`` times. All others become ``unknown``.
     constraints : sequence of constraints or their texts, mapping of names to them, or one text
-        In the language of `spectrem.E` over the columns sentence, token, occurrence, word and label, or tag (as text
-        if they are); see `spectrem.constraints` for shortcuts such as `at_least`. Sentences labelled throughout
-        are left alone by constraints inside sentences.
+        Constraints in the language of `spectrem.E` over the columns sentence, token, occurrence, word and label, or tag
+        (as text if they are); see `spectrem.constraints` for shortcuts such as `at_least`. Sentences labelled
+        throughout are left alone by constraints inside sentences.
     gamma : float
         How soft posteriors are, 0 or greater, or -inf: 1 is EM, between 0 and 1 unified EM, 0 hard (Viterbi) EM, above
         1 smoother posteriors.
@@ -186,7 +187,7 @@ class TaggerParameters(LearningParameters, StartingParameters, ComputingParamete
     smoothing : float or mapping of {"initial", "transition", "emission"} -> float
         Added to every expected count of a possible event.
     prior : Prior or mapping of {"initial", "transition", "emission"} -> Prior, optional
-        In place of smoothing, such as `spectrem.models.priors.MeanFieldPrior` for variational Bayes.
+        A prior in place of smoothing, such as `spectrem.models.priors.MeanFieldPrior` for variational Bayes.
     transition_mask : mapping of tag -> tags that may follow, or boolean array, optional
         Other transitions stay impossible. Arrays are [from, to]; tags that a mapping leaves out may be followed by any.
     fixed : mapping of {"initial", "transition", "second", "emission"} -> array or mapping, optional
@@ -243,7 +244,7 @@ class TaggerParameters(LearningParameters, StartingParameters, ComputingParamete
     unknown: str = given("<unk>", _is_spelling, convert=str, option="", group=MODEL, metavar="WORD")
     min_count: int = count(1, group=MODEL)
     decode: Literal["posterior", "viterbi"] = choice("posterior", "posterior", "viterbi", group=MODEL, metavar="WAY")
-    project_at_predict: bool = switch(False, option=None)
+    project_at_predict: bool = switch(False, group=MODEL)
     dual_steps: int = count(8, 0, group=TRAINING)
     random_state: int | np.random.Generator | None = given(
         None,

@@ -35,7 +35,7 @@ _ADDED = {"unambiguous": 1.0, "supervised": 0.1}
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """What training may start from; called once per restart.
+    """The start parameters of training; asked for once per restart.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class Start:
         return supervised(self.model, self.corpus, smoothing=smoothing)
 
     def _best_start(self) -> str:
-        """The start that uses most of what is known."""
+        """The name of the start that uses most of what is known."""
         if self.corpus.sum(count_known):
             return "supervised"
         single = np.diff(self.model.lexicon.entry_offsets) == 1
@@ -145,7 +145,7 @@ def transfer(tagger: Any, coding: Coding, order: int, name: str) -> HMMParameter
 def make_reference(
     reference: Any, coding: Coding, model: HMMModel, lengths: Ints
 ) -> HMMParameters | Callable[[TagShard], Parts] | None:
-    """What skewed annealing stays near to: parameters, or the log-posteriors of a shard's parts.
+    """The reference of skewed annealing: parameters, or the log-posteriors of a shard's parts.
 
     Raises
     ------

@@ -19,7 +19,7 @@ FIXABLE = ("initial", "transition", "second", "emission")
 
 
 def table_priors(prior: Prior | Mapping[str, Prior] | None, smoothing: float | Mapping[str, float]) -> list[Prior]:
-    """Priors of the three tables in the order of ``TABLES``: the given ones, and add-lambda where there is none."""
+    """Priors of the three tables in the order of ``TABLES``: those given, and add-lambda smoothing for the others."""
     given = prior if isinstance(prior, Mapping) else {} if prior is None else dict.fromkeys(TABLES, prior)
     return [given.get(name, DirichletPrior(count)) for name, count in table_smoothing(smoothing).items()]
 
@@ -30,7 +30,7 @@ def restrictions(coding: Coding, order: int, fixed: Any, transition_mask: Any) -
     Raises
     ------
     InvalidInputError
-        If arrays have the wrong shape or names are no tags, words or tables.
+        If arrays have the wrong shape or names are not tags, words or tables.
     """
     rules: dict[str, Restriction] = {}
     given = fixed or {}

@@ -63,7 +63,7 @@ def read_text(sentences: Sentences, y: Labels | None = None) -> LabelledText:
     ------
     InvalidInputError
         If either is not a sequence of sentences, a word is neither text nor a whole number, ``y`` has another length
-        than its sentences, or a label is no tag or an empty collection.
+        than its sentences, or a label is not a tag, or an empty collection.
     """
     read = [_tokens(sentence, n) for n, sentence in enumerate(_sentences(sentences, "sentences"))]
     lengths = np.array([len(sentence) for sentence in read], np.int64)

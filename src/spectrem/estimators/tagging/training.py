@@ -11,34 +11,34 @@ import numpy as np
 from spectrem._arrays import Floats
 from spectrem.constraints import check_values
 from spectrem.corpus import Corpus
-from spectrem.estimators.homes import stage_folder
 from spectrem.estimators.tagging.coding import Coding, learn_coding
 from spectrem.estimators.tagging.decoding import floored, log_likelihood
 from spectrem.estimators.tagging.parameters import check_size
 from spectrem.estimators.tagging.start import Start, make_reference
 from spectrem.estimators.tagging.tables import restrictions, table_priors
 from spectrem.estimators.tagging.text import LabelledText
+from spectrem.estimators.training import best_start, run_stage
 from spectrem.exceptions import InvalidInputError
-from spectrem.learning import Constant, EStep, FitResult, Step, Stopping, keep_best, run_em
+from spectrem.learning import EStep, FitResult, Step
 from spectrem.models.tagging import HMMModel, HMMParameters, TagKernel, TagShard, build_shards
 from spectrem.reports import ConstraintReport, ConstraintSummary, report_posed
 from spectrem.structures import Parts
 
 
 class Trained(NamedTuple):
-    """What training leaves.
+    """The result of training.
 
     Attributes
     ----------
     coding : Coding
     result : FitResult
-        Of the restart whose last objective is the largest.
+        The result of the start whose last objective is the largest.
     log_likelihood : float
-        Of the text, nats.
+        The log-likelihood of the text, nats.
     constraints : tuple of ConstraintReport
-        At the parameters learned, of the constraints over the corpus.
+        Reports of the constraints over the corpus, at the parameters learned.
     summaries : tuple of ConstraintSummary
-        Of those inside sentences, and of longer ones.
+        Summaries of the constraints inside sentences, and of longer ones.
     """
 
     coding: Coding
@@ -87,20 +87,9 @@ def train(tagger: Any, text: LabelledText, weights: Floats, place: Callable[[Ite
     start, rng = Start(tagger, coding, model, corpus), np.random.default_rng(tagger.random_state)
 
     def run(number: int) -> FitResult[HMMParameters]:
-        return run_em(
-            model,
-            corpus,
-            start.parameters(rng),
-            estep,
-            schedule=tagger.schedule or Constant(tagger.gamma),
-            stopping=Stopping(tagger.max_iter, tagger.tol),
-            on_iteration=tagger.on_iteration,
-            checkpoint=stage_folder(tagger, f"start-{number + 1}"),
-        )
+        return run_stage(tagger, model, corpus, start.parameters(rng), estep, f"start-{number + 1}")
 
-    # warnings belong to the line that calls `fit`
-    runs = [partial(run, number) for number in range(tagger.n_init)]
-    result = keep_best(runs, lambda found: found.history[-1].objective, stacklevel=3)
+    result = best_start(run, tagger.n_init)
     value = corpus.sum(log_likelihood, TagKernel(model).table(result.params, 1.0))
     step = Step(model, floored(result.params), result.history[-1].gamma, estep)
     return Trained(coding, result, value, *(report_posed(result.posed, step) if estep.constraints else ((), ())))

@@ -1,4 +1,4 @@
-"""Which rows conflict: against all subsets of rows by linear programs, and the words in which they are told."""
+"""Which rows conflict: against all subsets of rows by linear programs, and the messages that name them."""
 
 from itertools import combinations
 
@@ -15,7 +15,8 @@ from spectrem.constraints import cluster_size, linear
 from spectrem.constraints.compilation.compile import compile_constraints
 from spectrem.constraints.compilation.rows import Block, Rows, Slack
 from spectrem.exceptions import InfeasibleConstraintError
-from spectrem.inference import project_batch
+from spectrem.inference import Status, project_batch
+from spectrem.inference.conflict.explain import explain_infeasible
 from spectrem.inference.conflict.search import find_conflict
 from spectrem.inference.oracle import BatchDual
 from spectrem.structures import Categorical, Chain, Parts
@@ -244,7 +245,7 @@ def test_whole_structures_that_cannot_meet_what_expectations_can():
     )
 
 
-def test_many_rows_are_soon_gone_through():
+def test_many_rows_take_little_time():
     rng = np.random.default_rng(0)
     p = table(3000, 10)
     cells = sp.random_array((500, p.size), density=0.003, rng=rng, format="csr")
@@ -257,7 +258,7 @@ def test_many_rows_are_soon_gone_through():
         project_table(p, [tight, IDLE])
 
 
-def test_too_many_rows_are_told_as_a_suspicion():
+def test_of_too_many_rows_some_may_have_no_part_in_the_conflict():
     p = table(1000)
     rules = [(E[LABEL == 1] >= 600).named("many"), (E[LABEL == 1] <= 0.5).per("row").named("cap")]
     with pytest.raises(InfeasibleConstraintError, match="the conflict is among these rows, of which some may have no"):
@@ -280,7 +281,7 @@ def test_paths_conflict_too():
     assert conflict.allowed == pytest.approx([-0.2, -0.2])
 
 
-def test_nothing_is_said_of_rows_that_hold():
+def test_rows_that_hold_have_no_conflict():
     structure = Categorical([2, 2])
     rows = compile_constraints([E[LABEL == 1] <= 1, E[LABEL == 1] >= 1], structure)
     assert find_conflict(BatchDual(structure, Parts(np.zeros(4)), rows, 1.0), 0) is None
@@ -295,3 +296,20 @@ def test_one_row_of_very_many_different_parts():
         "'few': no feasible q over the corpus (<= 10); relax the bound, give the constraint slack (a penalty or a "
         "bound), or leave it out"
     )
+
+
+def test_rows_without_a_part_in_a_proof_are_not_left_out_with_it():
+    """Of every problem, not only of the one that the message is about."""
+    labels = Categorical([3, 3])
+    rules = [E[LABEL == 0] >= 0.9, E[LABEL == 1] >= 0.9, E[LABEL == 2] <= 0.1]
+    rows = compile_constraints([rule.per("instance") for rule in rules], labels)
+    dual = BatchDual(labels, Parts(np.zeros(6)), rows, 1.0)
+    proof = np.repeat([1.0, 1.0, 0.6], 2)
+    infeasible = np.full(2, Status.INFEASIBLE, np.int8)
+    assert dual.infeasible(proof, np.ones(2, bool)).all()
+    assert explain_infeasible(dual, infeasible, proof).rows == (0, 1, 2, 3)
+    rng = np.random.default_rng(0)
+    scores = Parts(3 * rng.normal(size=300))
+    labels = Categorical(np.full(100, 3))
+    rows = compile_constraints([rule.per("instance") for rule in rules], labels)
+    assert (project_batch(labels, scores, rows, infeasible="skip").skipped < 200).all()

@@ -42,7 +42,7 @@ def test_a_row_out_of_reach_is_named_with_its_keys(gamma):
 
 @pytest.mark.parametrize("gamma", [0.0, 1.0])
 @pytest.mark.parametrize(
-    ("constraint", "told"),
+    ("constraint", "shown"),
     [
         (
             (E[part("label") == 7] >= 1).per("instance"),
@@ -59,12 +59,12 @@ def test_a_row_out_of_reach_is_named_with_its_keys(gamma):
         (linear([[1.0, -1.0, 0.0, 0.0]], 3.0, ">="), "over the corpus (>= 3, and it can be 1 at most)"),
     ],
 )
-def test_a_demand_is_told_as_it_was_written(constraint, told, gamma):
+def test_a_demand_is_shown_as_it_was_written(constraint, shown, gamma):
     structure = Categorical([2, 2])
     rows = compile_constraints(constraint, structure)
     with pytest.raises(InfeasibleConstraintError) as error:
         project_batch(structure, Parts(np.zeros(4)), rows, gamma)
-    assert told in str(error.value)
+    assert shown in str(error.value)
 
 
 @pytest.mark.parametrize("gamma", GAMMAS)

@@ -70,7 +70,7 @@ def test_the_optimum_is_that_of_the_whole_program(rules, weighted, monkeypatch):
     assert (fast.marginals.unary[np.isneginf(scores.unary)] == 0).all()
 
 
-def test_few_labels_are_looked_at():
+def test_programs_hold_few_labels():
     structure, scores = table(0, impossible=0.0)
     dual = BatchDual(structure, scores, compile_constraints(RULES["equal"], structure), 0.0)
     problem = ProblemPrograms(dual).write(0)
@@ -132,7 +132,7 @@ def test_thousands_of_small_problems_are_solved_exactly_and_few_programs_run(mon
     assert 2 <= len(programs) <= 40
 
 
-def test_one_infeasible_problem_among_thousands_is_told():
+def test_one_infeasible_problem_among_thousands_is_named():
     labels, scores, rows = words(6000, 2500)
     bounds = rows.bounds.copy()
     word = rows.blocks[0].keys["word"]

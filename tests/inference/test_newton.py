@@ -161,7 +161,7 @@ def test_infeasible_rows_are_proven():
         project_batch(structure, scores, clash, solver=Newton())
 
 
-def test_a_warm_start_at_the_solution_takes_one_look():
+def test_a_warm_start_at_the_solution_takes_one_evaluation():
     structure, scores, rows = case(5)
     first = project_batch(structure, scores, rows, solver=Newton(tol=1e-12))
     again = project_batch(structure, scores, rows, solver=Newton(tol=1e-8), start=first.multipliers)

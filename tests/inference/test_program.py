@@ -68,7 +68,7 @@ def test_slack_costs_what_its_penalty_says(seed):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_prices_are_told_by_row(seed):
+def test_prices_are_those_of_rows(seed):
     given, miss = parts(seed), np.array([0.3, 0.5, 0.4])
     result = run_linear(write_program(**given).elastic(miss), 10.0)
     prices = result.prices[:3]

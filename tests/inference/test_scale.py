@@ -95,7 +95,7 @@ def test_rows_of_very_different_size_that_slack_ties_together(slack, equality, s
     assert scores.unary @ mu + entropy - lost == pytest.approx(hard.dual_value, abs=1e-5 * (1 + abs(hard.dual_value)))
 
 
-def test_prices_are_told_in_the_units_of_the_user():
+def test_prices_are_in_the_units_of_the_user():
     labels, scores = Categorical([3, 3]), Parts(np.log([0.6, 0.3, 0.1, 0.2, 0.5, 0.3]))
     matrix, bounds = np.array([[1.0, 0, 0, 1, 0, 0], [0, 1.0, 0, 0, 1, 0]]), np.array([0.5, 0.4])
     plain = compile_constraints(linear(matrix, bounds).slack(bound=0.01, norm="l2"), labels)

@@ -251,7 +251,7 @@ def test_slack_and_a_solver_that_is_given_take_the_usual_path():
     assert project_batch(structure, scores, rows, 0.0).n_evaluations == 1
 
 
-def test_entries_told_twice_or_of_nothing():
+def test_duplicate_entries_and_zeros():
     structure = Categorical(np.full(2, 2))
     data, place = np.array([0.5, 0.0, 1.0, 0.5]), np.array([1, 0, 3, 1])
     matrix = sp.csr_array((data, place, np.array([0, 4])), shape=(1, 4))

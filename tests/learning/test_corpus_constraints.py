@@ -84,7 +84,7 @@ BY_SHARD = {
 
 
 class WithDocuments(Named):
-    """Sentences have documents, told by their weights, which are 1 but for a trace."""
+    """Sentences have documents, marked by their weights, which are 1 but for a trace."""
 
     def columns(self, shard):
         return {**super().columns(shard), "document": np.round((shard.weights - 1) * 1e12).astype(int)}

@@ -96,7 +96,7 @@ def test_few_steps_do_not_hide_what_cannot_hold():
         run_em(Tagger(), shards, params, EStep([(ONES >= 1000).named("far too many")], dual_steps=3))
 
 
-def test_few_steps_that_end_short_are_told():
+def test_too_few_steps_are_warned_of():
     params, shards = problem(5)
     with pytest.warns(ConvergenceWarning, match=r"over the corpus are still missed by .* raise dual_steps"):
         run_em(Tagger(), shards, params, EStep([ONES == 9], dual_steps=1), stopping=Stopping(1))

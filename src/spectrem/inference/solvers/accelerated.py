@@ -10,7 +10,7 @@ from spectrem._arrays import Floats
 from spectrem.inference.oracle import DualFunction
 from spectrem.inference.result import Status
 from spectrem.inference.segments import members_of, sum_by
-from spectrem.inference.solvers.solver import Solution, check_now, mark_infeasible, residual_of
+from spectrem.inference.solvers.solver import History, Solution, check_now, mark_infeasible, residual_of
 from spectrem.kernels.duals.anderson import anderson_points
 
 
@@ -41,9 +41,7 @@ class Accelerated:
     def solve(self, dual: DualFunction, start: Floats) -> Solution:
         terms, problem, n, scale = dual.terms, dual.row_problem, dual.n_problems, dual.scale
         order, offsets = members_of(problem, n)
-        steps, tangents, bends = (np.zeros((self.memory, len(problem))) for _ in range(3))
-        newest, stored = np.zeros(n, np.int64), np.zeros(n, np.int64)
-        everything = np.arange(len(problem))
+        history = History(problem, n, self.memory, 3)
 
         def per_problem(rows: Floats) -> Floats:
             return sum_by(problem, rows, n)
@@ -63,10 +61,11 @@ class Accelerated:
             reach = step[problem] * scale
             tangent = x - terms.prox(x - reach * gradient, reach)
             base, slope = x.copy(), gradient.copy()
-            extrapolated = active & ~plain & (stored > 0)
+            extrapolated = active & ~plain & (history.stored > 0)
             anderson_points(
-                offsets, order, extrapolated, tangent, scale, steps, tangents, bends, newest, stored, base, slope
-            )
+                offsets, order, extrapolated, tangent, scale, *history.arrays, history.newest, history.stored,
+                base, slope,
+            )  # fmt: skip
             trial = np.where(active[problem], terms.prox(base - reach * slope, reach), x)
             value_t, gradient_t = dual.evaluate(trial, active)
             value_t = value_t + (terms_t := terms.value(trial))
@@ -87,18 +86,11 @@ class Accelerated:
             failed = active & ~lower & ~extrapolated
             moved = accepted[problem]
             tangent_t = trial - terms.prox(trial - reach * gradient_t, reach)
-            rows = everything[moved]
-            slot = np.where(stored > 0, (newest + 1) % self.memory, 0)
-            at = slot[problem[rows]]
-            steps[at, rows] = move[rows]
-            tangents[at, rows] = tangent_t[rows] - tangent[rows]
-            bends[at, rows] = gradient_t[rows] - gradient[rows]
-            newest = np.where(accepted, slot, newest)
-            stored = np.where(accepted, np.minimum(stored + 1, self.memory), stored)
+            history.keep(accepted, move, tangent_t - tangent, gradient_t - gradient)
             # Where the dual is almost linear the step size grows. Another step size makes another fixed-point map: its
             # history begins anew.
             shallow = accepted & (bent <= 0.01 * per_problem(move * move / scale) / step)
-            stored[failed | shallow] = 0
+            history.stored[failed | shallow] = 0
             step = np.where(failed, step * 0.5, np.where(shallow, step * 4.0, step))
             plain = active & ~accepted & ~failed
             x, gradient = np.where(moved, trial, x), np.where(moved, gradient_t, gradient)

@@ -12,7 +12,7 @@ from spectrem.exceptions import InvalidInputError
 from spectrem.inference.oracle import DualFunction
 from spectrem.inference.result import Status
 from spectrem.inference.segments import max_by, members_of, sum_by
-from spectrem.inference.solvers.solver import Solution, check_now, mark_infeasible, residual_of
+from spectrem.inference.solvers.solver import History, Solution, check_now, mark_infeasible, residual_of
 from spectrem.kernels.duals.quasi_newton import quasi_newton_directions
 
 
@@ -48,10 +48,7 @@ class QuasiNewton:
                 "ties rows together; use Accelerated(), or leave solver=None"
             )
         order, offsets = members_of(problem, n)
-        steps, changes = (np.zeros((self.memory, len(problem))) for _ in range(2))
-        newest, stored = np.zeros(n, np.int64), np.zeros(n, np.int64)
-        direction = np.zeros(len(problem))
-        everything = np.arange(len(problem))
+        history, direction = History(problem, n, self.memory, 2), np.zeros(len(problem))
 
         def per_problem(rows: Floats) -> Floats:
             return sum_by(problem, rows, n)
@@ -76,8 +73,9 @@ class QuasiNewton:
             at_high = (terms.upper - x <= near) & (g < 0)
             free = ~(at_low | at_high)
             quasi_newton_directions(
-                offsets, order, wanted, free, g, dual.scale, dual.lever, steps, changes, newest, stored, direction
-            )
+                offsets, order, wanted, free, g, dual.scale, dual.lever,
+                *history.arrays, history.newest, history.stored, direction,
+            )  # fmt: skip
             # Rounding in the gradient may pass for curvature where there is none: a step moves scores at most 30 times
             # as far as the last one did.
             leap = max_by(problem, np.abs(direction) * dual.lever, n)
@@ -94,13 +92,9 @@ class QuasiNewton:
             slope = per_problem(g_trial * move)
             lower = (f_trial <= f + expected) | (slope <= expected)
             accepted = active & (expected < 0) & lower
-            rows = everything[accepted[problem]]
-            slot = np.where(stored > 0, (newest + 1) % self.memory, 0)
-            steps[slot[problem[rows]], rows] = move[rows]
-            changes[slot[problem[rows]], rows] = g_trial[rows] - g[rows]
-            newest = np.where(accepted, slot, newest)
-            stored = np.where(accepted, np.minimum(stored + 1, self.memory), stored)
-            x[rows], g[rows] = trial[rows], g_trial[rows]
+            history.keep(accepted, move, g_trial - g)
+            moved = accepted[problem]
+            x, g = np.where(moved, trial, x), np.where(moved, g_trial, g)
             f = np.where(accepted, f_trial, f)
             reach = np.where(accepted, max_by(problem, np.abs(move) * dual.lever, n), reach)
             residual = np.where(accepted, residual_of(dual, x, g - terms.kink), residual)
@@ -111,9 +105,10 @@ class QuasiNewton:
             )
             # If the line search fails, drop the history once; if it fails without one, give up on this problem.
             stuck = active & ~accepted & ((length < 1e-9) | (expected >= 0))
-            status[stuck & (stored == 0)] = Status.MAX_ITERATIONS
-            active &= ~(stuck & (stored == 0)) & (residual > self.tol)
-            stored[stuck] = 0
+            lost = stuck & (history.stored == 0)
+            status[lost] = Status.MAX_ITERATIONS
+            active &= ~lost & (residual > self.tol)
+            history.stored[stuck] = 0
             length[stuck] = 1.0
             wanted = active & (accepted | stuck)
             status[residual <= self.tol] = Status.SOLVED

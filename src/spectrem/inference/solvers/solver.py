@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem._arrays import Bools, Floats
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem.inference.oracle import DualFunction
 from spectrem.inference.result import Status
 from spectrem.inference.segments import max_by
@@ -53,6 +53,32 @@ class Solver(Protocol):
     def solve(self, dual: DualFunction, start: Floats) -> Solution:
         """Minimise ``dual`` from ``start``, multipliers of shape (n_rows,) in the feasible set."""
         ...
+
+
+class History:
+    """The last steps of many problems side by side: every problem fills a ring of ``memory`` slots of its own.
+
+    Attributes
+    ----------
+    arrays : list of ndarray of shape (memory, n_rows)
+        What is kept of a step, for example the changes of multipliers and of gradients.
+    newest, stored : ndarray of shape (n_problems,), int64
+        The slot of the last step of each problem, and the number of steps kept, which end there.
+    """
+
+    def __init__(self, problem: Ints, n_problems: int, memory: int, n_arrays: int) -> None:
+        self.problem, self.memory = problem, memory
+        self.arrays = [np.zeros((memory, len(problem))) for _ in range(n_arrays)]
+        self.newest, self.stored = np.zeros(n_problems, np.int64), np.zeros(n_problems, np.int64)
+
+    def keep(self, problems: Bools, *step: Floats) -> None:
+        """Keep a step of some problems, in place of their oldest one if the ring is full."""
+        rows = np.flatnonzero(problems[self.problem])
+        slot = np.where(self.stored > 0, (self.newest + 1) % self.memory, 0)
+        for array, entries in zip(self.arrays, step, strict=True):
+            array[slot[self.problem[rows]], rows] = entries[rows]
+        self.newest = np.where(problems, slot, self.newest)
+        self.stored = np.where(problems, np.minimum(self.stored + 1, self.memory), self.stored)
 
 
 def residual_of(dual: DualFunction, multipliers: Floats, gradient: Floats) -> Floats:

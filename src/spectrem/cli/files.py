@@ -17,7 +17,7 @@ from spectrem.exceptions import InvalidInputError
 
 STANDARD = "-"
 _ENDINGS = {"--plot": (".png", ".svg", ".pdf"), "--report": (".html", ".htm")}
-# Written in bytes that no terminal shows, and read again from a file only.
+# Outputs in bytes that no terminal shows, which are read again from a file only.
 _MODELS = ("--save", "--model")
 # Folders that are not made: a mistyped one would be on another disk.
 _EXISTING = ("--spill",)

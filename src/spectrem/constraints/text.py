@@ -214,7 +214,9 @@ class _Reader:
         return self._refuse(node)
 
     def _constant(self, node: ast.expr, value: object) -> object:
-        if isinstance(value, str) and not {"\n", "\r"}.isdisjoint(self._text[self._at(node) : self._end(node)]):
+        # where a node stands is counted from the start of the text, too slow for every value of a long dictionary
+        several = isinstance(value, str) and self._flat != self._text
+        if several and not {"\n", "\r"}.isdisjoint(self._text[self._at(node) : self._end(node)]):
             self._fail(node, "a text ends on the line on which it begins; write \\n for the end of a line")
         if isinstance(value, (bytes, complex)) or (isinstance(value, int) and abs(value) > 1e308):
             self._fail(node, f"expected a number below 1e308 or a text, found {shorten(repr(value)[:300])}")

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from spectrem.estimators.selftraining.self_trainer import SelfTrainer
     from spectrem.estimators.tagging.hmm_tagger import HMMTagger
 
-# Loaded on first use: an aligner needs nothing of what a mixture imports.
+# Loaded on first use, since an aligner does not need the libraries that a mixture imports.
 _HOMES = {
     "GaussianMixture": "mixture.gaussian_mixture",
     "HMMTagger": "tagging.hmm_tagger",

@@ -27,7 +27,7 @@ _SHOWN = Repr()
 for _limit in ("maxlist", "maxtuple", "maxset", "maxfrozenset", "maxdict", "maxdeque"):
     setattr(_SHOWN, _limit, 30)
 _SHOWN.maxstring = _SHOWN.maxother = 700
-# What asks for scikit-learn's part of an estimator: requests for metadata, and the diagrams of notebooks.
+# Names that only scikit-learn provides: requests for metadata, and the diagrams of notebooks.
 _OF_SKLEARN = ("_repr_", "get_metadata_", "set_")
 
 

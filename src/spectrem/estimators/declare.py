@@ -1,9 +1,9 @@
 """How estimators declare a parameter, once: its default, its rule, its name on the command line, its meaning.
 
-A room of estimators has one file of such declarations: a data class whose fields are made by the functions here and
-whose docstring says what every parameter means. The estimator extends it, `documented` puts the meanings into the
-estimator's docstring, `check_parameters` holds values against their rules, and the command line makes its options from
-them. The file loads neither NumPy nor the estimator, so that ``--help`` stays quick.
+Each subpackage of estimators has one file of such declarations: a data class whose fields are made by the functions
+here and whose docstring says what every parameter means. The estimator extends it, `documented` puts the meanings into
+the estimator's docstring, `check_parameters` holds values against their rules, and the command line makes its options
+from them. The file loads neither NumPy nor the estimator, so that ``--help`` stays quick.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _KEY = "spectrem"
 
 @dataclass(frozen=True)
 class Parameter:
-    """What is known of a parameter beside its name and default.
+    """The declaration of a parameter, without its name and default.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class Parameter:
 
 
 def count(default: int | None, least: int = 1, *, hint: str = "", **shown: Any) -> Any:
-    """Declare a whole number of at least ``least``; None is allowed where it is the default.
+    """Declare a parameter that is a whole number of at least ``least``; None is allowed where it is the default.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def number(
     hint: str = "",
     **shown: Any,
 ) -> Any:
-    """Declare a finite number from ``least`` to ``most``, without the ends if ``open``; None as for `count`.
+    """Declare a parameter that is a finite number from ``least`` to ``most``, without the ends if ``open``.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def check_number(
 
 
 def choice(default: str | None, *choices: str, **shown: Any) -> Any:
-    """Declare one of some names; None as for `count`.
+    """Declare a parameter that is one of several names; None is allowed where it is the default.
 
     Examples
     --------
@@ -155,7 +155,7 @@ def choice(default: str | None, *choices: str, **shown: Any) -> Any:
 
 
 def switch(default: bool, **shown: Any) -> Any:
-    """Declare a truth value.
+    """Declare a parameter that is true or false.
 
     Examples
     --------
@@ -198,7 +198,7 @@ def given(
 
 
 def rule(text: str, holds: Callable[[Any], object], hint: str = "") -> Callable[[str, Any], None]:
-    """A check for `given`: a value must ``text``, as ``holds`` says of it.
+    """A check for `given`: an error says that the value must ``text``, unless ``holds(value)`` is true.
 
     Examples
     --------
@@ -282,7 +282,7 @@ def meanings(record: type) -> Mapping[str, str]:
 
 def documented(cls: C) -> C:
     """Put what the parameters of an estimator mean, as its data class says, before the attributes in its docstring."""
-    if cls.__doc__ is not None:  # python -OO has none
+    if cls.__doc__ is not None:  # which python -OO leaves out
         said = meanings(cls)
         entries = "\n".join(dict.fromkeys(said[name] for name in parameters_of(cls)))
         section = "\n".join(f"    {line}".rstrip() for line in f"Parameters\n----------\n{entries}".splitlines())

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spectrem.constraints.links import RowLinks
-from spectrem.constraints.text import parse_constraint, source_text
+from spectrem.constraints.text import parse_constraint
 from spectrem.exceptions import InvalidInputError
 
 
@@ -91,7 +91,7 @@ def _text(constraint: Any) -> str | None:
     if isinstance(constraint, RowLinks):
         return None
     try:
-        text = source_text(constraint)
+        text = repr(constraint)
         return text if parse_constraint(text) == constraint else None
-    except (SyntaxError, ValueError, TypeError, InvalidInputError):
+    except InvalidInputError:
         return None

@@ -182,7 +182,7 @@ def take_saved_course(estimator: Any, settings: Mapping[str, Any]) -> None:
 
 @contextmanager
 def damage_named(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
-    """Take a saved model apart in this block, where whatever does not fit is damage.
+    """Read the content of a saved model in this block; errors of reading it become one that names the file.
 
     Raises
     ------

@@ -54,7 +54,7 @@ def plot_clusters(
     Raises
     ------
     InvalidInputError
-        If points do not lie in the plane, labels do not fit them, a link names a point that there is not, or
+        If points do not lie in the plane, labels do not fit them, a link names a point that does not exist, or
         matplotlib is not installed.
 
     Examples

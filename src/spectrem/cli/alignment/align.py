@@ -17,7 +17,7 @@ from spectrem.estimators.shared_parameters import TRAINING
 from spectrem.exceptions import InvalidInputError
 
 _FILES = "Files"
-# Parameters that a saved model leaves open.
+# Parameters that can be set for a saved model.
 _OPEN = ("decode", "threshold", "project_at_predict", "n_threads")
 
 

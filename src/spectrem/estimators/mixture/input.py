@@ -36,7 +36,7 @@ class MixtureRows:
     weights : ndarray of shape (n_rows,), or None
         None where all are 1.
     columns : mapping of name -> ndarray of shape (n_rows,)
-        For constraints.
+        Columns that constraints name.
     """
 
     x: Floats

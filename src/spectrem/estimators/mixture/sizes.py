@@ -12,7 +12,7 @@ _ROUNDING = 1e-9
 
 
 def check_sizes(rows: Rows, weights: Floats, k: int) -> None:
-    """Hold what rows say of the sizes of whole clusters against the number of rows of data.
+    """Check the bounds on the sizes of whole clusters against the number of rows of data.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def check_sizes(rows: Rows, weights: Floats, k: int) -> None:
 def _bounded(rows: Rows, block: Block, weights: Floats, k: int, counted: int) -> list[tuple[int, float, float]]:
     """Label, smallest and largest size of every row of a block that counts all rows of data with one label.
 
-    In links, that may name all rows too, a row is one whatever it weighs: they say nothing of sizes.
+    Links may name all rows, too, but count a row once whatever its weight, and so say nothing about sizes.
     """
     found: list[tuple[int, float, float]] = []
     if block.slack is not None or not block.weighted:

@@ -39,7 +39,7 @@ def start_parameters(
     Parameters
     ----------
     mixture : GaussianMixture
-        Its settings.
+        The mixture whose settings are used.
     model, shards
         As for `run_em`.
     rows : MixtureRows

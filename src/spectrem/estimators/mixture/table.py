@@ -28,7 +28,7 @@ from spectrem.inference.assignment import assign
 from spectrem.models.mixture import MixtureModel, MixtureParameters, MixtureShard, MixtureStats
 from spectrem.structures import Categorical, Parts
 
-# Of constraints, relative to the size of a row: while parameters still move, and at the end.
+# Tolerances of constraints, relative to the size of a row: while parameters still move, and at the end.
 ROUGH, FINE = 1e-4, 1e-6
 TIME_LIMIT = 60.0
 """Seconds for integer programs; most take far less, and none is run where constraints only count labels."""
@@ -41,14 +41,14 @@ class ChunkTable:
     Attributes
     ----------
     blocks : Corpus
-        Of `MixtureShard`.
+        A corpus of `MixtureShard`.
     constraints : tuple of constraints
         Links with names resolved.
     chunks : Chunks
     structure : Categorical
         An instance per chunk, a label per component.
     rows : Rows
-        Over ``structure``; of all constraints but must-links.
+        The rows of all constraints but must-links, over ``structure``.
     columns : mapping of name -> ndarray of shape (n_rows,)
     weights : ndarray of shape (n_rows,)
     """

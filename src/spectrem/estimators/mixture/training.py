@@ -33,7 +33,7 @@ def train(
     Parameters
     ----------
     mixture : GaussianMixture
-        Its settings.
+        The mixture whose settings are used.
     model, corpus, estep
         As for `run_em`.
     starts : sequence of callables

@@ -43,7 +43,7 @@ def check_classifier(estimator: Any, soft_targets: bool) -> None:
 def weight_names(estimator: Any) -> tuple[str, ...]:
     """Parameters of ``fit`` that take weights of rows: ``sample_weight``, or those of the steps of a pipeline.
 
-    Nothing where a pipeline's last step, the classifier, takes none.
+    Empty where the last step of a pipeline, the classifier, takes none.
 
     Examples
     --------

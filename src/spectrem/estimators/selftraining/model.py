@@ -28,7 +28,7 @@ from spectrem.reports import ConstraintReport, report_weighted
 from spectrem.structures import Categorical, Parts
 from spectrem.tables.structure import TableStructure
 
-# Relative to the size of a row of the constraints; sharper ones cost time that the next fit makes nothing of.
+# Tolerance of the projection, relative to the size of a row: sharper ones take time and do not change the next fit.
 PROJECTION_TOLERANCE = 1e-6
 # Repeated rows with less weight than this, of a row's 1, change nothing that can be seen and are left out.
 LEAST_SHARE = 1e-6
@@ -49,7 +49,7 @@ class Sample:
     classes : ndarray of shape (n_classes,)
     weights : ndarray of shape (n_rows,)
     columns : mapping of name -> ndarray of shape (n_rows,)
-        For constraints.
+        Columns that constraints name.
     """
 
     X: Any
@@ -72,7 +72,7 @@ class Sample:
 class Fitted(NamedTuple):
     """A classifier, the posteriors of shape (n_rows, n_classes) that it was trained on, and the one they came from.
 
-    Without the last two at the start.
+    At the start of training the last two are None.
     """
 
     classifier: Any

@@ -16,11 +16,11 @@ from spectrem.learning import EStep, Posed, Step, pose, posterior
 from spectrem.models.tagging import HMMModel, HMMParameters, TagKernel, TagShard
 from spectrem.structures import Parts, TiedChain, TiedChain2
 
-# On the multipliers of constraints over the sentences to tag, which have no iteration before to start from.
+# Dual steps on the multipliers of constraints over the sentences to tag, for which no iteration before gives a start.
 _DUAL_STEPS = 100
-# What an impossible event costs in a sentence that cannot do without: 230 nats.
+# The probability of an impossible event in a sentence that needs one: it costs 230 nats.
 _TINY = 1e-100
-# What it counts as when models are compared: 20.7 nats, and a table of a million words still sums to 1.001.
+# The same when models are compared: it costs 20.7 nats, and a table of a million words still sums to 1.001.
 _RARE = 1e-9
 
 
@@ -119,8 +119,8 @@ def finite_log_likelihoods(
     """Log-likelihoods that are always finite, so that models can be compared on text that they were not trained on.
 
     In sentences that are impossible, events of probability 0 count as 1e-9. A word never seen counts as one more word
-    of the vocabulary, as probable as the average one, whatever its tag: for nothing, a model would be the better the
-    fewer words it knows.
+    of the vocabulary, as probable as the average one, whatever its tag: if it counted for nothing, a model that knows
+    fewer words would seem the better one.
     """
     values = log_likelihoods(shard, table)
     impossible = np.isneginf(values)

@@ -40,7 +40,7 @@ _MEMBERS = {
     **{"dictionary_states": ("i8", 1), "initial": ("f8", 1), "transition": ("f8", 3), "second": ("f8", 2)},
     "emission": ("f8", 1),
 }
-# The dictionary is kept as arrays; fitted taggers hold all that these said.
+# The dictionary is saved as arrays, and the tags and the vocabulary of a fitted tagger as they were learned.
 _APART = ("dictionary", "vocabulary", "tags", *NOT_SAVED)
 
 
@@ -155,7 +155,7 @@ def _checked(coding: Coding, params: HMMParameters) -> HMMParameters:
         if table.shape != shape:
             raise ValueError(f"{name} must have shape {shape}, got {table.shape}")
         check_probabilities(name, table)
-        # less under a mean-field prior
+        # a mean-field prior makes the sums smaller
         if name != "emission" and (table.sum(axis=-1) > 1 + 1e-6).any():
             raise ValueError(f"{name} must have rows that sum to 1 at most")
     return params

@@ -40,11 +40,11 @@ class Start:
     Attributes
     ----------
     tagger : HMMTagger
-        With its settings.
+        The tagger whose settings are used.
     coding : Coding
     model : HMMModel
     corpus : Corpus
-        Of `TagShard`; sentences with a single label on every token are known.
+        A corpus of `TagShard`; sentences with a single label on every token are known.
     """
 
     tagger: Any

@@ -57,7 +57,7 @@ def train(tagger: Any, text: LabelledText, weights: Floats, place: Callable[[Ite
     text : LabelledText
     weights : ndarray of shape (n_sentences,)
     place : callable
-        From shards to the corpus that learning works on.
+        A function from shards to the corpus that keeps them.
 
     Returns
     -------

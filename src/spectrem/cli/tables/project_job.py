@@ -67,8 +67,10 @@ class ProjectJob:
                 write_prices(price_table(table.constraints))
             if page is not None:
                 page.write(document("spectrem project", table._repr_html_()))
-            (done, *found), filled = self._summary(scores, table, decision), scores.filled(table, decision)
-            del scores, table, columns  # rows are written piece by piece, which needs none of it
+            (done, *found), proba = self._summary(scores, table, decision), table.proba
+            del table, columns  # rows are written piece by piece, which needs none of it
+            filled = scores.filled(proba, decision)
+            del scores, proba
             write(filled)
         if not self.own.quiet:
             typer.echo(

@@ -269,11 +269,12 @@ def _write_text(table: TableFile, stream: TextIO, separator: str) -> None:
 def _write_parquet(table: TableFile, stream: TextIO) -> None:
     import polars
 
-    rows = table.data.collect(engine="streaming")
+    data = table.data
     if table.is_text:
-        rows = rows.with_columns([as_typed(column) for column in rows if column.dtype == polars.String])
+        rows = data.collect(engine="streaming")
+        data = rows.with_columns([as_typed(column) for column in rows if column.dtype == polars.String]).lazy()
     file = io.BytesIO()  # polars would write past a stream into its descriptor, and errors would not name the file
-    rows.write_parquet(file)
+    data.sink_parquet(file)
     stream.buffer.write(file.getbuffer())
 
 

@@ -56,7 +56,7 @@ def posteriors_alike(
         with np.errstate(under="ignore"):
             np.exp(piece, out=piece)
         normalise_rows(offsets[: len(kind) + 1], float(gamma), top, piece)
-        add_up_kinds(kind, width, piece, weights[own], total)
+        add_up_kinds(kind, width, piece, np.ascontiguousarray(weights[own]), total)
     return values, total
 
 

@@ -114,7 +114,7 @@ class BatchDual:
     ) -> None:
         self.structure, self.scores, self.rows, self.gamma = structure, scores, rows, gamma
         n = structure.n_instances
-        self.weights = np.ones(n) if weights is None else weights
+        self.weights = np.broadcast_to(1.0, n) if weights is None else weights
         weighed = weigh_rows(structure, rows, weights)
         self.matrix = sp.csr_array(weighed.matrix.astype(np.float64, copy=False))
         self.transpose, alike = rows.transpose, rows.alike

@@ -9,6 +9,7 @@ from spectrem.reports.constraints import (
     report_constraints,
     report_rows,
     report_weighted,
+    row_line,
     row_name,
 )
 from spectrem.reports.fit import FitReport, Section, gamma_course, report_training
@@ -34,5 +35,6 @@ __all__ = [
     "report_rows",
     "report_training",
     "report_weighted",
+    "row_line",
     "row_name",
 ]

@@ -159,6 +159,15 @@ def row_name(report: ConstraintReport, row: int) -> str:
     return f"row {row}" if len(report.bound) > 1 else ""
 
 
+def row_line(report: ConstraintReport, row: int) -> str:
+    """A row in words: its group, expected value before and after, bound, and price."""
+    group = f" in {row_name(report, row)}" if report.keys else ""
+    return (
+        f"{report.name}{group}: {report.before[row]:.4g} -> {report.after[row]:.4g} {report.sense[row]} "
+        f"{report.bound[row]:.4g}, price {report.price[row]:.3g}"
+    )
+
+
 def largest_rows(report: ConstraintReport, limit: int | None = None) -> NDArray[np.int64]:
     """The rows that matter most, at most ``limit``: by violation, then by cost, then by price.
 

@@ -79,7 +79,7 @@ class Categorical:
     @property
     def n_unary(self) -> int:
         """Number of unary parts: all labels of all instances."""
-        return int(self.offsets[-1])
+        return int(self.sizes.sum())
 
     @property
     def factor_shapes(self) -> tuple[tuple[int, ...], ...]:

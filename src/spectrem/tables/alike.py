@@ -75,7 +75,7 @@ def expected_before(cells: Cells, rows: Rows) -> NDArray[np.float64]:
 
 
 def _weights(cells: Cells) -> NDArray[np.float64]:
-    return np.ones(cells.table.n_instances) if cells.weights is None else cells.weights
+    return np.broadcast_to(1.0, cells.table.n_instances) if cells.weights is None else cells.weights
 
 
 def _kinds(

@@ -13,6 +13,7 @@ from spectrem.constraints.compilation.groups import Coded, Key, as_key, distinct
 from spectrem.constraints.user_columns import read_columns
 from spectrem.data.frames import as_frame
 from spectrem.exceptions import InvalidInputError
+from spectrem.structures._ragged import offsets_of
 from spectrem.structures.categorical import Categorical
 from spectrem.structures.chains.chain import Chain
 from spectrem.structures.chains.edge_chain import EdgeChain
@@ -95,9 +96,9 @@ def read_cells(proba: Any, labels: Any, scores: str, *, pairs: bool = False) -> 
             f"proba must have a label or more in every row; row {int(np.argmin(sizes))} is empty; drop the row"
         )
     if scores == "log":
-        check_log_scores(values, table.offsets)
+        check_log_scores(values, offsets_of(sizes))
         return Cells(table, Parts(values), _labels(labels, table), frame=frame)
-    totals = check_probabilities(values, table.offsets)
+    totals = check_probabilities(values, offsets_of(sizes))
     values = values / np.repeat(totals, sizes) if ragged else (values.reshape(len(sizes), -1) / totals[:, None]).ravel()
     with np.errstate(divide="ignore"):
         np.log(values, out=values)

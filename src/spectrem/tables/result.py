@@ -12,7 +12,7 @@ from spectrem.constraints.compilation.rows import Rows
 from spectrem.data.frames import filled_frame
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.result import Status
-from spectrem.reports.constraints import ConstraintReport, prices_by_name, row_name
+from spectrem.reports.constraints import ConstraintReport, prices_by_name, row_line
 from spectrem.reports.html import constraint_tables, facts, page
 from spectrem.tables.decision import Decision, decide
 from spectrem.tables.reading import Cells
@@ -131,16 +131,7 @@ class ProjectedTable:
         >>> print(table.summary())
         one of them: 0.4 -> 1 >= 1, price 1.52
         """
-        lines = []
-        for report in self.constraints:
-            for row in range(len(report.bound)):
-                group = row_name(report, row) if report.keys else ""
-                lines.append(
-                    f"{report.name}{f' in {group}' if group else ''}: {report.before[row]:.4g} -> "
-                    f"{report.after[row]:.4g} {report.sense[row]} {report.bound[row]:.4g}, "
-                    f"price {report.price[row]:.3g}"
-                )
-        return "\n".join(lines)
+        return "\n".join(row_line(report, row) for report in self.constraints for row in range(len(report.bound)))
 
     def _repr_html_(self) -> str:
         summary: dict[str, object] = {"status": self.status.message, "objective": f"{self.objective:.6g} nats"}

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import typer
 
 from spectrem.cli.tables.options import TableConstraints, in_line, own_names, tell_notes
@@ -15,7 +16,7 @@ from spectrem.cli.tables.project import ProjectOptions
 from spectrem.cli.tables.project_scores import DECIDED, Scores, long_scores, prefix_hint, wide_scores
 from spectrem.data import TableFile, open_output, open_table, read_table
 from spectrem.exceptions import InvalidInputError, SpectremError, spelled
-from spectrem.reports import row_name
+from spectrem.reports import row_line
 from spectrem.reports.html import document
 from spectrem.tables import ConstraintReport, Decision, ProjectedTable, ScoreError
 from spectrem.tables import project as project_table
@@ -66,8 +67,10 @@ class ProjectJob:
                 write_prices(price_table(table.constraints))
             if page is not None:
                 page.write(document("spectrem project", table._repr_html_()))
-            (done, *found), filled = self._summary(scores, table, decision), scores.filled(table, decision)
-            del scores, table, columns  # rows are written piece by piece, which needs none of it
+            (done, *found), proba = self._summary(scores, table, decision), table.proba
+            del table, columns  # rows are written piece by piece, which needs none of it
+            filled = scores.filled(proba, decision)
+            del scores, proba
             write(filled)
         if not self.own.quiet:
             typer.echo(
@@ -148,18 +151,7 @@ def _counted(reports: Sequence[ConstraintReport]) -> str:
 
 def _largest_prices(reports: Sequence[ConstraintReport]) -> list[str]:
     """The rows with the largest prices, as they are shown."""
-    rows = [
-        (abs(float(price)), report, k)
-        for report in reports
-        for k, price in enumerate(report.price)
-        if abs(price) > _BINDS
-    ]
-    rows.sort(key=lambda row: -row[0])
-    out = []
-    for _, report, k in rows[:_SHOWN]:
-        group = row_name(report, k) if report.keys else ""
-        out.append(
-            f"{report.name}{f', {group}' if group else ''}: {report.before[k]:.4g} -> {report.after[k]:.4g} "
-            f"{report.sense[k]} {report.bound[k]:.4g}, price {report.price[k]:.3g}"
-        )
-    return out
+    size = [np.abs(report.price) for report in reports]
+    rows = [(k, row) for k, own in enumerate(size) for row in np.argsort(-own, kind="stable")[:_SHOWN].tolist()]
+    rows = sorted((at for at in rows if size[at[0]][at[1]] > _BINDS), key=lambda at: -size[at[0]][at[1]])
+    return [row_line(reports[k], row) for k, row in rows[:_SHOWN]]

@@ -13,7 +13,7 @@ from spectrem.cli.tables.options import TableConstraints, list_names, split_name
 from spectrem.data import TableFile
 from spectrem.data.table_file import as_label_names
 from spectrem.exceptions import InvalidInputError
-from spectrem.tables import Decision, ProjectedTable, ScoreError
+from spectrem.tables import Decision, ScoreError
 
 if TYPE_CHECKING:
     import polars
@@ -65,8 +65,7 @@ class WideScores:
     def weights(self, name: str) -> NDArray[np.float64]:
         return weight_column(self.file, name)
 
-    def filled(self, table: ProjectedTable, decision: Decision | None) -> TableFile:
-        proba = np.asarray(table.proba)
+    def filled(self, proba: Any, decision: Decision | None) -> TableFile:
         new: dict[str, Any] = {name: proba[:, k] for k, name in enumerate(self.names)}
         if decision is not None:
             new[DECIDED] = list(map(str, decision.labels.tolist()))
@@ -137,10 +136,10 @@ class LongScores:
             )
         return first
 
-    def filled(self, table: ProjectedTable, decision: Decision | None) -> TableFile:
-        proba = np.empty(len(self.order))
-        proba[self.order] = np.concatenate(table.proba)
-        new: dict[str, NDArray] = {self.score: proba}
+    def filled(self, proba: Any, decision: Decision | None) -> TableFile:
+        flat = np.empty(len(self.order))
+        flat[self.order] = np.concatenate(proba)
+        new: dict[str, NDArray] = {self.score: flat}
         if decision is not None:
             chosen = np.zeros(len(self.order), np.bool_)
             chosen[self.order[self.offsets[:-1] + decision.positions]] = True

@@ -15,6 +15,7 @@ from spectrem.constraints.columns import literal_text, plain
 from spectrem.constraints.compilation.groups import KeyColumns
 from spectrem.kernels.categorical import add_up_kinds
 
+_PIECE = 1 << 16
 Norm = Literal["l1", "l2", "linf"]
 Scope = Literal["instance", "group", "corpus"]
 
@@ -136,7 +137,10 @@ class Alike:
         weights : ndarray of shape (n_instances,)
         """
         total = np.zeros((int(self.kind.max(initial=-1)) + 1) * self.width)
-        add_up_kinds(self.kind, self.width, parts, weights, total)
+        for start in range(0, len(self.kind), _PIECE):
+            own = slice(start, start + _PIECE)
+            cells = parts[start * self.width : (start + _PIECE) * self.width]
+            add_up_kinds(self.kind[own], self.width, cells, np.ascontiguousarray(weights[own]), total)
         return total
 
 

@@ -59,16 +59,17 @@ class Newton:
         value, residual, evaluations = np.zeros(n), np.full(n, np.inf), np.zeros(n, np.int64)
         problems = Problems(row_offsets, rows, instance_offsets, instances)
         transpose, alike = dual.transpose, dual.rows.alike
+        offsets = structure.offsets if alike is None else np.arange(0, structure.n_unary + 1, alike.width)
         scored = Instances(
-            structure.offsets,
-            structure.offsets[:-1] if alike is None else alike.kind,
+            offsets,
+            offsets[:-1] if alike is None else alike.kind,
             1 if alike is None else alike.width,
             dual.scores.unary,
             transpose.indptr,
             transpose.indices,
             transpose.data,
             place,
-            dual.instance_weight,
+            np.ascontiguousarray(dual.instance_weight),
             float(dual.gamma),
         )
         bounds = dual.row_weight * dual.rows.bounds + terms.kink

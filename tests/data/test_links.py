@@ -30,6 +30,15 @@ def test_transposed_swaps_the_sides(sure):
     assert [transposed.pairs(n) for n in range(len(sure))] == [sorted((j, i) for i, j in pairs) for pairs in sure]
 
 
+def test_equality():
+    links = Links.from_pairs([[(0, 0), (1, 1)], []])
+    assert links == Links.from_pairs([[(1, 1), (0, 0)], []])
+    assert links != Links.from_pairs([[(0, 0)], [(1, 1)]])
+    assert links != Links.from_pairs([[(0, 0), (1, 1)]])
+    assert links != Links(links.offsets, links.source, links.target, ~links.sure)
+    assert links != "0-0 1-1"
+
+
 def test_dtypes():
     links = Links.from_arrays([0], [MAX_LENGTH - 1], [0], n_sentences=1)
     assert (links.offsets.dtype, links.source.dtype, links.target.dtype, links.sure.dtype) == (

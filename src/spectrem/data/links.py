@@ -16,7 +16,7 @@ MAX_SENTENCES = (1 << 63) // MAX_LENGTH**2
 """Most sentences of one alignment, for the same reason."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Links:
     """Links between the words of sentence pairs, sure or merely possible ([OchNey2003] §6).
 
@@ -67,6 +67,13 @@ class Links:
                 "links must be in increasing order of (source, target) in every sentence and none twice; "
                 "use Links.from_arrays, which sorts them"
             )
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both have the same links, sure in the same places, in as many sentences."""
+        if not isinstance(other, Links):
+            return NotImplemented
+        own = (self.offsets, self.source, self.target, self.sure)
+        return all(map(np.array_equal, own, (other.offsets, other.source, other.target, other.sure)))
 
     @classmethod
     def from_arrays(

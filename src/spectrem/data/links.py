@@ -72,8 +72,8 @@ class Links:
         """Whether both have the same links, sure in the same places, in as many sentences."""
         if not isinstance(other, Links):
             return NotImplemented
-        own = (self.offsets, self.source, self.target, self.sure)
-        return all(map(np.array_equal, own, (other.offsets, other.source, other.target, other.sure)))
+        names = ("offsets", "source", "target", "sure")
+        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in names)
 
     @classmethod
     def from_arrays(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, count, repeat
 from typing import Any, NamedTuple
 
@@ -50,11 +51,6 @@ class FeatureIndex:
     names : tuple of str
         Feature ``k`` has number ``k``.
 
-    Attributes
-    ----------
-    numbers : dict of str -> int
-        The inverse of ``names``.
-
     Raises
     ------
     InvalidInputError
@@ -73,14 +69,27 @@ class FeatureIndex:
     """
 
     names: tuple[str, ...]
-    numbers: dict[str, int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        numbers = {name: number for number, name in enumerate(self.names)}
-        if len(numbers) < len(self.names):
-            again = next(name for number, name in enumerate(self.names) if numbers[name] != number)
+        if len(self.numbers) < len(self.names):
+            again = next(name for number, name in enumerate(self.names) if self.numbers[name] != number)
             raise InvalidInputError(f"names of features must be distinct, got {quoted(again)} twice; drop one of them")
-        object.__setattr__(self, "numbers", numbers)
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """The inverse of ``names``."""
+        return {name: number for number, name in enumerate(self.names)}
+
+    @classmethod
+    def _of_distinct(cls, names: tuple[str, ...]) -> FeatureIndex:
+        """Without the inverse, which is not made before it is asked for."""
+        index = object.__new__(cls)
+        object.__setattr__(index, "names", names)
+        return index
+
+    def take(self, order: NDArray[np.int64]) -> FeatureIndex:
+        """The same names, those of these numbers, in this order."""
+        return self._of_distinct(tuple(map(self.names.__getitem__, order.tolist())))
 
     @classmethod
     def learn(cls, sentences: Iterable[Sequence[Any]], min_count: int = 1) -> tuple[FeatureIndex, TokenFeatures]:
@@ -107,8 +116,7 @@ class FeatureIndex:
             place = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
             tokens = _without_unknown(tokens._replace(indices=place[tokens.indices]))
             names = tuple(name for name, keep in zip(names, kept.tolist(), strict=True) if keep)
-        del numbers
-        return cls(names), tokens
+        return cls._of_distinct(names), tokens
 
     def encode(self, sentences: Iterable[Sequence[Any]]) -> TokenFeatures:
         """The numbers of the features of sentences; those without a number are left out.

@@ -136,7 +136,7 @@ class CRFTagger(CRFParameters, Estimator):
         )
         given = as_sample_weight(sample_weight, len(text.lengths), "sentence")
         weights = np.ones(len(text.lengths)) if given is None else given
-        found = train(self, text, labels, weights, partial(make_corpus, self))
+        found = train(self, text, labels, weights, partial(make_corpus, self), reorders=index is not None)
         self._take(index, text.features.n_features, found)
         take_course(self, found.history, found.status)
         self.n_steps_ = found.n_steps
@@ -326,7 +326,8 @@ class CRFTagger(CRFParameters, Estimator):
 
     def _take(self, index: FeatureIndex | None, n_features: int, found: Trained) -> None:
         """What tagging needs, from training."""
-        self.features_, self.n_features_in_ = index, n_features
+        self.features_ = None if index is None else index.take(found.order)
+        self.n_features_in_ = n_features
         self.tags_, self.model_, self.theta_ = found.tags, found.model, found.theta
         self.gamma_ = found.history[-1].gamma
 

@@ -21,6 +21,7 @@ from spectrem.estimators.tagging.text import Tag, check_tag
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Constant, EStep, FitStatus, Record, Stopping, run_em
 from spectrem.models.loglinear import (
+    Features,
     Labels,
     LogLinearModel,
     LogLinearShard,
@@ -49,6 +50,8 @@ class Trained(NamedTuple):
     ----------
     tags : tuple of str or int
         By number.
+    order : ndarray of shape (n_features,), int64
+        Features as the model numbers them, by their numbers before.
     model : LogLinearModel
     theta : ndarray of shape (n_weights,)
     history : list of Record
@@ -58,6 +61,7 @@ class Trained(NamedTuple):
     """
 
     tags: tuple[Tag, ...]
+    order: Ints
     model: LogLinearModel
     theta: Floats
     history: list[Record]
@@ -71,8 +75,12 @@ def train(
     labels: TokenLabels,
     weights: Floats,
     place: Callable[[Iterable[LogLinearShard]], Corpus],
+    *,
+    reorders: bool,
 ) -> Trained:
     """Train with the settings of a CRFTagger, which have been checked.
+
+    Where it ``reorders`` features, those with weights for many tags come first, which is quicker.
 
     Raises
     ------
@@ -87,7 +95,11 @@ def train(
         raise InvalidInputError(
             "y must label some token, got none; without labels or constraints nothing says what tags mean"
         )
-    model = make_model(tagger, tags, text, labels, numbered)
+    support, transitions = choose_pairs(tagger, len(tags), text, labels, numbered)
+    order = support.order() if reorders else np.arange(support.n_features)
+    if reorders:
+        support, text = support.take(order), text._replace(features=_reordered(text.features, order))
+    model = model_of(tagger, tags, support, transitions)
     chosen = text.lengths > 0 if learns else known
     corpus = place(
         _shards(model, text, numbered, known, chosen, weights * np.where(known, 1, tagger.unlabelled_weight))
@@ -101,7 +113,7 @@ def train(
             record = Record(1.0, -best.value, -best.value - log_prior, 0.0, time.perf_counter() - started, log_prior)
             if tagger.on_iteration is not None:
                 tagger.on_iteration(record)
-            return Trained(tags, model, theta, [record], _STATUS[best.ending], n_steps)
+            return Trained(tags, order, model, theta, [record], _STATUS[best.ending], n_steps)
     result = run_em(
         with_pairs(model, tagger.constraints),
         corpus,
@@ -117,22 +129,20 @@ def train(
         on_iteration=tagger.on_iteration,
         checkpoint=stage_folder(tagger, "em"),
     )
-    return Trained(tags, model, result.params, list(result.history), result.status, n_steps)
+    return Trained(tags, order, model, result.params, list(result.history), result.status, n_steps)
 
 
-def make_model(
-    tagger: Any, tags: tuple[Tag, ...], text: TokenText, labels: TokenLabels, numbered: Labels
-) -> LogLinearModel:
-    """The model with a weight for all pairs that ``tagger.pairs`` names."""
-    n = len(tags)
+def choose_pairs(
+    tagger: Any, n: int, text: TokenText, labels: TokenLabels, numbered: Labels
+) -> tuple[Support, Ints | None]:
+    """The pairs of features and tags, and of two tags, that ``tagger.pairs`` says have a weight."""
     if tagger.pairs == "all":
-        support, transitions = Support(text.features.n_features, n), None
-    else:
-        seen = np.where(labels.kind < 0, 0, np.diff(numbered.offsets))
-        listed = numbered.labels[np.repeat(labels.kind >= 0, np.diff(numbered.offsets))]
-        support = Support.observed(text.features, offsets_of(seen), listed, n)
-        transitions = _observed_transitions(labels, numbered, n)
-    return model_of(tagger, tags, support, transitions)
+        return Support(text.features.n_features, n), None
+    sizes = np.diff(numbered.offsets)
+    seen = np.where(labels.kind < 0, 0, sizes)
+    listed = numbered.labels[np.repeat(labels.kind >= 0, sizes)]
+    support = Support.observed(text.features, offsets_of(seen), listed, n)
+    return support, _observed_transitions(labels, numbered, n)
 
 
 def model_of(tagger: Any, tags: Sequence[Tag], support: Support, transitions: Ints | None) -> LogLinearModel:
@@ -185,6 +195,12 @@ def learn_tags(given: Sequence[Tag] | None, labels: TokenLabels) -> tuple[Tag, .
         what = "none" if not tags else f"{repeated!r} twice"
         raise InvalidInputError(f"tags must be distinct and at least one, got {what}; list every tag once")
     return tags
+
+
+def _reordered(features: Features, order: Ints) -> Features:
+    numbers = np.empty_like(order)
+    numbers[order] = np.arange(len(order))
+    return features.renumbered(numbers)
 
 
 def pairs_of(support: Support) -> tuple[Ints, Ints]:

@@ -2,8 +2,11 @@
 
 Choice c has the features ``indices[indptr[c]:indptr[c + 1]]``, with these ``values``, or 1 each where there are none.
 Feature f has a weight for each of the labels ``pair_labels[pair_indptr[f]:pair_indptr[f + 1]]``, which increase; where
-``pair_indptr`` is empty it has one for every label. So most inner loops run over neighbouring labels.
+``pair_indptr`` is empty it has one for every label. So most inner loops run over neighbouring labels; their indices are
+unsigned, since tests for negative ones would keep them from being vectorised.
 """
+
+import numpy as np
 
 from spectrem._compiled import njit
 
@@ -20,11 +23,12 @@ def add_scores(indptr, indices, values, pair_indptr, pair_labels, weights, score
             start, width = f * n_labels, n_labels
             if packed:
                 start, width = pair_indptr[f], pair_indptr[f + 1] - pair_indptr[f]
+            first = np.uint64(start)
             if width == n_labels:
-                for y in range(n_labels):
-                    out[y] += value * weights[start + y]
+                for y in range(np.uint64(n_labels)):
+                    out[y] += value * weights[first + y]
             else:
-                for k in range(start, start + width):
+                for k in range(first, first + np.uint64(width)):
                     out[pair_labels[k]] += value * weights[k]
 
 
@@ -40,9 +44,10 @@ def add_counts(indptr, indices, values, pair_indptr, pair_labels, shares, counts
             start, width = f * n_labels, n_labels
             if packed:
                 start, width = pair_indptr[f], pair_indptr[f + 1] - pair_indptr[f]
+            first = np.uint64(start)
             if width == n_labels:
-                for y in range(n_labels):
-                    counts[start + y] += value * own[y]
+                for y in range(np.uint64(n_labels)):
+                    counts[first + y] += value * own[y]
             else:
-                for k in range(start, start + width):
+                for k in range(first, first + np.uint64(width)):
                     counts[k] += value * own[pair_labels[k]]

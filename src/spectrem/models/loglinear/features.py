@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem._validate import as_count, as_integers
 from spectrem.exceptions import InvalidInputError
+from spectrem.kernels.loglinear.features import sort_rows
 
 _MOST_FEATURES = 2**31 - 1
 
@@ -135,6 +136,13 @@ class Features:
         entries = np.repeat(self.indptr[:-1][rows] - indptr[:-1], sizes) + np.arange(indptr[-1])
         values = None if self.values is None else self.values[entries]
         return Features(indptr, self.indices[entries], values, self.n_features)
+
+    def renumbered(self, numbers: NDArray[np.int64]) -> Features:
+        """The same with ``numbers[f]`` for feature f, a permutation; the features of a choice increase."""
+        indices = numbers.astype(np.int32)[self.indices]
+        values = None if self.values is None else self.values.copy()
+        sort_rows(self.indptr, indices, np.zeros(0) if values is None else values)
+        return Features(self.indptr, indices, values, self.n_features)
 
     @property
     def matrix(self) -> sp.csr_array:

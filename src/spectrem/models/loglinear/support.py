@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,10 +12,14 @@ from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_count, as_integers
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.loglinear import features as kernel
+from spectrem.kernels.loglinear import tables
 from spectrem.models.loglinear.features import Features
+from spectrem.structures._ragged import offsets_of, ranges_of
 
-_NONE, _NO_LABELS = np.zeros(0, np.int64), np.zeros(0, np.int32)
+_NONE = np.zeros(0, np.int64)
 _NO_VALUES = np.zeros(0)
+# Features with so many labels are added up by rows of a table.
+_WIDE = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,20 +115,59 @@ class Support:
 
     def add_scores(self, features: Features, weights: Floats, scores: Floats) -> None:
         """Add the scores of all labels of all choices, nats, to an array of shape (n_choices, n_labels)."""
-        kernel.add_scores(*_entries(features), *self._pairs, weights, scores)
+        if self.indptr is None or self.labels is None:
+            tables.add_scores(*_entries(features), weights.reshape(-1, self.n_labels), scores)
+            return
+        wide = self._wide_table(features)
+        wide.ravel()[self._wide_places[: wide.size]] = weights[: len(self._wide_places[: wide.size])]
+        kernel.add_scores(*_entries(features), self.indptr, self.labels, weights, wide, scores)
 
     def add_counts(self, features: Features, shares: Floats, counts: Floats) -> None:
         """Add to ``counts``, one per weight, the sum of a feature's values times the share of the label.
 
         ``shares`` has the shape (n_choices, n_labels): of every label, how much of it the choice has.
         """
-        kernel.add_counts(*_entries(features), *self._pairs, shares, counts)
+        if self.indptr is None or self.labels is None:
+            tables.add_counts(*_entries(features), shares, counts.reshape(-1, self.n_labels))
+            return
+        wide = self._wide_table(features)
+        kernel.add_counts(*_entries(features), self.indptr, self.labels, shares, wide, counts)
+        places = self._wide_places[: wide.size]
+        counts[: len(places)] += wide.ravel()[places]
+
+    def order(self) -> Ints:
+        """The features, those with most labels first: numbered in this order, they are added up most quickly."""
+        if self.indptr is None:
+            return np.arange(self.n_features)
+        return np.argsort(-np.diff(self.indptr), kind="stable")
+
+    def take(self, features: Ints) -> Support:
+        """The pairs of these features, numbered in this order."""
+        if self.indptr is None or self.labels is None:
+            return Support(len(features), self.n_labels)
+        sizes = np.diff(self.indptr)[features]
+        own = self.labels[ranges_of(self.indptr[:-1][features], sizes)]
+        return Support(len(features), self.n_labels, offsets_of(sizes), own)
+
+    @cached_property
+    def _wide_places(self) -> Ints:
+        """The place of the first weights in a table of the first features, as far as these have `_WIDE` labels."""
+        if self.indptr is None or self.labels is None:
+            return _NONE
+        narrow = np.diff(self.indptr) < _WIDE
+        n_wide = int(np.argmax(narrow)) if narrow.any() else self.n_features
+        rows = np.repeat(np.arange(n_wide), np.diff(self.indptr[: n_wide + 1]))
+        return rows * self._n_places + self.labels[: len(rows)]
 
     @property
-    def _pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        if self.indptr is None or self.labels is None:
-            return _NONE, _NO_LABELS
-        return self.indptr, self.labels
+    def _n_places(self) -> int:
+        return -(-self.n_labels // kernel.LANES) * kernel.LANES
+
+    def _wide_table(self, features: Features) -> Floats:
+        """Zeros for the first features, or an empty table where making it would cost more than it gains."""
+        places = self._wide_places
+        n_wide = int(places[-1]) // self._n_places + 1 if len(places) else 0
+        return np.zeros((n_wide if n_wide <= len(features.indices) else 0, self._n_places))
 
 
 def _entries(features: Features) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.floating]]:

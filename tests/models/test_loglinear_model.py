@@ -12,16 +12,20 @@ from spectrem.structures._ragged import offsets_of
 from spectrem.testing import check_model
 
 K = 3
-KINDS = ("rows", "rows with intercept", "chains", "chains with some transitions")
+KINDS = ("rows", "rows with intercept", "rows with intercept and reference", "chains", "chains with some transitions")
 
 
 def model_of(kind, features, labels, packed=False, **changes):
-    support = (
-        Support.observed(features, labels.offsets, labels.labels, K) if packed else Support(features.n_features, K)
-    )
-    chain = kind.startswith("chain")
+    reference = kind.endswith("reference")
+    if reference:
+        support = Support.pairs(np.arange(5), np.arange(5) % 2, 7, 2) if packed else Support(7, 2)
+    else:
+        observed = Support.observed(features, labels.offsets, labels.labels, K)
+        support = observed if packed else Support(features.n_features, K)
     some = np.array([0, 1, 4, 5, 6]) if kind.endswith("transitions") else None
-    return LogLinearModel(support, chain, some, intercept=kind.endswith("intercept"), **changes)
+    return LogLinearModel(
+        support, kind.startswith("chain"), some, intercept="intercept" in kind, reference=reference, **changes
+    )
 
 
 def corpus_of(kind, seed=0, n_known=5, n_partial=4, n_free=3, n_features=7):
@@ -70,6 +74,7 @@ def brute_force(model, theta, shard):
     """Sum over instances of weight times log p(labels given), of known ones the expectation, by all labellings."""
     own = model.split(theta)
     table = shard.features.matrix @ model.support.table(own.features) + (own.intercept if model.intercept else 0.0)
+    table = np.pad(table, ((0, 0), (K - table.shape[1], 0)))
     moves = np.zeros(K * K)
     if model.chain:
         moves[slice(None) if model.transitions is None else model.transitions] = own.transitions

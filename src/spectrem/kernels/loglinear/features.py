@@ -1,8 +1,8 @@
-"""Sums over sparse features of choices, such as rows of a table or tokens: of weights, and of what labels expect.
+"""Sums over sparse features of choices where every feature has weights for some labels only.
 
 Choice c has the features ``indices[indptr[c]:indptr[c + 1]]``, with these ``values``, or 1 each where there are none.
-Feature f has a weight for each of the labels ``pair_labels[pair_indptr[f]:pair_indptr[f + 1]]``, which increase; where
-``pair_indptr`` is empty it has one for every label. So most inner loops run over neighbouring labels.
+Feature f has a weight for each of the labels ``pair_labels[pair_indptr[f]:pair_indptr[f + 1]]``, which increase. Indices
+of inner loops are unsigned, since tests for negative ones would keep them from being vectorised.
 
 The first features, those below ``len(wide)``, may also be given as rows of a table with a place for every label: what
 they have in ``wide`` stands in for what they have in the flat array. Rows have a multiple of LANES places, so that the
@@ -19,7 +19,7 @@ LANES = 8
 @njit(cache=True, nogil=True, error_model="numpy")
 def add_scores(indptr, indices, values, pair_indptr, pair_labels, weights, wide, scores):
     """``scores[c, y] += sum over features f of c of value * weight[f, y]``; scores of shape (n_choices, n_labels)."""
-    n_labels, plain, packed = scores.shape[1], len(values) == 0, len(pair_indptr) > 0
+    n_labels, plain = scores.shape[1], len(values) == 0
     n_wide, n_places = wide.shape
     own = np.empty(max(n_places, n_labels))
     for c in range(len(indptr) - 1):
@@ -37,14 +37,12 @@ def add_scores(indptr, indices, values, pair_indptr, pair_labels, weights, wide,
                     for k in range(LANES):
                         out[b + k] += value * row[b + k]
                 continue
-            start, width = f * n_labels, n_labels
-            if packed:
-                start, width = pair_indptr[f], pair_indptr[f + 1] - pair_indptr[f]
+            first, width = np.uint64(pair_indptr[f]), pair_indptr[f + 1] - pair_indptr[f]
             if width == n_labels:
-                for y in range(n_labels):
-                    out[y] += value * weights[start + y]
+                for y in range(np.uint64(n_labels)):
+                    out[y] += value * weights[first + y]
             else:
-                for k in range(start, start + width):
+                for k in range(first, first + np.uint64(width)):
                     out[pair_labels[k]] += value * weights[k]
         if n_wide:
             for y in range(n_labels):
@@ -54,7 +52,7 @@ def add_scores(indptr, indices, values, pair_indptr, pair_labels, weights, wide,
 @njit(cache=True, nogil=True, error_model="numpy")
 def add_counts(indptr, indices, values, pair_indptr, pair_labels, shares, wide, counts):
     """``counts[f, y] += value * shares[c, y]`` over all choices c with feature f, the transpose of `add_scores`."""
-    n_labels, plain, packed = shares.shape[1], len(values) == 0, len(pair_indptr) > 0
+    n_labels, plain = shares.shape[1], len(values) == 0
     n_wide, n_places = wide.shape
     padded = np.zeros(max(n_places, n_labels))
     for c in range(len(indptr) - 1):
@@ -71,14 +69,12 @@ def add_counts(indptr, indices, values, pair_indptr, pair_labels, shares, wide, 
                     for k in range(LANES):
                         row[b + k] += value * own[b + k]
                 continue
-            start, width = f * n_labels, n_labels
-            if packed:
-                start, width = pair_indptr[f], pair_indptr[f + 1] - pair_indptr[f]
+            first, width = np.uint64(pair_indptr[f]), pair_indptr[f + 1] - pair_indptr[f]
             if width == n_labels:
-                for y in range(n_labels):
-                    counts[start + y] += value * own[y]
+                for y in range(np.uint64(n_labels)):
+                    counts[first + y] += value * own[y]
             else:
-                for k in range(start, start + width):
+                for k in range(first, first + np.uint64(width)):
                     counts[k] += value * own[pair_labels[k]]
 
 

@@ -10,12 +10,17 @@ import numpy as np
 import scipy.linalg
 
 from spectrem._arrays import Floats
+from spectrem.kernels.loglinear import history as kernel
 
 # A step must gain this share of what the slope promises, and leave at most that share of the slope.
 _GAIN, _SLOPE = 1e-4, 0.9
 _TRIALS = 40
 # Differences of the function below this, relative to its size, are rounding.
 _ROUNDING = 4e-16
+# Least curvature of a step that is remembered, relative to what it changed of the gradient.
+_CURVED = 1e-14
+# So many steps in a row that gain no more than rounding end a minimisation.
+_PATIENCE = 2
 
 
 class Ending(Enum):
@@ -55,7 +60,7 @@ def minimise(
     done: Callable[[float, float], bool],
     sizes: Floats | None = None,
     max_steps: int | None = None,
-    memory: int = 10,
+    memory: int = 20,
 ) -> Minimum:
     """Minimise ``f(x) + sizes . |x|`` by L-BFGS [LiuNocedal1989], with sizes by OWL-QN [AndrewGao2007].
 
@@ -73,7 +78,7 @@ def minimise(
     max_steps : int, optional
         By default until ``done``, or until rounding ends progress.
     memory : int
-        Steps that are remembered, two arrays each.
+        Steps that are remembered, at least 1: two arrays of single precision each.
 
     Examples
     --------
@@ -86,30 +91,35 @@ def minimise(
     """
     x, history = start, _History(len(start), memory)
     value, gradient = evaluate(x)
-    n_evaluations, n_steps, refreshed = 1, 0, False
+    slope = gradient
     if sizes is not None:
-        value += float(sizes @ np.abs(x))
+        value, slope = value + float(sizes @ np.abs(x)), _subgradient(x, gradient, sizes)
+    direction, n_evaluations, n_steps, stalled = None, 1, 0, 0
     while True:
-        slope = gradient if sizes is None else _subgradient(x, gradient, sizes)
         norm = float(np.sqrt(slope @ slope))
         if norm == 0.0 or done(value, norm):
             return Minimum(x, value, norm, n_steps, n_evaluations, Ending.CONVERGED)
+        if stalled > _PATIENCE:
+            return Minimum(x, value, norm, n_steps, n_evaluations, Ending.STALLED)
         if max_steps is not None and n_steps >= max_steps:
             return Minimum(x, value, norm, n_steps, n_evaluations, Ending.STEPS)
-        direction = history.direction(slope)
+        if direction is None or not float(direction @ slope) < 0:
+            direction = history.first(slope)
         if sizes is not None:
             direction[direction * slope >= 0] = 0.0
-        found = _search(evaluate, x, value, slope, direction, sizes, 1.0 if history.size else 1.0 / norm)
+        found = _search(evaluate, x, value, slope, direction, sizes)
         n_evaluations += found.n_evaluations
         if found.point is None:
-            if history.size and not refreshed:
-                history, refreshed = _History(len(start), memory), True
-                continue
-            return Minimum(x, value, norm, n_steps, n_evaluations, Ending.STALLED)
-        refreshed = False
-        history.add(found.point - x, found.gradient - gradient)
-        x, value, gradient = found.point, found.value, found.gradient
+            if not history.size:
+                return Minimum(x, value, norm, n_steps, n_evaluations, Ending.STALLED)
+            direction = None
+            continue
         n_steps += 1
+        stalled = stalled + 1 if value - found.value <= _ROUNDING * abs(value) else 0
+        step, change = found.point - x, found.gradient - gradient
+        x, value, gradient = found.point, found.value, found.gradient
+        slope = gradient if sizes is None else _subgradient(x, gradient, sizes)
+        direction = history.direction(step, change, slope)
 
 
 class _Trial(NamedTuple):
@@ -128,11 +138,10 @@ def _search(
     slope: Floats,
     direction: Floats,
     sizes: Floats | None,
-    length: float,
 ) -> _Trial:
     """A step that lowers the function and, without sizes, flattens its slope: the weak conditions of Wolfe."""
     falling = float(slope @ direction)
-    low, high = 0.0, np.inf
+    low, high, length = 0.0, np.inf, 1.0
     best = _Trial(None, value, slope, 0)
     rounding = _ROUNDING * abs(value)
     for k in range(1, _TRIALS + 1):
@@ -172,41 +181,45 @@ def _subgradient(x: Floats, gradient: Floats, sizes: Floats) -> Floats:
 class _History:
     """The last steps and what they changed of the gradient: an approximation of the inverse Hessian.
 
-    In its compact form [ByrdNocedalSchnabel1994] a direction reads both arrays twice, and writes none.
+    They are kept in single precision: any steps along which the function curves make a direction that falls. In the
+    compact form of [ByrdNocedalSchnabel1994] both are read twice per step.
     """
 
     def __init__(self, n: int, memory: int) -> None:
-        self.steps, self.changes = np.empty((memory, n)), np.empty((memory, n))
-        self.size, self._next = 0, 0
+        self.memory, self.size = memory, 0
+        self._rows = np.empty((2 * memory, n), np.float32)  # step, change, step, change, ...
+        self._next = 0
         self._cross, self._square = np.zeros((memory, memory)), np.zeros((memory, memory))
 
-    def add(self, step: Floats, change: Floats) -> None:
-        """Remember a step, unless the function does not curve upwards along it."""
-        along = float(step @ change)
-        if not along > 1e-16 * float(change @ change):
-            return
-        k = self._next
-        self.steps[k], self.changes[k] = step, change
-        self.size = max(self.size, k + 1)
-        self._next = (k + 1) % len(self.steps)
-        n = self.size
-        self._cross[:n, k], self._cross[k, :n] = self.steps[:n] @ change, self.changes[:n] @ step
-        self._square[:n, k] = self._square[k, :n] = self.changes[:n] @ change
+    def first(self, slope: Floats) -> Floats:
+        """A step to try where nothing is known of the curvature."""
+        self.size = self._next = 0
+        return -slope / float(np.sqrt(slope @ slope))
 
-    def direction(self, slope: Floats) -> Floats:
-        """Minus the inverse Hessian times a gradient."""
+    def direction(self, step: Floats, change: Floats, slope: Floats) -> Floats:
+        """Remember a step and what it changed of the gradient; minus the inverse Hessian times the new ``slope``."""
+        k = self._next
+        self._rows[2 * k], self._rows[2 * k + 1] = step, change
+        n = max(self.size, k + 1)
+        found = np.empty((2 * n, 2))
+        kernel.products(self._rows[: 2 * n], change, slope, found)
+        if found[2 * k, 0] > _CURVED * found[2 * k + 1, 0]:
+            self._cross[:n, k], self._square[:n, k], self._square[k, :n] = found[::2, 0], found[1::2, 0], found[1::2, 0]
+            self.size, self._next = n, (k + 1) % self.memory
+        elif self.size == self.memory:  # what was overwritten is lost, and all before it with it
+            return self.first(slope)
         n = self.size
         if n == 0:
-            return -slope
-        order = np.arange(n) if n < len(self.steps) else (np.arange(n) + self._next) % n
+            return self.first(slope)
+        order = np.arange(n) if n < self.memory else (np.arange(n) + self._next) % n
         cross, square = self._cross[np.ix_(order, order)], self._square[np.ix_(order, order)]
+        along, scale = np.diag(cross), cross[-1, -1] / square[-1, -1]
+        of_steps, of_changes = found[::2, 1][:n][order], found[1::2, 1][:n][order]
         upper = np.triu(cross)
-        along = np.diag(cross)
-        scale = along[-1] / square[-1, -1]
-        of_steps, of_changes = (self.steps[:n] @ slope)[order], (self.changes[:n] @ slope)[order]
         inner = scipy.linalg.solve_triangular(upper, of_steps)
-        outer = along * inner + scale * (square @ inner - of_changes)
-        for_steps, for_changes = np.empty(n), np.empty(n)
-        for_steps[order] = scipy.linalg.solve_triangular(upper, outer, trans="T")
-        for_changes[order] = -scale * inner
-        return -(scale * slope + for_steps @ self.steps[:n] + for_changes @ self.changes[:n])
+        outer = scipy.linalg.solve_triangular(upper, along * inner + scale * (square @ inner - of_changes), trans="T")
+        shares = np.empty(2 * n)
+        shares[2 * order], shares[2 * order + 1] = -outer, scale * inner
+        direction = -scale * slope
+        kernel.combine(self._rows[: 2 * n], shares, direction)
+        return direction

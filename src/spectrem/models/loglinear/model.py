@@ -29,7 +29,7 @@ class Weights(NamedTuple):
     features : ndarray of shape (support.n_weights,)
     transitions : ndarray of shape (n_transitions,)
         Of chains; otherwise empty.
-    intercept : ndarray of shape (n_labels,), or (0,) without one
+    intercept : ndarray of shape (support.n_labels,), or (0,) without one
     """
 
     features: Floats
@@ -58,6 +58,9 @@ class LogLinearModel:
         all.
     intercept : bool
         Whether every label has a weight of its own, without a prior.
+    reference : bool
+        Whether the first label has the score 0 (in chains: but for transitions) and the support is about the others
+        only. With two labels, this is logistic regression as a difference of scores.
     prior : WeightPrior
         Of all weights but the intercept.
     optimiser : Optimiser
@@ -80,19 +83,20 @@ class LogLinearModel:
     chain: bool = False
     transitions: Ints | None = None
     intercept: bool = False
+    reference: bool = False
     prior: WeightPrior = WeightPrior()  # noqa: RUF009
     optimiser: Optimiser = Optimiser()  # noqa: RUF009
     names: Sequence[Any] | NDArray | None = field(default=None)
 
     @property
     def n_labels(self) -> int:
-        return self.support.n_labels
+        return self.support.n_labels + self.reference
 
     @cached_property
     def _sizes(self) -> tuple[int, int, int]:
         k = self.n_labels
         n_transitions = 0 if not self.chain else k * k if self.transitions is None else len(self.transitions)
-        return self.support.n_weights, n_transitions, k if self.intercept else 0
+        return self.support.n_weights, n_transitions, self.support.n_labels if self.intercept else 0
 
     @property
     def n_weights(self) -> int:
@@ -148,7 +152,7 @@ class LogLinearModel:
     def columns(self, shard: LogLinearShard) -> Mapping[str, NDArray]:
         """Columns for constraints beside the structure's own.
 
-        The instance's number in the corpus (``instance``; chains: ``sentence``), shape (n_instances,); the label of
+        The instance's number in the corpus (``row``; chains: ``sentence``), shape (n_instances,); the label of
         every part (``label``; chains: ``tag``) by name; ``labelled``, whether labels are given; and those of the shard.
         """
         if shard.labels is None:
@@ -156,7 +160,7 @@ class LogLinearModel:
         else:
             own = shard.labels.labels
         return {
-            "sentence" if self.chain else "instance": shard.instances,
+            "sentence" if self.chain else "row": shard.instances,
             "tag" if self.chain else "label": own if self.names is None else np.asarray(self.names)[own],
             "labelled": np.full(len(shard.weights), shard.known),
             **shard.columns,
@@ -198,23 +202,25 @@ class LogLinearModel:
     def _free_structure(self, shard: LogLinearShard) -> Structure:
         """All labellings of a shard, whatever labels it has."""
         if shard.lengths is None:
-            return Categorical(np.full(shard.features.n_choices, self.n_labels))
+            return Categorical(np.full(shard.features.n_choices, self.n_labels), "row")
         return Chain(shard.lengths, self.n_labels)
 
     def _restricted(self, shard: LogLinearShard) -> Structure:
         labels = shard.labels
         assert labels is not None
         if shard.lengths is None:
-            return Categorical(np.diff(labels.offsets))
+            return Categorical(np.diff(labels.offsets), "row")
         return Chain(shard.lengths, self.n_labels, (labels.offsets, labels.labels))
 
     def _all_scores(self, theta: Floats, shard: LogLinearShard) -> Parts:
         """Scores of all labels of all choices, nats."""
         own = self.split(theta)
-        scores = np.zeros((shard.features.n_choices, self.n_labels))
+        scores = np.zeros((shard.features.n_choices, self.support.n_labels))
         if self.intercept:
             scores += own.intercept
         self.support.add_scores(shard.features, own.features, scores)
+        if self.reference:
+            scores = np.pad(scores, ((0, 0), (1, 0)))
         if not self.chain:
             return Parts(scores.ravel())
         k = self.n_labels
@@ -226,10 +232,10 @@ class LogLinearModel:
         """Expected values of all features from shares of labels, shape (n_choices, n_labels), and transitions."""
         counts = np.zeros(self.n_weights)
         own = self.split(counts)
-        weighted = table
+        weighted = np.ascontiguousarray(table[:, int(self.reference) :])
         if not (shard.weights == 1.0).all():
             weights = shard.weights if shard.lengths is None else np.repeat(shard.weights, shard.lengths)
-            weighted = table * weights[:, None]
+            weighted = weighted * weights[:, None]
         self.support.add_counts(shard.features, weighted, own.features)
         if self.chain:
             moves = factors[0].ravel()

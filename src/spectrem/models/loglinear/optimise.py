@@ -28,12 +28,12 @@ class Optimiser:
         Relative to the objective, how far from its maximum an M-step may stop. The distance is bounded by the norm of
         the gradient, as the prior makes the objective strongly concave.
     memory : int
-        Steps that L-BFGS remembers, of two arrays of the size of the parameters each.
+        Steps that L-BFGS remembers, of two arrays of the size of the parameters, in single precision, each.
     """
 
     max_steps: int | None = None
     tol: float = 1e-10
-    memory: int = 10
+    memory: int = 20
 
 
 @dataclass

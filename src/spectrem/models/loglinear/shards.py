@@ -15,9 +15,9 @@ from spectrem.exceptions import InvalidInputError
 from spectrem.models.loglinear.features import Features
 from spectrem.structures._ragged import offsets_of, ranges_of
 
-# A shard is closed after this much work, in products of an evaluation: an eighth of the corpus, but no less than there
-# are weights, since every shard has a gradient of its own to be made and added up.
-_SHARDS, _LEAST_WORK = 8, 1 << 16
+# A shard is closed after this much work, in products of an evaluation: an eighth of the corpus, but no less than some
+# products per weight, since every shard has a gradient of its own to be made and added up.
+_SHARDS, _LEAST_WORK, _PER_WEIGHT = 8, 1 << 16, 4
 
 
 class Labels(NamedTuple):
@@ -152,7 +152,7 @@ def build_shards(
     starts = offsets_of(per_instance)
     work = np.diff(features.indptr[starts]) * n_labels + per_instance  # of every instance
     total = int(work.sum())
-    most = max(-(-total // _SHARDS), n_weights, least)
+    most = max(-(-total // _SHARDS), _PER_WEIGHT * n_weights, least)
     shards = []
     for kind in (False, True):
         chosen = np.flatnonzero((given == kind) & (per_instance > 0))

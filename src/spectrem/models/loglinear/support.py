@@ -12,10 +12,11 @@ from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_count, as_integers
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.loglinear import features as kernel
+from spectrem.kernels.loglinear import tables
 from spectrem.models.loglinear.features import Features
 from spectrem.structures._ragged import offsets_of, ranges_of
 
-_NONE, _NO_LABELS = np.zeros(0, np.int64), np.zeros(0, np.int32)
+_NONE = np.zeros(0, np.int64)
 _NO_VALUES = np.zeros(0)
 # Features with so many labels are added up by rows of a table.
 _WIDE = 4
@@ -113,17 +114,23 @@ class Support:
 
     def add_scores(self, features: Features, weights: Floats, scores: Floats) -> None:
         """Add the scores of all labels of all choices, nats, to an array of shape (n_choices, n_labels)."""
+        if self.indptr is None or self.labels is None:
+            tables.add_scores(*_entries(features), weights.reshape(-1, self.n_labels), scores)
+            return
         wide = self._wide_table(features)
         wide.ravel()[self._wide_places[: wide.size]] = weights[: len(self._wide_places[: wide.size])]
-        kernel.add_scores(*_entries(features), *self._pairs, weights, wide, scores)
+        kernel.add_scores(*_entries(features), self.indptr, self.labels, weights, wide, scores)
 
     def add_counts(self, features: Features, shares: Floats, counts: Floats) -> None:
         """Add to ``counts``, one per weight, the sum of a feature's values times the share of the label.
 
         ``shares`` has the shape (n_choices, n_labels): of every label, how much of it the choice has.
         """
+        if self.indptr is None or self.labels is None:
+            tables.add_counts(*_entries(features), shares, counts.reshape(-1, self.n_labels))
+            return
         wide = self._wide_table(features)
-        kernel.add_counts(*_entries(features), *self._pairs, shares, wide, counts)
+        kernel.add_counts(*_entries(features), self.indptr, self.labels, shares, wide, counts)
         places = self._wide_places[: wide.size]
         counts[: len(places)] += wide.ravel()[places]
 
@@ -160,12 +167,6 @@ class Support:
         places = self._wide_places
         n_wide = int(places[-1]) // self._n_places + 1 if len(places) else 0
         return np.zeros((n_wide if n_wide <= len(features.indices) else 0, self._n_places))
-
-    @property
-    def _pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        if self.indptr is None or self.labels is None:
-            return _NONE, _NO_LABELS
-        return self.indptr, self.labels
 
 
 def _entries(features: Features) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.floating]]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from spectrem.constraints import E, agreement, fertility, linear, max_over, part
-    from spectrem.estimators import GaussianMixture, HMMTagger, SelfTrainer, WordAligner
+    from spectrem.estimators import CRFTagger, GaussianMixture, HMMTagger, SelfTrainer, WordAligner
     from spectrem.learning import run_em
     from spectrem.tables import Lattice, project
 
@@ -21,6 +21,7 @@ __version__ = "0.1.0"
 
 # Loaded on first use, so that importing the package (and `spectrem --help`) stays quick.
 _HOMES = {
+    "CRFTagger": "estimators",
     "E": "constraints",
     "GaussianMixture": "estimators",
     "HMMTagger": "estimators",
@@ -37,6 +38,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "CRFTagger",
     "E",
     "GaussianMixture",
     "HMMTagger",

@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spectrem.estimators.alignment.word_aligner import LinkPosteriors, WordAligner
+    from spectrem.estimators.crf.crf_tagger import CRFTagger
     from spectrem.estimators.mixture.gaussian_mixture import GaussianMixture
     from spectrem.estimators.selftraining.self_trainer import SelfTrainer
     from spectrem.estimators.tagging.hmm_tagger import HMMTagger
 
 # Loaded on first use, since an aligner does not need the libraries that a mixture imports.
 _HOMES = {
+    "CRFTagger": "crf.crf_tagger",
     "GaussianMixture": "mixture.gaussian_mixture",
     "HMMTagger": "tagging.hmm_tagger",
     "LinkPosteriors": "alignment.decoding",
@@ -18,7 +20,7 @@ _HOMES = {
     "WordAligner": "alignment.word_aligner",
 }
 
-__all__ = ["GaussianMixture", "HMMTagger", "LinkPosteriors", "SelfTrainer", "WordAligner"]
+__all__ = ["CRFTagger", "GaussianMixture", "HMMTagger", "LinkPosteriors", "SelfTrainer", "WordAligner"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,7 @@
 """Measures of how good predictions are."""
 
 from spectrem.metrics.alignment import AlignmentScores, alignment_scores, expected_f1_threshold
+from spectrem.metrics.chunks import Chunk, ChunkCounts, ChunkScores, chunk_scores, find_chunks
 from spectrem.metrics.clustering import (
     StateMapping,
     many_to_one,
@@ -15,16 +16,21 @@ from spectrem.metrics.tagging import ambiguous_tokens, correct_tokens, cross_ent
 
 __all__ = [
     "AlignmentScores",
+    "Chunk",
+    "ChunkCounts",
+    "ChunkScores",
     "SignTest",
     "StateMapping",
     "TaggingComparison",
     "alignment_scores",
     "ambiguous_tokens",
     "average_l1_linf",
+    "chunk_scores",
     "compare_taggings",
     "correct_tokens",
     "cross_entropy",
     "expected_f1_threshold",
+    "find_chunks",
     "many_to_one",
     "mutual_information",
     "one_to_one",

@@ -9,6 +9,7 @@ from spectrem.structures.chains.edge_chain import EdgeChain
 from spectrem.structures.chains.tied_chain import TiedChain, TiedCounts
 from spectrem.structures.chains.tied_chain2 import TiedChain2, TiedCounts2
 from spectrem.structures.entropy import entropy
+from spectrem.structures.known import Known
 from spectrem.structures.parts import Parts
 from spectrem.structures.product import Product
 from spectrem.structures.structure import Polytope, Structure
@@ -20,6 +21,7 @@ __all__ = [
     "Chain",
     "Chain2",
     "EdgeChain",
+    "Known",
     "Parts",
     "Polytope",
     "Product",

@@ -39,6 +39,8 @@ class Categorical:
     ----------
     sizes : array-like of shape (n_instances,), int
         Number of labels of every instance, >= 0. An instance of size 0 has no possible structure (value ``-inf``).
+    instance_name : str
+        What the column that numbers the instances is called.
 
     Raises
     ------
@@ -48,7 +50,7 @@ class Categorical:
     Notes
     -----
     ``Parts.unary`` holds the labels of instance 0, then of instance 1, and so on; there are no shared factors.
-    Columns: ``instance``, ``label``.
+    Columns: ``instance`` (or as ``instance_name`` says), ``label``.
 
     Examples
     --------
@@ -64,12 +66,14 @@ class Categorical:
     one_label: ClassVar[bool] = True
 
     sizes: NDArray[np.int64]
+    instance_name: str
 
-    def __init__(self, sizes: ArrayLike) -> None:
+    def __init__(self, sizes: ArrayLike, instance_name: str = "instance") -> None:
         lengths = as_lengths(sizes, "sizes")
         if len(lengths) and (lengths == lengths[0]).all():
             lengths = np.broadcast_to(np.array(lengths[0]), len(lengths))  # a million times one number takes no memory
         object.__setattr__(self, "sizes", lengths)
+        object.__setattr__(self, "instance_name", instance_name)
 
     @property
     def n_instances(self) -> int:
@@ -91,11 +95,6 @@ class Categorical:
         """Boundaries of the instances in ``Parts.unary``, shape (n_instances + 1,)."""
         return offsets_of(self.sizes)
 
-    @property
-    def instance_name(self) -> str:
-        """The column that numbers the instances."""
-        return "instance"
-
     @cached_property
     def instance(self) -> NDArray[np.int64]:
         """Instance of every unary part, shape (n_unary,)."""
@@ -108,8 +107,8 @@ class Categorical:
 
     @property
     def columns(self) -> Mapping[str, NDArray]:
-        """``instance`` and ``label``, each of shape (n_unary,); built anew at every call."""
-        return {"instance": self.instance, "label": positions_of(self.sizes)}
+        """``instance``, by its name, and ``label``, each of shape (n_unary,); built anew at every call."""
+        return {self.instance_name: self.instance, "label": positions_of(self.sizes)}
 
     def smoothed_max(
         self,

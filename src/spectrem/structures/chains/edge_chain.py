@@ -103,10 +103,19 @@ class EdgeChain(TokenStructure):
         token = self.choice
         return self._state_offsets[token] + self._places % self._widths[token]
 
+    @cached_property
+    def part_before(self) -> NDArray[np.int64]:
+        """The token and state before every part as a part of the `Chain` of the same shape; -1 at first tokens."""
+        token = self.choice
+        first = np.zeros(self.n_tokens, np.bool_)
+        first[self.token_offsets[:-1][self.lengths > 0]] = True
+        before = self._state_offsets[token - 1] + self._places // self._widths[token]
+        return np.where(first[token], -1, before)
+
     @property
     def columns(self) -> Mapping[str, NDArray]:
         """The five columns of the class notes, each of shape (n_unary,); built anew at every call."""
-        before = self._part_before
+        before = self.part_before
         previous = np.full(self.n_unary, np.nan)
         previous[before >= 0] = self._all_states[before[before >= 0]]
         return {**super().columns, "previous": previous}
@@ -160,7 +169,7 @@ class EdgeChain(TokenStructure):
         if tokens.start == tokens.stop:
             return simplex_polytope(checked.unary, 0, np.zeros(0, np.int64), [self.n_states**2])
         start = int(self._state_offsets[tokens.start])
-        tail = self._part_before[own]
+        tail = self.part_before[own]
         return path_polytope(
             np.where(tail >= 0, tail - start, -1),
             self.state_part[own] - start,
@@ -200,18 +209,9 @@ class EdgeChain(TokenStructure):
         return positions_of(np.diff(self.offsets))
 
     @cached_property
-    def _part_before(self) -> NDArray[np.int64]:
-        """The token and state before every part as a part of a `Chain`; -1 at first tokens."""
-        token = self.choice
-        first = np.zeros(self.n_tokens, np.bool_)
-        first[self.token_offsets[:-1][self.lengths > 0]] = True
-        before = self._state_offsets[token - 1] + self._places // self._widths[token]
-        return np.where(first[token], -1, before)
-
-    @cached_property
     def _cells(self) -> NDArray[np.int64]:
         """The raveled transition of every part; one past the last at first tokens."""
-        states, before = self._all_states, self._part_before
+        states, before = self._all_states, self.part_before
         return np.where(before >= 0, states[before] * self.n_states + self._tags, self.n_states**2)
 
     def _with_transitions(self, unary: NDArray[np.float64], transition: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,0 +1,99 @@
+"""A fitted CRFTagger as a file."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import numpy as np
+
+from spectrem.data.features import FeatureIndex
+from spectrem.estimators.crf.parameters import check_settings
+from spectrem.estimators.crf.training import model_of, pairs_of
+from spectrem.estimators.shared_parameters import NOT_SAVED
+from spectrem.estimators.storage import (
+    course_of,
+    damage_named,
+    load_arrays,
+    plain_parameters,
+    save_arrays,
+    take_saved_course,
+)
+from spectrem.estimators.tagging.text import check_tag
+from spectrem.exceptions import InvalidInputError
+from spectrem.learning.schedule import check_gamma
+from spectrem.models.loglinear import Support
+
+_KIND, _LAYOUT = "CRFTagger", 1
+_MEMBERS = {
+    **{"features": ("u1", 1), "theta": ("f8", 1), "transitions": ("i8", 1)},
+    **{"pair_features": ("i4", 1), "pair_tags": ("i4", 1)},
+}
+_APART = ("tags", "constraints", *NOT_SAVED)
+
+
+def save(tagger: Any, path: str | os.PathLike[str]) -> None:
+    """Write tags, names of features, pairs with their weights, and the settings that JSON can hold."""
+    if tagger.project_at_predict and tagger.constraints:
+        raise InvalidInputError(
+            "constraints cannot be saved, and project_at_predict needs them; set project_at_predict=False, or keep the "
+            "tagger in memory"
+        )
+    model = tagger.model_
+    arrays = {"theta": tagger.theta_}
+    if tagger.features_ is not None:
+        arrays["features"] = np.frombuffer(json.dumps(tagger.features_.names).encode(), np.uint8)
+    if model.transitions is not None:
+        arrays["transitions"] = model.transitions
+    if model.support.indptr is not None:
+        pairs = pairs_of(model.support)
+        arrays |= {name: own.astype(np.int32) for name, own in zip(("pair_features", "pair_tags"), pairs, strict=True)}
+    header = {
+        "parameters": plain_parameters(tagger, _APART),
+        "tags": list(tagger.tags_),
+        "n_features": tagger.n_features_in_,
+        "gamma": tagger.gamma_,
+        "n_steps": tagger.n_steps_,
+        **course_of(tagger),
+    }
+    save_arrays(path, _KIND, _LAYOUT, header, arrays)
+
+
+def load(tagger: Any, path: str | os.PathLike[str]) -> Any:
+    """Fill a new tagger with what `save` wrote, and return it."""
+    header, arrays = load_arrays(path, _KIND, _LAYOUT, _MEMBERS)
+    with damage_named(path, _KIND):
+        tagger.set_params(**header["parameters"])
+        check_settings(tagger)
+        tags = tuple(check_tag(tag, "tags") for tag in header["tags"])
+        if len(set(tags)) < len(tags) or not tags:
+            raise ValueError("tags must be distinct")
+        n, n_features = len(tags), int(header["n_features"])
+        index = None
+        if "features" in arrays:
+            names = json.loads(arrays["features"].tobytes())
+            if not all(isinstance(name, str) for name in names) or len(names) != n_features:
+                raise ValueError("features do not fit their number")
+            index = FeatureIndex(tuple(names))
+        support = Support(n_features, n)
+        if "pair_features" in arrays:
+            rows, labels = (arrays[name].astype(np.int64) for name in ("pair_features", "pair_tags"))
+            if len(rows) != len(labels) or (np.diff(rows * n + labels) <= 0).any():
+                raise ValueError("pairs of features and tags do not increase")
+            support = Support.pairs(rows, labels, n_features, n)
+        cells = arrays.get("transitions")
+        if cells is not None and len(cells) and ((np.diff(cells) <= 0).any() or cells[0] < 0 or cells[-1] >= n * n):
+            raise ValueError("transitions do not fit the tags")
+        model = model_of(tagger, tags, support, cells)
+        theta = arrays["theta"]
+        if theta.shape != (model.n_weights,) or not np.isfinite(theta).all():
+            raise ValueError("weights do not fit their pairs")
+        gamma = float(header["gamma"])
+        check_gamma(gamma)
+        n_steps = int(header["n_steps"])
+        take_saved_course(tagger, header)
+    tagger.set_params(tags=list(tags))
+    tagger.features_, tagger.n_features_in_, tagger.n_steps_ = index, n_features, n_steps
+    tagger.tags_, tagger.model_, tagger.theta_, tagger.gamma_ = tags, model, theta, gamma
+    return tagger

@@ -1,0 +1,97 @@
+"""What CRFTagger can be told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Literal
+
+from spectrem.estimators.declare import check_parameters, choice, count, given, number, switch
+from spectrem.estimators.shared_parameters import (
+    TRAINING,
+    ComputingParameters,
+    LearningParameters,
+    check_constraints,
+    check_one_gamma,
+)
+
+if TYPE_CHECKING:
+    from spectrem.constraints.constraint import AnyConstraint
+    from spectrem.estimators.tagging.text import Tag
+
+MODEL = "Model"
+"""A heading of ``--help``."""
+
+
+def check_settings(tagger: CRFParameters) -> None:
+    """Raise `InvalidInputError` for a parameter that breaks its rule, or parameters that exclude each other."""
+    check_parameters(tagger)
+    check_one_gamma(tagger)
+
+
+@dataclass(eq=False, repr=False)
+class CRFParameters(LearningParameters, ComputingParameters):
+    """Of `spectrem.CRFTagger`.
+
+    Parameters
+    ----------
+    features : {"tokens", "words", "chunking", "words+tags"}
+        What tokens are. "tokens": described by features already, each a list of names, or a mapping of names to
+        values, as `spectrem.data.FeatureIndex` tells; or the rows of a matrix of numbers. Otherwise words, or pairs of
+        a word and a tag, of which the templates of that name make features, see `spectrem.data.token_features`.
+    tags : sequence of str or int, optional
+        By default all in ``y``, sorted.
+    pairs : {"observed", "all"}
+        Which pairs of a feature and a tag, and of two neighbouring tags, have a weight: those that ``y`` has together,
+        or all. Others are as likely as their remaining features say. Sentences without labels add no pairs, so that
+        "all" learns most from them.
+    min_count : int
+        Features that occur less often in training are left out.
+    C : float
+        Variance of the Gaussian prior of weights, above 0: the objective is the log-likelihood less half their squares
+        over C. (CRFsuite's c2 is 1 / (2 C).)
+    l1_ratio : float
+        From 0 to 1, as in scikit-learn: of the penalty 1 / C, this share is on the sizes of weights, of which many then
+        become 0, and the rest on half their squares.
+    constraints : sequence of constraints or their texts, mapping of names to them, or one text
+        In the language of `spectrem.E` over the columns sentence, token, occurrence, tag (or label), with templates
+        also word, previous (the tag before) and those given to `fit`; see `spectrem.constraints` for shortcuts.
+        Sentences labelled throughout are left alone by constraints inside sentences.
+    gamma : float
+        How soft the posteriors of sentences without full labels are, 0 or greater, or -inf: 1 is EM, between 0 and 1
+        unified EM, 0 hard (Viterbi) EM, above 1 smoother posteriors.
+    unlabelled_weight : float
+        How much a sentence counts whose labels are missing or partial, beside those with all labels. At 0 they are
+        left out.
+    m_steps : int, optional
+        Steps of L-BFGS in an iteration of EM at most; by default as many as ``m_tol`` needs. Sentences with all labels
+        are first trained on by themselves, to ``m_tol``.
+    m_tol : float
+        How far below its maximum, relative to its size, the objective of an M-step may end; of the log-likelihood of
+        labelled sentences, where there are only these.
+    decode : {"viterbi", "posterior"}
+        "viterbi": the most probable sequence of tags; "posterior": the most probable tag of each token.
+    project_at_predict : bool
+        Whether new sentences meet the constraints, too; those over the corpus then span the sentences given. Viterbi
+        finds the best sequences that meet them by integer programs, for constraints inside sentences only.
+    dual_steps : int
+        Steps per iteration on the multipliers of constraints over the corpus, from those of the iteration before; 0
+        solves them every time.
+    """
+
+    features: Literal["tokens", "words", "chunking", "words+tags"] = choice(
+        "tokens", "tokens", "words", "chunking", "words+tags", group=MODEL, metavar="NAME"
+    )
+    _: KW_ONLY
+    tags: Sequence[Tag] | None = given(None)
+    pairs: Literal["observed", "all"] = choice("observed", "observed", "all", group=MODEL, metavar="WHICH")
+    min_count: int = count(1, group=MODEL)
+    C: float = number(1.0, open=True, option="--variance", group=MODEL, metavar="C")
+    l1_ratio: float = number(0.0, 0.0, 1.0, group=MODEL)
+    constraints: Sequence[AnyConstraint] = given((), check_constraints)
+    unlabelled_weight: float = number(1.0, group=TRAINING)
+    m_steps: int | None = count(None, group=TRAINING)
+    m_tol: float = number(1e-4, group=TRAINING)
+    decode: Literal["viterbi", "posterior"] = choice("viterbi", "viterbi", "posterior", group=MODEL, metavar="WAY")
+    project_at_predict: bool = switch(False, option=None)
+    dual_steps: int = count(8, 0, group=TRAINING)

@@ -1,0 +1,274 @@
+"""One `CRFTagger.fit`: from features, labels and settings to trained weights."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spectrem._arrays import Bools, Floats, Ints
+from spectrem._validate import as_sample_weight
+from spectrem.constraints import check_values
+from spectrem.constraints.compilation.compile import flatten
+from spectrem.constraints.compilation.draft import used_columns
+from spectrem.corpus import Corpus
+from spectrem.data.features import FeatureIndex
+from spectrem.estimators.crf.input import TokenText, read_training
+from spectrem.estimators.crf.labels import TokenLabels, read_labels
+from spectrem.estimators.crf.pairs import PairModel
+from spectrem.estimators.homes import stage_folder
+from spectrem.estimators.tagging.text import Tag, check_tag
+from spectrem.exceptions import InvalidInputError
+from spectrem.learning import Constant, EStep, FitStatus, Record, Stopping, run_em
+from spectrem.models.loglinear import (
+    Features,
+    Labels,
+    LogLinearModel,
+    LogLinearShard,
+    Optimiser,
+    Support,
+    WeightPrior,
+    build_shards,
+)
+from spectrem.models.loglinear.lbfgs import Ending
+from spectrem.models.loglinear.model import known_counts
+from spectrem.models.loglinear.optimise import maximise
+from spectrem.structures._ragged import offsets_of, positions_of
+
+# Where an M-step ends when no step raises its objective any more, it is as good as converged.
+_STATUS = {
+    Ending.CONVERGED: FitStatus.CONVERGED,
+    Ending.STALLED: FitStatus.CONVERGED,
+    Ending.STEPS: FitStatus.FIXED_ITERATIONS,
+}
+
+
+class Trained(NamedTuple):
+    """What training found.
+
+    Attributes
+    ----------
+    n_sentences : int
+        That it was given.
+    features : FeatureIndex or None
+        Of the features by the numbers of the model; None for the columns of a matrix.
+    tags : tuple of str or int
+        By number.
+    model : LogLinearModel
+    theta : ndarray of shape (n_weights,)
+    history : list of Record
+    status : FitStatus
+    n_steps : int
+        Steps of L-BFGS on the sentences with all labels.
+    """
+
+    n_sentences: int
+    features: FeatureIndex | None
+    tags: tuple[Tag, ...]
+    model: LogLinearModel
+    theta: Floats
+    history: list[Record]
+    status: FitStatus
+    n_steps: int
+
+
+class _Task(NamedTuple):
+    """What there is to be trained, and on which shards."""
+
+    n_sentences: int
+    features: FeatureIndex | None
+    tags: tuple[Tag, ...]
+    model: LogLinearModel
+    shards: list[LogLinearShard]
+    any_known: bool
+    learns: bool
+
+
+def train(
+    tagger: Any,
+    place: Callable[[Iterable[LogLinearShard]], Corpus],
+    sentences: Any,
+    y: Any,
+    sample_weight: Any,
+    lengths: Any,
+    columns: Mapping[str, Any] | None,
+) -> Trained:
+    """Train with the settings of a CRFTagger, which have been checked, on what `CRFTagger.fit` takes.
+
+    ``place`` makes the corpus of the shards.
+
+    Raises
+    ------
+    InvalidInputError
+        If settings, sentences and labels do not fit each other.
+    """
+    # what is read takes as much memory as the shards made of it, and is dropped before training
+    n_sentences, index, tags, model, shards, any_known, learns = _prepare(
+        tagger, sentences, y, sample_weight, lengths, columns
+    )
+    corpus = place(shards)
+    del shards
+    theta, n_steps, started = model.initial(), 0, time.perf_counter()
+    if any_known:
+        best = maximise(model, theta, corpus.sum(known_counts, model), corpus, known=True)
+        theta, n_steps = best.point, best.n_steps
+        if not learns:
+            log_prior = model.log_prior(theta)
+            record = Record(1.0, -best.value, -best.value - log_prior, 0.0, time.perf_counter() - started, log_prior)
+            if tagger.on_iteration is not None:
+                tagger.on_iteration(record)
+            return Trained(n_sentences, index, tags, model, theta, [record], _STATUS[best.ending], n_steps)
+    result = run_em(
+        with_pairs(model, tagger.constraints),
+        corpus,
+        theta,
+        EStep(tagger.constraints, warm_start=True, dual_steps=tagger.dual_steps or None, infeasible=tagger.infeasible),
+        schedule=tagger.schedule or Constant(tagger.gamma),
+        stopping=Stopping(tagger.max_iter, tagger.tol),
+        on_iteration=tagger.on_iteration,
+        checkpoint=stage_folder(tagger, "em"),
+    )
+    return Trained(n_sentences, index, tags, model, result.params, list(result.history), result.status, n_steps)
+
+
+def _prepare(
+    tagger: Any, sentences: Any, y: Any, sample_weight: Any, lengths: Any, columns: Mapping[str, Any] | None
+) -> _Task:
+    """Read and check everything, choose the weights, and cut the shards."""
+    text, index = read_training(tagger, sentences, lengths, columns)
+    n = len(text.lengths)
+    if not text.lengths.sum():
+        raise InvalidInputError(f"X must hold a token to train on, got {n} sentences without any")
+    labels = read_labels([None] * n if y is None else y, text.lengths, tagger.tags, stacked=lengths is not None)
+    given = as_sample_weight(sample_weight, n, "sentence")
+    tags = learn_tags(tagger.tags, labels)
+    check_constraints(tagger.constraints, tags)
+    known, numbered = labels.known(), labels.numbered(tags)
+    learns = tagger.unlabelled_weight > 0 and bool((~known & (text.lengths > 0)).any())
+    if not known.any() and not (learns and (tagger.constraints or (labels.kind >= 0).any())):
+        raise InvalidInputError(
+            "y must label some token, got none; without labels or constraints nothing says what tags mean"
+        )
+    support, transitions = choose_pairs(tagger, len(tags), text, labels, numbered)
+    if index is not None:
+        # features with weights for many tags come first, which is quicker
+        order = support.order()
+        support, index = support.take(order), index.take(order)
+        text = text._replace(features=_reordered(text.features, order))
+    model = model_of(tagger, tags, support, transitions)
+    weights = (np.ones(n) if given is None else given) * np.where(known, 1.0, tagger.unlabelled_weight)
+    chosen = text.lengths > 0 if learns else known
+    shards = _shards(model, text, numbered, known, chosen, weights)
+    return _Task(n, index, tags, model, shards, bool(known.any()), learns)
+
+
+def choose_pairs(
+    tagger: Any, n: int, text: TokenText, labels: TokenLabels, numbered: Labels
+) -> tuple[Support, Ints | None]:
+    """The pairs of features and tags, and of two tags, that ``tagger.pairs`` says have a weight."""
+    if tagger.pairs == "all":
+        return Support(text.features.n_features, n), None
+    sizes = np.diff(numbered.offsets)
+    seen = np.where(labels.kind < 0, 0, sizes)
+    listed = numbered.labels[np.repeat(labels.kind >= 0, sizes)]
+    support = Support.observed(text.features, offsets_of(seen), listed, n)
+    return support, _observed_transitions(labels, numbered, n)
+
+
+def model_of(tagger: Any, tags: Sequence[Tag], support: Support, transitions: Ints | None) -> LogLinearModel:
+    """The model of a tagger's settings."""
+    return LogLinearModel(
+        support,
+        chain=True,
+        transitions=transitions,
+        prior=WeightPrior((1.0 - tagger.l1_ratio) / tagger.C, tagger.l1_ratio / tagger.C),
+        optimiser=Optimiser(tagger.m_steps, tagger.m_tol, memory=6),
+        names=names_of(tags),
+    )
+
+
+def names_of(tags: Sequence[Tag]) -> list[str] | None:
+    """What constraints call tags; None for those that are their own numbers."""
+    return None if list(tags) == list(range(len(tags))) else [str(tag) for tag in tags]
+
+
+def with_pairs(model: LogLinearModel, constraints: Any) -> Any:
+    """The model, or where a constraint names the tag before, the same with parts that say it."""
+    return PairModel(model) if any("previous" in used_columns(one) for one in flatten(constraints)) else model
+
+
+def check_constraints(constraints: Any, tags: Sequence[Tag]) -> None:
+    """Raise `InvalidInputError` if a constraint names a tag that does not exist."""
+    names = names_of(tags) or tags
+    for name in ("tag", "label", "previous"):
+        check_values(constraints, name, names)
+
+
+def learn_tags(given: Sequence[Tag] | None, labels: TokenLabels) -> tuple[Tag, ...]:
+    """The tags of all states.
+
+    Raises
+    ------
+    InvalidInputError
+        If tags repeat, or nothing says which there are.
+    """
+    if given is None:
+        found = labels.tags
+        if not found:
+            raise InvalidInputError("tags must be given where y holds no labels, got none; list them in tags")
+        return found
+    if isinstance(given, str):
+        raise InvalidInputError(f"tags must be a sequence of tags, got the string {given!r}; put it in a list")
+    tags = tuple(check_tag(tag, "tags") for tag in given)
+    repeated = next((tag for k, tag in enumerate(tags) if tag in tags[:k]), None)
+    if not tags or repeated is not None:
+        what = "none" if not tags else f"{repeated!r} twice"
+        raise InvalidInputError(f"tags must be distinct and at least one, got {what}; list every tag once")
+    return tags
+
+
+def _reordered(features: Features, order: Ints) -> Features:
+    numbers = np.empty_like(order)
+    numbers[order] = np.arange(len(order))
+    return features.renumbered(numbers)
+
+
+def pairs_of(support: Support) -> tuple[Ints, Ints]:
+    """Feature and label of every weight."""
+    if support.indptr is None or support.labels is None:
+        found = np.divmod(np.arange(support.n_weights), support.n_labels)
+        return found[0], found[1]
+    return np.repeat(np.arange(support.n_features), np.diff(support.indptr)), support.labels.astype(np.int64)
+
+
+def _observed_transitions(labels: TokenLabels, numbered: Labels, n: int) -> Ints:
+    """Pairs of tags that two neighbouring tokens may have by their labels, as ``before * n + tag``, increasing."""
+    later = np.flatnonzero(positions_of(labels.lengths) > 0)
+    later = later[(labels.kind[later] >= 0) & (labels.kind[later - 1] >= 0)]
+    together = labels.kind[later - 1] * max(len(labels.kinds), 1) + labels.kind[later]
+    _, first = np.unique(together, return_index=True)
+    seen = np.zeros((n, n), np.bool_)
+    bounds = numbered.offsets
+    for token in later[first].tolist():
+        before = numbered.labels[bounds[token - 1] : bounds[token]]
+        seen[np.ix_(before, numbered.labels[bounds[token] : bounds[token + 1]])] = True
+    return np.flatnonzero(seen.ravel())
+
+
+def _shards(
+    model: LogLinearModel, text: TokenText, labels: Labels, known: Bools, chosen: Bools, weights: Floats
+) -> list[LogLinearShard]:
+    """Shards of the sentences that training looks at."""
+    columns = text.columns
+    features, lengths = text.features, text.lengths
+    if not chosen.all():
+        n, tokens = len(lengths), np.flatnonzero(np.repeat(chosen, lengths))
+        columns = {name: c[chosen] if len(c) == n else c[tokens] for name, c in columns.items()}
+        columns["sentence"] = np.flatnonzero(chosen)
+        features, labels = features.take(tokens), labels.take(tokens)
+        lengths, known, weights = lengths[chosen], known[chosen], weights[chosen]
+    return build_shards(
+        features, lengths, labels, known, weights, columns, n_weights=model.n_weights, n_labels=model.n_labels
+    )

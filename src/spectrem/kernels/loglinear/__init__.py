@@ -1,0 +1,1 @@
+"""Scores and expected counts of sparse features."""

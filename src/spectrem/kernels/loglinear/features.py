@@ -1,0 +1,106 @@
+"""Sums over sparse features of choices where every feature has weights for some labels only.
+
+Choice c has the features ``indices[indptr[c]:indptr[c + 1]]``, with these ``values``, or 1 each where there are none.
+Feature f has a weight for each of the labels ``pair_labels[pair_indptr[f]:pair_indptr[f + 1]]``, which increase. Indices
+of inner loops are unsigned, since tests for negative ones would keep them from being vectorised.
+
+The first features, those below ``len(wide)``, may also be given as rows of a table with a place for every label: what
+they have in ``wide`` stands in for what they have in the flat array. Rows have a multiple of LANES places, so that the
+compiler makes vector instructions of them; this is quicker than single pairs from about four labels on.
+"""
+
+import numpy as np
+
+from spectrem._compiled import njit
+
+LANES = 8
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_scores(indptr, indices, values, pair_indptr, pair_labels, weights, wide, scores):
+    """``scores[c, y] += sum over features f of c of value * weight[f, y]``; scores of shape (n_choices, n_labels)."""
+    n_labels, plain = scores.shape[1], len(values) == 0
+    n_wide, n_places = wide.shape
+    own = np.empty(max(n_places, n_labels))
+    for c in range(len(indptr) - 1):
+        own[n_labels:] = 0.0
+        out = own if n_wide else scores[c]
+        if n_wide:
+            for y in range(n_labels):
+                own[y] = scores[c, y]
+        for e in range(indptr[c], indptr[c + 1]):
+            f = indices[e]
+            value = 1.0 if plain else values[e]
+            if f < n_wide:
+                row = wide[f]
+                for b in range(0, n_places, LANES):
+                    for k in range(LANES):
+                        out[b + k] += value * row[b + k]
+                continue
+            first, width = np.uint64(pair_indptr[f]), pair_indptr[f + 1] - pair_indptr[f]
+            if width == n_labels:
+                for y in range(np.uint64(n_labels)):
+                    out[y] += value * weights[first + y]
+            else:
+                for k in range(first, first + np.uint64(width)):
+                    out[pair_labels[k]] += value * weights[k]
+        if n_wide:
+            for y in range(n_labels):
+                scores[c, y] = own[y]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_counts(indptr, indices, values, pair_indptr, pair_labels, shares, wide, counts):
+    """``counts[f, y] += value * shares[c, y]`` over all choices c with feature f, the transpose of `add_scores`."""
+    n_labels, plain = shares.shape[1], len(values) == 0
+    n_wide, n_places = wide.shape
+    padded = np.zeros(max(n_places, n_labels))
+    for c in range(len(indptr) - 1):
+        own = padded if n_wide else shares[c]
+        if n_wide:
+            for y in range(n_labels):
+                padded[y] = shares[c, y]
+        for e in range(indptr[c], indptr[c + 1]):
+            f = indices[e]
+            value = 1.0 if plain else values[e]
+            if f < n_wide:
+                row = wide[f]
+                for b in range(0, n_places, LANES):
+                    for k in range(LANES):
+                        row[b + k] += value * own[b + k]
+                continue
+            first, width = np.uint64(pair_indptr[f]), pair_indptr[f + 1] - pair_indptr[f]
+            if width == n_labels:
+                for y in range(np.uint64(n_labels)):
+                    counts[first + y] += value * own[y]
+            else:
+                for k in range(first, first + np.uint64(width)):
+                    counts[k] += value * own[pair_labels[k]]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def mark(indptr, indices, offsets, labels, label, seen):
+    """Set ``seen`` at the features of all choices that may have a label."""
+    for c in range(len(indptr) - 1):
+        for k in range(offsets[c], offsets[c + 1]):
+            if labels[k] == label:
+                for e in range(indptr[c], indptr[c + 1]):
+                    seen[indices[e]] = True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sort_rows(indptr, indices, values):
+    """Sort the features of every choice, in place, with their values, where there are any."""
+    plain = len(values) == 0
+    for c in range(len(indptr) - 1):
+        for e in range(indptr[c] + 1, indptr[c + 1]):
+            feature, at = indices[e], e
+            value = 0.0 if plain else values[e]
+            while at > indptr[c] and indices[at - 1] > feature:
+                indices[at] = indices[at - 1]
+                if not plain:
+                    values[at] = values[at - 1]
+                at -= 1
+            indices[at] = feature
+            if not plain:
+                values[at] = value

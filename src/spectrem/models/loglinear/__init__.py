@@ -1,0 +1,13 @@
+"""Log-linear models over sparse features: maximum-entropy classifiers and conditional random fields."""
+
+from spectrem.models.loglinear.features import Features
+from spectrem.models.loglinear.model import LogLinearModel, Weights
+from spectrem.models.loglinear.optimise import Optimiser
+from spectrem.models.loglinear.prior import WeightPrior
+from spectrem.models.loglinear.shards import Labels, LogLinearShard, build_shards
+from spectrem.models.loglinear.support import Support
+
+__all__ = [
+    "Features", "Labels", "LogLinearModel", "LogLinearShard", "Optimiser", "Support", "WeightPrior", "Weights",
+    "build_shards",
+]  # fmt: skip

@@ -1,0 +1,151 @@
+"""Sparse features of choices: rows of a table, tokens of a text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from spectrem._validate import as_count, as_integers
+from spectrem.exceptions import InvalidInputError
+from spectrem.kernels.loglinear.features import sort_rows
+
+_MOST_FEATURES = 2**31 - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """The features of every choice, as compressed rows; immutable, and small to send and to keep.
+
+    Attributes
+    ----------
+    indptr : ndarray of shape (n_choices + 1,), int64
+        Choice c has the entries ``indptr[c]:indptr[c + 1]``.
+    indices : ndarray of shape (n_entries,), int32
+        The feature of every entry, from 0.
+    values : ndarray of shape (n_entries,), float32 or float64, or None
+        The value of every entry, finite; None where all are 1. Of a feature that a choice has twice the values add up.
+    n_features : int
+        Features are numbered below this.
+
+    Examples
+    --------
+    >>> features = Features.of([[2.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
+    >>> features.indices.tolist(), features.values.tolist(), features.n_choices
+    ([0, 2], [2.0, 1.0], 2)
+    >>> Features.of([[1, 0], [1, 1]]).values is None
+    True
+    """
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    values: NDArray[np.floating] | None
+    n_features: int
+
+    @classmethod
+    def of(cls, matrix: Any) -> Features:
+        """The features of a matrix of shape (n_choices, n_features), dense or sparse; those that are 0 are left out.
+
+        Parameters
+        ----------
+        matrix : array-like, or sparse matrix or array
+            Numbers, finite. Those of type float32 stay so; others become float64.
+
+        Raises
+        ------
+        InvalidInputError
+            If there are other axes than two, or a value is NaN or infinite.
+        """
+        if not sp.issparse(matrix):
+            matrix = np.asarray(matrix)
+            if matrix.ndim != 2:
+                raise InvalidInputError(
+                    f"features must have the shape (n_choices, n_features), got {matrix.shape}; put one choice in a row"
+                )
+        rows = sp.csr_array(matrix)
+        n_features = int(rows.shape[1])
+        if n_features > _MOST_FEATURES:
+            raise InvalidInputError(
+                f"features must be at most {_MOST_FEATURES}, got {n_features}; hash them into fewer columns"
+            )
+        values: NDArray[np.floating] = rows.data.astype(np.float32 if rows.dtype == np.float32 else np.float64)
+        if not np.isfinite(values).all():
+            at = int(np.argmin(np.isfinite(values)))
+            row = int(np.searchsorted(rows.indptr, at, side="right")) - 1
+            raise InvalidInputError(
+                f"features must be finite, got {values[at]} in row {row}, column {rows.indices[at]}; replace or "
+                "impute it"
+            )
+        return cls(
+            rows.indptr.astype(np.int64),
+            rows.indices.astype(np.int32),
+            None if (values == 1).all() else values,
+            n_features,
+        )
+
+    @classmethod
+    def checked(cls, indptr: ArrayLike, indices: ArrayLike, values: ArrayLike | None, n_features: int) -> Features:
+        """Features of given compressed rows.
+
+        Raises
+        ------
+        InvalidInputError
+            If they do not fit each other, a feature is not below ``n_features``, or a value is NaN or infinite.
+        """
+        starts, columns = as_integers(indptr, "indptr"), as_integers(indices, "indices")
+        n = as_count(n_features, "n_features", minimum=0)
+        if not len(starts) or starts[0] != 0 or (np.diff(starts) < 0).any() or starts[-1] != len(columns):
+            raise InvalidInputError(
+                f"indptr must rise from 0 to the number of indices, {len(columns)}, got {starts[:5].tolist()}...; "
+                "build it as np.concatenate([[0], np.cumsum(sizes)])"
+            )
+        if len(columns) and not 0 <= columns.min() <= columns.max() < n:
+            bad = columns[(columns < 0) | (columns >= n)][0]
+            raise InvalidInputError(f"indices must be in 0..{n - 1}, got {bad}; raise n_features or drop the feature")
+        data = None if values is None else np.asarray(values)
+        if data is None:
+            return cls(starts, columns.astype(np.int32), None, n)
+        if data.shape != columns.shape:
+            raise InvalidInputError(
+                f"values must have one number per index, shape {columns.shape}, got {data.shape}; None means 1 for all"
+            )
+        shared = sp.csr_array((data, columns, starts), shape=(len(starts) - 1, n))
+        return cls.of(shared)
+
+    @property
+    def n_choices(self) -> int:
+        """Number of rows or tokens."""
+        return len(self.indptr) - 1
+
+    def __getitem__(self, rows: slice) -> Features:
+        """The features of some choices that follow each other."""
+        start, stop, step = rows.indices(self.n_choices)
+        assert step == 1
+        first, last = int(self.indptr[start]), int(self.indptr[max(start, stop)])
+        values = None if self.values is None else self.values[first:last]
+        own = self.indptr[start : max(start, stop) + 1] - first
+        return Features(own, self.indices[first:last], values, self.n_features)
+
+    def take(self, rows: NDArray[np.int64]) -> Features:
+        """The features of the choices of these numbers, in their order."""
+        sizes = np.diff(self.indptr)[rows]
+        indptr = np.concatenate([[0], np.cumsum(sizes)])
+        entries = np.repeat(self.indptr[:-1][rows] - indptr[:-1], sizes) + np.arange(indptr[-1])
+        values = None if self.values is None else self.values[entries]
+        return Features(indptr, self.indices[entries], values, self.n_features)
+
+    def renumbered(self, numbers: NDArray[np.int64]) -> Features:
+        """The same with ``numbers[f]`` for feature f, a permutation; the features of a choice increase."""
+        indices = numbers.astype(np.int32)[self.indices]
+        values = None if self.values is None else self.values.copy()
+        sort_rows(self.indptr, indices, np.zeros(0) if values is None else values)
+        return Features(self.indptr, indices, values, self.n_features)
+
+    @property
+    def matrix(self) -> sp.csr_array:
+        """As a SciPy array of shape (n_choices, n_features), float64."""
+        values = np.ones(len(self.indices)) if self.values is None else self.values.astype(np.float64)
+        return sp.csr_array((values, self.indices, self.indptr), shape=(self.n_choices, self.n_features))

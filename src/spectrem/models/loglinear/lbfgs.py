@@ -1,0 +1,225 @@
+"""Minima of smooth functions of many variables, with or without a sum of sizes: L-BFGS and OWL-QN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+
+from spectrem._arrays import Floats
+from spectrem.kernels.loglinear import history as kernel
+
+# A step must gain this share of what the slope promises, and leave at most that share of the slope.
+_GAIN, _SLOPE = 1e-4, 0.9
+_TRIALS = 40
+# Differences of the function below this, relative to its size, are rounding.
+_ROUNDING = 4e-16
+# Least curvature of a step that is remembered, relative to what it changed of the gradient.
+_CURVED = 1e-14
+# So many steps in a row that gain no more than rounding end a minimisation.
+_PATIENCE = 2
+
+
+class Ending(Enum):
+    """How a minimisation ended."""
+
+    CONVERGED = "converged"
+    STEPS = "ran out of steps"
+    STALLED = "no step lowers the function any more"
+
+
+class Minimum(NamedTuple):
+    """Where a minimisation ended.
+
+    Attributes
+    ----------
+    point : ndarray of shape (n,)
+    value : float
+        Of the function, with the sum of sizes.
+    norm : float
+        Euclidean norm of the gradient there (with sizes: of the subgradient of smallest norm).
+    n_steps, n_evaluations : int
+    ending : Ending
+    """
+
+    point: Floats
+    value: float
+    norm: float
+    n_steps: int
+    n_evaluations: int
+    ending: Ending
+
+
+def minimise(
+    evaluate: Callable[[Floats], tuple[float, Floats]],
+    start: Floats,
+    *,
+    done: Callable[[float, float], bool],
+    sizes: Floats | None = None,
+    max_steps: int | None = None,
+    memory: int = 20,
+) -> Minimum:
+    """Minimise ``f(x) + sizes . |x|`` by L-BFGS [LiuNocedal1989], with sizes by OWL-QN [AndrewGao2007].
+
+    No step raises the function, whenever it ends.
+
+    Parameters
+    ----------
+    evaluate : callable
+        From x to f and a fresh array of its gradient.
+    start : ndarray of shape (n,)
+    done : callable
+        From the value and the norm of the gradient to whether to stop.
+    sizes : ndarray of shape (n,), optional
+        At least 0.
+    max_steps : int, optional
+        By default until ``done``, or until rounding ends progress.
+    memory : int
+        Steps that are remembered, at least 1: two arrays of single precision each.
+
+    Examples
+    --------
+    >>> def bowl(x):
+    ...     return float((x - 1) @ (x - 1)), 2 * (x - 1)
+    >>> minimise(bowl, np.zeros(2), done=lambda value, norm: norm < 1e-9).point
+    array([1., 1.])
+    >>> minimise(bowl, np.zeros(2), done=lambda value, norm: norm < 1e-9, sizes=np.array([1.0, 3.0])).point
+    array([0.5, 0. ])
+    """
+    x, history = start, _History(len(start), memory)
+    value, gradient = evaluate(x)
+    slope = gradient
+    if sizes is not None:
+        value, slope = value + float(sizes @ np.abs(x)), _subgradient(x, gradient, sizes)
+    direction, n_evaluations, n_steps, stalled = None, 1, 0, 0
+    while True:
+        norm = float(np.sqrt(slope @ slope))
+        if norm == 0.0 or done(value, norm):
+            return Minimum(x, value, norm, n_steps, n_evaluations, Ending.CONVERGED)
+        if stalled > _PATIENCE:
+            return Minimum(x, value, norm, n_steps, n_evaluations, Ending.STALLED)
+        if max_steps is not None and n_steps >= max_steps:
+            return Minimum(x, value, norm, n_steps, n_evaluations, Ending.STEPS)
+        if direction is None or not float(direction @ slope) < 0:
+            direction = history.first(slope)
+        if sizes is not None:
+            direction[direction * slope >= 0] = 0.0
+        found = _search(evaluate, x, value, slope, direction, sizes)
+        n_evaluations += found.n_evaluations
+        if found.point is None:
+            if not history.size:
+                return Minimum(x, value, norm, n_steps, n_evaluations, Ending.STALLED)
+            direction = None
+            continue
+        n_steps += 1
+        stalled = stalled + 1 if value - found.value <= _ROUNDING * abs(value) else 0
+        step, change = found.point - x, found.gradient - gradient
+        x, value, gradient = found.point, found.value, found.gradient
+        slope = gradient if sizes is None else _subgradient(x, gradient, sizes)
+        direction = history.direction(step, change, slope)
+
+
+class _Trial(NamedTuple):
+    """The end of a search along a direction; ``point`` is None if nothing lower was found."""
+
+    point: Floats | None
+    value: float
+    gradient: Floats
+    n_evaluations: int
+
+
+def _search(
+    evaluate: Callable[[Floats], tuple[float, Floats]],
+    x: Floats,
+    value: float,
+    slope: Floats,
+    direction: Floats,
+    sizes: Floats | None,
+) -> _Trial:
+    """A step that lowers the function and, without sizes, flattens its slope: the weak conditions of Wolfe."""
+    falling = float(slope @ direction)
+    low, high, length = 0.0, np.inf, 1.0
+    best = _Trial(None, value, slope, 0)
+    rounding = _ROUNDING * abs(value)
+    for k in range(1, _TRIALS + 1):
+        point = x + length * direction
+        if sizes is not None:
+            orthant = np.where(x != 0, x, -slope)
+            point[point * orthant < 0] = 0.0
+            falling = float(slope @ (point - x)) / length
+        reached, gradient = evaluate(point)
+        if sizes is not None:
+            reached += float(sizes @ np.abs(point))
+        if not reached <= value + _GAIN * length * falling + rounding:
+            high = length
+            # the minimum of a parabola through both values and the slope
+            bend = 2.0 * (reached - value - length * falling)
+            inner = -falling * length**2 / bend if np.isfinite(bend) and bend > 0 else 0.0
+            length = low + min(max(inner - low, 0.1 * (high - low)), 0.5 * (high - low))
+        elif reached <= value:
+            best = _Trial(point, reached, gradient, k)
+            if sizes is not None or float(gradient @ direction) >= _SLOPE * falling:
+                return best
+            low = length
+            length = 2.0 * length if high == np.inf else 0.5 * (low + high)
+        else:
+            high, length = length, 0.5 * (low + length)
+        if high - low <= 1e-12 * high:
+            break
+    return best._replace(n_evaluations=k)
+
+
+def _subgradient(x: Floats, gradient: Floats, sizes: Floats) -> Floats:
+    """The subgradient of smallest norm of ``f(x) + sizes . |x|``."""
+    at_zero = np.sign(gradient) * np.maximum(np.abs(gradient) - sizes, 0.0)
+    return np.where(x != 0, gradient + sizes * np.sign(x), at_zero)
+
+
+class _History:
+    """The last steps and what they changed of the gradient: an approximation of the inverse Hessian.
+
+    They are kept in single precision: any steps along which the function curves make a direction that falls. In the
+    compact form of [ByrdNocedalSchnabel1994] both are read twice per step.
+    """
+
+    def __init__(self, n: int, memory: int) -> None:
+        self.memory, self.size = memory, 0
+        self._rows = np.empty((2 * memory, n), np.float32)  # step, change, step, change, ...
+        self._next = 0
+        self._cross, self._square = np.zeros((memory, memory)), np.zeros((memory, memory))
+
+    def first(self, slope: Floats) -> Floats:
+        """A step to try where nothing is known of the curvature."""
+        self.size = self._next = 0
+        return -slope / float(np.sqrt(slope @ slope))
+
+    def direction(self, step: Floats, change: Floats, slope: Floats) -> Floats:
+        """Remember a step and what it changed of the gradient; minus the inverse Hessian times the new ``slope``."""
+        k = self._next
+        self._rows[2 * k], self._rows[2 * k + 1] = step, change
+        n = max(self.size, k + 1)
+        found = np.empty((2 * n, 2))
+        kernel.products(self._rows[: 2 * n], change, slope, found)
+        if found[2 * k, 0] > _CURVED * found[2 * k + 1, 0]:
+            self._cross[:n, k], self._square[:n, k], self._square[k, :n] = found[::2, 0], found[1::2, 0], found[1::2, 0]
+            self.size, self._next = n, (k + 1) % self.memory
+        elif self.size == self.memory:  # what was overwritten is lost, and all before it with it
+            return self.first(slope)
+        n = self.size
+        if n == 0:
+            return self.first(slope)
+        order = np.arange(n) if n < self.memory else (np.arange(n) + self._next) % n
+        cross, square = self._cross[np.ix_(order, order)], self._square[np.ix_(order, order)]
+        along, scale = np.diag(cross), cross[-1, -1] / square[-1, -1]
+        of_steps, of_changes = found[::2, 1][:n][order], found[1::2, 1][:n][order]
+        upper = np.triu(cross)
+        inner = scipy.linalg.solve_triangular(upper, of_steps)
+        outer = scipy.linalg.solve_triangular(upper, along * inner + scale * (square @ inner - of_changes), trans="T")
+        shares = np.empty(2 * n)
+        shares[2 * order], shares[2 * order + 1] = -outer, scale * inner
+        direction = -scale * slope
+        kernel.combine(self._rows[: 2 * n], shares, direction)
+        return direction

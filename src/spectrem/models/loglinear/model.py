@@ -1,0 +1,278 @@
+"""Log-linear models of labels: maximum-entropy classifiers and linear-chain conditional random fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from spectrem._arrays import Floats, Ints
+from spectrem.corpus import Corpus, Local
+from spectrem.models.loglinear.optimise import Moments, Optimiser, maximise
+from spectrem.models.loglinear.prior import WeightPrior
+from spectrem.models.loglinear.shards import LogLinearShard
+from spectrem.models.loglinear.support import Support
+from spectrem.structures import Categorical, Chain, Known, Parts, Structure
+from spectrem.structures._ragged import ranges_of
+
+
+class Weights(NamedTuple):
+    """The parts of the one flat array of parameters; views, so that what is written here is written there.
+
+    Attributes
+    ----------
+    features : ndarray of shape (support.n_weights,)
+    transitions : ndarray of shape (n_transitions,)
+        Of chains; otherwise empty.
+    intercept : ndarray of shape (support.n_labels,), or (0,) without one
+    """
+
+    features: Floats
+    transitions: Floats
+    intercept: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class LogLinearModel:
+    """``p(y | x)`` in proportion to ``exp(theta . f(x, y))``, over labels or over sequences of labels.
+
+    Parameters are one flat array, see `split`; so are statistics, the expected values of f, and gradients. The
+    log-likelihood of labelled data is concave in them, and the M-step maximises it, or its expectation under
+    posteriors, by a quasi-Newton method whose every evaluation is one sum over the corpus.
+
+    Use when features overlap or are many, and some labels, partial labels or constraints are known.
+
+    Parameters
+    ----------
+    support : Support
+        The pairs of features and labels that have a weight.
+    chain : bool
+        Whether instances are sentences whose neighbouring labels have weights, as in a conditional random field.
+    transitions : ndarray, int64, optional
+        Of chains: the pairs of labels that have a weight, as ``before * n_labels + label``, increasing. By default
+        all.
+    intercept : bool
+        Whether every label has a weight of its own, without a prior.
+    reference : bool
+        Whether the first label has the score 0 (in chains: but for transitions) and the support is about the others
+        only. With two labels, this is logistic regression as a difference of scores.
+    prior : WeightPrior
+        Of all weights but the intercept.
+    optimiser : Optimiser
+        How far the M-step goes.
+    names : sequence of n_labels names, optional
+        Of the labels, for the column ``label`` (chains: ``tag``) of constraints; by default their numbers.
+
+    Examples
+    --------
+    >>> from spectrem.models.loglinear import Features, Labels, build_shards
+    >>> model = LogLinearModel(Support(n_features=1, n_labels=2))
+    >>> labels = Labels(np.array([0, 1, 2]), np.array([0, 1]), np.ones(2))
+    >>> shards = build_shards(Features.of([[-1.0], [2.0]]), labels=labels, known=[True, True])
+    >>> theta = model.fit(shards)
+    >>> model.split(theta).features.round(3).tolist()
+    [-0.503, 0.503]
+    """
+
+    support: Support
+    chain: bool = False
+    transitions: Ints | None = None
+    intercept: bool = False
+    reference: bool = False
+    prior: WeightPrior = WeightPrior()  # noqa: RUF009
+    optimiser: Optimiser = Optimiser()  # noqa: RUF009
+    names: Sequence[Any] | NDArray | None = field(default=None)
+
+    @property
+    def n_labels(self) -> int:
+        return self.support.n_labels + self.reference
+
+    @cached_property
+    def _sizes(self) -> tuple[int, int, int]:
+        k = self.n_labels
+        n_transitions = 0 if not self.chain else k * k if self.transitions is None else len(self.transitions)
+        return self.support.n_weights, n_transitions, self.support.n_labels if self.intercept else 0
+
+    @property
+    def n_weights(self) -> int:
+        """The number of parameters."""
+        return sum(self._sizes)
+
+    def split(self, theta: Floats) -> Weights:
+        """The parameters by what they belong to."""
+        first, second, _ = self._sizes
+        return Weights(theta[:first], theta[first : first + second], theta[first + second :])
+
+    def initial(self) -> Floats:
+        """All weights 0: every label is as probable as every other."""
+        return np.zeros(self.n_weights)
+
+    def structure(self, shard: LogLinearShard) -> Structure:
+        """A label per row, or a chain of labels per sentence, among those that the shard allows or gives."""
+        inside = self._free_structure(shard) if shard.labels is None else self._restricted(shard)
+        if shard.labels is None or shard.labels.shares is None:
+            return inside
+        return Known(inside, shard.labels.shares, self._known_transitions(shard) if self.chain else ())
+
+    def scores(self, theta: Floats, shard: LogLinearShard) -> Parts:
+        """Scores of the labels that every choice may have, nats."""
+        scores = self._all_scores(theta, shard)
+        if shard.labels is None:
+            return scores
+        unary = scores.unary.reshape(-1, self.n_labels)[_rows_of(shard.labels.offsets), shard.labels.labels]
+        return Parts(unary, scores.factors)
+
+    def log_normaliser(self, theta: Floats, shard: LogLinearShard) -> float:
+        """Sum over instances of weight times the log of the sum of ``exp(score)`` over all labellings, nats."""
+        values, _ = self._free_structure(shard).smoothed_max(self._all_scores(theta, shard), 1.0)
+        return float(shard.weights @ values)
+
+    def gather(self, theta: Floats, shard: LogLinearShard, marginals: Parts) -> Floats:
+        """Expected values of all features, shape (n_weights,), instances counted by their weights."""
+        if shard.labels is None:
+            table = marginals.unary.reshape(-1, self.n_labels)
+        else:
+            table = np.zeros((shard.features.n_choices, self.n_labels))
+            table[_rows_of(shard.labels.offsets), shard.labels.labels] = marginals.unary
+        return self._counts(shard, table, marginals.factors)
+
+    def weights(self, shard: LogLinearShard) -> Floats:
+        """Weight of every instance, shape (n_instances,)."""
+        return shard.weights
+
+    def is_known(self, shard: LogLinearShard) -> bool:
+        """Whether the labels of the shard are given."""
+        return shard.known
+
+    def columns(self, shard: LogLinearShard) -> Mapping[str, NDArray]:
+        """Columns for constraints beside the structure's own.
+
+        The instance's number in the corpus (``row``; chains: ``sentence``), shape (n_instances,); the label of
+        every part (``label``; chains: ``tag``) by name; ``labelled``, whether labels are given; and those of the shard.
+        """
+        if shard.labels is None:
+            own = np.tile(np.arange(self.n_labels), shard.features.n_choices)
+        else:
+            own = shard.labels.labels
+        return {
+            "sentence" if self.chain else "row": shard.instances,
+            "tag" if self.chain else "label": own if self.names is None else np.asarray(self.names)[own],
+            "labelled": np.full(len(shard.weights), shard.known),
+            **shard.columns,
+        }
+
+    def log_prior(self, theta: Floats) -> float:
+        """Log-density of the weights, nats, up to a constant."""
+        return -self.prior.penalty(theta[: self.n_penalised])
+
+    def m_step(self, theta: Floats, stats: Floats, corpus: Corpus) -> Floats:
+        """Weights that maximise ``theta . stats`` less the log-normaliser plus the log-prior, from ``theta`` on."""
+        return maximise(self, theta, stats, corpus).point
+
+    def fit(self, shards: Corpus | Sequence[LogLinearShard], theta: Floats | None = None) -> Floats:
+        """The weights that are best for the shards that are known; the others have no part in it.
+
+        Parameters
+        ----------
+        shards : Corpus or sequence of shards
+        theta : ndarray of shape (n_weights,), optional
+            Where to start; by default at 0.
+        """
+        corpus = Local(shards) if isinstance(shards, Sequence) else shards
+        stats = corpus.sum(known_counts, self)
+        return maximise(self, self.initial() if theta is None else theta, stats, corpus, known=True).point
+
+    def moments(self, theta: Floats, shard: LogLinearShard) -> Moments:
+        """The log-normalisers of a shard, weighted, and their gradient, the expected values of all features."""
+        structure, scores = self._free_structure(shard), self._all_scores(theta, shard)
+        values, marginals = structure.smoothed_max(scores, 1.0, weights=shard.weights)
+        table = marginals.unary.reshape(-1, self.n_labels)
+        return Moments(float(shard.weights @ values), self._counts(shard, table, marginals.factors))
+
+    @property
+    def n_penalised(self) -> int:
+        """The number of parameters that the prior is on: all but the intercept, which comes last."""
+        return self.n_weights - self._sizes[2]
+
+    def _free_structure(self, shard: LogLinearShard) -> Structure:
+        """All labellings of a shard, whatever labels it has."""
+        if shard.lengths is None:
+            return Categorical(np.full(shard.features.n_choices, self.n_labels), "row")
+        return Chain(shard.lengths, self.n_labels)
+
+    def _restricted(self, shard: LogLinearShard) -> Structure:
+        labels = shard.labels
+        assert labels is not None
+        if shard.lengths is None:
+            return Categorical(np.diff(labels.offsets), "row")
+        return Chain(shard.lengths, self.n_labels, (labels.offsets, labels.labels))
+
+    def _all_scores(self, theta: Floats, shard: LogLinearShard) -> Parts:
+        """Scores of all labels of all choices, nats."""
+        own = self.split(theta)
+        scores = np.zeros((shard.features.n_choices, self.support.n_labels))
+        if self.intercept:
+            scores += own.intercept
+        self.support.add_scores(shard.features, own.features, scores)
+        if self.reference:
+            scores = np.pad(scores, ((0, 0), (1, 0)))
+        if not self.chain:
+            return Parts(scores.ravel())
+        k = self.n_labels
+        moves = np.zeros(k * k)
+        moves[slice(None) if self.transitions is None else self.transitions] = own.transitions
+        return Parts(scores.ravel(), (moves.reshape(k, k),))
+
+    def _counts(self, shard: LogLinearShard, table: Floats, factors: tuple[Floats, ...]) -> Floats:
+        """Expected values of all features from shares of labels, shape (n_choices, n_labels), and transitions."""
+        counts = np.zeros(self.n_weights)
+        own = self.split(counts)
+        weighted = np.ascontiguousarray(table[:, int(self.reference) :])
+        if not (shard.weights == 1.0).all():
+            weights = shard.weights if shard.lengths is None else np.repeat(shard.weights, shard.lengths)
+            weighted = weighted * weights[:, None]
+        self.support.add_counts(shard.features, weighted, own.features)
+        if self.chain:
+            moves = factors[0].ravel()
+            own.transitions[:] = moves if self.transitions is None else moves[self.transitions]
+        if self.intercept:
+            own.intercept[:] = weighted.sum(axis=0)
+        return counts
+
+    def _known_transitions(self, shard: LogLinearShard) -> tuple[sp.csr_array]:
+        """Of every sentence, the expected number of its pairs of labels, neighbours independent of each other."""
+        labels, lengths, k = shard.labels, shard.lengths, self.n_labels
+        assert labels is not None
+        assert labels.shares is not None
+        assert lengths is not None
+        sizes = np.diff(labels.offsets)
+        sentence = np.repeat(np.arange(len(lengths)), lengths)
+        later = np.flatnonzero(np.diff(sentence) == 0) + 1  # tokens that have one before them
+        here = ranges_of(labels.offsets[:-1][later], sizes[later])
+        before_of = np.repeat(later - 1, sizes[later])
+        width = sizes[before_of]
+        left = ranges_of(labels.offsets[:-1][before_of], width)
+        right = np.repeat(here, width)
+        cells = labels.labels[left] * k + labels.labels[right]
+        shares = labels.shares[left] * labels.shares[right]
+        row = np.repeat(sentence[before_of], width)
+        return (sp.csr_array((shares, (row, cells)), shape=(len(lengths), k * k)),)
+
+
+def known_counts(shard: LogLinearShard, model: LogLinearModel) -> Floats:
+    """Values of all features under the labels of a shard, if they are known, else 0, shape (n_weights,)."""
+    theta = model.initial()
+    if not shard.known:
+        return theta
+    structure = model.structure(shard)
+    _, marginals = structure.smoothed_max(model.scores(theta, shard), 1.0, weights=shard.weights)
+    return model.gather(theta, shard, marginals)
+
+
+def _rows_of(offsets: Ints) -> Ints:
+    return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))

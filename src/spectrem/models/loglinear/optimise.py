@@ -1,0 +1,106 @@
+"""The M-step of log-linear models: every evaluation is one sum over the corpus."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spectrem._arrays import Floats
+from spectrem.corpus import Corpus
+from spectrem.models.loglinear.lbfgs import Minimum, minimise
+from spectrem.models.loglinear.shards import LogLinearShard
+
+if TYPE_CHECKING:
+    from spectrem.models.loglinear.model import LogLinearModel
+
+
+@dataclass(frozen=True)
+class Optimiser:
+    """How far an M-step goes.
+
+    Parameters
+    ----------
+    max_steps : int, optional
+        Steps of L-BFGS at most. By default as many as ``tol`` needs; with few, every M-step gains a little.
+    tol : float
+        Relative to the objective, how far from its maximum an M-step may stop. The distance is bounded by the norm of
+        the gradient, as the prior makes the objective strongly concave.
+    memory : int
+        Steps that L-BFGS remembers, of two arrays of the size of the parameters, in single precision, each.
+    """
+
+    max_steps: int | None = None
+    tol: float = 1e-10
+    memory: int = 20
+
+
+@dataclass
+class Moments:
+    """Log-normalisers of a shard, nats, and their gradient, shape (n_weights,); values that add up."""
+
+    value: float
+    gradient: Floats
+
+    def __iadd__(self, other: Moments) -> Moments:
+        self.value += other.value
+        self.gradient += other.gradient
+        return self
+
+    def __add__(self, other: Moments) -> Moments:
+        return Moments(self.value + other.value, self.gradient + other.gradient)
+
+
+def moments(shard: LogLinearShard, model: LogLinearModel, theta: Floats, known: bool) -> Moments:
+    """The log-normalisers of a shard and their gradient; 0 for one that is not known where only those count."""
+    if known and not shard.known:
+        return Moments(0.0, np.zeros(model.n_weights))
+    return model.moments(theta, shard)
+
+
+def maximise(model: LogLinearModel, theta: Floats, stats: Floats, corpus: Corpus, known: bool = False) -> Minimum:
+    """Maximise ``theta . stats`` less the log-normalisers plus the log-prior, from ``theta`` on.
+
+    Parameters
+    ----------
+    model : LogLinearModel
+    theta, stats : ndarray of shape (n_weights,)
+    corpus : Corpus
+    known : bool
+        Whether only shards whose labels are known have a part in it.
+
+    Returns
+    -------
+    Minimum
+        Of minus the objective.
+    """
+    l2, l1 = model.prior.l2, model.prior.l1
+    n_penalised = model.n_penalised
+
+    def evaluate(x: Floats) -> tuple[float, Floats]:
+        found = corpus.sum(moments, model, x, known)
+        gradient = found.gradient
+        gradient -= stats
+        value = found.value - float(x @ stats)
+        if l2:
+            own = x[:n_penalised]
+            value += 0.5 * l2 * float(own @ own)
+            gradient[:n_penalised] += l2 * own
+        return value, gradient
+
+    def done(value: float, norm: float) -> bool:
+        # A function that is l2-strongly convex is above its minimum by at most norm^2 / (2 l2).
+        return norm * norm <= 2.0 * max(l2, _FLAT) * model.optimiser.tol * max(abs(value), 1.0)
+
+    sizes = None
+    if l1:
+        sizes = np.zeros(len(theta))
+        sizes[:n_penalised] = l1
+    return minimise(
+        evaluate, theta, done=done, sizes=sizes, max_steps=model.optimiser.max_steps, memory=model.optimiser.memory
+    )
+
+
+# Below this curvature of the prior the bound says nothing, and the gradient alone is looked at.
+_FLAT = 1e-4

@@ -18,10 +18,10 @@ from spectrem.data.features import FeatureIndex
 from spectrem.estimators.crf.input import TokenText, read_training
 from spectrem.estimators.crf.labels import TokenLabels, read_labels
 from spectrem.estimators.crf.pairs import PairModel
-from spectrem.estimators.homes import stage_folder
 from spectrem.estimators.tagging.text import Tag, check_tag
+from spectrem.estimators.training import run_stage
 from spectrem.exceptions import InvalidInputError
-from spectrem.learning import Constant, EStep, FitStatus, Record, Stopping, run_em
+from spectrem.learning import EStep, FitStatus, Record
 from spectrem.models.loglinear import (
     Features,
     Labels,
@@ -120,15 +120,13 @@ def train(
             if tagger.on_iteration is not None:
                 tagger.on_iteration(record)
             return Trained(n_sentences, index, tags, model, theta, [record], _STATUS[best.ending], n_steps)
-    result = run_em(
+    result = run_stage(
+        tagger,
         with_pairs(model, tagger.constraints),
         corpus,
         theta,
         EStep(tagger.constraints, warm_start=True, dual_steps=tagger.dual_steps or None, infeasible=tagger.infeasible),
-        schedule=tagger.schedule or Constant(tagger.gamma),
-        stopping=Stopping(tagger.max_iter, tagger.tol),
-        on_iteration=tagger.on_iteration,
-        checkpoint=stage_folder(tagger, "em"),
+        "em",
     )
     return Trained(n_sentences, index, tags, model, result.params, list(result.history), result.status, n_steps)
 

@@ -67,7 +67,8 @@ def main() -> None:
         f"{platform.machine()}, {os.cpu_count()} processors, {args.threads} thread(s), Python "
         f"{platform.python_version()}, {time.strftime('%Y-%m-%d')}; median of {args.repeats} alternating runs.",
         "",
-        f"| {x.shape[0]:,} reviews × {x.shape[1]:,} counts | objective, nats | above the optimum | wall s | processor s |",
+        f"| {x.shape[0]:,} reviews, {x.shape[1]:,} counts | objective, nats | above the optimum | wall s "
+        "| processor s |",
         "|---|--:|--:|--:|--:|",
     ]
     ours = MaxEntClassifier(n_threads=args.threads)

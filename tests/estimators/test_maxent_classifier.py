@@ -123,7 +123,7 @@ def test_the_objective_never_falls(gamma):
 
 
 def test_it_reaches_a_local_optimum_of_discriminative_posterior_regularisation():
-    """Jointly over weights and distributions, by SciPy: log p of labels, E_q log p + H(q) of the others, the penalty."""
+    """Jointly over weights and distributions, by SciPy: log p of labels, E_q log p + H(q) of others, the penalty."""
     X, labels, _ = data(2, n=24, d=2)
     y = np.where(np.arange(24) < 6, labels, -1)
     rule = (E[(part("label") == 1) & ~part("labelled")] == 12.0).named("two thirds")

@@ -79,5 +79,5 @@ class MaxEntParameters(LearningParameters, ComputingParameters):
     classes: Sequence[Any] | None = given(None)
     columns: Sequence[Any] | Mapping[str, Any] | None = given(None, _check_columns)
     m_steps: int | None = count(None)
-    m_tol: float = number(1e-9, open=True)
+    m_tol: float = number(1e-8, open=True)
     project_at_predict: bool = given(False)

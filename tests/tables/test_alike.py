@@ -9,6 +9,7 @@ from spectrem.constraints.compilation.compile import compile_constraints, flatte
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
 from spectrem.inference import alike as pieces
 from spectrem.inference.batch import project_batch
+from spectrem.inference.oracle import BatchDual
 from spectrem.tables import alike, reading
 from spectrem.tables.alike import compile_table, expected_before, expected_of
 
@@ -92,10 +93,28 @@ def test_projection_is_that_of_every_row_by_itself(constraints, weights, gamma, 
     assert found.instance_status.tolist() == wanted.instance_status.tolist()
 
 
+@pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS.keys())
+@pytest.mark.parametrize("constraints", FEW.values(), ids=FEW.keys())
+def test_problems_have_the_same_units(constraints, weights):
+    cells, given = cells_of(*table(), weights)
+    rows = compile_table(flatten(constraints), cells, given)
+    found, wanted = (BatchDual(cells.table.inner, cells.scores, own, 1.0, weights) for own in (rows, rows.whole))
+    for name in ("scale", "size", "lever", "row_weight", "instance_weight"):
+        np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), err_msg=name)
+    direction = 9 * found.terms.project(np.ones(len(rows.bounds)))
+
+    def by_row(dual):  # problems may be numbered otherwise
+        unmet = dual.infeasible(direction, np.ones(dual.n_problems, np.bool_))
+        return np.stack([dual.problem_weight, unmet])[:, dual.row_problem]
+
+    np.testing.assert_allclose(by_row(found), by_row(wanted))
+    assert found.n_problems == wanted.n_problems
+
+
 @pytest.mark.parametrize("gamma", [0.0, 1.0])
 def test_project_hands_back_the_same(gamma, monkeypatch):
     proba, columns = table()
-    constraints = [*FEW["shares"], *FEW["kinds"]]
+    constraints = [*FEW["shares"], *FEW["kinds"], E[LABEL == 1] >= 0.5]  # whose size is that of its coefficients
     found = project(proba, constraints, gamma, columns=columns, tol=1e-10)
     monkeypatch.setattr(alike, "_kinds", lambda *_: None)
     wanted = project(proba, constraints, gamma, columns=columns, tol=1e-10)

@@ -351,7 +351,7 @@ def test_constraints_that_cannot_be_met_within_rows_may_be_skipped(project):
         (
             SCORES.replace("0.4,0.6", "1.4,-0.4"),
             [],
-            "line 3, column 'spam': -0.4 is no probability; name the columns of scores by --labels, and add --log",
+            "line 3, column 'spam': -0.4 is not a probability; name the columns of scores by --labels, and add --log",
         ),
         (SCORES.replace("0.4", ""), [], "line 3, column 'ham': the cell is empty; give every label a score, 0 if it"),
         (

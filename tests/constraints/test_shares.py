@@ -191,3 +191,9 @@ def test_matrices_must_fit():
     assert pairs.matrix.toarray().tolist() == [[1, 2, 3, 4, 3, 4]]
     with pytest.raises(InvalidInputError, match=r"or be a matrix of numbers with a column for every label, got <U1 of"):
         compile_constraints(E[part("cost")] <= 1, Categorical([2]), {"cost": np.array([["a", "b"]])})
+
+
+def test_a_share_of_many_is_multiplied_once():
+    structure = Categorical(np.full(100_000, 2))
+    rows = compile_constraints(E[part("label") == 1] <= "30%", structure)
+    assert rows.bounds.tolist() == [30_000.0]

@@ -235,7 +235,7 @@ def test_places_and_formats_that_are_refused(table, tmp_path):
         message = f"{tmp_path / name}: the format cannot be told by the name; let it end in .csv, .tsv"
         refuses(message, read_table, tmp_path / name)
         refuses(message, open_table(tmp_path / name).__enter__)
-    refuses("a.parquet: this is no Parquet; name it .csv or .tsv", read_table, table("a\n1\n", "a.parquet"))
+    refuses("a.parquet: this is not a Parquet file; name it .csv or .tsv", read_table, table("a\n1\n", "a.parquet"))
     refuses("does not exist; make it first", open_table(tmp_path / "no" / "a.csv").__enter__)
 
 

@@ -60,7 +60,7 @@ def read_table(path: str | os.PathLike[str]) -> TableFile:
     if head.startswith(_PARQUET_MAGIC):
         table = _parquet(source, name)
     elif separator is None:
-        raise InvalidInputError(f"{name}: this is no Parquet; name it .csv or .tsv if it is text")
+        raise InvalidInputError(f"{name}: this is not a Parquet file; name it .csv or .tsv if it is text")
     else:
         check_text(head, name)
         table = _Text(source, name, separator).table()

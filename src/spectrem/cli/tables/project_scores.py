@@ -253,7 +253,7 @@ def _no_score(error: ScoreError) -> str:
     if error.rule == "infinite log":
         return "log-scores must be finite or -inf, found inf; clip it"
     return (
-        f"{error.value:g} is no probability; name the columns of scores by --labels, and add --log if they are "
+        f"{error.value:g} is not a probability; name the columns of scores by --labels, and add --log if they are "
         "log-probabilities or logits"
     )
 

@@ -8,15 +8,16 @@ from typing import Any, TypeVar
 import numpy as np
 
 from spectrem.estimators.declare import check_parameters
+from spectrem.estimators.saved_constraints import write_constraints
 from spectrem.estimators.storage import (
     course_of,
     damage_named,
     load_arrays,
     plain_parameters,
+    read_parameters,
     save_arrays,
     take_saved_course,
 )
-from spectrem.exceptions import InvalidInputError
 
 T = TypeVar("T")
 
@@ -26,13 +27,9 @@ _MEMBERS = {"coef": ("f8", 2), "intercept": ("f8", 1)}
 
 def save(classifier: Any, path: str | os.PathLike[str]) -> None:
     """Write weights, classes, the course of training, and the parameters that JSON can hold."""
-    if classifier.project_at_predict and classifier.constraints:
-        raise InvalidInputError(
-            "project_at_predict needs the constraints, which cannot be written; set it to False to save the "
-            "classifier, and put constraints on its probabilities by spectrem.project"
-        )
     settings = {
         "parameters": plain_parameters(classifier),
+        "constraints": write_constraints(classifier),
         "classes": classifier.classes_.tolist(),
         "gamma": classifier.gamma_,
         "features": vars(classifier).get("feature_names_in_", np.zeros(0)).tolist(),
@@ -53,7 +50,7 @@ def load(classifier: T, path: str | os.PathLike[str]) -> T:
     settings, arrays = load_arrays(path, _KIND, _LAYOUT, _MEMBERS)
     found: Any = classifier
     with damage_named(path, _KIND):
-        found.set_params(**settings["parameters"])
+        found.set_params(**read_parameters(settings))
         check_parameters(found)
         coef, intercept, classes = arrays["coef"], arrays["intercept"], np.array(settings["classes"])
         n_rows = 1 if len(classes) == 2 else len(classes)

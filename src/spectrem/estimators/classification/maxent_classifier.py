@@ -200,14 +200,19 @@ class MaxEntClassifier(ShowsReport, MaxEntParameters, ClassifierMixin, BaseEstim
         """Write the classifier to one file of JSON and arrays, which `load` reads.
 
         It holds the weights, the course of training and the parameters that JSON can hold, but not what has a value
-        for every training row, nor ``report_``, constraints or a schedule.
+        for every training row, nor ``report_`` or a schedule. Constraints are written as texts.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
         InvalidInputError
-            If ``project_at_predict`` needs the constraints, which cannot be written.
+            If ``project_at_predict`` needs constraints that cannot be written as text (matrices, objects of your own).
+
+        Warns
+        -----
+        UserWarning
+            If such constraints, which only training needs, are left out.
         """
         self._check_fitted()
         file.save(self, path)

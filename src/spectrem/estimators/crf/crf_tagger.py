@@ -22,6 +22,7 @@ from spectrem.estimators.crf.parameters import CRFParameters, check_settings
 from spectrem.estimators.crf.training import Trained, pairs_of, train
 from spectrem.estimators.declare import documented
 from spectrem.estimators.homes import make_corpus
+from spectrem.estimators.shared_parameters import constraint_names
 from spectrem.estimators.tagging.text import Tag
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.loglinear import Labels, LogLinearShard, build_shards
@@ -131,9 +132,14 @@ class CRFTagger(CRFParameters, Estimator):
         self._take(found)
         take_course(self, found.history, found.status)
         self.n_steps_ = found.n_steps
-        constraints = ", ".join(map(str, self.constraints)) or "none"
-        settings = {"weights": len(found.theta), "tags": len(found.tags), "constraints": constraints}
-        self.report_ = report_training(self, found.n_sentences, settings, unit="sentences")
+        settings = {
+            "weights": len(found.theta),
+            "tags": len(found.tags),
+            "constraints": constraint_names(self.constraints),
+        }
+        self.report_ = report_training(
+            self, found.n_sentences, settings, found.constraints, unit="sentences", summaries=found.summaries
+        )
         return self
 
     def predict(
@@ -277,13 +283,18 @@ class CRFTagger(CRFParameters, Estimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what tagging needs, and how training went, to one file of JSON and arrays.
 
-        Of the parameters, those that only training reads and that are not plain numbers, texts or lists (a schedule, a
-        callback ...) come back as their defaults. ``report_`` is left out.
+        Constraints are written as texts. Of the other parameters, those that only training reads and that are not
+        plain numbers, texts or lists (a schedule, a callback ...) come back as their defaults. ``report_`` is left out.
 
         Raises
         ------
         InvalidInputError
-            If ``project_at_predict`` needs the constraints, which cannot be written.
+            If ``project_at_predict`` needs constraints that cannot be written as text (matrices, objects of your own).
+
+        Warns
+        -----
+        UserWarning
+            If such constraints, which only training needs, are left out.
         """
         self._check_fitted()
         file.save(self, path)

@@ -11,17 +11,18 @@ import numpy as np
 from spectrem.data.features import FeatureIndex
 from spectrem.estimators.crf.parameters import check_settings
 from spectrem.estimators.crf.training import model_of, pairs_of
+from spectrem.estimators.saved_constraints import write_constraints
 from spectrem.estimators.shared_parameters import NOT_SAVED
 from spectrem.estimators.storage import (
     course_of,
     damage_named,
     load_arrays,
     plain_parameters,
+    read_parameters,
     save_arrays,
     take_saved_course,
 )
 from spectrem.estimators.tagging.text import check_tag
-from spectrem.exceptions import InvalidInputError
 from spectrem.learning.schedule import check_gamma
 from spectrem.models.loglinear import Support
 
@@ -30,16 +31,11 @@ _MEMBERS = {
     **{"features": ("u1", 1), "theta": ("f8", 1), "transitions": ("i8", 1)},
     **{"pair_features": ("i4", 1), "pair_tags": ("i4", 1)},
 }
-_APART = ("tags", "constraints", *NOT_SAVED)
+_APART = ("tags", *NOT_SAVED)
 
 
 def save(tagger: Any, path: str | os.PathLike[str]) -> None:
     """Write tags, names of features, pairs with their weights, and the settings that JSON can hold."""
-    if tagger.project_at_predict and tagger.constraints:
-        raise InvalidInputError(
-            "constraints cannot be saved, and project_at_predict needs them; set project_at_predict=False, or keep the "
-            "tagger in memory"
-        )
     model = tagger.model_
     arrays = {"theta": tagger.theta_}
     if tagger.features_ is not None:
@@ -51,6 +47,7 @@ def save(tagger: Any, path: str | os.PathLike[str]) -> None:
         arrays |= {name: own.astype(np.int32) for name, own in zip(("pair_features", "pair_tags"), pairs, strict=True)}
     header = {
         "parameters": plain_parameters(tagger, _APART),
+        "constraints": write_constraints(tagger),
         "tags": list(tagger.tags_),
         "n_features": tagger.n_features_in_,
         "gamma": tagger.gamma_,
@@ -64,7 +61,7 @@ def load(tagger: Any, path: str | os.PathLike[str]) -> Any:
     """Fill a new tagger with what `save` wrote, and return it."""
     header, arrays = load_arrays(path, _KIND, _LAYOUT, _MEMBERS)
     with damage_named(path, _KIND):
-        tagger.set_params(**header["parameters"])
+        tagger.set_params(**read_parameters(header))
         check_settings(tagger)
         tags = tuple(check_tag(tag, "tags") for tag in header["tags"])
         if len(set(tags)) < len(tags) or not tags:

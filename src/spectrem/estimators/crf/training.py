@@ -21,7 +21,7 @@ from spectrem.estimators.crf.pairs import PairModel
 from spectrem.estimators.tagging.text import Tag, check_tag
 from spectrem.estimators.training import run_stage
 from spectrem.exceptions import InvalidInputError
-from spectrem.learning import EStep, FitStatus, Record
+from spectrem.learning import EStep, FitStatus, Record, Step
 from spectrem.models.loglinear import (
     Features,
     Labels,
@@ -35,6 +35,7 @@ from spectrem.models.loglinear import (
 from spectrem.models.loglinear.lbfgs import Ending
 from spectrem.models.loglinear.model import known_counts
 from spectrem.models.loglinear.optimise import maximise
+from spectrem.reports import ConstraintReport, ConstraintSummary, report_posed
 from spectrem.structures._ragged import offsets_of, positions_of
 
 # Where an M-step ends when no step raises its objective any more, it is as good as converged.
@@ -62,6 +63,8 @@ class Trained(NamedTuple):
     status : FitStatus
     n_steps : int
         Steps of L-BFGS on the sentences with all labels.
+    constraints : tuple of ConstraintReport
+    summaries : sequence of ConstraintSummary
     """
 
     n_sentences: int
@@ -72,6 +75,8 @@ class Trained(NamedTuple):
     history: list[Record]
     status: FitStatus
     n_steps: int
+    constraints: tuple[ConstraintReport, ...] = ()
+    summaries: tuple[ConstraintSummary, ...] = ()
 
 
 class _Task(NamedTuple):
@@ -120,15 +125,15 @@ def train(
             if tagger.on_iteration is not None:
                 tagger.on_iteration(record)
             return Trained(n_sentences, index, tags, model, theta, [record], _STATUS[best.ending], n_steps)
-    result = run_stage(
-        tagger,
-        with_pairs(model, tagger.constraints),
-        corpus,
-        theta,
-        EStep(tagger.constraints, warm_start=True, dual_steps=tagger.dual_steps or None, infeasible=tagger.infeasible),
-        "em",
+    constrained = with_pairs(model, tagger.constraints)
+    estep = EStep(
+        tagger.constraints, warm_start=True, dual_steps=tagger.dual_steps or None, infeasible=tagger.infeasible
     )
-    return Trained(n_sentences, index, tags, model, result.params, list(result.history), result.status, n_steps)
+    result = run_stage(tagger, constrained, corpus, theta, estep, "em")
+    step = Step(constrained, result.params, result.history[-1].gamma, estep)
+    reports = report_posed(result.posed, step) if estep.constraints else ((), ())
+    history = list(result.history)
+    return Trained(n_sentences, index, tags, model, result.params, history, result.status, n_steps, *reports)
 
 
 def _prepare(

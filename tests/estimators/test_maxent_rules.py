@@ -62,8 +62,10 @@ def test_saved_and_loaded(tmp_path):
     assert loaded.feature_names_in_.tolist() == ["a", "b"]
     assert [record.objective for record in loaded.history_] == [record.objective for record in classifier.history_]
     assert "not a model saved by spectrem" in error_of(lambda: MaxEntClassifier.load(__file__))
-    classifier.set_params(project_at_predict=True)
-    assert "project_at_predict needs the constraints" in error_of(lambda: classifier.save(tmp_path / "other.npz"))
+    assert loaded.constraints == ("E[label == 'yes'] == 10",)
+    classifier.set_params(project_at_predict=True).save(tmp_path / "other.npz")
+    projected = MaxEntClassifier.load(tmp_path / "other.npz").predict_proba(frame)
+    assert projected[:, 1].sum() == pytest.approx(10, rel=1e-5)
     with pytest.raises(NotFittedError):
         MaxEntClassifier().save(tmp_path / "none.npz")
 

@@ -5,7 +5,17 @@ import pytest
 from sklearn.naive_bayes import GaussianNB
 from tagger_helpers import DICTIONARY, SENTENCES, make
 
-from spectrem import E, GaussianMixture, HMMTagger, SelfTrainer, WordAligner, agreement, part
+from spectrem import (
+    CRFTagger,
+    E,
+    GaussianMixture,
+    HMMTagger,
+    MaxEntClassifier,
+    SelfTrainer,
+    WordAligner,
+    agreement,
+    part,
+)
 from spectrem.constraints import at_least, cluster_size, label_proportions, linear, must_link, sparsity
 from spectrem.estimators.saved_constraints import read_constraints
 from spectrem.exceptions import InvalidInputError
@@ -13,6 +23,7 @@ from spectrem.exceptions import InvalidInputError
 X = np.random.default_rng(0).normal(size=(30, 2)) + np.repeat([[0, 0], [6, 0], [0, 6]], 10, axis=0)
 Y = np.where(np.arange(30) % 5 == 0, np.arange(30) // 10, -1)
 LINK = must_link([[0, 1]])
+TAGS = [["DT", "NN", "VB"], ["DT", "NN", None, "DT", "NN"]]
 
 
 class Own:
@@ -32,6 +43,10 @@ def fit(cls, **options):
     if cls is WordAligner:
         settings = {"n_threads": 1, "max_iter": 1, "model1_iterations": 1} | options
         return WordAligner(**settings).fit(["a b c", "b d", "c"], ["x y z", "y w", "z v"])
+    if cls is CRFTagger:
+        return CRFTagger("words", n_threads=1, max_iter=1, tol=0, **options).fit(SENTENCES[:2], TAGS)
+    if cls is MaxEntClassifier:
+        return MaxEntClassifier(n_threads=1, max_iter=1, tol=0, **options).fit(X, Y)
     if cls is GaussianMixture:
         return GaussianMixture(3, random_state=0, n_threads=1, **options).fit(X)
     pytest.importorskip("skops")
@@ -59,6 +74,8 @@ GOOD = [
     (WordAligner, (agreement(), (E[part("state") == 0] <= 2).per("sentence").named("first words"))),
     (GaussianMixture, [cluster_size(min=5), must_link(column="group")]),
     (GaussianMixture, [E[part("label") == 0] >= 9]),
+    (CRFTagger, [at_least(1, "NN"), "E[tag == 'VB'] <= 20"]),
+    (MaxEntClassifier, [label_proportions({0: 1 / 3, 1: 1 / 3, 2: 1 / 3}), "E[label == 1] <= 15"]),
     (SelfTrainer, [label_proportions({0: 1 / 3, 1: 1 / 3, 2: 1 / 3}), "E[label == 1] <= 15"]),
 ]
 
@@ -144,13 +161,6 @@ def test_what_only_training_needs_is_left_out_by_name(cls, constraints, kept, na
     ]
     assert caught[0].filename == __file__
     assert flat(loaded.constraints) == flat(kept)
-
-
-def test_models_of_before_hold_texts_among_their_parameters():
-    from spectrem.estimators.storage import read_parameters
-
-    assert read_parameters({"parameters": {"constraints": ["agreement"]}}) == {"constraints": ["agreement"]}
-    assert read_parameters({"parameters": {"gamma": 1.0}}) == {"gamma": 1.0}
 
 
 @pytest.mark.parametrize(

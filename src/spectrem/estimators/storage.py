@@ -158,11 +158,8 @@ def plain_parameters(estimator: Any, leave: Collection[str] = NOT_SAVED) -> dict
 
 
 def read_parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters of an estimator, from the settings of a saved model; older ones hold constraints as texts only."""
-    found = dict(settings["parameters"])
-    if "constraints" in settings:
-        found["constraints"] = read_constraints(settings["constraints"])
-    return found
+    """The parameters of an estimator, from the settings of a saved model."""
+    return {**settings["parameters"], "constraints": read_constraints(settings["constraints"])}
 
 
 def _listed(value: Any) -> Any:

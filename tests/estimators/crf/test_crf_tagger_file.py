@@ -39,10 +39,14 @@ def test_tokens_as_rows_of_numbers(tmp_path):
     assert again.features_ is None
 
 
-def test_constraints_that_prediction_needs_cannot_be_saved(tmp_path):
-    tagger = CRFTagger("words", n_threads=1, constraints=["at_least(1, 'VB')"], project_at_predict=True).fit(X, Y)
-    with pytest.raises(InvalidInputError, match="constraints cannot be saved, and project_at_predict needs them"):
-        tagger.save(tmp_path / "model.npz")
+def test_a_loaded_tagger_projects_new_sentences(tmp_path):
+    rules = ["at_least(1, 'VB')"]
+    tagger = CRFTagger("words", n_threads=1, constraints=rules, project_at_predict=True).fit(X, Y)
+    tagger.save(tmp_path / "model.npz")
+    again = CRFTagger.load(tmp_path / "model.npz")
+    ours, theirs = again.predict_proba(["the dog"]), tagger.predict_proba(["the dog"])
+    np.testing.assert_array_equal(ours[0], theirs[0])
+    assert ours[0][:, tagger.tags_.index("VB")].sum() > 1 - 1e-6
 
 
 def shorter(arrays, settings):

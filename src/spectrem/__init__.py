@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from spectrem.constraints import E, agreement, fertility, linear, max_over, part
-    from spectrem.estimators import CRFTagger, GaussianMixture, HMMTagger, SelfTrainer, WordAligner
+    from spectrem.estimators import CRFTagger, GaussianMixture, HMMTagger, MaxEntClassifier, SelfTrainer, WordAligner
     from spectrem.learning import run_em
     from spectrem.tables import Lattice, project
 
@@ -26,6 +26,7 @@ _HOMES = {
     "GaussianMixture": "estimators",
     "HMMTagger": "estimators",
     "Lattice": "tables",
+    "MaxEntClassifier": "estimators",
     "SelfTrainer": "estimators",
     "WordAligner": "estimators",
     "agreement": "constraints",
@@ -43,6 +44,7 @@ __all__ = [
     "GaussianMixture",
     "HMMTagger",
     "Lattice",
+    "MaxEntClassifier",
     "SelfTrainer",
     "WordAligner",
     "agreement",

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spectrem.estimators.alignment.word_aligner import LinkPosteriors, WordAligner
+    from spectrem.estimators.classification.maxent_classifier import MaxEntClassifier
     from spectrem.estimators.crf.crf_tagger import CRFTagger
     from spectrem.estimators.mixture.gaussian_mixture import GaussianMixture
     from spectrem.estimators.selftraining.self_trainer import SelfTrainer
@@ -16,11 +17,20 @@ _HOMES = {
     "GaussianMixture": "mixture.gaussian_mixture",
     "HMMTagger": "tagging.hmm_tagger",
     "LinkPosteriors": "alignment.decoding",
+    "MaxEntClassifier": "classification.maxent_classifier",
     "SelfTrainer": "selftraining.self_trainer",
     "WordAligner": "alignment.word_aligner",
 }
 
-__all__ = ["CRFTagger", "GaussianMixture", "HMMTagger", "LinkPosteriors", "SelfTrainer", "WordAligner"]
+__all__ = [
+    "CRFTagger",
+    "GaussianMixture",
+    "HMMTagger",
+    "LinkPosteriors",
+    "MaxEntClassifier",
+    "SelfTrainer",
+    "WordAligner",
+]
 
 
 def __getattr__(name: str) -> Any:

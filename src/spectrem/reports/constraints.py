@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from spectrem.constraints.compilation.rows import Block, Rows
+from spectrem.constraints.compilation.rows import Block, CorpusRows, Rows
 from spectrem.inference.oracle import weigh_rows
 from spectrem.structures.structure import Structure
 
@@ -95,6 +95,15 @@ def report_rows(
     matrix = rows.matrix
     squares = sp.csr_array((matrix.data**2, matrix.indices, matrix.indptr), shape=matrix.shape)
     size = np.maximum(np.abs(rows.bounds), np.sqrt(squares @ np.ones(matrix.shape[1])))
+    tolerance = _SOLVED * np.where(size > 0, size, 1.0)
+    return tuple(_report(block, rows.bounds, multipliers, before, after, tolerance) for block in rows.blocks)
+
+
+def report_corpus(
+    rows: CorpusRows, multipliers: NDArray[np.float64], before: NDArray[np.float64], after: NDArray[np.float64]
+) -> tuple[ConstraintReport, ...]:
+    """Reports of the constraints that span a corpus from the expected values of their rows, shape (n_rows,)."""
+    size = np.maximum(np.abs(rows.bounds), 0.0 if rows.norms is None else rows.norms)
     tolerance = _SOLVED * np.where(size > 0, size, 1.0)
     return tuple(_report(block, rows.bounds, multipliers, before, after, tolerance) for block in rows.blocks)
 

@@ -62,7 +62,7 @@ def read_labels(y: Any, classes: Any = None, hint: str = "") -> tuple[NDArray, I
     if classes is None:
         distinct, codes[~unlabelled] = np.unique(labelled, return_inverse=True)
         return distinct, codes
-    distinct = _read_classes(classes)
+    distinct = read_classes(classes)
     if len(labelled):
         known = set(distinct.tolist())
         other = [value for value in np.unique(labelled).tolist() if value not in known]
@@ -72,7 +72,7 @@ def read_labels(y: Any, classes: Any = None, hint: str = "") -> tuple[NDArray, I
     return distinct, codes
 
 
-def _read_classes(classes: Any) -> NDArray:
+def read_classes(classes: Any) -> NDArray:
     """Labels in increasing order."""
     if isinstance(classes, str) or not hasattr(classes, "__len__") or not len(classes):
         raise InvalidInputError(f"classes must list the labels that there are, got {classes!r}; write ['ham', 'spam']")

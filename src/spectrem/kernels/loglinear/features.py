@@ -1,8 +1,8 @@
 """Sums over sparse features of choices where every feature has weights for some labels only.
 
 Choice c has the features ``indices[indptr[c]:indptr[c + 1]]``, with these ``values``, or 1 each where there are none.
-Feature f has a weight for each of the labels ``pair_labels[pair_indptr[f]:pair_indptr[f + 1]]``, which increase. Indices
-of inner loops are unsigned, since tests for negative ones would keep them from being vectorised.
+Feature f has a weight for each of the labels ``pair_labels[pair_indptr[f]:pair_indptr[f + 1]]``, which increase.
+Indices of inner loops are unsigned, since tests for negative ones would keep them from being vectorised.
 
 The first features, those below ``len(wide)``, may also be given as rows of a table with a place for every label: what
 they have in ``wide`` stands in for what they have in the flat array. Rows have a multiple of LANES places, so that the

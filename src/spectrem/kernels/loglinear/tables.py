@@ -11,6 +11,12 @@ def add_scores(indptr, indices, values, table, scores):
     """``scores[c] += sum over features f of c of value * table[f]``; scores of shape (n_choices, n_labels)."""
     n_labels, plain = scores.shape[1], len(values) == 0
     for c in range(len(indptr) - 1):
+        if n_labels == 1:  # the sum stays in a register
+            total = 0.0
+            for e in range(indptr[c], indptr[c + 1]):
+                total += table[indices[e], 0] * (1.0 if plain else values[e])
+            scores[c, 0] += total
+            continue
         for e in range(indptr[c], indptr[c + 1]):
             f = indices[e]
             value = 1.0 if plain else values[e]

@@ -1,6 +1,7 @@
 """Log-linear models over sparse features: maximum-entropy classifiers and conditional random fields."""
 
 from spectrem.models.loglinear.features import Features
+from spectrem.models.loglinear.merging import Merged, merge_features
 from spectrem.models.loglinear.model import LogLinearModel, Weights
 from spectrem.models.loglinear.optimise import Optimiser
 from spectrem.models.loglinear.prior import WeightPrior
@@ -8,6 +9,6 @@ from spectrem.models.loglinear.shards import Labels, LogLinearShard, build_shard
 from spectrem.models.loglinear.support import Support
 
 __all__ = [
-    "Features", "Labels", "LogLinearModel", "LogLinearShard", "Optimiser", "Support", "WeightPrior", "Weights",
-    "build_shards",
+    "Features", "Labels", "LogLinearModel", "LogLinearShard", "Merged", "Optimiser", "Support", "WeightPrior",
+    "Weights", "build_shards", "merge_features",
 ]  # fmt: skip

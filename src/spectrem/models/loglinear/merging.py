@@ -53,12 +53,16 @@ def merge_features(features: Features) -> Merged:
     columns = sp.csc_array(features.matrix)
     columns.sum_duplicates()
     columns.eliminate_zeros()
-    n, starts, sizes = features.n_features, columns.indptr[:-1].astype(np.int64), np.diff(columns.indptr).astype(np.int64)
+    n, starts, sizes = (
+        features.n_features,
+        columns.indptr[:-1].astype(np.int64),
+        np.diff(columns.indptr).astype(np.int64),
+    )
     used = np.flatnonzero(sizes)
     first = np.zeros(n)
     first[used] = columns.data[starts[used]]
     pattern = columns.data / np.repeat(first, sizes)
-    representative = _representatives(columns.indices, pattern, starts, sizes, used)
+    representative = _representatives(columns.indices.astype(np.int64), pattern, starts, sizes, used)
     chosen, index = np.unique(representative[used], return_inverse=True)
     group = np.full(n, -1)
     group[used] = index

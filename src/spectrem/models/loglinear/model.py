@@ -220,7 +220,8 @@ class LogLinearModel:
             scores += own.intercept
         self.support.add_scores(shard.features, own.features, scores)
         if self.reference:
-            scores = np.pad(scores, ((0, 0), (1, 0)))
+            others, scores = scores, np.zeros((len(scores), self.n_labels))
+            scores[:, 1:] = others
         if not self.chain:
             return Parts(scores.ravel())
         k = self.n_labels

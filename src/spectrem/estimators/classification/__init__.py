@@ -1,0 +1,1 @@
+"""Maximum-entropy classifiers under constraints: `spectrem.MaxEntClassifier`."""

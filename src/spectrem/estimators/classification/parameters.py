@@ -1,0 +1,83 @@
+"""The parameters of MaxEntClassifier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any
+
+from spectrem.estimators.declare import check_number, count, given, number
+from spectrem.estimators.shared_parameters import ComputingParameters, LearningParameters, check_constraints
+from spectrem.exceptions import InvalidInputError, quoted
+
+if TYPE_CHECKING:
+    from spectrem.constraints.constraint import AnyConstraint
+
+
+def _check_columns(name: str, value: Any) -> None:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise InvalidInputError(
+            f"{name} must list or map names of columns of X, got {quoted(value)}; arrays go to fit(columns=...)"
+        )
+
+
+def _check_class_weight(name: str, value: Any) -> None:
+    if isinstance(value, Mapping):
+        for label, weight in value.items():
+            check_number(f"{name}[{label!r}]", weight)
+    elif value != "balanced":
+        raise InvalidInputError(f'{name} must be "balanced" or a mapping from labels to weights, got {quoted(value)}')
+
+
+@dataclass(eq=False, repr=False)
+class MaxEntParameters(LearningParameters, ComputingParameters):
+    """What a maximum-entropy classifier can be told.
+
+    Parameters
+    ----------
+    constraints : sequence of constraints or their texts, mapping of names to them, or one text
+        In the language of `spectrem.E` over the columns row, label (as in ``y``), labelled (a truth value) and those of
+        ``columns``. Constraints ``.per("row", ...)`` leave labelled rows alone; in all others these count as given. A
+        condition ``~part("labelled")`` leaves them out. Rows count by their weight in training: ``sample_weight``
+        times that of their class, or times ``unlabelled_weight``.
+    C : float
+        One over the strength of the penalty, above 0: the variance of a Gaussian prior of the weights, where
+        ``l1_ratio`` is 0. As in scikit-learn, with two classes one array of weights is learnt, that of the second.
+    l1_ratio : float
+        From 0 to 1: 0 penalises half the sum of squares of the weights, 1 the sum of their sizes, which makes many of
+        them 0, and between them is the elastic net.
+    fit_intercept : bool
+        Whether every class has a weight of its own, which is not penalised.
+    class_weight : "balanced" or mapping of label -> float, optional
+        By what the rows of a class are multiplied, 1 for classes that are not named; "balanced" makes all classes
+        weigh the same. Of rows whose label is not known, with certainty or in shares, the weight does not change.
+    unlabelled_weight : float
+        Of rows whose label has to be inferred, beside labelled ones; at least 0. c2 of [Samdani2012] eq. 5.
+    classes : sequence of labels, optional
+        All labels that there are; by default those in y. Where one of them has no labelled row, training starts from
+        weights of 0, and the constraints must say what it is.
+    columns : sequence of names, or mapping of name -> name or position, optional
+        Columns of X (a frame, or an array with positions, such as ``{"document": 0}``; negative ones count from the
+        last column) that constraints read and that are no features, in `predict` as in `fit`. They stay with their
+        rows in cross-validation.
+    m_steps : int, optional
+        Steps of L-BFGS in an M-step at most. By default as many as ``m_tol`` needs; with few, such as 5, an
+        iteration is cheap and gains a little (generalised EM).
+    m_tol : float
+        How far from its maximum, relative to the objective, an M-step may stop.
+    project_at_predict : bool
+        Whether `predict` and `predict_proba` meet the constraints on the rows that they are given, all together.
+    """
+
+    constraints: Sequence[AnyConstraint] = given((), check_constraints)
+    _: KW_ONLY
+    C: float = number(1.0, open=True)
+    l1_ratio: float = number(0.0, 0, 1)
+    fit_intercept: bool = given(True)
+    class_weight: Any = given(None, _check_class_weight)
+    unlabelled_weight: float = number(1.0)
+    classes: Sequence[Any] | None = given(None)
+    columns: Sequence[Any] | Mapping[str, Any] | None = given(None, _check_columns)
+    m_steps: int | None = count(None)
+    m_tol: float = number(1e-8, open=True)
+    project_at_predict: bool = given(False)

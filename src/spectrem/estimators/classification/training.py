@@ -1,0 +1,243 @@
+"""From rows and what is known of their labels to trained weights, and from weights to labels."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem._arrays import Floats, Ints
+from spectrem.estimators.classification.targets import Targets
+from spectrem.estimators.homes import make_corpus, stage_folder
+from spectrem.exceptions import InvalidInputError
+from spectrem.learning import Constant, EStep, FitStatus, PosedCorpus, Record, Step, Stopping, pose, posterior, run_em
+from spectrem.learning.estep import Posed, expectation
+from spectrem.models.loglinear import (
+    Features,
+    LogLinearModel,
+    LogLinearShard,
+    Optimiser,
+    Support,
+    WeightPrior,
+    build_shards,
+    merge_features,
+)
+from spectrem.models.loglinear.lbfgs import Ending
+from spectrem.models.loglinear.model import known_counts
+from spectrem.models.loglinear.optimise import maximise
+from spectrem.reports import ConstraintReport, report_corpus
+
+
+class Trained(NamedTuple):
+    """What training leaves.
+
+    Attributes
+    ----------
+    coefficients : ndarray of shape (n_features, n_classes), or (n_features, 1) with two classes
+    intercept : ndarray of shape (n_classes,) or (1,)
+    distributions : ndarray of shape (n_rows, n_classes)
+        Of the labels of the training rows, under the constraints.
+    history : tuple of Record
+    status : FitStatus
+    constraints : tuple of ConstraintReport
+        Of the constraints over several rows.
+    """
+
+    coefficients: Floats
+    intercept: Floats
+    distributions: Floats
+    history: tuple[Record, ...]
+    status: FitStatus
+    constraints: tuple[ConstraintReport, ...]
+
+
+def train(
+    settings: Any, features: Features, targets: Targets, weights: Floats, columns: Mapping[str, NDArray]
+) -> Trained:
+    """Train with the settings of a MaxEntClassifier, which have been checked.
+
+    Raises
+    ------
+    InvalidInputError
+        If nothing tells the classes apart.
+    """
+    known, n_classes = targets.known, len(targets.classes)
+    learns = settings.unlabelled_weight > 0 and not known.all()
+    # Under a Gaussian prior features that are in proportion share a direction: fewer parameters, the same optimum.
+    merged = None
+    if settings.l1_ratio == 0 and features.n_features > features.n_choices:
+        merged = merge_features(features)
+        features = merged.features
+    model = make_model(settings, features.n_features, targets.classes)
+    weights = weights * np.where(known, _class_weights(settings, targets, weights), settings.unlabelled_weight)
+    shards = build_shards(
+        features, None, targets.labels, known, weights, columns, n_weights=model.n_weights, n_labels=n_classes
+    )
+    corpus = make_corpus(settings, shards if learns else [shard for shard in shards if shard.known] or shards)
+    theta, seen = model.initial(), weights[known] @ targets.allowed[known] > 0
+    if not seen.all() and not learns:
+        unseen = targets.classes[~seen].tolist()[0]
+        raise InvalidInputError(
+            f"classes must be those of labelled rows where no other row is learnt from, got {unseen!r}, which none "
+            "has; leave it out, or add rows without a label"
+        )
+    if seen.all():
+        started = time.perf_counter()
+        best = maximise(model, theta, corpus.sum(known_counts, model), corpus, known=True)
+        theta = best.point
+    gamma, estep = settings.gamma, EStep(settings.constraints, warm_start=True, infeasible=settings.infeasible)
+    if learns:
+        result = run_em(
+            model,
+            corpus,
+            theta,
+            estep,
+            schedule=settings.schedule or Constant(settings.gamma),
+            stopping=Stopping(settings.max_iter, settings.tol),
+            on_iteration=settings.on_iteration,
+            checkpoint=stage_folder(settings, "em"),
+        )
+        theta, history, status = result.params, result.history, result.status
+        if not known.any() and not (np.abs(model.split(theta).features) > _ALIKE).any():
+            raise InvalidInputError(
+                "y holds no label, and the constraints expect the same of every row, so that nothing tells the classes "
+                "apart; label some rows, or give constraints about groups of rows or about columns"
+            )
+        step = Step(model, theta, history[-1].gamma, estep)
+        distributions, reports = _describe(result.posed, step, targets.allowed)
+    else:
+        log_prior = model.log_prior(theta)
+        record = Record(gamma, -best.value, -best.value - log_prior, 0.0, time.perf_counter() - started, log_prior)
+        if settings.on_iteration is not None:
+            settings.on_iteration(record)
+        history, status, reports = (record,), _STATUS[best.ending], ()
+        distributions = np.where(known[:, None], targets.allowed, _probabilities(settings, model, theta, shards))
+    own = model.split(theta)
+    table = model.support.table(own.features)
+    found = table if merged is None else merged.expand(table)
+    return Trained(found, own.intercept.copy(), distributions, history, status, reports)
+
+
+_STATUS = {
+    Ending.CONVERGED: FitStatus.CONVERGED,
+    Ending.STALLED: FitStatus.CONVERGED,  # as far as rounding lets it
+    Ending.STEPS: FitStatus.MAX_ITERATIONS,
+}
+# Weights below this tell nothing apart.
+_ALIKE = 1e-9
+
+
+def make_model(settings: Any, n_features: int, classes: NDArray) -> LogLinearModel:
+    """The model of a MaxEntClassifier with so many features."""
+    pair = len(classes) == 2
+    return LogLinearModel(
+        Support(n_features, 1 if pair else len(classes)),
+        intercept=settings.fit_intercept,
+        reference=pair,
+        prior=WeightPrior(l2=(1.0 - settings.l1_ratio) / settings.C, l1=settings.l1_ratio / settings.C),
+        optimiser=Optimiser(settings.m_steps, settings.m_tol),
+        names=classes,
+    )
+
+
+def _class_weights(settings: Any, targets: Targets, weights: Floats) -> Floats:
+    """The weight of the class of every row that is known, shape (n_rows,); 1 for other rows."""
+    if settings.class_weight is None:
+        return np.ones(len(weights))
+    known, classes = targets.known, targets.classes.tolist()
+    if settings.class_weight == "balanced":
+        mass = weights[known] @ targets.allowed[known]
+        with np.errstate(divide="ignore"):
+            factors = np.where(mass > 0, mass.sum() / (len(classes) * mass), 1.0)
+    else:
+        unknown = [label for label in settings.class_weight if label not in classes]
+        if unknown:
+            raise InvalidInputError(
+                f"class_weight must name labels of y, {classes!r:.200}, got {unknown[0]!r}; leave it out"
+            )
+        factors = np.array([settings.class_weight.get(label, 1.0) for label in classes], np.float64)
+    return np.where(known, targets.allowed @ factors, 1.0)
+
+
+@dataclass(frozen=True)
+class _Described:
+    """Of one shard: numbers of its rows, their distributions, and expected values of rows over the corpus."""
+
+    rows: Ints
+    table: Floats
+    before: Floats | None
+    after: Floats | None
+
+
+def _describe_shard(posed: Posed, step: Step) -> _Described:
+    shard: LogLinearShard = posed.shard
+    found, n_classes = posterior(posed, step).marginals, step.model.n_labels
+    if shard.labels is None:
+        table = found.unary.reshape(-1, n_classes)
+    else:
+        table = np.zeros((shard.features.n_choices, n_classes))
+        table[np.repeat(np.arange(len(table)), np.diff(shard.labels.offsets)), shard.labels.labels] = found.unary
+    if posed.across is None:
+        return _Described(shard.instances, table, None, None)
+    scores = step.model.scores(step.params, shard)
+    _, free = posed.structure.smoothed_max(scores, max(step.gamma, 0.0), weights=posed.weights)
+    before, after = (expectation(posed, parts).dense for parts in (free, found))
+    return _Described(shard.instances, table, before, after)
+
+
+def _describe(posed: PosedCorpus, step: Step, allowed: Floats) -> tuple[Floats, tuple[ConstraintReport, ...]]:
+    """Distributions of all rows under the constraints, and reports of the constraints over several rows."""
+    shards, priced = posed.at_prices(step)
+    distributions, found = np.zeros(allowed.shape), list(shards.collect(_describe_shard, priced))
+    for own in found:
+        distributions[own.rows] = own.table
+    if posed.rows is None:
+        return distributions, ()
+    before, after = (np.sum([getattr(own, name) for own in found], axis=0) for name in ("before", "after"))
+    prices = np.zeros(len(posed.rows.bounds)) if priced.prices is None else priced.prices
+    return distributions, report_corpus(posed.rows, prices, before, after)
+
+
+def infer(
+    settings: Any, model: LogLinearModel, theta: Floats, features: Features, columns: Mapping[str, NDArray]
+) -> Floats:
+    """Probabilities of the labels of new rows, shape (n_rows, n_classes), under constraints if they are to be met.
+
+    Parameters
+    ----------
+    settings : MaxEntClassifier
+        A fitted one.
+    model : LogLinearModel
+    theta : ndarray of shape (n_weights,)
+    features : Features
+    columns : mapping of name -> ndarray of shape (n_rows,)
+    """
+    shards = build_shards(features, columns=columns, n_labels=model.n_labels)
+    if not (settings.project_at_predict and settings.constraints):
+        return _probabilities(settings, model, theta, shards)
+    estep = EStep(settings.constraints, infeasible=settings.infeasible)
+    posed = pose(model, make_corpus(settings, shards), estep)
+    found, _ = _describe(
+        posed, Step(model, theta, settings.gamma_, estep), np.zeros((features.n_choices, model.n_labels))
+    )
+    return found
+
+
+def _probabilities(settings: Any, model: LogLinearModel, theta: Floats, shards: list[LogLinearShard]) -> Floats:
+    """p(label | x) of the rows of all shards, shape (n_rows, n_classes), whatever labels they have."""
+    n_rows = sum(len(shard.instances) for shard in shards)
+    found = np.zeros((n_rows, model.n_labels))
+    tables = make_corpus(settings, shards).collect(_free_table, model, theta)
+    for shard, table in zip(shards, tables, strict=True):
+        found[shard.instances] = table
+    return found
+
+
+def _free_table(shard: LogLinearShard, model: LogLinearModel, theta: Floats) -> Floats:
+    free = replace(shard, labels=None)
+    _, marginals = model.structure(free).smoothed_max(model.scores(theta, free), 1.0)
+    return marginals.unary.reshape(-1, model.n_labels)

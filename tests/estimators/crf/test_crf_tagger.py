@@ -7,7 +7,10 @@ import pytest
 from scipy.optimize import minimize
 
 from spectrem import CRFTagger, E, part
-from spectrem.models.loglinear import Labels
+from spectrem.estimators.crf.labels import read_labels
+from spectrem.estimators.crf.pairs import PairModel
+from spectrem.models.loglinear import Features, Labels, LogLinearModel, Optimiser, Support, build_shards
+from spectrem.testing import check_model
 
 TAGS = ("A", "B", "C")
 
@@ -261,10 +264,41 @@ def test_numbers_as_tags():
 
 
 def test_labels_by_number():
-    from spectrem.estimators.crf.labels import read_labels
-
     labels = read_labels([["B", {"C", "A"}, None]], np.array([3]))
     found = labels.numbered(TAGS)
     assert isinstance(found, Labels)
     assert found.offsets.tolist() == [0, 1, 3, 6]
     assert found.labels.tolist() == [1, 0, 2, 0, 1, 2]
+
+
+def test_the_model_of_pairs_of_tags_keeps_the_promises_of_models():
+    rng = np.random.default_rng(1)
+    lengths, k = np.array([3, 2, 3, 1, 2]), 3
+    features = Features.of(rng.normal(size=(lengths.sum(), 4)))
+    sizes = np.ones(lengths.sum(), np.int64)
+    sizes[[1, 5]] = 2
+    sizes[8:] = k
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    labels = np.concatenate([np.sort(rng.choice(k, size, replace=False)) for size in sizes])
+    known = [True, True, False, False, False]
+    shards = build_shards(
+        features, lengths, Labels(offsets, labels, 1.0 / np.repeat(sizes, sizes)), known, rng.random(5) + 0.5
+    )
+    inside = LogLinearModel(Support(4, k), chain=True, optimiser=Optimiser(tol=1e-14), names=["b", "a", "c"])
+    check_model(
+        PairModel(inside),
+        rng.normal(size=inside.n_weights),
+        shards,
+        rng,
+        perturb=lambda theta, rng: theta + 0.1 * rng.normal(size=len(theta)),
+        iterations=2,
+    )
+    for shard in shards:
+        theta = rng.normal(size=inside.n_weights)
+        for model in (inside, PairModel(inside)):
+            values, marginals = model.structure(shard).smoothed_max(model.scores(theta, shard), 1.0)
+            statistics = model.gather(theta, shard, marginals)
+            if model is inside:
+                expected = values, statistics
+        np.testing.assert_allclose(values, expected[0])
+        np.testing.assert_allclose(statistics, expected[1], atol=1e-12)

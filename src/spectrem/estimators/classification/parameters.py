@@ -61,8 +61,8 @@ class MaxEntParameters(LearningParameters, ComputingParameters):
         last column) that constraints read and that are no features, in `predict` as in `fit`. They stay with their
         rows in cross-validation.
     m_steps : int, optional
-        Steps of L-BFGS in an M-step at most. By default as many as ``m_tol`` needs; with few, such as 5, an
-        iteration is cheap and gains a little (generalised EM).
+        Steps of L-BFGS in an M-step at most. By default as many as ``m_tol`` needs; with few, such as 5, an iteration
+        is cheap and gains a little (generalised EM). The start from labelled rows is always solved to ``m_tol``.
     m_tol : float
         How far from its maximum, relative to the objective, an M-step may stop.
     project_at_predict : bool

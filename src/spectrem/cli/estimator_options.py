@@ -23,6 +23,7 @@ def takes(
     leave: Collection[str] = (),
     defaults: Mapping[str, Any] | None = None,
     only: Collection[str] | None = None,
+    beside: type | None = None,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of an estimator: its parameter ``settings`` becomes one option for each.
 
@@ -39,6 +40,9 @@ def takes(
         Of this command, where they are not those of the estimator; ``...`` for options that must be given.
     only : collection of str, optional
         The parameters that this command has options for, where they are few.
+    beside : type, optional
+        The declarations of a second estimator that the command may train: those of its parameters which the first does
+        not have become options, too.
 
     Examples
     --------
@@ -55,9 +59,11 @@ def takes(
     >>> fit(max_iter=3)
     {'max_iter': 3}
     """
-    here, known = defaults or {}, {} if record is None else parameters_of(record)
+    here, records = defaults or {}, [one for one in (beside, record) if one is not None]
+    known = {name: declared for one in records[::-1] for name, declared in parameters_of(one).items()}
+    known |= {} if record is None else parameters_of(record)
     flags = {name: _flag(name, declared) for name, (_, declared) in known.items() if declared.option is not None}
-    said = {} if record is None else {name: _plain(text, flags) for name, text in meanings(record).items()}
+    said = {name: _plain(text, flags) for one in records for name, text in meanings(one).items()}
     options = {
         name: inspect.Parameter(
             name,

@@ -105,6 +105,7 @@ def warmup() -> None:
             warnings.simplefilter("ignore", UserWarning)  # the second pair is too long for the model
             run(load=model, source=both, target=None)
         _warm_tagger(folder)
+        _warm_crf(folder)
         _warm_tables(folder)
     typer.echo(f"compiled in {time.perf_counter() - started:.1f} s", err=True)
 
@@ -128,6 +129,32 @@ def _warm_tagger(folder: str) -> None:
         )
         TrainingJob(own, {"random_state": 0, "max_iter": 2, "n_threads": 1, **run["settings"]}, Annealing()).run()
         tagger = HMMTagger.load(model)
+        for decode in ("posterior", "viterbi"):
+            tagger.set_params(decode=decode).predict(corpus.words)
+
+
+def _warm_crf(folder: str) -> None:
+    """Train and apply conditional random fields of every kind on a few generated sentences."""
+    from spectrem.cli.annealing import Annealing
+    from spectrem.cli.tagging.crf_job import CRFJob
+    from spectrem.cli.tagging.train import TrainingOptions
+    from spectrem.data import write_lines, write_tagged
+    from spectrem.datasets import make_tagged_corpus
+    from spectrem.estimators import CRFTagger
+
+    labelled, plain, model = (f"{folder}/{name}" for name in ("labelled.pos", "plain.txt", "crf.npz"))
+    corpus = make_tagged_corpus(64)  # enough for those that run sentences side by side
+    write_tagged(labelled, corpus.words[:48], corpus.tags[:48])
+    write_lines(plain, [" ".join(words) for words in corpus.words[48:]])
+    for settings, constraint in (
+        ({}, None),
+        ({"pairs": "all", "l1_ratio": 0.5}, None),
+        ({"gamma": 0.5}, ["at_least(1, 'VERB')"]),
+        ({}, ["(E[(tag == 'VERB') & (previous == 'VERB')] <= 0).per('sentence')"]),
+    ):
+        own = TrainingOptions(model, plain, labelled=labelled, constraint=constraint, crf=True, quiet=True)
+        CRFJob(own, {"max_iter": 2, "m_steps": 4, "n_threads": 1, **settings}, Annealing()).run()
+        tagger = CRFTagger.load(model)
         for decode in ("posterior", "viterbi"):
             tagger.set_params(decode=decode).predict(corpus.words)
 

@@ -91,6 +91,16 @@ def load_arrays(
     return header["settings"], arrays
 
 
+def saved_kind(path: str | os.PathLike[str]) -> str:
+    """What kind of model a file holds, such as "HMMTagger"; "" for a file that is missing, damaged or foreign."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            kind = json.loads(_read(archive, archive.getinfo("header.npy"), "u1", 1).tobytes())["kind"]
+    except DAMAGE:
+        return ""
+    return kind if isinstance(kind, str) else ""
+
+
 def _check_header(header: Any, path: str | os.PathLike[str], kind: str, version: int) -> None:
     if not isinstance(header, dict) or header.get("format") != _MAGIC or header.get("kind") != kind:
         found = shorten(repr(header.get("kind") if isinstance(header, dict) else header))

@@ -29,6 +29,9 @@ _ROWS = {
     "v_measure": "V-measure",
     "mutual_information": "mutual information, bits",
     "gold_entropy": "entropy of the gold tags, bits",
+    "chunk_precision": "chunk precision",
+    "chunk_recall": "chunk recall",
+    "chunk_f1": "chunk F1",
 }
 
 
@@ -64,6 +67,14 @@ def evaluate(
             show_default=False,
         ),
     ] = None,
+    chunks: Annotated[
+        bool,
+        typer.Option(
+            "--chunks",
+            help="Tags mark chunks, such as B-NP and I-NP: also tell precision, recall and F1 of chunks, as conlleval "
+            "counts them, in all and by type.",
+        ),
+    ] = False,
     columns: Columns = (0, 1),
     field: Field = "upos",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
@@ -90,7 +101,9 @@ def evaluate(
         for name, guess in zip(names, guesses, strict=True):
             _check_same_text(gold, truth, name, guess)
         listed = None if dictionary is None else read_tag_dictionary(dictionary)
-        scores = [_scores(truth, guess, listed) for guess in guesses]
+        scores: list[dict[str, Any]] = [_scores(truth, guess, listed) for guess in guesses]
+        if chunks:
+            scores = [{**score, **_chunk_scores(truth, guess)} for score, guess in zip(scores, guesses, strict=True)]
         signs = None if second is None else _sign_tests(truth, guesses)
         if as_json:
             import json
@@ -155,6 +168,33 @@ def _scores(
     }
 
 
+def _chunk_scores(truth: TaggedCorpus, guess: TaggedCorpus) -> dict[str, Any]:
+    """Scores of chunks, those of every type among them."""
+    from spectrem.metrics import chunk_scores
+
+    untagged = next((number for number, tags in enumerate(truth.tags) if None in tags), None)
+    if untagged is not None:
+        raise InvalidInputError(
+            f"--chunks needs a tag for every word of GOLD, got _ at {truth.place(untagged)}; write O where no chunk is"
+        )
+    guessed = [["O" if tag is None else tag for tag in tags] for tags in guess.tags]
+    found = chunk_scores(guessed, [[str(tag) for tag in tags] for tags in truth.tags])
+    by_type = {
+        kind: {"n": own.n_gold, **{name: _number(getattr(own, name)) for name in ("precision", "recall", "f1")}}
+        for kind, own in found.by_type.items()
+    }
+    return {
+        "n_chunks": found.n_gold,
+        **{f"chunk_{name}": _number(getattr(found, name)) for name in ("precision", "recall", "f1")},
+        "chunks": by_type,
+    }
+
+
+def _number(value: float) -> float | None:
+    """None for NaN, which JSON does not have."""
+    return None if value != value else value
+
+
 def _sign_tests(truth: TaggedCorpus, guesses: list[TaggedCorpus]) -> dict[str, Any]:
     from dataclasses import asdict
 
@@ -166,7 +206,7 @@ def _sign_tests(truth: TaggedCorpus, guesses: list[TaggedCorpus]) -> dict[str, A
     return {"sign_test": asdict(comparison)}
 
 
-def _print_table(names: list[str], scores: list[dict[str, float | int | None]], signs: dict[str, Any] | None) -> None:
+def _print_table(names: list[str], scores: list[dict[str, Any]], signs: dict[str, Any] | None) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -184,6 +224,10 @@ def _print_table(names: list[str], scores: list[dict[str, float | int | None]], 
             count = first.get(key.replace("accuracy_", "n_")) if key.startswith("accuracy_") else None
             cells = ("–" if (value := one[key]) is None else f"{value:.4f}" for one in scores)  # noqa: RUF001 -- a dash
             table.add_row(title + (f" ({count})" if count is not None else ""), *cells)
+    for kind in sorted({kind for one in scores for kind in one.get("chunks", ())}):
+        own = [one["chunks"].get(kind, {"n": 0, "f1": None}) for one in scores]
+        cells = ("–" if one["f1"] is None else f"{one['f1']:.4f}" for one in own)  # noqa: RUF001 -- a dash
+        table.add_row(f"  {kind or 'no type'} ({own[0]['n']})", *cells)
     Console().print(table)
     if signs is not None:
         for unit, test in signs["sign_test"].items():

@@ -23,6 +23,16 @@ Columns: TypeAlias = Annotated[
         "--columns", metavar="WORD TAG", help="Which columns hold word and tag, counted from 0; -1 is the last."
     ),
 ]
+Context: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        "--context",
+        metavar="COLUMN",
+        help="Which column holds the known tags, such as parts of speech, that a conditional random field's --features "
+        "chunking and words+tags read beside words, counted from 0.",
+        show_default=False,
+    ),
+]
 Field: TypeAlias = Annotated[
     Literal["upos", "xpos"], typer.Option("--field", metavar="NAME", help="Which tag of CoNLL-U: upos or xpos.")
 ]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from spectrem.cli.estimator_options import Settings, takes
 from spectrem.cli.files import command_files
 from spectrem.cli.options import LEAST_PROBABILITY, MinProbability, Output, Quiet, refuse_unused
-from spectrem.cli.tagging.options import Columns, Field, InputFormat
+from spectrem.cli.tagging.options import Columns, Context, Field, InputFormat
 from spectrem.estimators.tagging.parameters import TaggerParameters
+from spectrem.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,6 +66,7 @@ def predict(
     ] = None,
     columns: Columns = (0, 1),
     field: Field = "upos",
+    context: Context = None,
     quiet: Quiet = False,
 ) -> None:
     """Tag a text with a trained model.
@@ -79,23 +81,52 @@ def predict(
     inputs, outputs = {"MODEL": model, "TEXT": text}, {"--output": output, "--posteriors": posteriors}
     with command_files(inputs, outputs), ExitStack() as stack:
         from spectrem.data import open_output, read_sentences, write_tagged
-        from spectrem.estimators import HMMTagger
+        from spectrem.estimators import CRFTagger, HMMTagger
+        from spectrem.estimators.storage import saved_kind
 
         # opened first: who reads a pipe sees its end if the work fails
         tags_out = stack.enter_context(open_output(output))
         posteriors_out = None if posteriors is None else stack.enter_context(open_output(posteriors))
-        tagger = HMMTagger.load(model).set_params(**settings)
+        tagger = (CRFTagger if saved_kind(model) == "CRFTagger" else HMMTagger).load(model).set_params(**settings)
         sentences = read_sentences(text, "plain" if format is None else format, column=columns[0])
-        tags = [list(map(str, predicted)) for predicted in tagger.predict(sentences)]
+        known = _known_sentences(tagger, sentences, context, columns[0], text)
+        tags = [list(map(str, predicted)) for predicted in tagger.predict(known)]
         write_tagged(tags_out, sentences, tags, output_format, field=field)
         if posteriors_out is not None:
-            tables = tagger.predict_proba(sentences)
+            tables = tagger.predict_proba(known)
             least = LEAST_PROBABILITY if min_probability is None else min_probability
             posteriors_out.writelines(_lines(sentences, tables, list(map(str, tagger.tags_)), least))
     if not quiet:
         n_words = sum(map(len, sentences))
-        n_unknown = sum(word not in tagger.coding_.vocabulary.index for sentence in sentences for word in sentence)
-        typer.echo(f"tagged {len(sentences)} sentences ({n_words} words, {n_unknown} of them unknown)", err=True)
+        unknown = ""
+        if isinstance(tagger, HMMTagger):
+            seen = tagger.coding_.vocabulary.index
+            unknown = f", {sum(word not in seen for sentence in sentences for word in sentence)} of them unknown"
+        typer.echo(f"tagged {len(sentences)} sentences ({n_words} words{unknown})", err=True)
+
+
+def _known_sentences(
+    tagger: Any, sentences: Sequence[Sequence[str]], context: int | None, word: int, text: str
+) -> Sequence[Sequence[Any]]:
+    """The sentences as the tagger takes them: words, or words with the tags that its features read."""
+    features = getattr(tagger, "features", "words")
+    if features == "tokens":
+        raise InvalidInputError(
+            "the model has features of its own for tokens, which no file of text has; predict with CRFTagger from "
+            "Python"
+        )
+    if features == "words":
+        if context is not None:
+            refuse_unused(f"--context {context}", "a model of --features chunking or words+tags")
+        return sentences
+    if context is None:
+        raise InvalidInputError(
+            f"the model has --features {features}, which read tags beside words; say with --context which column has "
+            "them, and --format columns"
+        )
+    from spectrem.cli.tagging.crf_job import with_context
+
+    return with_context(sentences, context, word, text)
 
 
 def _lines(

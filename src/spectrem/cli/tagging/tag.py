@@ -9,7 +9,8 @@ from spectrem.cli.tagging.predict import predict
 from spectrem.cli.tagging.train import train
 
 app = typer.Typer(
-    help="Tag words with their parts of speech: learn a hidden Markov model from plain text, apply it, judge it.",
+    help="Tag words, with parts of speech or chunks: learn a hidden Markov model or a conditional random field, apply "
+    "it, judge it.",
     no_args_is_help=True,
 )
 app.command()(train)

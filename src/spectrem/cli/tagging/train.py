@@ -8,13 +8,15 @@ from typing import Annotated
 import typer
 
 from spectrem.cli.annealing import Annealing
-from spectrem.cli.estimator_options import Settings, takes
+from spectrem.cli.estimator_options import Settings, option_of, takes
 from spectrem.cli.files import command_files
 from spectrem.cli.homes import Home
 from spectrem.cli.options import Quiet, refuse_unused
-from spectrem.cli.tagging.options import Columns, Field, Format
+from spectrem.cli.tagging.options import Columns, Context, Field, Format
+from spectrem.estimators.crf.parameters import CRFParameters
+from spectrem.estimators.declare import parameters_of
 from spectrem.estimators.shared_parameters import TRAINING
-from spectrem.estimators.tagging.parameters import TaggerParameters
+from spectrem.estimators.tagging.parameters import MODEL, TaggerParameters
 from spectrem.exceptions import InvalidInputError
 
 _FILES = "Files"
@@ -81,33 +83,55 @@ class TrainingOptions:
             rich_help_panel=TRAINING,
         ),
     ] = None
+    crf: Annotated[
+        bool,
+        typer.Option(
+            "--crf",
+            help="Train a conditional random field on features of the words (--features) instead of a hidden Markov "
+            "model; needs --labelled. Its options are --features, --pairs, --variance, --l1-ratio, "
+            "--unlabelled-weight, --m-steps, --m-tol and --context.",
+            rich_help_panel=MODEL,
+        ),
+    ] = False
     format: Format = "auto"
     columns: Columns = (0, 1)
     field: Field = "upos"
+    context: Context = None
     quiet: Quiet = False
 
 
-@takes(TaggerParameters, defaults={"random_state": 0})
+@takes(TaggerParameters, defaults={"random_state": 0}, beside=CRFParameters)
 def train(own: TrainingOptions, settings: Settings, annealing: Annealing, home: Home) -> None:
-    """Learn a tagger: a hidden Markov model of tags and words.
+    """Learn a tagger: a hidden Markov model of tags and words, or a conditional random field.
 
     Example: **spectrem tag train text.txt --dictionary tags.tsv --model model.npz**
 
     It learns from plain text, guided by a dictionary of the tags that words may
     have (the usual way), by some tagged sentences, by constraints, or by nothing
     but a number of tags.
+
+    With --crf it learns from sentences tagged by hand, and from plain text under
+    constraints: **spectrem tag train --crf --labelled train.txt --model model.npz**
     """
-    _check(own, settings)
+    (_check_crf if own.crf else _check)(own, settings)
     annealing.check(settings.get("gamma", 1.0))
     inputs = {"CORPUS": own.corpus, "--dictionary": own.dictionary, "--labelled": own.labelled, "--start": own.start}
     with command_files(inputs, {"--model": own.model}, home.folders(settings)), home.opened(settings) as placed:
-        from spectrem.cli.tagging.job import TrainingJob
+        if own.crf:
+            from spectrem.cli.tagging.crf_job import CRFJob
 
-        TrainingJob(own, placed, annealing).run()
+            CRFJob(own, {name: value for name, value in placed.items() if name != "random_state"}, annealing).run()
+        else:
+            from spectrem.cli.tagging.job import TrainingJob
+
+            TrainingJob(own, placed, annealing).run()
 
 
 def _check(own: TrainingOptions, settings: Settings) -> None:
     """Refuse options that cannot be met together, or that change nothing in this run."""
+    _refuse_options(settings, CRFParameters, TaggerParameters, "--crf")
+    if own.context is not None:
+        refuse_unused(f"--context {own.context}", "--crf")
     init, n_init, constraints = settings.get("init"), settings.get("n_init", 1), own.constraint or ()
     if own.dictionary is None and own.labelled is None and "n_states" not in settings:
         raise InvalidInputError(
@@ -130,3 +154,39 @@ def _check(own: TrainingOptions, settings: Settings) -> None:
         raise InvalidInputError(
             f"--n-init {n_init}: every start of {fixed} is the same; drop one of them, or give --init random"
         )
+
+
+def _check_crf(own: TrainingOptions, settings: Settings) -> None:
+    """The same for a conditional random field."""
+    given = {name: value for name, value in settings.items() if (name, value) != ("random_state", 0)}
+    others = {"--dictionary": own.dictionary, "--start": own.start}
+    for option, value in others.items():
+        if value is not None:
+            raise InvalidInputError(f"{option} {value} concerns hidden Markov models; drop it, or --crf")
+    unknown = sorted(given.keys() - parameters_of(CRFParameters).keys())
+    if unknown:
+        option = option_of(TaggerParameters, unknown[0])
+        raise InvalidInputError(f"{option} {given[unknown[0]]} concerns hidden Markov models; drop it, or --crf")
+    if own.labelled is None:
+        raise InvalidInputError("--crf learns from sentences tagged by hand; give some with --labelled")
+    features = settings.get("features", "words")
+    if features == "tokens":
+        raise InvalidInputError(
+            "--features tokens needs features of your own for every token, which no file of text has; give words, "
+            "chunking or words+tags, or use CRFTagger from Python"
+        )
+    if features == "words" and own.context is not None:
+        refuse_unused(f"--context {own.context}", "--features chunking or words+tags")
+    if features != "words" and own.context is None:
+        raise InvalidInputError(
+            f"--features {features} reads tags beside words; say with --context which column has them"
+        )
+    if "infeasible" in settings and not own.constraint:
+        refuse_unused(f"--infeasible {settings['infeasible']}", "--constraint")
+
+
+def _refuse_options(settings: Settings, record: type, other: type, needed: str) -> None:
+    """Refuse the options of one record of parameters that another one does not have."""
+    for name in sorted(parameters_of(record).keys() - parameters_of(other).keys()):
+        if name in settings:
+            refuse_unused(f"{option_of(record, name)} {settings[name]}", needed)

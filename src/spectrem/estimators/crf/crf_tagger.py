@@ -13,11 +13,10 @@ from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats
 from spectrem._validate import as_count, as_sample_weight
-from spectrem.data.features import FeatureIndex
 from spectrem.estimators.conventions import Estimator, not_fitted, take_course
 from spectrem.estimators.crf import file
 from spectrem.estimators.crf.decoding import best_sequences, best_states, log_probabilities, posteriors_of
-from spectrem.estimators.crf.input import TokenText, read_more, read_training
+from spectrem.estimators.crf.input import TokenText, read_more
 from spectrem.estimators.crf.labels import flat, read_labels
 from spectrem.estimators.crf.parameters import CRFParameters, check_settings
 from spectrem.estimators.crf.training import Trained, pairs_of, train
@@ -128,21 +127,13 @@ class CRFTagger(CRFParameters, Estimator):
             contradict it.
         """
         check_settings(self)
-        text, index = read_training(self, X, lengths, columns)
-        if not text.lengths.sum():
-            raise InvalidInputError(f"X must hold a token to train on, got {len(text.lengths)} sentences without any")
-        labels = read_labels(
-            [None] * len(text.lengths) if y is None else y, text.lengths, self.tags, stacked=lengths is not None
-        )
-        given = as_sample_weight(sample_weight, len(text.lengths), "sentence")
-        weights = np.ones(len(text.lengths)) if given is None else given
-        found = train(self, text, labels, weights, partial(make_corpus, self), reorders=index is not None)
-        self._take(index, text.features.n_features, found)
+        found = train(self, partial(make_corpus, self), X, y, sample_weight, lengths, columns)
+        self._take(found)
         take_course(self, found.history, found.status)
         self.n_steps_ = found.n_steps
         constraints = ", ".join(map(str, self.constraints)) or "none"
         settings = {"weights": len(found.theta), "tags": len(found.tags), "constraints": constraints}
-        self.report_ = report_training(self, len(text.lengths), settings, unit="sentences")
+        self.report_ = report_training(self, found.n_sentences, settings, unit="sentences")
         return self
 
     def predict(
@@ -324,10 +315,9 @@ class CRFTagger(CRFParameters, Estimator):
     def _shards(self, text: TokenText, labels: Labels | None = None, known: Any = None) -> list[LogLinearShard]:
         return build_shards(text.features, text.lengths, labels, known, columns=text.columns, n_labels=len(self.tags_))
 
-    def _take(self, index: FeatureIndex | None, n_features: int, found: Trained) -> None:
+    def _take(self, found: Trained) -> None:
         """What tagging needs, from training."""
-        self.features_ = None if index is None else index.take(found.order)
-        self.n_features_in_ = n_features
+        self.features_, self.n_features_in_ = found.features, found.model.support.n_features
         self.tags_, self.model_, self.theta_ = found.tags, found.model, found.theta
         self.gamma_ = found.history[-1].gamma
 

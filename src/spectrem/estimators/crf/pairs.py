@@ -12,7 +12,7 @@ from spectrem._arrays import Floats
 from spectrem.constraints.compilation.groups import Coded
 from spectrem.corpus import Corpus
 from spectrem.models.loglinear import LogLinearModel, LogLinearShard
-from spectrem.structures import EdgeChain, Parts, Structure
+from spectrem.structures import EdgeChain, Known, Parts, Structure
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,26 +30,28 @@ class PairModel:
     model: LogLinearModel
 
     def structure(self, shard: LogLinearShard) -> Structure:
-        """The chains of the model with a part for every pair of neighbouring tags; known shards stay as they are."""
-        return self.model.structure(shard) if shard.known else self._pairs(shard)
+        """The chains of the model with a part for every pair of neighbouring tags."""
+        chain = self._pairs(shard)
+        inside = self.model.structure(shard)
+        if not isinstance(inside, Known):
+            return chain
+        before = chain.part_before
+        shares = inside.shares[chain.state_part] * np.where(before >= 0, inside.shares[before], 1.0)
+        return Known(chain, shares, inside.counts)
 
     def scores(self, theta: Floats, shard: LogLinearShard) -> Parts:
         """Scores of the model, that of a tag at every part which has it, nats."""
         scores = self.model.scores(theta, shard)
-        return scores if shard.known else Parts(scores.unary[self._pairs(shard).state_part], scores.factors)
+        return Parts(scores.unary[self._pairs(shard).state_part], scores.factors)
 
     def gather(self, theta: Floats, shard: LogLinearShard, marginals: Parts) -> Floats:
         """Expected values of all features."""
-        if not shard.known:
-            part = self._pairs(shard).state_part
-            marginals = Parts(np.bincount(part, marginals.unary).astype(np.float64), marginals.factors)
-        return self.model.gather(theta, shard, marginals)
+        of_states = np.bincount(self._pairs(shard).state_part, marginals.unary).astype(np.float64)
+        return self.model.gather(theta, shard, Parts(of_states, marginals.factors))
 
     def columns(self, shard: LogLinearShard) -> Mapping[str, Any]:
         """Those of the model, and by name the tag of every part and the tag before it, ``previous``."""
         columns: dict[str, Any] = dict(self.model.columns(shard))
-        if shard.known:
-            return columns
         own = self._pairs(shard).columns
         tag, before = own["tag"].astype(np.int64), own["previous"]
         if self.model.names is None:

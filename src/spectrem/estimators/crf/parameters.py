@@ -91,7 +91,7 @@ class CRFParameters(LearningParameters, ComputingParameters):
     constraints: Sequence[AnyConstraint] = given((), check_constraints)
     unlabelled_weight: float = number(1.0, group=TRAINING)
     m_steps: int | None = count(None, group=TRAINING)
-    m_tol: float = number(1e-7, group=TRAINING)
+    m_tol: float = number(1e-4, group=TRAINING)
     decode: Literal["viterbi", "posterior"] = choice("viterbi", "viterbi", "posterior", group=MODEL, metavar="WAY")
     project_at_predict: bool = switch(False, option=None)
     dual_steps: int = count(8, 0, group=TRAINING)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._validate import as_sample_weight
 from spectrem.constraints import check_values
 from spectrem.constraints.compilation.compile import flatten
 from spectrem.constraints.compilation.draft import used_columns
 from spectrem.corpus import Corpus
-from spectrem.estimators.crf.input import TokenText
-from spectrem.estimators.crf.labels import TokenLabels
+from spectrem.data.features import FeatureIndex
+from spectrem.estimators.crf.input import TokenText, read_training
+from spectrem.estimators.crf.labels import TokenLabels, read_labels
 from spectrem.estimators.crf.pairs import PairModel
 from spectrem.estimators.homes import stage_folder
 from spectrem.estimators.tagging.text import Tag, check_tag
@@ -48,10 +50,12 @@ class Trained(NamedTuple):
 
     Attributes
     ----------
+    n_sentences : int
+        That it was given.
+    features : FeatureIndex or None
+        Of the features by the numbers of the model; None for the columns of a matrix.
     tags : tuple of str or int
         By number.
-    order : ndarray of shape (n_features,), int64
-        Features as the model numbers them, by their numbers before.
     model : LogLinearModel
     theta : ndarray of shape (n_weights,)
     history : list of Record
@@ -60,8 +64,9 @@ class Trained(NamedTuple):
         Steps of L-BFGS on the sentences with all labels.
     """
 
+    n_sentences: int
+    features: FeatureIndex | None
     tags: tuple[Tag, ...]
-    order: Ints
     model: LogLinearModel
     theta: Floats
     history: list[Record]
@@ -69,24 +74,75 @@ class Trained(NamedTuple):
     n_steps: int
 
 
+class _Task(NamedTuple):
+    """What there is to be trained, and on which shards."""
+
+    n_sentences: int
+    features: FeatureIndex | None
+    tags: tuple[Tag, ...]
+    model: LogLinearModel
+    shards: list[LogLinearShard]
+    any_known: bool
+    learns: bool
+
+
 def train(
     tagger: Any,
-    text: TokenText,
-    labels: TokenLabels,
-    weights: Floats,
     place: Callable[[Iterable[LogLinearShard]], Corpus],
-    *,
-    reorders: bool,
+    sentences: Any,
+    y: Any,
+    sample_weight: Any,
+    lengths: Any,
+    columns: Mapping[str, Any] | None,
 ) -> Trained:
-    """Train with the settings of a CRFTagger, which have been checked.
+    """Train with the settings of a CRFTagger, which have been checked, on what `CRFTagger.fit` takes.
 
-    Where it ``reorders`` features, those with weights for many tags come first, which is quicker.
+    ``place`` makes the corpus of the shards.
 
     Raises
     ------
     InvalidInputError
         If settings, sentences and labels do not fit each other.
     """
+    # what is read takes as much memory as the shards made of it, and is dropped before training
+    n_sentences, index, tags, model, shards, any_known, learns = _prepare(
+        tagger, sentences, y, sample_weight, lengths, columns
+    )
+    corpus = place(shards)
+    del shards
+    theta, n_steps, started = model.initial(), 0, time.perf_counter()
+    if any_known:
+        best = maximise(model, theta, corpus.sum(known_counts, model), corpus, known=True)
+        theta, n_steps = best.point, best.n_steps
+        if not learns:
+            log_prior = model.log_prior(theta)
+            record = Record(1.0, -best.value, -best.value - log_prior, 0.0, time.perf_counter() - started, log_prior)
+            if tagger.on_iteration is not None:
+                tagger.on_iteration(record)
+            return Trained(n_sentences, index, tags, model, theta, [record], _STATUS[best.ending], n_steps)
+    result = run_em(
+        with_pairs(model, tagger.constraints),
+        corpus,
+        theta,
+        EStep(tagger.constraints, warm_start=True, dual_steps=tagger.dual_steps or None, infeasible=tagger.infeasible),
+        schedule=tagger.schedule or Constant(tagger.gamma),
+        stopping=Stopping(tagger.max_iter, tagger.tol),
+        on_iteration=tagger.on_iteration,
+        checkpoint=stage_folder(tagger, "em"),
+    )
+    return Trained(n_sentences, index, tags, model, result.params, list(result.history), result.status, n_steps)
+
+
+def _prepare(
+    tagger: Any, sentences: Any, y: Any, sample_weight: Any, lengths: Any, columns: Mapping[str, Any] | None
+) -> _Task:
+    """Read and check everything, choose the weights, and cut the shards."""
+    text, index = read_training(tagger, sentences, lengths, columns)
+    n = len(text.lengths)
+    if not text.lengths.sum():
+        raise InvalidInputError(f"X must hold a token to train on, got {n} sentences without any")
+    labels = read_labels([None] * n if y is None else y, text.lengths, tagger.tags, stacked=lengths is not None)
+    given = as_sample_weight(sample_weight, n, "sentence")
     tags = learn_tags(tagger.tags, labels)
     check_constraints(tagger.constraints, tags)
     known, numbered = labels.known(), labels.numbered(tags)
@@ -96,40 +152,16 @@ def train(
             "y must label some token, got none; without labels or constraints nothing says what tags mean"
         )
     support, transitions = choose_pairs(tagger, len(tags), text, labels, numbered)
-    order = support.order() if reorders else np.arange(support.n_features)
-    if reorders:
-        support, text = support.take(order), text._replace(features=_reordered(text.features, order))
+    if index is not None:
+        # features with weights for many tags come first, which is quicker
+        order = support.order()
+        support, index = support.take(order), index.take(order)
+        text = text._replace(features=_reordered(text.features, order))
     model = model_of(tagger, tags, support, transitions)
+    weights = (np.ones(n) if given is None else given) * np.where(known, 1.0, tagger.unlabelled_weight)
     chosen = text.lengths > 0 if learns else known
-    corpus = place(
-        _shards(model, text, numbered, known, chosen, weights * np.where(known, 1, tagger.unlabelled_weight))
-    )
-    theta, n_steps, started = model.initial(), 0, time.perf_counter()
-    if known.any():
-        best = maximise(model, theta, corpus.sum(known_counts, model), corpus, known=True)
-        theta, n_steps = best.point, best.n_steps
-        if not learns:
-            log_prior = model.log_prior(theta)
-            record = Record(1.0, -best.value, -best.value - log_prior, 0.0, time.perf_counter() - started, log_prior)
-            if tagger.on_iteration is not None:
-                tagger.on_iteration(record)
-            return Trained(tags, order, model, theta, [record], _STATUS[best.ending], n_steps)
-    result = run_em(
-        with_pairs(model, tagger.constraints),
-        corpus,
-        theta,
-        EStep(
-            tagger.constraints,
-            warm_start=True,
-            dual_steps=tagger.dual_steps or None,
-            infeasible=tagger.infeasible,
-        ),
-        schedule=tagger.schedule or Constant(tagger.gamma),
-        stopping=Stopping(tagger.max_iter, tagger.tol),
-        on_iteration=tagger.on_iteration,
-        checkpoint=stage_folder(tagger, "em"),
-    )
-    return Trained(tags, order, model, result.params, list(result.history), result.status, n_steps)
+    shards = _shards(model, text, numbered, known, chosen, weights)
+    return _Task(n, index, tags, model, shards, bool(known.any()), learns)
 
 
 def choose_pairs(
@@ -152,7 +184,7 @@ def model_of(tagger: Any, tags: Sequence[Tag], support: Support, transitions: In
         chain=True,
         transitions=transitions,
         prior=WeightPrior((1.0 - tagger.l1_ratio) / tagger.C, tagger.l1_ratio / tagger.C),
-        optimiser=Optimiser(tagger.m_steps, tagger.m_tol),
+        optimiser=Optimiser(tagger.m_steps, tagger.m_tol, memory=6),
         names=names_of(tags),
     )
 

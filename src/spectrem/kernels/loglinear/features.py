@@ -79,6 +79,16 @@ def add_counts(indptr, indices, values, pair_indptr, pair_labels, shares, wide, 
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def mark(indptr, indices, offsets, labels, label, seen):
+    """Set ``seen`` at the features of all choices that may have a label."""
+    for c in range(len(indptr) - 1):
+        for k in range(offsets[c], offsets[c + 1]):
+            if labels[k] == label:
+                for e in range(indptr[c], indptr[c + 1]):
+                    seen[indices[e]] = True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def sort_rows(indptr, indices, values):
     """Sort the features of every choice, in place, with their values, where there are any."""
     plain = len(values) == 0

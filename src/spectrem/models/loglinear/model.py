@@ -233,8 +233,10 @@ class LogLinearModel:
         """Expected values of all features from shares of labels, shape (n_choices, n_labels), and transitions."""
         counts = np.zeros(self.n_weights)
         own = self.split(counts)
-        weights = shard.weights if shard.lengths is None else np.repeat(shard.weights, shard.lengths)
-        weighted = table[:, int(self.reference) :] * weights[:, None]
+        weighted = np.ascontiguousarray(table[:, int(self.reference) :])
+        if not (shard.weights == 1.0).all():
+            weights = shard.weights if shard.lengths is None else np.repeat(shard.weights, shard.lengths)
+            weighted = weighted * weights[:, None]
         self.support.add_counts(shard.features, weighted, own.features)
         if self.chain:
             moves = factors[0].ravel()

@@ -85,11 +85,10 @@ class Support:
         n_labels : int
         """
         # Label after label, so that no list of all pairs, which may be long, is ever made.
-        n, choices = features.n_features, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-        found = []
+        n, found = features.n_features, []
         for label in range(n_labels):
             seen = np.zeros(n, np.bool_)
-            seen[features.take(choices[labels == label]).indices] = True
+            kernel.mark(features.indptr, features.indices, offsets, labels, label, seen)
             found.append(np.flatnonzero(seen) * n_labels + label)
         return cls._of_cells(np.sort(np.concatenate(found)), n, n_labels)
 

@@ -32,5 +32,7 @@ def potentials_of(scores: NDArray[np.float64], offsets: NDArray[np.int64], gamma
     """Potentials of the rows ``scores[offsets[r]:offsets[r + 1]]``; the top of a row without parts is -inf."""
     n_rows = len(offsets) - 1
     result = Potentials(np.empty(len(scores)), np.empty(n_rows), np.empty(n_rows, np.bool_))
-    kernel.exponentiate(scores, offsets, gamma, *result)
+    kernel.subtract_tops(scores, offsets, gamma, result.values, result.tops)
+    np.exp(result.values, out=result.values)  # which has vector instructions that a kernel does not have
+    kernel.remove_small(scores, offsets, result.values, result.floored)
     return result

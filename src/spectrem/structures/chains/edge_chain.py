@@ -151,10 +151,19 @@ class EdgeChain:
         token = self.choice
         return self._tokens.offsets[token] + self._places % self._widths[token]
 
+    @cached_property
+    def part_before(self) -> NDArray[np.int64]:
+        """The token and state before every part as a part of the `Chain` of the same shape; -1 at first tokens."""
+        token = self.choice
+        first = np.zeros(self.n_tokens, np.bool_)
+        first[self.token_offsets[:-1][self.lengths > 0]] = True
+        before = self._tokens.offsets[token - 1] + self._places // self._widths[token]
+        return np.where(first[token], -1, before)
+
     @property
     def columns(self) -> Mapping[str, NDArray]:
         """The five columns of the class notes, each of shape (n_unary,); built anew at every call."""
-        of_states, before = self._tokens.columns, self._part_before
+        of_states, before = self._tokens.columns, self.part_before
         previous = np.full(self.n_unary, np.nan)
         previous[before >= 0] = of_states["tag"][before[before >= 0]]
         return {**{name: values[self.state_part] for name, values in of_states.items()}, "previous": previous}
@@ -210,7 +219,7 @@ class EdgeChain:
             return simplex_polytope(checked.unary, 0, np.zeros(0, np.int64), [self.n_states**2])
         own = slice(int(self.offsets[first]), int(self.offsets[last]))
         start = int(self._tokens.offsets[first])
-        tail = self._part_before[own]
+        tail = self.part_before[own]
         return path_polytope(
             np.where(tail >= 0, tail - start, -1),
             self.state_part[own] - start,
@@ -246,19 +255,10 @@ class EdgeChain:
         return positions_of(np.diff(self.offsets))
 
     @cached_property
-    def _part_before(self) -> NDArray[np.int64]:
-        """The token and state before every part as a part of a `Chain`; -1 at first tokens."""
-        token = self.choice
-        first = np.zeros(self.n_tokens, np.bool_)
-        first[self.token_offsets[:-1][self.lengths > 0]] = True
-        before = self._tokens.offsets[token - 1] + self._places // self._widths[token]
-        return np.where(first[token], -1, before)
-
-    @cached_property
     def _cells(self) -> NDArray[np.int64]:
         """The raveled transition of every part; one past the last at first tokens."""
         states = self._tokens.states(slice(0, self.n_tokens))
-        before, tag = self._part_before, states[self.state_part]
+        before, tag = self.part_before, states[self.state_part]
         return np.where(before >= 0, states[before] * self.n_states + tag, self.n_states**2)
 
     def _with_transitions(self, unary: NDArray[np.float64], transition: NDArray[np.float64]) -> NDArray[np.float64]:

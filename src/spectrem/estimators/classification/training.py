@@ -98,7 +98,7 @@ def train(
             theta,
             estep,
             schedule=settings.schedule or Constant(settings.gamma),
-            stopping=Stopping(settings.max_iter, settings.tol),
+            stopping=Stopping(settings.max_iter, settings.tol, scale=float(weights.sum())),
             on_iteration=settings.on_iteration,
             checkpoint=stage_folder(settings, "em"),
         )

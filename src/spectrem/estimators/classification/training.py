@@ -15,7 +15,7 @@ from spectrem.estimators.classification.targets import Targets
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.training import run_stage
 from spectrem.exceptions import InvalidInputError
-from spectrem.learning import EStep, FitStatus, Posed, PosedCorpus, Record, Step, pose, posterior
+from spectrem.learning import EStep, FitStatus, Posed, PosedCorpus, Record, Step, Stopping, pose, posterior
 from spectrem.models.loglinear import (
     Features,
     LogLinearModel,
@@ -88,11 +88,13 @@ def train(
         )
     if seen.all():
         started = time.perf_counter()
-        best = maximise(model, theta, corpus.sum(known_counts, model), corpus, known=True)
+        start = replace(model, optimiser=Optimiser(tol=settings.m_tol)) if learns else model
+        best = maximise(start, theta, corpus.sum(known_counts, model), corpus, known=True)
         theta = best.point
     gamma, estep = settings.gamma, EStep(settings.constraints, warm_start=True, infeasible=settings.infeasible)
     if learns:
-        result = run_stage(settings, model, corpus, theta, estep, "em")
+        stopping = Stopping(settings.max_iter, settings.tol, scale=float(weights.sum()))
+        result = run_stage(settings, model, corpus, theta, estep, "em", stopping=stopping)
         theta, history, status = result.params, result.history, result.status
         if not known.any() and not (np.abs(model.split(theta).features) > _ALIKE).any():
             raise InvalidInputError(

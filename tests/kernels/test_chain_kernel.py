@@ -24,7 +24,7 @@ def run(lengths, unary, transition, gamma=1.0, *, allowed=None, sum_pass=kernel.
     else:
         (offsets, states), dense = allowed, False
     scores = np.ravel(unary).astype(np.float64)
-    table = BigramTable(offsets, states, dense, scores, np.zeros(n_states), transition, gamma)._table
+    table = BigramTable(offsets, states, dense, scores, np.zeros(n_states), transition, gamma).potentials
     weights = np.ones(len(lengths)) if weights is None else weights
     status = np.ones(len(lengths), np.int8) if active is None else active.astype(np.int8)
     values, marginals, counts = np.zeros(len(lengths)), np.zeros(offsets[-1]), np.zeros((n_states, n_states))

@@ -63,6 +63,14 @@ def test_the_dictionary_is_enough(output_of):
     assert accuracies[0] > accuracies[1] > 0.9
 
 
+def test_proportions_and_partial_labels_help_where_labels_are_few(output_of):
+    alone, proportions, sharp, partial = map(
+        float, re.findall(r"  (0\.\d+)$", output_of("few_labels.py"), re.MULTILINE)
+    )
+    assert alone + 0.1 < proportions < sharp - 0.1
+    assert sharp + 0.02 < partial
+
+
 def test_a_verb_in_every_sentence_mends_most(output_of):
     rows = re.findall(r"(EM|with a verb) +(0\.\d+) +(\d+) of 300", output_of("every_sentence_has_a_verb.py"))
     accuracy, without = ({name: float(row[k]) for name, *row in rows} for k in (0, 1))

@@ -107,6 +107,7 @@ def warmup() -> None:
         _warm_tagger(folder)
         _warm_crf(folder)
         _warm_tables(folder)
+        _warm_classifiers()
     typer.echo(f"compiled in {time.perf_counter() - started:.1f} s", err=True)
 
 
@@ -157,6 +158,18 @@ def _warm_crf(folder: str) -> None:
         tagger = CRFTagger.load(model)
         for decode in ("posterior", "viterbi"):
             tagger.set_params(decode=decode).predict(corpus.words)
+
+
+def _warm_classifiers() -> None:
+    """Train maximum-entropy classifiers on dense and sparse rows, on counts and on features that are there or not."""
+    import numpy as np
+
+    from spectrem.estimators import MaxEntClassifier
+
+    counts = np.arange(36.0).reshape(12, 3) % 7
+    for n_classes in (2, 3):
+        for x in (counts, counts.astype(np.float32), (counts > 3).astype(np.float64)):
+            MaxEntClassifier(n_threads=1).fit(x, np.arange(12) % n_classes).predict(x)
 
 
 def _warm_tables(folder: str) -> None:

@@ -60,9 +60,11 @@ class MaxEntParameters(LearningParameters, ComputingParameters):
         Columns of X (a frame, or an array with positions, such as ``{"document": 0}``; negative ones count from the
         last column) that constraints read and that are no features, in `predict` as in `fit`. They stay with their
         rows in cross-validation.
+    tol : float
+        Gain of the objective, in nats per row, below which training stops at a gamma; 0 runs all iterations.
     m_steps : int, optional
-        Steps of L-BFGS in an M-step at most. By default as many as ``m_tol`` needs; with few, such as 5, an
-        iteration is cheap and gains a little (generalised EM).
+        Steps of L-BFGS in an M-step at most. By default as many as ``m_tol`` needs; with few, such as 5, an iteration
+        is cheap and gains a little (generalised EM). The start from labelled rows is always solved to ``m_tol``.
     m_tol : float
         How far from its maximum, relative to the objective, an M-step may stop.
     project_at_predict : bool
@@ -78,6 +80,7 @@ class MaxEntParameters(LearningParameters, ComputingParameters):
     unlabelled_weight: float = number(1.0)
     classes: Sequence[Any] | None = given(None)
     columns: Sequence[Any] | Mapping[str, Any] | None = given(None, _check_columns)
+    tol: float = number(1e-5)
     m_steps: int | None = count(None)
     m_tol: float = number(1e-8, open=True)
     project_at_predict: bool = given(False)

@@ -87,7 +87,8 @@ def train(
         )
     if seen.all():
         started = time.perf_counter()
-        best = maximise(model, theta, corpus.sum(known_counts, model), corpus, known=True)
+        start = replace(model, optimiser=Optimiser(tol=settings.m_tol)) if learns else model
+        best = maximise(start, theta, corpus.sum(known_counts, model), corpus, known=True)
         theta = best.point
     gamma, estep = settings.gamma, EStep(settings.constraints, warm_start=True, infeasible=settings.infeasible)
     if learns:
@@ -97,7 +98,7 @@ def train(
             theta,
             estep,
             schedule=settings.schedule or Constant(settings.gamma),
-            stopping=Stopping(settings.max_iter, settings.tol),
+            stopping=Stopping(settings.max_iter, settings.tol, scale=float(weights.sum())),
             on_iteration=settings.on_iteration,
             checkpoint=stage_folder(settings, "em"),
         )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
 from spectrem.models.loglinear.features import Features
@@ -78,10 +79,7 @@ def merge_features(features: Features) -> Merged:
 
 def _representatives(rows: Ints, pattern: Floats, starts: Ints, sizes: Ints, used: Ints) -> Ints:
     """For every feature the first one with the same pattern, shape (n_features,)."""
-    mixed = rows.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) ^ pattern.view(np.uint64)
-    mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed ^= mixed >> np.uint64(32)
-    code = np.add.reduceat(mixed, starts[used]) if len(used) else np.zeros(0, np.uint64)
+    code = _codes(rows, pattern, starts[used])
     _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
     found = np.arange(len(sizes))
     found[used] = used[first[inverse]]
@@ -95,3 +93,13 @@ def _representatives(rows: Ints, pattern: Floats, starts: Ints, sizes: Ints, use
     wrong = np.unique(np.repeat(other, sizes[other])[differs])
     found[wrong] = wrong
     return found
+
+
+def _codes(rows: Ints, pattern: Floats, starts: Ints) -> NDArray[np.uint64]:
+    """A number for every column that begins at ``starts``, the same for those with the same rows and pattern."""
+    if not len(starts):
+        return np.zeros(0, np.uint64)
+    mixed = rows.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) ^ pattern.view(np.uint64)
+    mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed ^= mixed >> np.uint64(32)
+    return np.add.reduceat(mixed, starts)

@@ -1,0 +1,132 @@
+"""Features, pairs with weights, merging and shards against dense matrices, and what they refuse with which words."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from spectrem.exceptions import InvalidInputError
+from spectrem.models.loglinear import (
+    Features,
+    Labels,
+    LogLinearModel,
+    Support,
+    WeightPrior,
+    build_shards,
+    merge_features,
+)
+
+
+def matrix_of(shape=(12, 9), seed=0, dtype=np.float64):
+    rng = np.random.default_rng(seed)
+    return np.where(rng.random(shape) < 0.4, rng.normal(size=shape), 0.0).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_scores_and_counts_are_products_of_matrices(k, binary, dtype):
+    dense = (matrix_of(dtype=dtype) != 0).astype(dtype) if binary else matrix_of(dtype=dtype)
+    features, rng = Features.of(sp.csr_array(dense)), np.random.default_rng(1)
+    assert (features.values is None) == binary
+    some = rng.random((9, k)) < 0.6
+    for support in (Support(9, k), Support.pairs(*np.nonzero(some), 9, k)):
+        weights = rng.normal(size=support.n_weights)
+        scores, shares, counts = np.ones((12, k)), rng.random((12, k)), np.ones(support.n_weights)
+        support.add_scores(features, weights, scores)
+        np.testing.assert_allclose(scores, 1 + dense @ support.table(weights), atol=1e-12)
+        support.add_counts(features, shares, counts)
+        expected = dense.T.astype(np.float64) @ shares
+        np.testing.assert_allclose(counts, 1 + expected[support.table(np.ones(support.n_weights)) > 0], atol=1e-12)
+
+
+def test_features_are_cut_and_taken():
+    dense = matrix_of()
+    features = Features.of(dense)
+    assert (features.matrix.toarray() == dense).all()
+    assert (features[3:7].matrix.toarray() == dense[3:7]).all()
+    assert features[7:3].n_choices == 0
+    rows = np.array([5, 0, 5])
+    assert (features.take(rows).matrix.toarray() == dense[rows]).all()
+    again = Features.checked(features.indptr, features.indices, features.values, 9)
+    assert (again.matrix.toarray() == dense).all()
+
+
+def test_observed_pairs():
+    dense, rng = matrix_of(), np.random.default_rng(2)
+    sets = [np.sort(rng.choice(4, rng.integers(1, 4), replace=False)) for _ in range(12)]
+    offsets = np.concatenate([[0], np.cumsum([len(own) for own in sets])])
+    support = Support.observed(Features.of(dense), offsets, np.concatenate(sets), 4)
+    table = support.table(np.ones(support.n_weights))
+    for f in range(9):
+        seen = {label for row, own in enumerate(sets) if dense[row, f] != 0 for label in own.tolist()}
+        assert set(np.flatnonzero(table[f]).tolist()) == seen
+
+
+def test_merged_features_give_the_scores_and_the_penalty_of_all():
+    dense = matrix_of((6, 5), seed=3)
+    singles = np.diag([2.0, -3.0, 1.0, 0.0, 5.0, 7.0])
+    whole = np.hstack([dense, -2.0 * dense[:, :3], singles, singles[:, ::-1], np.zeros((6, 2))])
+    merged = merge_features(Features.of(whole))
+    n = merged.features.n_features
+    used = whole[:, whole.any(axis=0)]
+    directions = {tuple((column / column[column != 0][0]).round(12).tolist()) for column in used.T}
+    assert n == len(directions)
+    weights = np.random.default_rng(4).normal(size=(n, 3))
+    expanded = merged.expand(weights)
+    np.testing.assert_allclose(whole @ expanded, merged.features.matrix @ weights, atol=1e-12)
+    assert (expanded**2).sum() == pytest.approx((weights**2).sum(), rel=1e-12)
+    assert (expanded[~whole.any(axis=0)] == 0).all()
+
+
+def test_merging_does_not_rely_on_codes(monkeypatch):
+    from spectrem.models.loglinear import merging
+
+    dense = matrix_of((6, 5), seed=3)
+    whole = np.hstack([dense, 3.0 * dense])
+    monkeypatch.setattr(merging, "_codes", lambda rows, pattern, starts: np.zeros(len(starts), np.uint64))
+    merged = merge_features(Features.of(whole))
+    weights = np.random.default_rng(4).normal(size=(merged.features.n_features, 2))
+    np.testing.assert_allclose(whole @ merged.expand(weights), merged.features.matrix @ weights, atol=1e-12)
+    nothing = merge_features(Features.of(np.zeros((2, 3))))
+    assert nothing.features.n_features == 0
+    assert nothing.group.tolist() == [-1, -1, -1]
+
+
+def test_shards_hold_every_instance_once_and_do_not_change_the_optimum():
+    dense, rng = matrix_of((40, 5)), np.random.default_rng(5)
+    codes = rng.integers(0, 3, 40)
+    labels = Labels(np.arange(41), codes, np.ones(40))
+    known = rng.random(40) < 0.7
+    found = []
+    for least in (1, 1000):
+        shards = build_shards(Features.of(dense), labels=labels, known=known, least=least)
+        numbers = np.concatenate([shard.instances for shard in shards])
+        assert sorted(numbers.tolist()) == list(range(40))
+        assert all(known[shard.instances].all() == shard.known for shard in shards)
+        assert (len(shards) > 2) == (least == 1)
+        found.append(LogLinearModel(Support(5, 3), prior=WeightPrior(0.5)).fit(shards))
+    np.testing.assert_allclose(found[0], found[1], atol=1e-6)
+    assert [shard.instances.tolist() for shard in build_shards(Features.of(np.zeros((0, 2))))] == [[]]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Features.of(np.zeros(3)), "features must have the shape (n_choices, n_features), got (3,)"),
+        (lambda: Features.of([[0.0, np.nan]]), "features must be finite, got nan in row 0, column 1; replace or"),
+        (lambda: Features.of(sp.csr_array([[0.0], [np.inf]])), "got inf in row 1, column 0"),
+        (lambda: Features.checked([0, 2], [0], None, 3), "indptr must rise from 0 to the number of indices, 1, got"),
+        (lambda: Features.checked([0, 1], [3], None, 3), "indices must be in 0..2, got 3; raise n_features"),
+        (lambda: Features.checked([0, 1], [0], [1.0, 2.0], 3), "values must have one number per index, shape (1,)"),
+        (lambda: Support.pairs([0], [0, 1], 2, 2), "features and labels must have one length, got 1 and 2"),
+        (lambda: Support.pairs([2], [0], 2, 2), "features must be in 0..1, got 2; raise n_features"),
+        (lambda: WeightPrior(-1.0), "l2 must be finite and at least 0, got -1.0"),
+        (lambda: WeightPrior(l1=np.inf), "l1 must be finite and at least 0, got inf"),
+        (lambda: build_shards(Features.of(np.eye(3)), [1, 1]), "lengths must add up to the number of tokens, got 2"),
+        (lambda: build_shards(Features.of(np.eye(3)), columns={"a": np.zeros(2)}), "columns['a'] must have 3 values"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(call, message):
+    with pytest.raises(InvalidInputError) as error:
+        call()
+    assert message in str(error.value)

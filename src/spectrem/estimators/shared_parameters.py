@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     import numpy as np
 
@@ -62,6 +62,14 @@ def check_constraints(name: str, value: Any) -> None:
             raise InvalidInputError(
                 f"{name} must be made with E or shortcuts, got {quoted(constraint)}; see spectrem.constraints"
             )
+
+
+def check_column_names(name: str, value: Any) -> None:
+    """Names of columns of X, or a mapping to them."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise InvalidInputError(
+            f"{name} must list or map names of columns of X, got {quoted(value)}; arrays go to fit(columns=...)"
+        )
 
 
 def check_one_gamma(estimator: Any) -> None:

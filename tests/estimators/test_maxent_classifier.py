@@ -128,6 +128,21 @@ def test_the_objective_never_falls(gamma):
         assert found.report_.constraints[0].after == pytest.approx([30.0], abs=1e-4)
 
 
+def test_unlabelled_weight_multiplies_and_few_steps_start_at_the_same_optimum():
+    X, labels, rng = data(3, n=60)
+    y, weights = np.where(np.arange(60) < 15, labels, -1), rng.uniform(0.5, 2.0, 60)
+    rules = [(E[(part("label") == 0) & ~part("labelled")] == 0.5 * E.count(~part("labelled"))).named("half")]
+    options = {"max_iter": 4, "tol": 0.0}
+    less = exact(rules, unlabelled_weight=0.3, **options).fit(X, y, weights)
+    same = exact(rules, **options).fit(X, y, weights * np.where(y < 0, 0.3, 1.0))
+    full = exact(rules, **options).fit(X, y, weights)
+    np.testing.assert_allclose(less.coef_, same.coef_, atol=1e-10)
+    assert np.abs(less.coef_ - full.coef_).max() > 0.01
+    few = exact(rules, **options, m_steps=1).fit(X, y, weights)
+    assert few.history_[0].objective == full.history_[0].objective
+    assert few.history_[1].objective < full.history_[1].objective
+
+
 def test_it_reaches_a_local_optimum_of_discriminative_posterior_regularisation():
     """Jointly over weights and distributions, by SciPy: log p of labels, E_q log p + H(q) of others, the penalty."""
     X, labels, _ = data(2, n=24, d=2)

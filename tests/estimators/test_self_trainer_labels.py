@@ -15,7 +15,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from spectrem import E, SelfTrainer, part
 from spectrem.constraints import label_proportions
-from spectrem.estimators.selftraining.input import read_labels
+from spectrem.estimators.table_input import read_labels
 from spectrem.exceptions import InvalidInputError
 
 NAN = float("nan")

@@ -18,7 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from spectrem import E, SelfTrainer, part
-from spectrem.estimators.selftraining.input import split_columns
+from spectrem.estimators.table_input import split_columns
 from spectrem.exceptions import InvalidInputError, NotFittedError
 from spectrem.learning import Constant
 

@@ -39,6 +39,26 @@ def test_scores_and_counts_are_products_of_matrices(k, binary, dtype):
         np.testing.assert_allclose(counts, 1 + expected[support.table(np.ones(support.n_weights)) > 0], atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_dense_matrix_is_kept_whole(dtype):
+    rng = np.random.default_rng(6)
+    dense = np.where(rng.random((30, 4)) < 0.1, 0.0, rng.normal(size=(30, 4))).astype(dtype)
+    features, support = Features.of(dense), Support(4, 3)
+    assert (features.table == dense).all()
+    assert (features[3:9].table == dense[3:9]).all()
+    assert features.take(np.array([7, 2])).table.tolist() == dense[[7, 2]].tolist()
+    assert Features.of(sp.csr_array(dense)).table is None
+    twice = Features.checked([0, 2], [0, 0], [1.0, 2.0], 2)
+    assert twice.table is None
+    weights, shares = rng.normal(size=12), rng.random((30, 3))
+    for own in (features, Features.of(sp.csr_array(dense))):
+        scores, counts = np.ones((30, 3)), np.ones(12)
+        support.add_scores(own, weights, scores)
+        support.add_counts(own, shares, counts)
+        np.testing.assert_allclose(scores, 1 + dense @ weights.reshape(4, 3), atol=1e-12)
+        np.testing.assert_allclose(counts, 1 + (dense.T @ shares).ravel(), atol=1e-12)
+
+
 def test_features_are_cut_and_taken():
     dense = matrix_of()
     features = Features.of(dense)

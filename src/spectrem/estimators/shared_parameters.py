@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     import numpy as np
 
@@ -76,6 +76,14 @@ def constraint_names(constraints: Any) -> str:
     from spectrem.constraints.compilation.compile import flatten
 
     return ", ".join(getattr(one, "name", type(one).__name__) for one in flatten(constraints)) or "none"
+
+
+def check_column_names(name: str, value: Any) -> None:
+    """Names of columns of X, or a mapping to them."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise InvalidInputError(
+            f"{name} must list or map names of columns of X, got {quoted(value)}; arrays go to fit(columns=...)"
+        )
 
 
 def check_one_gamma(estimator: Any) -> None:

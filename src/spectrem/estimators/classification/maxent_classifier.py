@@ -14,15 +14,14 @@ from sklearn.utils.validation import _num_samples, validate_data
 from spectrem._arrays import Floats
 from spectrem._validate import as_sample_weight, check_same_index
 from spectrem.constraints import check_columns, check_values
-from spectrem.constraints.user_columns import read_columns
 from spectrem.estimators.classification import file
 from spectrem.estimators.classification.parameters import MaxEntParameters
 from spectrem.estimators.classification.targets import read_targets
 from spectrem.estimators.classification.training import infer, make_model, train
 from spectrem.estimators.conventions import not_fitted, take_course
 from spectrem.estimators.declare import check_parameters, documented
-from spectrem.estimators.selftraining.input import UNLABELLED, split_columns
 from spectrem.estimators.shared_parameters import check_one_gamma
+from spectrem.estimators.table_input import UNLABELLED, row_columns, split_columns
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.loglinear import Features
 from spectrem.reports import ShowsReport, report_training
@@ -239,17 +238,7 @@ class MaxEntClassifier(ShowsReport, MaxEntParameters, ClassifierMixin, BaseEstim
         X, inside = split_columns(X, self.columns)
         checked = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
         features = Features.of(checked)
-        given = {**self._columns(columns, features.n_choices), **self._columns(inside, features.n_choices)}
-        return features, given
-
-    def _columns(self, columns: Any, n_rows: int) -> dict[str, NDArray]:
-        """Columns for constraints as arrays of shape (n_rows,)."""
-        hint = (
-            "give one value for each; where rows are chosen by cross-validation, put the columns into X and name them "
-            "in MaxEntClassifier(columns=...)"
-        )
-        found = read_columns(columns, {"rows": n_rows}, taken=("row", "label", "labelled"), hint=hint)
-        return {name: np.asarray(found[name]) for name in found}
+        return features, row_columns((columns, inside), features.n_choices, "MaxEntClassifier")
 
     def _take(self, coefficients: Floats, intercept: Floats) -> None:
         self.coef_ = np.ascontiguousarray(coefficients)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 from spectrem.estimators.declare import check_number, count, given, number
-from spectrem.estimators.shared_parameters import ComputingParameters, LearningParameters, check_constraints
+from spectrem.estimators.shared_parameters import (
+    ComputingParameters,
+    LearningParameters,
+    check_column_names,
+    check_constraints,
+)
 from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
     from spectrem.constraints.constraint import AnyConstraint
-
-
-def _check_columns(name: str, value: Any) -> None:
-    if isinstance(value, str) or not isinstance(value, Iterable):
-        raise InvalidInputError(
-            f"{name} must list or map names of columns of X, got {quoted(value)}; arrays go to fit(columns=...)"
-        )
 
 
 def _check_class_weight(name: str, value: Any) -> None:
@@ -79,7 +77,7 @@ class MaxEntParameters(LearningParameters, ComputingParameters):
     class_weight: Any = given(None, _check_class_weight)
     unlabelled_weight: float = number(1.0)
     classes: Sequence[Any] | None = given(None)
-    columns: Sequence[Any] | Mapping[str, Any] | None = given(None, _check_columns)
+    columns: Sequence[Any] | Mapping[str, Any] | None = given(None, check_column_names)
     tol: float = number(1e-5)
     m_steps: int | None = count(None)
     m_tol: float = number(1e-8, open=True)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from spectrem._arrays import Bools, Floats
 from spectrem.constraints.cells import is_missing
 from spectrem.data.frames import as_frame
-from spectrem.estimators.selftraining.input import UNLABELLED, read_classes, read_labels
+from spectrem.estimators.table_input import UNLABELLED, read_classes, read_labels
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.models.loglinear import Labels
 

@@ -20,6 +20,7 @@ from spectrem.models.loglinear import (
     Features,
     LogLinearModel,
     LogLinearShard,
+    Merged,
     Optimiser,
     Support,
     WeightPrior,
@@ -69,10 +70,11 @@ def train(
     known, n_classes = targets.known, len(targets.classes)
     learns = settings.unlabelled_weight > 0 and not known.all()
     # Under a Gaussian prior features that are in proportion share a direction: fewer parameters, the same optimum.
-    merged = None
+    merged: Merged | None = None
     if settings.l1_ratio == 0 and features.n_features > features.n_choices:
-        merged = merge_features(features)
-        features = merged.features
+        found = merge_features(features)
+        if found.features.n_features < _WORTH_MERGING * features.n_features:
+            merged, features = found, found.features
     model = make_model(settings, features.n_features, targets.classes)
     weights = weights * np.where(known, _class_weights(settings, targets, weights), settings.unlabelled_weight)
     shards = build_shards(
@@ -113,8 +115,8 @@ def train(
         distributions = np.where(known[:, None], targets.allowed, _probabilities(settings, model, theta, shards))
     own = model.split(theta)
     table = model.support.table(own.features)
-    found = table if merged is None else merged.expand(table)
-    return Trained(found, own.intercept.copy(), distributions, history, status, *reports)
+    coefficients = table if merged is None else merged.expand(table)
+    return Trained(coefficients, own.intercept.copy(), distributions, history, status, *reports)
 
 
 _STATUS = {
@@ -122,6 +124,8 @@ _STATUS = {
     Ending.STALLED: FitStatus.CONVERGED,  # as far as rounding lets it
     Ending.STEPS: FitStatus.MAX_ITERATIONS,
 }
+# Features are merged where this share of them, or fewer, is left.
+_WORTH_MERGING = 0.9
 # Weights below this tell nothing apart.
 _ALIKE = 1e-9
 

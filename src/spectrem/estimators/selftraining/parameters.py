@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 from spectrem.estimators.declare import count, given, number
-from spectrem.estimators.shared_parameters import LearningParameters, check_constraints, check_gamma
-from spectrem.exceptions import InvalidInputError, quoted
+from spectrem.estimators.shared_parameters import LearningParameters, check_column_names, check_constraints, check_gamma
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from spectrem.constraints.constraint import AnyConstraint
-
-
-def _check_columns(name: str, value: Any) -> None:
-    if isinstance(value, str) or not isinstance(value, Iterable):
-        raise InvalidInputError(
-            f"{name} must list or map names of columns of X, got {quoted(value)}; arrays go to fit(columns=...)"
-        )
 
 
 @dataclass(eq=False, repr=False)
@@ -70,7 +61,7 @@ class SelfTrainerParameters(LearningParameters):
     _: KW_ONLY
     gamma: float = given(1.0, check_gamma)
     weight: float = number(1.0)
-    columns: Sequence[Any] | Mapping[str, Any] | None = given(None, _check_columns)
+    columns: Sequence[Any] | Mapping[str, Any] | None = given(None, check_column_names)
     classes: Sequence[Any] | None = given(None)
     soft_targets: bool = given(False)
     max_iter: int = count(50)

@@ -16,17 +16,16 @@ from sklearn.utils.validation import _num_samples
 from spectrem._arrays import Floats
 from spectrem._validate import check_same_index
 from spectrem.constraints import check_columns, check_values
-from spectrem.constraints.user_columns import read_columns
 from spectrem.data.frames import as_frame
 from spectrem.estimators.conventions import not_fitted, row_weights, take_course
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.selftraining import file
 from spectrem.estimators.selftraining.classifier import check_classifier, class_probabilities, weight_names
-from spectrem.estimators.selftraining.input import UNLABELLED, read_labels, split_columns
 from spectrem.estimators.selftraining.model import ClassifierModel, Sample, TableKernel, compile_rows
 from spectrem.estimators.selftraining.parameters import SelfTrainerParameters
 from spectrem.estimators.selftraining.shares import tell_shares
 from spectrem.estimators.shared_parameters import check_one_gamma
+from spectrem.estimators.table_input import UNLABELLED, read_labels, row_columns, split_columns
 from spectrem.estimators.training import run_stage
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import EStep, Stopping
@@ -139,7 +138,7 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         classes, codes = read_labels(y, self.classes, "; to learn from constraints alone, list the labels in classes")
         features, inside = split_columns(X, self.columns)
         features, _ = indexable(features, codes)
-        given = {**self._columns(columns, len(codes)), **self._columns(inside, len(codes))}
+        given = row_columns((columns, inside), len(codes), "SelfTrainer")
         check_values(self.constraints, "label", classes.tolist())
         check_columns(self.constraints, given)
         weights = row_weights(sample_weight, len(codes), "row of X")
@@ -311,15 +310,6 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         if "estimator_" not in vars(self):
             raise not_fitted(self)
         return self.estimator_
-
-    def _columns(self, columns: Any, n_rows: int) -> dict[str, NDArray]:
-        """Columns for constraints as arrays of shape (n_rows,)."""
-        hint = (
-            "give one value for each; where rows are chosen by cross-validation, put the columns into X and name them "
-            "in SelfTrainer(columns=...)"
-        )
-        found = read_columns(columns, {"rows": n_rows}, taken=("row", "label", "labelled"), hint=hint)
-        return {name: np.asarray(found[name]) for name in found}
 
     def _take_features(self, X: Any, n_inside: int) -> None:
         for name in ("n_features_in_", "feature_names_in_"):

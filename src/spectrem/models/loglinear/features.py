@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,9 @@ class Features:
 
     @classmethod
     def of(cls, matrix: Any) -> Features:
-        """The features of a matrix of shape (n_choices, n_features), dense or sparse; those that are 0 are left out.
+        """The features of a matrix of shape (n_choices, n_features), dense or sparse.
+
+        Those that are 0 are left out, unless most of a dense matrix is not 0: products with it as a whole are quicker.
 
         Parameters
         ----------
@@ -65,7 +68,7 @@ class Features:
                 raise InvalidInputError(
                     f"features must have the shape (n_choices, n_features), got {matrix.shape}; put one choice in a row"
                 )
-        rows = sp.csr_array(matrix)
+        rows = _filled(matrix) if isinstance(matrix, np.ndarray) else sp.csr_array(matrix)
         n_features = int(rows.shape[1])
         if n_features > _MOST_FEATURES:
             raise InvalidInputError(
@@ -152,8 +155,27 @@ class Features:
         sort_rows(self.indptr, indices, np.zeros(0) if values is None else values)
         return Features(self.indptr, indices, values, self.n_features)
 
+    @cached_property
+    def table(self) -> NDArray[np.floating] | None:
+        """Values as an array of shape (n_choices, n_features), where every choice has every feature; else None."""
+        shape = (self.n_choices, self.n_features)
+        if self.values is None or len(self.indices) != shape[0] * shape[1]:
+            return None
+        regular = (np.diff(self.indptr) == shape[1]).all()
+        in_order = regular and (self.indices.reshape(shape) == np.arange(shape[1])).all()
+        return self.values.reshape(shape) if in_order else None
+
     @property
     def matrix(self) -> sp.csr_array:
         """As a SciPy array of shape (n_choices, n_features), float64."""
         values = np.ones(len(self.indices)) if self.values is None else self.values.astype(np.float64)
         return sp.csr_array((values, self.indices, self.indptr), shape=(self.n_choices, self.n_features))
+
+
+def _filled(matrix: NDArray[Any]) -> sp.csr_array:
+    """A dense matrix as compressed rows, with its zeros if they are few."""
+    n, k = matrix.shape
+    if 2 * np.count_nonzero(matrix) < n * k:
+        return sp.csr_array(matrix)
+    indices = np.tile(np.arange(k, dtype=np.int32), n)
+    return sp.csr_array((matrix.ravel(), indices, k * np.arange(n + 1)), shape=(n, k))

@@ -115,7 +115,11 @@ class Support:
     def add_scores(self, features: Features, weights: Floats, scores: Floats) -> None:
         """Add the scores of all labels of all choices, nats, to an array of shape (n_choices, n_labels)."""
         if self.indptr is None or self.labels is None:
-            tables.add_scores(*_entries(features), weights.reshape(-1, self.n_labels), scores)
+            table = weights.reshape(-1, self.n_labels)
+            if features.table is None:
+                tables.add_scores(*_entries(features), table, scores)
+            else:
+                scores += features.table @ table
             return
         wide = self._wide_table(features)
         wide.ravel()[self._wide_places[: wide.size]] = weights[: len(self._wide_places[: wide.size])]
@@ -127,7 +131,11 @@ class Support:
         ``shares`` has the shape (n_choices, n_labels): of every label, how much of it the choice has.
         """
         if self.indptr is None or self.labels is None:
-            tables.add_counts(*_entries(features), shares, counts.reshape(-1, self.n_labels))
+            table = counts.reshape(-1, self.n_labels)
+            if features.table is None:
+                tables.add_counts(*_entries(features), shares, table)
+            else:
+                table += features.table.T @ shares
             return
         wide = self._wide_table(features)
         kernel.add_counts(*_entries(features), self.indptr, self.labels, shares, wide, counts)

@@ -1,8 +1,8 @@
-"""What SelfTrainer reads: labels some of which are missing, and columns for constraints."""
+"""What classifiers read: labels some of which are missing, and columns for constraints."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from sklearn.utils.validation import assert_all_finite
 
 from spectrem._arrays import Bools, Ints
 from spectrem.constraints.cells import is_missing
+from spectrem.constraints.user_columns import read_columns
 from spectrem.data.frames import as_frame
 from spectrem.exceptions import InvalidInputError
 
@@ -170,3 +171,30 @@ def split_columns(X: Any, columns: Any) -> tuple[Any, dict[str, Any]]:
 def _from_the_end(place: Any, n: int) -> Any:
     negative = isinstance(place, int | np.integer) and not isinstance(place, bool) and -n <= place < 0
     return place + n if negative else place
+
+
+def row_columns(given: Sequence[Any], n_rows: int, estimator: str) -> dict[str, NDArray]:
+    """A user's columns for constraints as arrays of shape (n_rows,).
+
+    Parameters
+    ----------
+    given : sequence of mappings or frames or None
+        Later ones stand in for earlier ones of the same name.
+    n_rows : int
+    estimator : str
+        The class that errors speak of.
+
+    Raises
+    ------
+    InvalidInputError
+        If a column has another length, or the name of one that there is anyway.
+    """
+    hint = (
+        "give one value for each; where rows are chosen by cross-validation, put the columns into X and name them "
+        f"in {estimator}(columns=...)"
+    )
+    found = {}
+    for columns in given:
+        own = read_columns(columns, {"rows": n_rows}, taken=("row", "label", "labelled"), hint=hint)
+        found.update({name: np.asarray(own[name]) for name in own})
+    return found

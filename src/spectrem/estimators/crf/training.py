@@ -156,7 +156,7 @@ def _prepare(
         )
     support, transitions = choose_pairs(tagger, len(tags), text, labels, numbered)
     if index is not None:
-        # features with weights for many tags come first, which is quicker
+        # in an order in which they are added up quickly
         order = support.order()
         support, index = support.take(order), index.take(order)
         text = text._replace(features=_reordered(text.features, order))

@@ -34,7 +34,7 @@ class Support:
     n_features, n_labels : int
     indptr : ndarray of shape (n_features + 1,), int64, or None
         Feature f has the weights ``indptr[f]:indptr[f + 1]``; None where every feature has one for every label.
-    labels : ndarray of shape (n_weights,), int32, or None
+    labels : ndarray of shape (n_weights,), uint8 or int32, or None
         The label of every weight.
 
     Examples
@@ -49,7 +49,7 @@ class Support:
     n_features: int
     n_labels: int
     indptr: NDArray[np.int64] | None = None
-    labels: NDArray[np.int32] | None = None
+    labels: NDArray[np.integer] | None = None
 
     @classmethod
     def pairs(cls, features: ArrayLike, labels: ArrayLike, n_features: int, n_labels: int) -> Support:
@@ -96,8 +96,9 @@ class Support:
     def _of_cells(cls, cells: Ints, n_features: int, n_labels: int) -> Support:
         if len(cells) == n_features * n_labels:
             return cls(n_features, n_labels)
+        kind = np.uint8 if n_labels <= 256 else np.int32
         indptr = np.searchsorted(cells, np.arange(n_features + 1) * n_labels)
-        return cls(n_features, n_labels, indptr.astype(np.int64), (cells % n_labels).astype(np.int32))
+        return cls(n_features, n_labels, indptr.astype(np.int64), (cells % n_labels).astype(kind))
 
     @property
     def n_weights(self) -> int:
@@ -143,10 +144,14 @@ class Support:
         counts[: len(places)] += wide.ravel()[places]
 
     def order(self) -> Ints:
-        """The features, those with most labels first: numbered in this order, they are added up most quickly."""
+        """The features, those with many labels first: numbered in this order, they are added up most quickly.
+
+        Otherwise they keep their order, so that features which occur together, as those first met in one place do, lie
+        close together in memory.
+        """
         if self.indptr is None:
             return np.arange(self.n_features)
-        return np.argsort(-np.diff(self.indptr), kind="stable")
+        return np.argsort(np.diff(self.indptr) < _WIDE, kind="stable")
 
     def take(self, features: Ints) -> Support:
         """The pairs of these features, numbered in this order."""

@@ -107,7 +107,9 @@ def run_ours(source: str, variance: float, steps: int, n_threads: int) -> dict[s
 def train_ours(source: str, variance: float, steps: int, n_threads: int) -> dict[str, Any]:
     """Train on a file of columns, or on generated data if it is a folder; numbers of this process."""
     from spectrem import CRFTagger
+    from spectrem.cli.freeing import return_freed_memory
 
+    return_freed_memory()  # as every command does
     path = Path(source)
     sentences = generated(path) if path.is_dir() else sentences_of(path)
     labels: list[list[str]] = []

@@ -63,6 +63,11 @@ def test_the_dictionary_is_enough(output_of):
     assert accuracies[0] > accuracies[1] > 0.9
 
 
+def test_a_dictionary_helps_a_conditional_random_field(output_of):
+    alone, guided = map(float, re.findall(r"[es]: (0\.\d+)", output_of("tagger_from_few_labels.py")))
+    assert alone + 0.2 < guided > 0.85
+
+
 def test_proportions_and_partial_labels_help_where_labels_are_few(output_of):
     alone, proportions, sharp, partial = map(
         float, re.findall(r"  (0\.\d+)$", output_of("few_labels.py"), re.MULTILINE)

@@ -14,7 +14,8 @@ Y = [["DT", "NN", "VB"], ["DT", "NN", "VB"], ["DT", "NN", "VB"]]
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"pairs": "all"}, {"decode": "posterior", "C": 0.5, "tags": ["VB", "NN", "DT"]}]
+    "options",
+    [{}, {"pairs": "all"}, {"edge_features": "suffix="}, {"decode": "posterior", "C": 0.5, "tags": ["VB", "NN", "DT"]}],
 )
 def test_a_saved_tagger_predicts_the_same(tmp_path, options):
     tagger = CRFTagger("words", n_threads=1, **options).fit(X, Y)
@@ -24,6 +25,7 @@ def test_a_saved_tagger_predicts_the_same(tmp_path, options):
     assert again.predict(new) == tagger.predict(new)
     for one, other in zip(again.predict_proba(new), tagger.predict_proba(new), strict=True):
         np.testing.assert_array_equal(one, other)
+    assert again.n_best(new, 3) == tagger.n_best(new, 3)
     assert again.tags_ == tagger.tags_
     assert again.history_ == tagger.history_
     assert again.top_features() == tagger.top_features()

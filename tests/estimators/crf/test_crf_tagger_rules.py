@@ -15,6 +15,11 @@ MATRICES = [np.eye(2), np.ones((1, 2))]
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (
+            {"edge_features": "pos"},
+            "edge_features must begin the name of some feature, got pos; names are such as a, b, c",
+        ),
+        ({"edge_features": [1]}, r"edge_features must be beginnings of names of features, got \[1\]; give text"),
         ({"C": 0}, "C must be finite and above 0, got 0"),
         ({"l1_ratio": 2}, r"l1_ratio must lie in \[0, 1\], got 2"),
         ({"features": "chunk"}, "features must be one of tokens, words, chunking, words.tags, got 'chunk'"),
@@ -92,6 +97,11 @@ def test_lengths_must_fit():
         CRFTagger("words", n_threads=1).fit(np.eye(2), ["N", "V"], lengths=[2])
     with pytest.raises(InvalidInputError, match="X must be a matrix of numbers where lengths are given"):
         CRFTagger(n_threads=1).fit([["a"], ["b"]], ["N", "V"], lengths=[2])
+
+
+def test_columns_of_matrices_have_no_names():
+    with pytest.raises(InvalidInputError, match=r"edge_features must be \(\) where tokens are rows of a matrix"):
+        CRFTagger(n_threads=1, edge_features="x").fit(MATRICES, Y)
 
 
 def test_new_sentences_must_be_like_those_of_training():

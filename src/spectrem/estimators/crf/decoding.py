@@ -14,8 +14,8 @@ from spectrem.estimators.crf.pairs import PairModel
 from spectrem.estimators.crf.training import check_constraints, with_pairs
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import EStep, Posed, Step, pose, posterior
-from spectrem.models.loglinear import LogLinearModel, LogLinearShard
-from spectrem.structures import Chain
+from spectrem.models.loglinear import LogLinearShard
+from spectrem.structures import EdgeChain, Structure
 from spectrem.structures.chains.n_best import n_best
 
 # On the multipliers of constraints over the sentences to tag, which have no iteration before to start from.
@@ -50,38 +50,46 @@ def posteriors_of(tagger: Any, corpus: Corpus, *, exact: bool = False) -> Iterat
     return shards.collect(projected, step)
 
 
-def viterbi(shard: LogLinearShard, model: LogLinearModel, theta: Floats) -> Ints:
+def viterbi(shard: LogLinearShard, model: Any, theta: Floats) -> Ints:
     """The best sequence of states of every sentence of a shard, flat."""
     return model.structure(shard).decode(model.scores(theta, shard))
 
 
-def posteriors(shard: LogLinearShard, model: LogLinearModel, theta: Floats) -> Floats:
+def posteriors(shard: LogLinearShard, model: Any, theta: Floats) -> Floats:
     """p(state | sentence) of every token of a shard without labels."""
-    _, marginals = model.structure(shard).smoothed_max(model.scores(theta, shard), 1.0)
-    return marginals.unary.reshape(-1, model.n_labels)
+    structure = model.structure(shard)
+    _, marginals = structure.smoothed_max(model.scores(theta, shard), 1.0)
+    return _by_token(structure, marginals.unary, model)
 
 
 def projected(posed: Posed, step: Step) -> Floats:
     """Posteriors of a shard under constraints, shape (n_tokens, n_tags)."""
-    marginals = posterior(posed, step).marginals.unary
-    if isinstance(step.model, PairModel):
-        marginals = np.bincount(posed.structure.state_part, marginals).astype(np.float64)  # type: ignore[attr-defined]
-    return marginals.reshape(-1, step.model.n_labels)
+    return _by_token(posed.structure, posterior(posed, step).marginals.unary, step.model)
 
 
-def log_probabilities(shard: LogLinearShard, model: LogLinearModel, theta: Floats) -> Floats:
+def _by_token(structure: Structure, marginals: Floats, model: Any) -> Floats:
+    """Marginals of the tags of every token, shape (n_tokens, n_tags)."""
+    if isinstance(structure, EdgeChain):
+        marginals = np.bincount(structure.state_part, marginals).astype(np.float64)
+    return marginals.reshape(-1, model.n_labels)
+
+
+def log_probabilities(shard: LogLinearShard, model: Any, theta: Floats) -> Floats:
     """log p(labels | sentence) of every sentence of a shard, nats; of partial labels, of all that they allow."""
     free = replace(shard, labels=None)
     values = (model.structure(own).smoothed_max(model.scores(theta, own), 1.0)[0] for own in (shard, free))
     return next(values) - next(values)
 
 
-def best_sequences(shard: LogLinearShard, model: LogLinearModel, theta: Floats, n: int) -> tuple[Floats, Ints]:
+def best_sequences(shard: LogLinearShard, model: Any, theta: Floats, n: int) -> tuple[Floats, Ints]:
     """The n best sequences of every sentence, shape (n, n_tokens), and their log-probabilities, (n_sentences, n)."""
-    chain, scores = model.structure(shard), model.scores(theta, shard)
-    assert isinstance(chain, Chain)
-    values, states = n_best(chain, scores, n)
-    return values - chain.smoothed_max(scores, 1.0)[0][:, None], states
+    normalisers, _ = model.structure(shard).smoothed_max(model.scores(theta, shard), 1.0)
+    inside, edges = model, None
+    if isinstance(model, PairModel):
+        inside, edges = model.model, model.edge_table(theta, shard)
+        theta = theta[: inside.n_weights]
+    values, states = n_best(inside.structure(shard), inside.scores(theta, shard), n, edges)
+    return values - normalisers[:, None], states
 
 
 def _projects(tagger: Any) -> bool:

@@ -7,8 +7,10 @@ import os
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spectrem.data.features import FeatureIndex
+from spectrem.estimators.crf.pairs import PairModel
 from spectrem.estimators.crf.parameters import check_settings
 from spectrem.estimators.crf.training import model_of, pairs_of
 from spectrem.estimators.shared_parameters import NOT_SAVED
@@ -28,7 +30,7 @@ from spectrem.models.loglinear import Support
 _KIND, _LAYOUT = "CRFTagger", 1
 _MEMBERS = {
     **{"features": ("u1", 1), "theta": ("f8", 1), "transitions": ("i8", 1)},
-    **{"pair_features": ("i4", 1), "pair_tags": ("i4", 1)},
+    **{"pair_features": ("i4", 1), "pair_tags": ("i4", 1), "edge_features": ("i4", 1), "edges": ("i4", 1)},
 }
 _APART = ("tags", "constraints", *NOT_SAVED)
 
@@ -49,6 +51,9 @@ def save(tagger: Any, path: str | os.PathLike[str]) -> None:
     if model.support.indptr is not None:
         pairs = pairs_of(model.support)
         arrays |= {name: own.astype(np.int32) for name, own in zip(("pair_features", "pair_tags"), pairs, strict=True)}
+    if isinstance(model, PairModel) and model.edges is not None:
+        pairs = pairs_of(model.edges)
+        arrays |= {name: own.astype(np.int32) for name, own in zip(("edge_features", "edges"), pairs, strict=True)}
     header = {
         "parameters": plain_parameters(tagger, _APART),
         "tags": list(tagger.tags_),
@@ -76,16 +81,12 @@ def load(tagger: Any, path: str | os.PathLike[str]) -> Any:
             if not all(isinstance(name, str) for name in names) or len(names) != n_features:
                 raise ValueError("features do not fit their number")
             index = FeatureIndex(tuple(names))
-        support = Support(n_features, n)
-        if "pair_features" in arrays:
-            rows, labels = (arrays[name].astype(np.int64) for name in ("pair_features", "pair_tags"))
-            if len(rows) != len(labels) or (np.diff(rows * n + labels) <= 0).any():
-                raise ValueError("pairs of features and tags do not increase")
-            support = Support.pairs(rows, labels, n_features, n)
+        support = _pairs_in(arrays, ("pair_features", "pair_tags"), n_features, n) or Support(n_features, n)
+        edges = _pairs_in(arrays, ("edge_features", "edges"), n_features, n * n)
         cells = arrays.get("transitions")
         if cells is not None and len(cells) and ((np.diff(cells) <= 0).any() or cells[0] < 0 or cells[-1] >= n * n):
             raise ValueError("transitions do not fit the tags")
-        model = model_of(tagger, tags, support, cells)
+        model = model_of(tagger, tags, support, cells, edges)
         theta = arrays["theta"]
         if theta.shape != (model.n_weights,) or not np.isfinite(theta).all():
             raise ValueError("weights do not fit their pairs")
@@ -97,3 +98,13 @@ def load(tagger: Any, path: str | os.PathLike[str]) -> Any:
     tagger.features_, tagger.n_features_in_, tagger.n_steps_ = index, n_features, n_steps
     tagger.tags_, tagger.model_, tagger.theta_, tagger.gamma_ = tags, model, theta, gamma
     return tagger
+
+
+def _pairs_in(arrays: dict[str, NDArray[Any]], names: tuple[str, str], n_features: int, n: int) -> Support | None:
+    """The pairs that two arrays list; None without them."""
+    if names[0] not in arrays:
+        return None
+    rows, labels = (arrays[name].astype(np.int64) for name in names)
+    if len(rows) != len(labels) or (np.diff(rows * n + labels) <= 0).any():
+        raise ValueError("pairs of features and tags do not increase")
+    return Support.pairs(rows, labels, n_features, n)

@@ -1,38 +1,62 @@
-"""Conditional random fields whose parts say a tag and the tag before it, for constraints that name both."""
+"""Conditional random fields whose parts say a tag and the tag before it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from spectrem._arrays import Floats
+from spectrem._arrays import Floats, Ints
 from spectrem.constraints.compilation.groups import Coded
 from spectrem.corpus import Corpus
-from spectrem.models.loglinear import LogLinearModel, LogLinearShard
+from spectrem.models.loglinear import LogLinearModel, LogLinearShard, Support
+from spectrem.models.loglinear.optimise import Moments, maximise
 from spectrem.structures import EdgeChain, Known, Parts, Structure
 
 
 @dataclass(frozen=True, eq=False)
 class PairModel:
-    """A `LogLinearModel` of chains with the same distribution on an `EdgeChain`, which has the column ``previous``.
+    """A `LogLinearModel` of chains on an `EdgeChain`, which has the column ``previous`` and a score for every edge.
 
-    Use when a constraint names two neighbouring tags; others are cheaper on the model itself.
+    Without ``edges`` the distribution is that of the model. Parameters are those of the model, then those of edges.
+
+    Use when a constraint names two neighbouring tags, or when transitions depend on features; otherwise the model
+    itself is cheaper.
 
     Parameters
     ----------
     model : LogLinearModel
-        Of chains.
+        Of chains, without an intercept.
+    edges : Support, optional
+        Pairs of a feature of a token and of a transition to it, ``before * n_labels + tag``, that have a weight.
     """
 
     model: LogLinearModel
+    edges: Support | None = None
+
+    @property
+    def n_weights(self) -> int:
+        """The number of parameters."""
+        return self.model.n_weights + (0 if self.edges is None else self.edges.n_weights)
+
+    @property
+    def n_penalised(self) -> int:
+        """The number of parameters that the prior is on."""
+        return self.n_weights
+
+    def initial(self) -> Floats:
+        """All weights 0."""
+        return np.zeros(self.n_weights)
+
+    def log_prior(self, theta: Floats) -> float:
+        """Log-density of the weights, nats, up to a constant."""
+        return -self.model.prior.penalty(theta)
 
     def structure(self, shard: LogLinearShard) -> Structure:
         """The chains of the model with a part for every pair of neighbouring tags."""
-        chain = self._pairs(shard)
-        inside = self.model.structure(shard)
+        chain, inside = self._pairs(shard), self.model.structure(shard)
         if not isinstance(inside, Known):
             return chain
         before = chain.part_before
@@ -40,14 +64,48 @@ class PairModel:
         return Known(chain, shares, inside.counts)
 
     def scores(self, theta: Floats, shard: LogLinearShard) -> Parts:
-        """Scores of the model, that of a tag at every part which has it, nats."""
-        scores = self.model.scores(theta, shard)
-        return Parts(scores.unary[self._pairs(shard).state_part], scores.factors)
+        """Scores of all parts, nats: those of tags and, with ``edges``, of pairs."""
+        n = self.model.n_weights
+        scores, chain = self.model.scores(theta[:n], shard), self._pairs(shard)
+        unary = scores.unary[chain.state_part]
+        if self.edges is not None:
+            table = np.zeros((shard.features.n_choices, self.edges.n_labels))
+            self.edges.add_scores(shard.features, theta[n:], table)
+            part, place = self._edge_places(chain)
+            unary[part] += table.ravel()[place]
+        return Parts(unary, scores.factors)
 
     def gather(self, theta: Floats, shard: LogLinearShard, marginals: Parts) -> Floats:
         """Expected values of all features."""
-        of_states = np.bincount(self._pairs(shard).state_part, marginals.unary).astype(np.float64)
-        return self.model.gather(theta, shard, Parts(of_states, marginals.factors))
+        n, chain = self.model.n_weights, self._pairs(shard)
+        of_states = np.bincount(chain.state_part, marginals.unary).astype(np.float64)
+        counts = self.model.gather(theta[:n], shard, Parts(of_states, marginals.factors))
+        if self.edges is None:
+            return counts
+        part, place = self._edge_places(chain)
+        table = np.zeros((shard.features.n_choices, self.edges.n_labels))
+        table.ravel()[place] = marginals.unary[part]
+        assert shard.lengths is not None
+        of_edges = np.zeros(self.edges.n_weights)
+        self.edges.add_counts(shard.features, table * np.repeat(shard.weights, shard.lengths)[:, None], of_edges)
+        return np.concatenate([counts, of_edges])
+
+    def moments(self, theta: Floats, shard: LogLinearShard) -> Moments:
+        """The log-normalisers of a shard, weighted, and their gradient, the expected values of all features."""
+        if self.edges is None:
+            return self.model.moments(theta, shard)
+        free = replace(shard, labels=None)
+        chain = self._pairs(free)
+        values, marginals = chain.smoothed_max(self.scores(theta, free), 1.0, weights=shard.weights)
+        return Moments(float(shard.weights @ values), self.gather(theta, free, marginals))
+
+    def log_normaliser(self, theta: Floats, shard: LogLinearShard) -> float:
+        """Sum over sentences of weight times the log of the sum of ``exp(score)`` over all sequences, nats."""
+        return self.moments(theta, shard).value
+
+    def m_step(self, theta: Floats, stats: Floats, corpus: Corpus) -> Floats:
+        """Weights that maximise ``theta . stats`` less the log-normaliser plus the log-prior, from ``theta`` on."""
+        return maximise(self, theta, stats, corpus).point  # type: ignore[arg-type]
 
     def columns(self, shard: LogLinearShard) -> Mapping[str, Any]:
         """Those of the model, and by name the tag of every part and the tag before it, ``previous``."""
@@ -62,17 +120,28 @@ class PairModel:
         columns["previous"] = Coded(names, codes[np.where(np.isnan(before), -1, before).astype(np.int64)])
         return columns
 
+    def edge_table(self, theta: Floats, shard: LogLinearShard) -> Floats:
+        """Scores of the transitions to every token by its features, shape (n_tokens, n_labels, n_labels)."""
+        k = self.model.n_labels
+        table = np.zeros((shard.features.n_choices, k * k))
+        if self.edges is not None:
+            self.edges.add_scores(shard.features, theta[self.model.n_weights :], table)
+        return table.reshape(-1, k, k)
+
     def __getattr__(self, name: str) -> Any:
-        """What is the same for both: weights, normalisers, prior."""
+        """What is the same for both: weights of sentences, prior, optimiser, names."""
         if name.startswith("__") or name == "model":
             raise AttributeError(name)
         return getattr(self.model, name)
-
-    def m_step(self, theta: Floats, stats: Floats, corpus: Corpus) -> Floats:
-        """That of the model."""
-        return self.model.m_step(theta, stats, corpus)
 
     def _pairs(self, shard: LogLinearShard) -> EdgeChain:
         assert shard.lengths is not None
         allowed = None if shard.labels is None else (shard.labels.offsets, shard.labels.labels)
         return EdgeChain(shard.lengths, self.model.n_labels, allowed)
+
+    def _edge_places(self, chain: EdgeChain) -> tuple[Ints, Ints]:
+        """The parts that have a token before them, and the place of each in a table of tokens and transitions."""
+        own, k = chain.columns, self.model.n_labels
+        part = np.flatnonzero(chain.part_before >= 0)
+        cell = own["previous"][part].astype(np.int64) * k + own["tag"][part].astype(np.int64)
+        return part, own["occurrence"][part].astype(np.int64) * k * k + cell

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from spectrem.estimators.declare import check_parameters, choice, count, given, number, switch
 from spectrem.estimators.shared_parameters import (
@@ -14,6 +14,7 @@ from spectrem.estimators.shared_parameters import (
     check_constraints,
     check_one_gamma,
 )
+from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
     from spectrem.constraints.constraint import AnyConstraint
@@ -27,6 +28,11 @@ def check_settings(tagger: CRFParameters) -> None:
     """Raise `InvalidInputError` for a parameter that breaks its rule, or parameters that exclude each other."""
     check_parameters(tagger)
     check_one_gamma(tagger)
+
+
+def _check_names(name: str, value: Any) -> None:
+    if not all(isinstance(one, str) for one in ([value] if isinstance(value, str) else value)):
+        raise InvalidInputError(f"{name} must be beginnings of names of features, got {quoted(value)}; give text")
 
 
 @dataclass(eq=False, repr=False)
@@ -45,6 +51,10 @@ class CRFParameters(LearningParameters, ComputingParameters):
         Which pairs of a feature and a tag, and of two neighbouring tags, have a weight: those that ``y`` has together,
         or all. Others are as likely as their remaining features say. Sentences without labels add no pairs, so that
         "all" learns most from them.
+    edge_features : str or sequence of str
+        Beginnings of the names of features, such as "pos[0]=", that transitions depend on, too: such a feature of a
+        token has a weight for every pair of its tag and the tag before, besides that for its tag. Training then takes
+        time and memory in proportion to the square of the number of tags.
     min_count : int
         Features that occur less often in training are left out.
     C : float
@@ -85,6 +95,7 @@ class CRFParameters(LearningParameters, ComputingParameters):
     _: KW_ONLY
     tags: Sequence[Tag] | None = given(None)
     pairs: Literal["observed", "all"] = choice("observed", "observed", "all", group=MODEL, metavar="WHICH")
+    edge_features: str | Sequence[str] = given((), _check_names)
     min_count: int = count(1, group=MODEL)
     C: float = number(1.0, open=True, option="--variance", group=MODEL, metavar="C")
     l1_ratio: float = number(0.0, 0.0, 1.0, group=MODEL)

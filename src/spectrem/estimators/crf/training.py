@@ -35,7 +35,7 @@ from spectrem.models.loglinear import (
 from spectrem.models.loglinear.lbfgs import Ending
 from spectrem.models.loglinear.model import known_counts
 from spectrem.models.loglinear.optimise import maximise
-from spectrem.structures._ragged import offsets_of, positions_of
+from spectrem.structures._ragged import offsets_of, positions_of, ranges_of
 
 # Where an M-step ends when no step raises its objective any more, it is as good as converged.
 _STATUS = {
@@ -56,7 +56,7 @@ class Trained(NamedTuple):
         Of the features by the numbers of the model; None for the columns of a matrix.
     tags : tuple of str or int
         By number.
-    model : LogLinearModel
+    model : LogLinearModel or PairModel
     theta : ndarray of shape (n_weights,)
     history : list of Record
     status : FitStatus
@@ -67,7 +67,7 @@ class Trained(NamedTuple):
     n_sentences: int
     features: FeatureIndex | None
     tags: tuple[Tag, ...]
-    model: LogLinearModel
+    model: Any
     theta: Floats
     history: list[Record]
     status: FitStatus
@@ -80,7 +80,7 @@ class _Task(NamedTuple):
     n_sentences: int
     features: FeatureIndex | None
     tags: tuple[Tag, ...]
-    model: LogLinearModel
+    model: Any
     shards: list[LogLinearShard]
     any_known: bool
     learns: bool
@@ -157,7 +157,9 @@ def _prepare(
         order = support.order()
         support, index = support.take(order), index.take(order)
         text = text._replace(features=_reordered(text.features, order))
-    model = model_of(tagger, tags, support, transitions)
+    chosen_features = _edge_features(tagger, index)
+    edges = None if chosen_features is None else _edge_pairs(tagger, len(tags), text, labels, numbered, chosen_features)
+    model = model_of(tagger, tags, support, transitions, edges)
     weights = (np.ones(n) if given is None else given) * np.where(known, 1.0, tagger.unlabelled_weight)
     chosen = text.lengths > 0 if learns else known
     shards = _shards(model, text, numbered, known, chosen, weights)
@@ -177,9 +179,49 @@ def choose_pairs(
     return support, _observed_transitions(labels, numbered, n)
 
 
-def model_of(tagger: Any, tags: Sequence[Tag], support: Support, transitions: Ints | None) -> LogLinearModel:
-    """The model of a tagger's settings."""
-    return LogLinearModel(
+def _edge_features(tagger: Any, index: FeatureIndex | None) -> Bools | None:
+    """The features that transitions depend on; None without ``edge_features``."""
+    if not tagger.edge_features:
+        return None
+    if index is None:
+        raise InvalidInputError(
+            "edge_features must be () where tokens are rows of a matrix, whose columns have no names"
+        )
+    starts = (tagger.edge_features,) if isinstance(tagger.edge_features, str) else tuple(tagger.edge_features)
+    chosen = np.array([name.startswith(starts) for name in index.names], np.bool_)
+    if not chosen.any():
+        raise InvalidInputError(
+            f"edge_features must begin the name of some feature, got {', '.join(starts)}; names are such as "
+            f"{', '.join(index.names[:3])}"
+        )
+    return chosen
+
+
+def _edge_pairs(tagger: Any, n: int, text: TokenText, labels: TokenLabels, numbered: Labels, chosen: Bools) -> Support:
+    """The pairs of chosen features and transitions, ``before * n + tag``, that have a weight."""
+    n_features = text.features.n_features
+    if tagger.pairs == "all":
+        own = np.flatnonzero(chosen)
+        return Support.pairs(np.repeat(own, n * n), np.tile(np.arange(n * n), len(own)), n_features, n * n)
+    sizes = np.where(labels.kind < 0, 0, np.diff(numbered.offsets))
+    later = np.flatnonzero((positions_of(labels.lengths) > 0) & (sizes > 0))
+    later = later[sizes[later - 1] > 0]
+    starts = numbered.offsets[:-1]
+    # for every tag of a token, all tags of the one before it
+    tag = numbered.labels[ranges_of(starts[later], sizes[later])]
+    before_of = np.repeat(later - 1, sizes[later])
+    before = numbered.labels[ranges_of(starts[before_of], sizes[before_of])]
+    cells = before * n + np.repeat(tag, sizes[before_of])
+    per_token = np.zeros(len(sizes), np.int64)
+    per_token[later] = sizes[later] * sizes[later - 1]
+    return Support.observed(text.features.where(chosen), offsets_of(per_token), cells, n * n)
+
+
+def model_of(
+    tagger: Any, tags: Sequence[Tag], support: Support, transitions: Ints | None, edges: Support | None = None
+) -> Any:
+    """The model of a tagger's settings: a `LogLinearModel`, or a `PairModel` where transitions depend on features."""
+    model = LogLinearModel(
         support,
         chain=True,
         transitions=transitions,
@@ -187,6 +229,7 @@ def model_of(tagger: Any, tags: Sequence[Tag], support: Support, transitions: In
         optimiser=Optimiser(tagger.m_steps, tagger.m_tol, memory=6),
         names=names_of(tags),
     )
+    return model if edges is None else PairModel(model, edges)
 
 
 def names_of(tags: Sequence[Tag]) -> list[str] | None:
@@ -194,8 +237,10 @@ def names_of(tags: Sequence[Tag]) -> list[str] | None:
     return None if list(tags) == list(range(len(tags))) else [str(tag) for tag in tags]
 
 
-def with_pairs(model: LogLinearModel, constraints: Any) -> Any:
+def with_pairs(model: Any, constraints: Any) -> Any:
     """The model, or where a constraint names the tag before, the same with parts that say it."""
+    if isinstance(model, PairModel):
+        return model
     return PairModel(model) if any("previous" in used_columns(one) for one in flatten(constraints)) else model
 
 
@@ -258,7 +303,7 @@ def _observed_transitions(labels: TokenLabels, numbered: Labels, n: int) -> Ints
 
 
 def _shards(
-    model: LogLinearModel, text: TokenText, labels: Labels, known: Bools, chosen: Bools, weights: Floats
+    model: Any, text: TokenText, labels: Labels, known: Bools, chosen: Bools, weights: Floats
 ) -> list[LogLinearShard]:
     """Shards of the sentences that training looks at."""
     columns = text.columns

@@ -6,10 +6,11 @@ from spectrem._compiled import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def n_best(token_offsets, unary, transition, values, states):
+def n_best(token_offsets, unary, transition, edges, values, states):
     """Fill ``values`` of shape (n_instances, n), decreasing, -inf where there are fewer sequences, and ``states``.
 
-    ``unary`` has the shape (n_tokens, n_states), ``states`` (n, n_tokens); -1 where there is no sequence. Among equals
+    ``unary`` has the shape (n_tokens, n_states), ``edges`` (n_tokens, n_states, n_states), or it is empty, ``states``
+    (n, n_tokens); -1 where there is no sequence. Among equals
     those with the lower last state come first, then those with the lower state before it.
     """
     n, n_states = states.shape[0], len(transition)
@@ -38,6 +39,8 @@ def n_best(token_offsets, unary, transition, values, states):
                     continue
                 for i in range(n_states):
                     move = transition[i, k]
+                    if len(edges):
+                        move += edges[first + t, i, k]
                     for r in range(n):
                         value = left[i, r] + move
                         if not value > here[k, n - 1]:

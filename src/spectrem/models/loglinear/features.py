@@ -140,6 +140,14 @@ class Features:
         values = None if self.values is None else self.values[entries]
         return Features(indptr, self.indices[entries], values, self.n_features)
 
+    def where(self, chosen: NDArray[np.bool_]) -> Features:
+        """The chosen features alone, under their numbers; the others are left out of all choices."""
+        kept = chosen[self.indices]
+        before = np.zeros(len(kept) + 1, np.int64)
+        np.cumsum(kept, out=before[1:])
+        values = None if self.values is None else self.values[kept]
+        return Features(before[self.indptr], self.indices[kept], values, self.n_features)
+
     def renumbered(self, numbers: NDArray[np.int64]) -> Features:
         """The same with ``numbers[f]`` for feature f, a permutation; the features of a choice increase."""
         indices = numbers.astype(np.int32)[self.indices]

@@ -5,14 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem._validate import as_count
+from spectrem._validate import as_count, as_scores
 from spectrem.kernels.chains import n_best as kernel
 from spectrem.structures._ragged import check_scores
 from spectrem.structures.chains.chain import Chain
 from spectrem.structures.parts import Parts
 
 
-def n_best(chain: Chain, scores: Parts, n: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def n_best(
+    chain: Chain, scores: Parts, n: int, edges: NDArray[np.float64] | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """The n best state sequences of every sentence of a `Chain`, with their scores.
 
     Parameters
@@ -22,6 +24,8 @@ def n_best(chain: Chain, scores: Parts, n: int) -> tuple[NDArray[np.float64], ND
         Nats.
     n : int
         At least 1. Time and memory grow in proportion to it.
+    edges : ndarray of shape (n_tokens, n_states, n_states), optional
+        Scores of the transitions to every token, [from, to], besides those of all; those of first tokens are not read.
 
     Returns
     -------
@@ -54,5 +58,7 @@ def n_best(chain: Chain, scores: Parts, n: int) -> tuple[NDArray[np.float64], ND
     values = np.empty((chain.n_instances, n))
     states = np.full((n, chain.n_tokens), -1, np.int64)
     table = unary.reshape(chain.n_tokens, chain.n_states)
-    kernel.n_best(chain.token_offsets, table, given.factors[0], values, states)
+    k = chain.n_states
+    own = np.zeros((0, k, k)) if edges is None else as_scores(edges, "edges", (chain.n_tokens, k, k))
+    kernel.n_best(chain.token_offsets, table, given.factors[0], own, values, states)
     return values, states

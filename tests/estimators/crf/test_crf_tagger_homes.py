@@ -1,0 +1,73 @@
+"""CRFTagger at every gamma, in several homes, interrupted, cloned and pickled."""
+
+import pickle
+from functools import partial
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+from spectrem import CRFTagger, E, part
+from spectrem.corpus import Spilled
+from spectrem.datasets import make_tagged_corpus
+from spectrem.learning import Anneal
+
+CORPUS = make_tagged_corpus(40, seed=1)
+LABELS = [*CORPUS.tags[:15], *([None] * 25)]
+
+
+def make(**options):
+    return CRFTagger("words", **({"n_threads": 1, "max_iter": 3, "tol": 0.0, "m_steps": 5} | options))
+
+
+@pytest.mark.parametrize("gamma", [-np.inf, 0.0, 0.5, 1.0])
+@pytest.mark.parametrize("constraints", [(), ["at_least(1, 'VERB')"], ["E[tag == 'NOUN'] <= '15%'"]])
+@pytest.mark.filterwarnings("ignore:whole structures that meet the constraints")
+def test_the_objective_never_falls(gamma, constraints):
+    tagger = make(gamma=gamma, constraints=constraints, dual_steps=0).fit(CORPUS.words, LABELS)
+    course = [record.objective for record in tagger.history_]
+    assert len(course) == 3
+    slack = 1e-3 if gamma == -np.inf else 1e-6  # whole structures are found within a gap
+    assert (np.diff(course) >= -slack * abs(course[0])).all()
+    assert tagger.gamma_ == gamma
+
+
+def test_several_gammas_in_turn():
+    tagger = make(schedule=Anneal(0.5, alpha=2.0), max_iter=1).fit(CORPUS.words, LABELS)
+    assert [record.gamma for record in tagger.history_] == [2.0, 1.0]
+
+
+@pytest.mark.parametrize("edge_features", [(), "w[0]="])
+def test_weights_are_the_same_in_every_home(tmp_path, edge_features):
+    rule = (E[(part("tag") == "VERB") & (part("previous") == "DET")] <= 0).per("sentence")
+    one = make(constraints=[rule], edge_features=edge_features).fit(CORPUS.words, LABELS)
+    for options in ({"n_threads": 2}, {"corpus": partial(Spilled, folder=tmp_path)}):
+        other = make(constraints=[rule], edge_features=edge_features, **options).fit(CORPUS.words, LABELS)
+        np.testing.assert_array_equal(one.theta_, other.theta_)
+        assert one.predict(CORPUS.words) == other.predict(CORPUS.words)
+
+
+def test_an_interrupted_run_goes_on(tmp_path):
+    def stop(record):
+        seen.append(record)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+
+    seen = []
+    with pytest.raises(KeyboardInterrupt):
+        make(checkpoint=tmp_path, on_iteration=stop).fit(CORPUS.words, LABELS)
+    again, whole = make(checkpoint=tmp_path).fit(CORPUS.words, LABELS), make().fit(CORPUS.words, LABELS)
+    np.testing.assert_array_equal(again.theta_, whole.theta_)
+    assert len(again.history_) == 3
+
+
+def test_conventions_of_scikit_learn():
+    tagger = make(C=0.5).fit(CORPUS.words, LABELS)
+    copied = pickle.loads(pickle.dumps(tagger))
+    assert copied.predict(CORPUS.words) == tagger.predict(CORPUS.words)
+    assert repr(clone(tagger)) == "CRFTagger(C=0.5, features='words', m_steps=5, max_iter=3, n_threads=1, tol=0.0)"
+    assert clone(tagger).get_params() == tagger.get_params()
+    search = GridSearchCV(make(), {"C": [1e-3, 1.0]}, cv=3).fit(CORPUS.words, CORPUS.tags)
+    assert search.best_params_ == {"C": 1.0}
+    assert "CRFTagger on 40 sentences" in tagger.report_.summary()

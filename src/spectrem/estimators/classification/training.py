@@ -14,7 +14,7 @@ from spectrem._arrays import Floats, Ints
 from spectrem.estimators.classification.targets import Targets
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.training import run_stage
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, warn_unconverged
 from spectrem.learning import EStep, FitStatus, Posed, PosedCorpus, Record, Step, Stopping, pose, posterior
 from spectrem.models.loglinear import (
     Features,
@@ -112,6 +112,11 @@ def train(
         if settings.on_iteration is not None:
             settings.on_iteration(record)
         history, status, reports = (record,), _STATUS[best.ending], ((), ())
+        if best.ending is Ending.STEPS:
+            warn_unconverged(
+                f"the objective was not within m_tol of its maximum after {best.n_steps} steps: raise m_steps or m_tol",
+                stacklevel=3,
+            )
         distributions = np.where(known[:, None], targets.allowed, _probabilities(settings, model, theta, shards))
     own = model.split(theta)
     table = model.support.table(own.features)

@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from spectrem import E, MaxEntClassifier, part
 from spectrem.estimators.classification.targets import read_targets
-from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, NotFittedError
+from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError, NotFittedError
 from spectrem.learning import Constant
 
 # Where -1 is a label it cannot mark the rows without one.
@@ -159,3 +159,14 @@ def test_nothing_tells_classes_apart():
     half = E[part("label") == 1] == E.count(..., each="row") / 2
     message = error_of(lambda: MaxEntClassifier([half], classes=[0, 1]).fit(X))
     assert "nothing tells the classes apart; label some rows" in message
+
+
+def test_running_out_of_steps_is_said_once():
+    X, _, gold = data()
+    with pytest.warns(
+        ConvergenceWarning, match="not within m_tol of its maximum after 1 steps: raise m_steps"
+    ) as caught:
+        classifier = MaxEntClassifier(m_steps=1).fit(X, gold)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert not classifier.converged_

@@ -111,6 +111,11 @@ class MaxEntClassifier(ShowsReport, MaxEntParameters, ClassifierMixin, BaseEstim
             If a parameter or the input breaks its rule.
         InfeasibleConstraintError
             If the constraints cannot hold, with each other or with the labels.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If training ran out of iterations or steps.
         """
         check_parameters(self)
         check_one_gamma(self)

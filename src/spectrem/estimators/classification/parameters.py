@@ -66,7 +66,8 @@ class MaxEntParameters(LearningParameters, ComputingParameters):
     m_tol : float
         How far from its maximum, relative to the objective, an M-step may stop.
     project_at_predict : bool
-        Whether `predict` and `predict_proba` meet the constraints on the rows that they are given, all together.
+        Whether the probabilities of `predict_proba` meet the constraints on the rows that it is given, all together;
+        `predict` takes the most probable labels. At gamma = -inf both are the best labels that meet them.
     """
 
     constraints: Sequence[AnyConstraint] = given((), check_constraints)

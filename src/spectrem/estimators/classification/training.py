@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from spectrem._arrays import Floats, Ints
 from spectrem.estimators.classification.targets import Targets
 from spectrem.estimators.homes import make_corpus, stage_folder
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, warn_unconverged
 from spectrem.learning import Constant, EStep, FitStatus, PosedCorpus, Record, Step, Stopping, pose, posterior, run_em
 from spectrem.learning.estep import Posed, expectation
 from spectrem.models.loglinear import (
@@ -118,6 +118,11 @@ def train(
         if settings.on_iteration is not None:
             settings.on_iteration(record)
         history, status, reports = (record,), _STATUS[best.ending], ()
+        if best.ending is Ending.STEPS:
+            warn_unconverged(
+                f"the objective was not within m_tol of its maximum after {best.n_steps} steps: raise m_steps or m_tol",
+                stacklevel=3,
+            )
         distributions = np.where(known[:, None], targets.allowed, _probabilities(settings, model, theta, shards))
     own = model.split(theta)
     table = model.support.table(own.features)

@@ -37,7 +37,7 @@ class Features:
     >>> features = Features.of([[2.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
     >>> features.indices.tolist(), features.values.tolist(), features.n_choices
     ([0, 2], [2.0, 1.0], 2)
-    >>> Features.of([[1, 0], [1, 1]]).values is None
+    >>> Features.of([[1, 0, 0], [0, 1, 0]]).values is None
     True
     """
 

@@ -2,6 +2,7 @@
 
 from spectrem.data.alignments import pharaoh_lines, read_both_links, read_links, write_pharaoh, write_shared_task
 from spectrem.data.bitext import Bitext, encode_bitext
+from spectrem.data.features import FeatureIndex, token_features
 from spectrem.data.links import MAX_LENGTH, Links
 from spectrem.data.readers import display_name, read_bitext, read_bytes
 from spectrem.data.symmetrize import Symmetrization, symmetrize
@@ -20,6 +21,7 @@ __all__ = [
     "PENN_TO_UNIVERSAL",
     "UNKNOWN",
     "Bitext",
+    "FeatureIndex",
     "FileSentences",
     "Links",
     "Symmetrization",
@@ -42,6 +44,7 @@ __all__ = [
     "read_tag_dictionary",
     "read_tagged",
     "symmetrize",
+    "token_features",
     "tokenise",
     "write_lines",
     "write_pharaoh",

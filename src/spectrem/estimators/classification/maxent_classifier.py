@@ -65,7 +65,8 @@ class MaxEntClassifier(ShowsReport, MaxEntParameters, ClassifierMixin, BaseEstim
     gamma_ : float
         The last one.
     report_ : FitReport
-        The course of training, and the constraints over several rows with their prices.
+        The course of training, and the constraints that span all rows with their prices; those inside rows, or inside
+        groups such as documents, are not listed.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,7 +46,7 @@ class Trained(NamedTuple):
     history : tuple of Record
     status : FitStatus
     constraints : tuple of ConstraintReport
-        Of the constraints over several rows.
+        Of the constraints that span all rows.
     """
 
     coefficients: Floats
@@ -76,10 +77,13 @@ def train(
             merged, features = found, found.features
     model = make_model(settings, features.n_features, targets.classes)
     weights = weights * np.where(known, _class_weights(settings, targets, weights), settings.unlabelled_weight)
-    shards = build_shards(
-        features, None, targets.labels, known, weights, columns, n_weights=model.n_weights, n_labels=n_classes
-    )
-    corpus = make_corpus(settings, shards if learns else [shard for shard in shards if shard.known] or shards)
+    cut = partial(build_shards, features, None, targets.labels, n_weights=model.n_weights, n_labels=n_classes)
+    # Labelled rows stay with those that constraints tie them to; distributions are kept apart, as they cannot move.
+    tied = known & (targets.allowed.max(axis=1) == 1) if learns and settings.constraints else np.zeros_like(known)
+    shards = cut(known & ~tied, weights, columns, tied)
+    labelled = cut(known, weights, columns) if tied.any() else shards
+    start = make_corpus(settings, [shard for shard in labelled if shard.known] or labelled)
+    corpus = make_corpus(settings, shards) if learns else start
     theta, seen = model.initial(), weights[known] @ targets.allowed[known] > 0
     if not seen.all() and not learns:
         unseen = targets.classes[~seen].tolist()[0]
@@ -89,8 +93,8 @@ def train(
         )
     if seen.all():
         started = time.perf_counter()
-        start = replace(model, optimiser=Optimiser(tol=settings.m_tol)) if learns else model
-        best = maximise(start, theta, corpus.sum(known_counts, model), corpus, known=True)
+        exact = replace(model, optimiser=Optimiser(tol=settings.m_tol)) if learns else model
+        best = maximise(exact, theta, start.sum(known_counts, model), start, known=True)
         theta = best.point
     gamma, estep = settings.gamma, EStep(settings.constraints, warm_start=True, infeasible=settings.infeasible)
     if learns:
@@ -200,7 +204,7 @@ def _describe_shard(posed: Posed, step: Step) -> _Described:
 
 
 def _describe(posed: PosedCorpus, step: Step, allowed: Floats) -> tuple[Floats, tuple[ConstraintReport, ...]]:
-    """Distributions of all rows under the constraints, and reports of the constraints over several rows."""
+    """Distributions of all rows under the constraints, and reports of the constraints that span all rows."""
     shards, priced = posed.at_prices(step)
     distributions, found = np.zeros(allowed.shape), list(shards.collect(_describe_shard, priced))
     for own in found:

@@ -166,9 +166,9 @@ def _check_scores(model: Any, params: Any, shard: Any) -> None:
     weights = weights_of(model, shard, structure)
     _require(weights.shape == (structure.n_instances,), model, "weights must have shape (structure.n_instances,)")
     _require(is_known(model, shard) in (True, False), model, "is_known must return a bool")
-    given = given_of(model, shard)
-    if given is not None:
-        fits = given.shape == (structure.n_instances,) and given.dtype == np.bool_
+    mask = given_of(model, shard)
+    if mask is not None:
+        fits = mask.shape == (structure.n_instances,) and mask.dtype == np.bool_
         _require(fits, model, "given must be None or a bool per instance, shape (n_instances,)")
     _require(math.isfinite(log_normaliser(model, params, shard)), model, "log_normaliser must be finite")
     columns = PartTable(structure, columns_of(model, shard))

@@ -215,3 +215,25 @@ def test_predictions_meet_constraints_and_shards_do_not_matter(gamma, monkeypatc
     np.testing.assert_allclose(several[0].coef_, one.coef_, atol=1e-4)
     assert (several[0].coef_ == several[1].coef_).all()
     np.testing.assert_allclose(several[0].predict_proba(X, columns), one.predict_proba(X, columns), atol=1e-3)
+
+
+def test_labelled_rows_stay_in_the_groups_that_constraints_tie_them_to():
+    """Then a group is a small problem of its own, and not a row over the corpus, of which there would be hundreds."""
+    rng = np.random.default_rng(0)
+    document, gold = np.repeat(np.arange(300), 4), np.tile([1, 0, 0, 0], 300)
+    X = rng.normal(size=(1200, 3)) + gold[:, None]
+    y = np.where((rng.random(1200) < 0.2) & (np.arange(1200) % 4 < 2), gold, -1)
+    y[4:8] = -1
+    rules = [(E[part("label") == 1] == 1).per("document"), (E[part("label") == 1] <= 0.9).per("row").named("unsure")]
+    found = Classifier(rules, gamma=0.5).fit(X, y, columns={"document": document})
+    q = found.label_distributions_[:, 1]
+    np.testing.assert_allclose(q.reshape(-1, 4).sum(axis=1), 1.0, atol=1e-5)
+    assert (q[y >= 0] == y[y >= 0]).all()  # rules inside rows leave them alone
+    assert q[y < 0].max() <= 0.9 + 1e-6
+    assert found.report_.constraints == ()
+    with_shares = [
+        {1: 0.5, 0: 0.5} if row == 7 else None if label < 0 else label for row, label in enumerate(y.tolist())
+    ]
+    soft = Classifier(rules, gamma=0.5).fit(X, with_shares, columns={"document": document})
+    assert soft.label_distributions_[7].tolist() == [0.5, 0.5]
+    np.testing.assert_allclose(soft.label_distributions_[:, 1].reshape(-1, 4).sum(axis=1), 1.0, atol=1e-5)

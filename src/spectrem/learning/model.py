@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spectrem._arrays import Floats
+from spectrem._arrays import Bools, Floats
 from spectrem.corpus import Corpus
 from spectrem.models.estep import EStepResult
 from spectrem.structures import Parts, Structure
@@ -34,6 +34,8 @@ class Model(Protocol[Params, Stats, Shard_contra]):
       instance or per occurrence. One with the name of a column of the structure takes its place.
     * ``is_known(shard) -> bool``: whether the shard's structures are given; constraints inside instances do not
       apply to such shards.
+    * ``given(shard)``: a mask of the instances whose structures are given among others whose are not, shape
+      (n_instances,), bool; constraints inside instances do not apply to these.
     """
 
     def structure(self, shard: Shard_contra, /) -> Structure:
@@ -84,6 +86,11 @@ def columns_of(model: Any, shard: Any) -> Mapping[str, ArrayLike]:
 def is_known(model: Any, shard: Any) -> bool:
     """Whether the structures of a shard are given."""
     return hasattr(model, "is_known") and model.is_known(shard)
+
+
+def given_of(model: Any, shard: Any) -> Bools | None:
+    """A mask of the instances of a shard whose structures are given, shape (n_instances,); None where none is."""
+    return model.given(shard) if hasattr(model, "given") else None
 
 
 def log_normaliser(model: Any, params: Any, shard: Any) -> float:

@@ -33,7 +33,7 @@ from spectrem.learning.across import (
     worst_violation,
 )
 from spectrem.learning.estep import EStep, Mixture, Posed, Posterior, Step, expect, posterior
-from spectrem.learning.model import columns_of, is_known, weights_of
+from spectrem.learning.model import columns_of, given_of, is_known, weights_of
 from spectrem.models.estep import EStepResult
 
 # Multipliers above this (nats, over gamma) show that constraints cannot hold.
@@ -295,6 +295,10 @@ def with_rows(posed: Posed, model: Any, constraints: Constraints, facts: CorpusF
     columns = columns_of(model, posed.shard)
     rows = compile_shard(constraints, facts, posed.number, posed.structure, columns, posed.weights)
     inside = None if is_known(model, posed.shard) or not len(rows.inside.bounds) else rows.inside
+    given = given_of(model, posed.shard)
+    if inside is not None and given is not None:
+        own = inside.row_instance
+        inside = inside.pick((own < 0) | ~given[np.maximum(own, 0)])
     alone = len(facts.n_instances) == 1 or posed.structure.instance_name in columns
     where = "" if alone else f" (instances are counted from 0 in shard {posed.number})"
     posed = replace(posed, inside=inside, where=where)

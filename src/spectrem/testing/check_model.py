@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from spectrem.constraints.compilation.table import PartTable
 from spectrem.corpus import Local
 from spectrem.learning import EStep, Model, Step, Stopping, pose, posterior, run_em
-from spectrem.learning.model import columns_of, is_known, log_normaliser, log_prior, weights_of
+from spectrem.learning.model import columns_of, given_of, is_known, log_normaliser, log_prior, weights_of
 from spectrem.learning.schedule import Constant
 from spectrem.structures import Parts
 
@@ -166,6 +166,10 @@ def _check_scores(model: Any, params: Any, shard: Any) -> None:
     weights = weights_of(model, shard, structure)
     _require(weights.shape == (structure.n_instances,), model, "weights must have shape (structure.n_instances,)")
     _require(is_known(model, shard) in (True, False), model, "is_known must return a bool")
+    mask = given_of(model, shard)
+    if mask is not None:
+        fits = mask.shape == (structure.n_instances,) and mask.dtype == np.bool_
+        _require(fits, model, "given must be None or a bool per instance, shape (n_instances,)")
     _require(math.isfinite(log_normaliser(model, params, shard)), model, "log_normaliser must be finite")
     columns = PartTable(structure, columns_of(model, shard))
     for name in columns.extra_columns:

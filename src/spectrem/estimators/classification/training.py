@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,10 +78,13 @@ def train(
             merged, features = found, found.features
     model = make_model(settings, features.n_features, targets.classes)
     weights = weights * np.where(known, _class_weights(settings, targets, weights), settings.unlabelled_weight)
-    shards = build_shards(
-        features, None, targets.labels, known, weights, columns, n_weights=model.n_weights, n_labels=n_classes
-    )
-    corpus = make_corpus(settings, shards if learns else [shard for shard in shards if shard.known] or shards)
+    cut = partial(build_shards, features, None, targets.labels, n_weights=model.n_weights, n_labels=n_classes)
+    # Labelled rows stay with those that constraints tie them to; distributions are kept apart, as they cannot move.
+    tied = known & (targets.allowed.max(axis=1) == 1) if learns and settings.constraints else np.zeros_like(known)
+    shards = cut(known & ~tied, weights, columns, tied)
+    labelled = cut(known, weights, columns) if tied.any() else shards
+    start = make_corpus(settings, [shard for shard in labelled if shard.known] or labelled)
+    corpus = make_corpus(settings, shards) if learns else start
     theta, seen = model.initial(), weights[known] @ targets.allowed[known] > 0
     if not seen.all() and not learns:
         unseen = targets.classes[~seen].tolist()[0]
@@ -90,8 +94,8 @@ def train(
         )
     if seen.all():
         started = time.perf_counter()
-        start = replace(model, optimiser=Optimiser(tol=settings.m_tol)) if learns else model
-        best = maximise(start, theta, corpus.sum(known_counts, model), corpus, known=True)
+        exact = replace(model, optimiser=Optimiser(tol=settings.m_tol)) if learns else model
+        best = maximise(exact, theta, start.sum(known_counts, model), start, known=True)
         theta = best.point
     gamma, estep = settings.gamma, EStep(settings.constraints, warm_start=True, infeasible=settings.infeasible)
     if learns:

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from spectrem._arrays import Floats, Ints
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem.corpus import Corpus, Local
 from spectrem.models.loglinear.optimise import Moments, Optimiser, maximise
 from spectrem.models.loglinear.prior import WeightPrior
@@ -149,6 +149,10 @@ class LogLinearModel:
         """Whether the labels of the shard are given."""
         return shard.known
 
+    def given(self, shard: LogLinearShard) -> Bools | None:
+        """A mask of the instances that are labelled among others that are not, shape (n_instances,), or None."""
+        return shard.given
+
     def columns(self, shard: LogLinearShard) -> Mapping[str, NDArray]:
         """Columns for constraints beside the structure's own.
 
@@ -162,7 +166,7 @@ class LogLinearModel:
         return {
             "sentence" if self.chain else "row": shard.instances,
             "tag" if self.chain else "label": own if self.names is None else np.asarray(self.names)[own],
-            "labelled": np.full(len(shard.weights), shard.known),
+            "labelled": np.full(len(shard.weights), shard.known) if shard.given is None else shard.given,
             **shard.columns,
         }
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem._arrays import Floats, Ints
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem._validate import as_lengths, as_weights
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.loglinear.features import Features
@@ -62,6 +62,8 @@ class LogLinearShard:
         Numbers of the instances in the corpus.
     columns : mapping of name -> ndarray of shape (n_instances,) or (n_choices,)
         What constraints may name beside the columns that there are anyway.
+    given : ndarray of shape (n_instances,), bool, or None
+        Instances that are labelled, each choice with one label, among others that are not; None if there are none.
     """
 
     features: Features
@@ -70,6 +72,7 @@ class LogLinearShard:
     weights: Floats
     instances: Ints
     columns: Mapping[str, NDArray]
+    given: Bools | None = None
 
     @property
     def known(self) -> bool:
@@ -89,6 +92,7 @@ def build_shards(
     known: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     columns: Mapping[str, NDArray] | None = None,
+    given: ArrayLike | None = None,
     *,
     n_weights: int = 0,
     n_labels: int = 1,
@@ -111,6 +115,9 @@ def build_shards(
     weights : array-like of shape (n_instances,), optional
         At least 0; by default 1.
     columns : mapping of name -> ndarray of shape (n_instances,) or (n_choices,), optional
+    given : array-like of shape (n_instances,), bool, optional
+        Instances that are labelled, each choice with one label, but stay among those that are not since constraints
+        tie them to others; they are not ``known``. By default none.
     n_weights, n_labels : int
         Of the model: the more weights, the fewer shards pay.
     least : int
@@ -143,7 +150,8 @@ def build_shards(
             "row of features per token"
         )
     weight = as_weights(weights, n)
-    given = np.zeros(n, np.bool_) if known is None else np.asarray(known, np.bool_)
+    apart = np.zeros(n, np.bool_) if known is None else np.asarray(known, np.bool_)
+    among = None if given is None else np.asarray(given, np.bool_)
     for name, column in (columns or {}).items():
         if len(column) not in (n, features.n_choices):
             raise InvalidInputError(
@@ -155,7 +163,7 @@ def build_shards(
     most = max(-(-total // _SHARDS), _PER_WEIGHT * n_weights, least)
     shards = []
     for kind in (False, True):
-        chosen = np.flatnonzero((given == kind) & (per_instance > 0))
+        chosen = np.flatnonzero((apart == kind) & (per_instance > 0))
         for own in _runs(chosen, work[chosen], most):
             tokens = ranges_of(starts[own], per_instance[own])
             found = None if labels is None else labels.take(tokens)
@@ -170,6 +178,7 @@ def build_shards(
                     weight[own],
                     own,
                     {name: c[own] if len(c) == n else c[tokens] for name, c in (columns or {}).items()},
+                    None if among is None or not among[own].any() else among[own],
                 )
             )
     nothing = np.zeros(0, np.int64)

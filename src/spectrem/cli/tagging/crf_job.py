@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -14,11 +13,12 @@ import typer
 from spectrem.cli.annealing import Annealing
 from spectrem.cli.constraint_option import parse_options
 from spectrem.cli.progress import progress_bar, warn_gaining
+from spectrem.cli.tagging.fitting import fit_tagger
 from spectrem.cli.tagging.train import TrainingOptions
 from spectrem.constraints import check_values
-from spectrem.data import FileSentences, TaggedCorpus, display_name, read_sentences, read_tagged
+from spectrem.data import FileSentences, display_name, read_sentences, read_tagged
 from spectrem.estimators import CRFTagger
-from spectrem.exceptions import InvalidInputError, SpectremError, Unconverged, quoted, shorten, spelled
+from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.learning import Record
 
 _COLUMNS = ("sentence", "token", "occurrence", "word", "label", "tag", "previous")
@@ -63,29 +63,11 @@ class CRFJob:
                 bar(f"Training: gamma {record.gamma:.3g}, objective {record.objective:.5g} nats", 0.0)
 
             tagger.set_params(on_iteration=advance)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", Unconverged)  # said below, in the words of the options
-                try:
-                    with spelled({"infeasible": "--infeasible"}):
-                        tagger.fit(sentences, [*labelled.tags, *([None] * len(plain))])
-                except SpectremError as error:
-                    raise type(error)(f"{self._place(error, labelled, plain)}{error}") from error
+            fit_tagger(tagger, sentences, labelled, plain, own)
             bar("Saving", 1.0)
             tagger.set_params(on_iteration=None).save(own.model)
         if not own.quiet:
             self._report(tagger, len(sentences), sum(map(len, sentences)))
-
-    def _place(self, error: SpectremError, labelled: TaggedCorpus, plain: FileSentences) -> str:
-        """File, line and words of the sentence that an error is about, if it is about one."""
-        if "sentence" not in error.keys:
-            return ""
-        number = int(error.keys["sentence"])
-        path, source, words = self.own.labelled, labelled.place, labelled.words
-        if number >= len(labelled.words):
-            number -= len(labelled.words)
-            path, source, words = self.own.corpus, plain.place, plain
-        assert path is not None
-        return f"{display_name(path)}, {source(number)} ({shorten(' '.join(words[number]))}): "
 
     def _report(self, tagger: CRFTagger, n_sentences: int, n_tokens: int) -> None:
         seconds = time.perf_counter() - self.started

@@ -13,13 +13,14 @@ import typer
 from spectrem.cli.annealing import Annealing
 from spectrem.cli.constraint_option import parse_options
 from spectrem.cli.options import refuse_unused
-from spectrem.cli.progress import Advance, count_gammas, progress_bar, warn_gaining, without_unconverged
+from spectrem.cli.progress import Advance, count_gammas, progress_bar, warn_gaining
+from spectrem.cli.tagging.fitting import fit_tagger
 from spectrem.cli.tagging.train import TrainingOptions
 from spectrem.constraints import check_values
 from spectrem.data import FileSentences, TaggedCorpus, display_name, read_sentences, read_tag_dictionary, read_tagged
 from spectrem.estimators import HMMTagger
 from spectrem.estimators.tagging.parameters import check_size
-from spectrem.exceptions import InvalidInputError, SpectremError, shorten, spelled
+from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Record
 
 _COLUMNS = ("sentence", "token", "occurrence", "word", "label", "tag")
@@ -78,29 +79,11 @@ class TrainingJob:
             bar("Training")
             progress = _Progress(bar, tagger.max_iter, n_tokens)
             tagger.set_params(on_iteration=progress.advance)
-            try:
-                with without_unconverged(), spelled({"infeasible": "--infeasible"}):
-                    tagger.fit([*sentences, *plain], None if not labels else [*labels, *([None] * len(plain))])
-            except SpectremError as error:
-                raise type(error)(f"{self._place(error, labelled, plain)}{error}") from error
+            fit_tagger(tagger, [*sentences, *plain], labelled, plain, self.own)
             progress.finish(n_stages)
             tagger.set_params(on_iteration=None).save(self.own.model)
         if not self.own.quiet:
             self._report(tagger, len(sentences) + len(plain), n_tokens)
-
-    def _place(self, error: SpectremError, labelled: TaggedCorpus, plain: FileSentences) -> str:
-        """File, line and words of the sentence that an error is about, if it is about one."""
-        number = error.keys.get("sentence")
-        if number is None:
-            return ""
-        number = int(number)
-        if number < len(labelled.words):
-            path, place, words = self.own.labelled, labelled.place(number), labelled.words[number]
-        else:
-            number -= len(labelled.words)
-            path, place, words = self.own.corpus, plain.place(number), plain[number]
-        assert path is not None
-        return f"{display_name(path)}, {place} ({shorten(' '.join(words))}): "
 
     def _report(self, tagger: HMMTagger, n_sentences: int, n_tokens: int) -> None:
         seconds = time.perf_counter() - self.started

@@ -1,0 +1,52 @@
+"""Training of taggers on sentences of files, whose errors say where the sentence stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from spectrem.cli.progress import without_unconverged
+from spectrem.cli.tagging.train import TrainingOptions
+from spectrem.data import FileSentences, TaggedCorpus, display_name
+from spectrem.exceptions import SpectremError, shorten, spelled
+
+
+def fit_tagger(
+    tagger: Any, sentences: Sequence[Any], labelled: TaggedCorpus, plain: FileSentences, own: TrainingOptions
+) -> None:
+    """Train on labelled sentences, then on plain ones.
+
+    Parameters
+    ----------
+    tagger : HMMTagger or CRFTagger
+    sentences : sequence
+        Those of both files, in this order, as the tagger takes them.
+    labelled, plain
+        What was read from ``own.labelled`` and ``own.corpus``.
+    own : TrainingOptions
+
+    Raises
+    ------
+    SpectremError
+        As the tagger does; of an error about a sentence the message begins with its file, line and words.
+    """
+    labels = [*labelled.tags, *([None] * len(plain))] if labelled.tags else None
+    try:
+        with without_unconverged(), spelled({"infeasible": "--infeasible"}):
+            tagger.fit(sentences, labels)
+    except SpectremError as error:
+        raise type(error)(f"{_place(error, labelled, plain, own)}{error}") from error
+
+
+def _place(error: SpectremError, labelled: TaggedCorpus, plain: FileSentences, own: TrainingOptions) -> str:
+    """File, line and words of the sentence that an error is about, if it is about one."""
+    if error.keys.get("sentence") is None:
+        return ""
+    number = int(error.keys["sentence"])
+    if number < len(labelled.words):
+        path, place, words = own.labelled, labelled.place(number), labelled.words[number]
+    else:
+        number -= len(labelled.words)
+        path, place, words = own.corpus, plain.place(number), plain[number]
+    assert path is not None
+    return f"{display_name(path)}, {place} ({shorten(' '.join(words))}): "

@@ -17,7 +17,7 @@ def write_constraints(estimator: Any) -> Any:
     Parameters
     ----------
     estimator : estimator
-        Whose ``save`` calls the function that calls this one.
+        Whose ``save`` calls the function that calls `spectrem.estimators.storage.settings_of`.
 
     Returns
     -------
@@ -47,7 +47,7 @@ def write_constraints(estimator: Any) -> Any:
         warnings.warn(
             f"constraints that cannot be written as text are left out: {names}; to train the loaded {model} under "
             "them, give them again",
-            stacklevel=4,
+            stacklevel=5,
         )
     return written
 

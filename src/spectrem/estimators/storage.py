@@ -19,7 +19,7 @@ from spectrem._arrays import Floats
 from spectrem._damage import DAMAGE
 from spectrem._outputs import open_bytes
 from spectrem.estimators.conventions import take_course
-from spectrem.estimators.saved_constraints import read_constraints
+from spectrem.estimators.saved_constraints import read_constraints, write_constraints
 from spectrem.estimators.shared_parameters import NOT_SAVED
 from spectrem.exceptions import InvalidInputError, shorten
 from spectrem.learning.history import FitStatus, Record
@@ -157,6 +157,19 @@ def plain_parameters(estimator: Any, leave: Collection[str] = NOT_SAVED) -> dict
     return {name: value for name, value in found.items() if _is_plain(value)}
 
 
+def settings_of(estimator: Any, leave: Collection[str] = NOT_SAVED) -> dict[str, Any]:
+    """What every saved model says: parameters, constraints as texts, and the course of training.
+
+    `read_parameters` and `take_saved_course` read it.
+    """
+    return {
+        "parameters": plain_parameters(estimator, leave),
+        "constraints": write_constraints(estimator),
+        "status": estimator.status_.name,
+        "history": [astuple(record) for record in estimator.history_],
+    }
+
+
 def read_parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of an estimator, from the settings of a saved model."""
     return {**settings["parameters"], "constraints": read_constraints(settings["constraints"])}
@@ -174,11 +187,6 @@ def _is_plain(value: Any) -> bool:
         return bool(json.loads(json.dumps(value)) == value)
     except (TypeError, ValueError):
         return False
-
-
-def course_of(estimator: Any) -> dict[str, Any]:
-    """The course of training as JSON can hold it, for `take_saved_course`."""
-    return {"status": estimator.status_.name, "history": [astuple(record) for record in estimator.history_]}
 
 
 def take_saved_course(estimator: Any, settings: Mapping[str, Any]) -> None:

@@ -9,16 +9,14 @@ import numpy as np
 
 from spectrem.data import Vocabulary
 from spectrem.estimators.declare import check_parameters
-from spectrem.estimators.saved_constraints import write_constraints
 from spectrem.estimators.storage import (
     check_probabilities,
-    course_of,
     damage_named,
     load_arrays,
     pack_words,
-    plain_parameters,
     read_parameters,
     save_arrays,
+    settings_of,
     take_saved_course,
     unpack_words,
 )
@@ -49,11 +47,9 @@ def save(aligner: Any, path: str | os.PathLike[str]) -> None:
     }
     table = {"row_offsets": aligner.table_.row_offsets, "targets": aligner.table_.targets}
     header = {
-        "parameters": plain_parameters(aligner),
-        "constraints": write_constraints(aligner),
+        **settings_of(aligner),
         "threshold": aligner.threshold_,
         "gamma": aligner.gamma_,
-        **course_of(aligner),
         "n_source_words": len(aligner.source_vocabulary_),
         "n_target_words": len(aligner.target_vocabulary_),
     }

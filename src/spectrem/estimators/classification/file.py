@@ -8,14 +8,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from spectrem.estimators.declare import check_parameters
-from spectrem.estimators.saved_constraints import write_constraints
 from spectrem.estimators.storage import (
-    course_of,
     damage_named,
     load_arrays,
-    plain_parameters,
     read_parameters,
     save_arrays,
+    settings_of,
     take_saved_course,
 )
 
@@ -28,13 +26,11 @@ _MEMBERS = {"coef": ("f8", 2), "intercept": ("f8", 1)}
 def save(classifier: Any, path: str | os.PathLike[str]) -> None:
     """Write weights, classes, the course of training, and the parameters that JSON can hold."""
     settings = {
-        "parameters": plain_parameters(classifier),
-        "constraints": write_constraints(classifier),
+        **settings_of(classifier),
         "classes": classifier.classes_.tolist(),
         "gamma": classifier.gamma_,
         "features": vars(classifier).get("feature_names_in_", np.zeros(0)).tolist(),
         "n_features_in": classifier.n_features_in_,
-        **course_of(classifier),
     }
     save_arrays(path, _KIND, _LAYOUT, settings, {"coef": classifier.coef_, "intercept": classifier.intercept_})
 

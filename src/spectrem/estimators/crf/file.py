@@ -13,15 +13,13 @@ from spectrem.data.features import FeatureIndex
 from spectrem.estimators.crf.pairs import PairModel
 from spectrem.estimators.crf.parameters import check_settings
 from spectrem.estimators.crf.training import model_of, pairs_of
-from spectrem.estimators.saved_constraints import write_constraints
 from spectrem.estimators.shared_parameters import NOT_SAVED
 from spectrem.estimators.storage import (
-    course_of,
     damage_named,
     load_arrays,
-    plain_parameters,
     read_parameters,
     save_arrays,
+    settings_of,
     take_saved_course,
 )
 from spectrem.estimators.tagging.text import check_tag
@@ -51,13 +49,11 @@ def save(tagger: Any, path: str | os.PathLike[str]) -> None:
         pairs = pairs_of(model.edges)
         arrays |= {name: own.astype(np.int32) for name, own in zip(("edge_features", "edges"), pairs, strict=True)}
     header = {
-        "parameters": plain_parameters(tagger, _APART),
-        "constraints": write_constraints(tagger),
+        **settings_of(tagger, _APART),
         "tags": list(tagger.tags_),
         "n_features": tagger.n_features_in_,
         "gamma": tagger.gamma_,
         "n_steps": tagger.n_steps_,
-        **course_of(tagger),
     }
     save_arrays(path, _KIND, _LAYOUT, header, arrays)
 

@@ -18,7 +18,7 @@ from spectrem.data.features import FeatureIndex
 from spectrem.estimators.crf.input import TokenText, read_training
 from spectrem.estimators.crf.labels import TokenLabels, read_labels
 from spectrem.estimators.crf.pairs import PairModel
-from spectrem.estimators.tagging.text import Tag, check_tag
+from spectrem.estimators.tagging.text import Tag, check_tags
 from spectrem.estimators.training import run_stage
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import EStep, FitStatus, Record, Step
@@ -262,19 +262,11 @@ def learn_tags(given: Sequence[Tag] | None, labels: TokenLabels) -> tuple[Tag, .
     InvalidInputError
         If tags repeat, or nothing says which there are.
     """
-    if given is None:
-        found = labels.tags
-        if not found:
-            raise InvalidInputError("tags must be given where y holds no labels, got none; list them in tags")
-        return found
-    if isinstance(given, str):
-        raise InvalidInputError(f"tags must be a sequence of tags, got the string {given!r}; put it in a list")
-    tags = tuple(check_tag(tag, "tags") for tag in given)
-    repeated = next((tag for k, tag in enumerate(tags) if tag in tags[:k]), None)
-    if not tags or repeated is not None:
-        what = "none" if not tags else f"{repeated!r} twice"
-        raise InvalidInputError(f"tags must be distinct and at least one, got {what}; list every tag once")
-    return tags
+    if given is not None:
+        return check_tags(given)
+    if not labels.tags:
+        raise InvalidInputError("tags must be given where y holds no labels, got none; list them in tags")
+    return labels.tags
 
 
 def _reordered(features: Features, order: Ints) -> Features:

@@ -11,15 +11,13 @@ import numpy as np
 
 from spectrem.estimators.declare import check_parameters
 from spectrem.estimators.mixture.bounds import as_bounds
-from spectrem.estimators.saved_constraints import write_constraints
 from spectrem.estimators.storage import (
     check_probabilities,
-    course_of,
     damage_named,
     load_arrays,
-    plain_parameters,
     read_parameters,
     save_arrays,
+    settings_of,
     take_saved_course,
 )
 from spectrem.models.mixture import covariance_shape
@@ -44,11 +42,9 @@ _MEMBERS = dict.fromkeys(BLOCKS, ("f8", 3))
 def save(mixture: Any, path: str | os.PathLike[str]) -> None:
     """Write the mixture, the course of its training, and the parameters that JSON can hold."""
     header = {
-        "parameters": plain_parameters(mixture),
-        "constraints": write_constraints(mixture),
+        **settings_of(mixture),
         "dtype": str(mixture.means_.dtype),
         "features": vars(mixture).get("feature_names_in_", np.zeros(0)).tolist(),
-        **course_of(mixture),
         "lower_bounds": mixture.lower_bounds_,
     }
     blocks = {name: np.asarray(getattr(mixture, f"{name}_"), np.float64) for name in BLOCKS}

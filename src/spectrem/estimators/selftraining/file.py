@@ -10,9 +10,8 @@ from typing import Any, TypeVar
 from spectrem._damage import DAMAGE
 from spectrem._outputs import open_bytes
 from spectrem.estimators.declare import check_parameters
-from spectrem.estimators.saved_constraints import write_constraints
 from spectrem.estimators.shared_parameters import NOT_SAVED
-from spectrem.estimators.storage import course_of, damage_named, plain_parameters, read_parameters, take_saved_course
+from spectrem.estimators.storage import damage_named, read_parameters, settings_of, take_saved_course
 from spectrem.exceptions import InvalidInputError
 
 T = TypeVar("T")
@@ -26,11 +25,9 @@ def save(trainer: Any, path: str | os.PathLike[str]) -> None:
     content = {
         "kind": _KIND,
         "version": _LAYOUT,
-        "parameters": plain_parameters(trainer, (*NOT_SAVED, "estimator")),
-        "constraints": write_constraints(trainer),
+        **settings_of(trainer, (*NOT_SAVED, "estimator")),
         "estimator": trainer.estimator,
         "learned": {name: value for name, value in vars(trainer).items() if name in _LEARNED},
-        "course": course_of(trainer),
     }
     data = _skops().dumps(content)
     with open_bytes(path) as file:
@@ -64,7 +61,7 @@ def load(cls: type[T], path: str | os.PathLike[str], trusted: Sequence[str]) -> 
             raise ValueError(f"{content['kind']} of layout {content['version']}, expected {_KIND} of {_LAYOUT}")
         trainer: Any = cls(content["estimator"], **read_parameters(content))  # type: ignore[call-arg]
         check_parameters(trainer)
-        take_saved_course(trainer, content["course"])
+        take_saved_course(trainer, content)
         learned = content["learned"]
         vars(trainer).update({name: learned[name] for name in _LEARNED if name in learned})
         trainer.estimator_.predict_proba, trainer.classes_.shape, trainer.gamma_  # noqa: B018

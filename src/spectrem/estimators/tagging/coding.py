@@ -11,7 +11,7 @@ import numpy as np
 
 from spectrem._arrays import Ints
 from spectrem.data import Vocabulary
-from spectrem.estimators.tagging.text import LabelledText, Tag, Word, check_tag, sort_tags
+from spectrem.estimators.tagging.text import LabelledText, Tag, Word, check_tag, check_tags, sort_tags
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.tagging import Lexicon, Names
 
@@ -175,13 +175,7 @@ def _tags(
     tags: Sequence[Tag] | None, n_states: int | None, named: list[tuple[Tag, ...]], from_dictionary: bool
 ) -> tuple[Tag, ...]:
     if tags is not None:
-        if isinstance(tags, str):
-            raise InvalidInputError(f"tags must be a sequence of tags, got the string {tags!r}; put it in a list")
-        names = tuple(check_tag(tag, "tags") for tag in tags)
-        repeated = next((tag for k, tag in enumerate(names) if tag in names[:k]), None)
-        if not names or repeated is not None:
-            what = "none" if not names else f"{repeated!r} twice"
-            raise InvalidInputError(f"tags must be distinct and at least one, got {what}; list every tag once")
+        names = check_tags(tags)
     elif named:
         names = sort_tags(tag for entry in named for tag in entry)
     elif n_states is not None:

@@ -13,16 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem.data import Vocabulary
 from spectrem.estimators.conventions import take_course
-from spectrem.estimators.saved_constraints import write_constraints
 from spectrem.estimators.shared_parameters import NOT_SAVED
 from spectrem.estimators.storage import (
     check_probabilities,
-    course_of,
     damage_named,
     load_arrays,
-    plain_parameters,
     read_parameters,
     save_arrays,
+    settings_of,
     take_saved_course,
 )
 from spectrem.estimators.tagging.coding import Coding
@@ -57,13 +55,11 @@ def save(tagger: Any, path: str | os.PathLike[str]) -> None:
     tables = {name: getattr(tagger.params_, name) for name in ("initial", "transition", "second", "emission")}
     arrays |= {name: table for name, table in tables.items() if table is not None}
     header = {
-        "parameters": plain_parameters(tagger, _APART),
-        "constraints": write_constraints(tagger),
+        **settings_of(tagger, _APART),
         "tags": list(coding.tags),
         "free": list(coding.free),
         "unknown": coding.unknown,
         "gamma": tagger.gamma_,
-        **course_of(tagger),
     }
     save_arrays(path, _KIND, _LAYOUT, header, arrays)
 

@@ -99,6 +99,24 @@ def check_tag(tag: object, where: str) -> Tag:
     return plain
 
 
+def check_tags(tags: Any) -> tuple[Tag, ...]:
+    """The parameter ``tags`` as plain texts or numbers.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is a string, empty, holds something else than tags, or one of them twice.
+    """
+    if isinstance(tags, str):
+        raise InvalidInputError(f"tags must be a sequence of tags, got the string {tags!r}; put it in a list")
+    checked = tuple(check_tag(tag, "tags") for tag in tags)
+    repeated = next((tag for k, tag in enumerate(checked) if tag in checked[:k]), None)
+    if not checked or repeated is not None:
+        what = "none" if not checked else f"{repeated!r} twice"
+        raise InvalidInputError(f"tags must be distinct and at least one, got {what}; list every tag once")
+    return checked
+
+
 def _sentences(value: Any, name: str) -> list[Any]:
     if isinstance(value, str | Mapping) or not hasattr(value, "__iter__"):
         what = f"the string {value!r}" if isinstance(value, str) else f"{type(value).__name__} {value!r}"

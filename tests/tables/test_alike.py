@@ -5,9 +5,9 @@ import pytest
 
 from spectrem import E, part, project
 from spectrem.constraints import at_most, cannot_link, linear
+from spectrem.constraints.compilation import rows as pieces
 from spectrem.constraints.compilation.compile import compile_constraints, flatten
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
-from spectrem.inference import alike as pieces
 from spectrem.inference.batch import project_batch
 from spectrem.inference.oracle import BatchDual
 from spectrem.tables import alike, reading
@@ -76,7 +76,7 @@ def test_rows_are_those_of_every_row_by_itself(constraints, weights):
 @pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS.keys())
 @pytest.mark.parametrize("constraints", FEW.values(), ids=FEW.keys())
 def test_projection_is_that_of_every_row_by_itself(constraints, weights, gamma, monkeypatch):
-    monkeypatch.setattr(pieces, "_PIECE", 7)
+    monkeypatch.setattr(pieces, "PIECE", 7)
     cells, given = cells_of(*table(), weights)
     rows = compile_table(flatten(constraints), cells, given)
     structure = cells.table.inner

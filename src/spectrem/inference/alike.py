@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from spectrem._arrays import Floats
-from spectrem.constraints.compilation.rows import Alike
+from spectrem.constraints.compilation.rows import PIECE, Alike
 from spectrem.kernels.categorical import add_up_kinds, normalise_rows, shift_kinds
-
-_PIECE = 1 << 16
 
 
 def posteriors_alike(
@@ -47,9 +43,9 @@ def posteriors_alike(
     ([0.0, 0.0], [0.7, 1.3])
     """
     n, width = len(alike.kind), alike.width
-    offsets = np.arange(0, (min(n, _PIECE) + 1) * width, width)
+    offsets = np.arange(0, (min(n, PIECE) + 1) * width, width)
     values, total, scratch = np.empty(n), np.zeros(len(prices)), np.empty(offsets[-1] if marginals is None else 0)
-    for own, cells in _pieces(n, width):
+    for own, cells in alike.pieces():
         kind, top = alike.kind[own], values[own]
         piece = scratch[: len(kind) * width] if marginals is None else marginals[cells]
         shift_kinds(kind, width, scores[cells], prices, float(gamma), piece, top)
@@ -70,15 +66,8 @@ def largest_alike(alike: Alike, scores: Floats, prices: Floats) -> Floats:
     array([-3., -1.])
     """
     n, width = len(alike.kind), alike.width
-    values, scratch = np.empty(n), np.empty(min(n, _PIECE) * width)
-    for own, cells in _pieces(n, width):
+    values, scratch = np.empty(n), np.empty(min(n, PIECE) * width)
+    for own, cells in alike.pieces():
         possible = np.where(np.isneginf(scores[cells]), -np.inf, 0.0)
         shift_kinds(alike.kind[own], width, possible, prices, 1.0, scratch, values[own])
     return values
-
-
-def _pieces(n: int, width: int) -> Iterator[tuple[slice, slice]]:
-    """Instances that follow each other, and their parts."""
-    for start in range(0, n, _PIECE):
-        stop = min(start + _PIECE, n)
-        yield slice(start, stop), slice(start * width, stop * width)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -15,7 +15,8 @@ from spectrem.constraints.columns import literal_text, plain
 from spectrem.constraints.compilation.groups import KeyColumns
 from spectrem.kernels.categorical import add_up_kinds
 
-_PIECE = 1 << 16
+PIECE = 1 << 16
+"""Alike instances that are worked on at a time, so that working space stays small."""
 Norm = Literal["l1", "l2", "linf"]
 Scope = Literal["instance", "group", "corpus"]
 
@@ -137,11 +138,15 @@ class Alike:
         weights : ndarray of shape (n_instances,)
         """
         total = np.zeros((int(self.kind.max(initial=-1)) + 1) * self.width)
-        for start in range(0, len(self.kind), _PIECE):
-            own = slice(start, start + _PIECE)
-            cells = parts[start * self.width : (start + _PIECE) * self.width]
-            add_up_kinds(self.kind[own], self.width, cells, np.ascontiguousarray(weights[own]), total)
+        for own, cells in self.pieces():
+            add_up_kinds(self.kind[own], self.width, parts[cells], np.ascontiguousarray(weights[own]), total)
         return total
+
+    def pieces(self) -> Iterator[tuple[slice, slice]]:
+        """Instances that follow each other, `PIECE` at a time, and their parts."""
+        for start in range(0, len(self.kind), PIECE):
+            stop = min(start + PIECE, len(self.kind))
+            yield slice(start, stop), slice(start * self.width, stop * self.width)
 
 
 @dataclass(frozen=True)

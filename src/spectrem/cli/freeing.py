@@ -11,8 +11,9 @@ _OF_POLARS = {"_RJEM_MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0", "POLARS_
 def return_freed_memory(kept: int = ENOUGH) -> None:
     """Let glibc's allocator keep little of what is freed; by itself it keeps up to 64 MB for each thread.
 
-    Polars has an allocator of its own, which is told the same if polars is not loaded yet, and reads a table in pieces
-    of four megabytes, made one here. Other allocators are left as they are, and so is what the user's environment says.
+    Polars has an allocator of its own, which is set likewise if polars is not loaded yet, and reads a table in pieces
+    of four megabytes, which become pieces of one here. Other allocators are left as they are, and so is what the user's
+    environment says.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ def _check_class_weight(name: str, value: Any) -> None:
 
 @dataclass(eq=False, repr=False)
 class MaxEntParameters(LearningParameters, ComputingParameters):
-    """What a maximum-entropy classifier can be told.
+    """The parameters of a maximum-entropy classifier.
 
     Parameters
     ----------

@@ -182,13 +182,7 @@ def _distributions(posed: PosedCorpus, step: Step, shape: tuple[int, ...]) -> Fl
 
 def _shard_distributions(posed: Posed, step: Step) -> tuple[Ints, Floats]:
     """The numbers of the rows of a shard, and the distributions of their labels."""
-    shard: LogLinearShard = posed.shard
-    marginals, n_classes = posterior(posed, step).marginals, step.model.n_labels
-    if shard.labels is None:
-        return shard.instances, marginals.unary.reshape(-1, n_classes)
-    table = np.zeros((shard.features.n_choices, n_classes))
-    table[np.repeat(np.arange(len(table)), np.diff(shard.labels.offsets)), shard.labels.labels] = marginals.unary
-    return shard.instances, table
+    return posed.shard.instances, step.model.distributions(posed.shard, posterior(posed, step).marginals)
 
 
 def infer(

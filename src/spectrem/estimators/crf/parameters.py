@@ -1,4 +1,4 @@
-"""What CRFTagger can be told."""
+"""The parameters of CRFTagger."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def write_system(dual: BatchDual, problem: int, rows: Ints, most: int) -> Confli
     else:
         if int(touched[dual.structure.instance].sum()) > most:
             return None
-        touched[:1] |= not touched.any()  # an empty program is no program; one instance more changes nothing
+        touched[:1] |= not touched.any()  # a program needs an instance at least; one more changes nothing
         polytope, _ = join_instances(dual, np.flatnonzero(touched))
         possible = np.flatnonzero(~np.isneginf(polytope.objective))
         body = sp.csr_array((matrix[:, polytope.unary_index] @ polytope.unary)[:, possible])

@@ -10,8 +10,8 @@ def n_best(token_offsets, unary, transition, edges, values, states):
     """Fill ``values`` of shape (n_instances, n), decreasing, -inf where there are fewer sequences, and ``states``.
 
     ``unary`` has the shape (n_tokens, n_states), ``edges`` (n_tokens, n_states, n_states), or it is empty, ``states``
-    (n, n_tokens); -1 where there is no sequence. Among equals
-    those with the lower last state come first, then those with the lower state before it.
+    (n, n_tokens); -1 where there is no sequence. Among equals those with the lower last state come first, then those
+    with the lower state before it.
     """
     n, n_states = states.shape[0], len(transition)
     longest = 0

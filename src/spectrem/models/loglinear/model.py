@@ -134,12 +134,15 @@ class LogLinearModel:
 
     def gather(self, theta: Floats, shard: LogLinearShard, marginals: Parts) -> Floats:
         """Expected values of all features, shape (n_weights,), instances counted by their weights."""
+        return self._counts(shard, self.distributions(shard, marginals), marginals.factors)
+
+    def distributions(self, shard: LogLinearShard, marginals: Parts) -> Floats:
+        """The marginals of all labels of all choices, shape (n_choices, n_labels); 0 for those not allowed."""
         if shard.labels is None:
-            table = marginals.unary.reshape(-1, self.n_labels)
-        else:
-            table = np.zeros((shard.features.n_choices, self.n_labels))
-            table[_rows_of(shard.labels.offsets), shard.labels.labels] = marginals.unary
-        return self._counts(shard, table, marginals.factors)
+            return marginals.unary.reshape(-1, self.n_labels)
+        table = np.zeros((shard.features.n_choices, self.n_labels))
+        table[_rows_of(shard.labels.offsets), shard.labels.labels] = marginals.unary
+        return table
 
     def weights(self, shard: LogLinearShard) -> Floats:
         """Weight of every instance, shape (n_instances,)."""

@@ -123,3 +123,8 @@ def check_numbering(name: str, places: Mapping[str, tuple[NDArray, NDArray[np.in
 
 def _kind(values: NDArray) -> str:
     return {"b": "truth values", "U": "text", "T": "text"}.get(values.dtype.kind, "numbers")
+
+
+def missing_of(values: NDArray) -> NDArray[np.bool_] | None:
+    """Where a column has no value; None for columns of a kind that always has one."""
+    return np.isnan(values) if values.dtype.kind in "fT" else None

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem._validate import as_active, as_gamma, as_integers, as_weights
 from spectrem.exceptions import InvalidInputError
-from spectrem.structures._columns import Member, Sources, check_numbering, join_column, name_columns
+from spectrem.structures._columns import Member, Sources, check_numbering, join_column, missing_of, name_columns
 from spectrem.structures._polytopes import join_polytopes
 from spectrem.structures._ragged import check_instance, check_scores, no_parts, positions_of
 from spectrem.structures.parts import Parts
@@ -47,6 +47,12 @@ class Product:
         Columns that have the same name and do not mean the same.
     n_instances : int, optional
         Needed where every member has owners.
+    instance_name : str, optional
+        The column that numbers the instances of the product; by default as the first member without owners calls it, or
+        ``instance``.
+    columns : mapping of str -> mapping of name -> ndarray, optional
+        For some members, what their parts have in place of the member's own columns, one value per part. The
+        member's own instance column is needed among them.
 
     Raises
     ------
@@ -58,7 +64,7 @@ class Product:
     ``Parts.unary`` is that of the members one after the other, ``Parts.factors`` likewise. Columns, missing (NaN) on
     the parts of members that do not have them:
 
-    * the instances of the product, called as the first member without owners calls them, or ``instance``;
+    * the instances of the product, by ``instance_name``;
     * for every member with owners, by its name, the place of its instances among those of one owner, from 0;
     * ``name``, with the members' names;
     * columns of the members. Of columns of one name those of members without owners join, but for labels, which
@@ -91,6 +97,8 @@ class Product:
     joined: tuple[str, ...]
     apart: tuple[str, ...]
     n_instances: int
+    instance_name: str
+    replaced: Mapping[str, Mapping[str, NDArray]]
 
     def __init__(
         self,
@@ -101,6 +109,8 @@ class Product:
         joined: Collection[str] = (),
         apart: Collection[str] = (),
         n_instances: int | None = None,
+        instance_name: str | None = None,
+        columns: Mapping[str, Mapping[str, NDArray]] | None = None,
     ) -> None:
         listed = dict(members)
         if not listed or not name or not all(isinstance(key, str) and key for key in listed):
@@ -126,9 +136,11 @@ class Product:
                     f"owners[{key!r}] must have an instance in 0..{n - 1} for each of {listed[key].n_instances}; got "
                     f"{owner.tolist()[:10]} ({len(owner)}); count instances from 0"
                 )
+        named = (member.instance_name for key, member in listed.items() if key not in owned)
         vars(self).update(
-            members=listed, name=name, owners=owned, joined=tuple(joined), apart=tuple(apart), n_instances=n
-        )
+            members=listed, name=name, owners=owned, joined=tuple(joined), apart=tuple(apart), n_instances=n,
+            instance_name=instance_name or next(named, "instance"), replaced=dict(columns or {}),
+        )  # fmt: skip
 
     @cached_property
     def n_unary(self) -> int:
@@ -139,12 +151,6 @@ class Product:
     def factor_shapes(self) -> tuple[tuple[int, ...], ...]:
         """The shapes of the factors of all members, one member after the other."""
         return tuple(shape for member in self.members.values() for shape in member.factor_shapes)
-
-    @property
-    def instance_name(self) -> str:
-        """The instance column of the first member without owners; ``instance`` if there is none."""
-        names = (member.instance_name for key, member in self.members.items() if key not in self.owners)
-        return next(names, "instance")
 
     @cached_property
     def instance(self) -> NDArray[np.int64]:
@@ -173,7 +179,7 @@ class Product:
     @property
     def columns(self) -> Mapping[str, NDArray]:
         """The columns of the class notes, each of shape (n_unary,); built anew at every call."""
-        own = {key: member.columns for key, member in self.members.items()}
+        own = self._member_columns()
         self.__dict__["_sources"] = sources = self._name_columns(own)
         sizes = {key: member.n_unary for key, member in self.members.items()}
         columns = {self.instance_name: self.instance}
@@ -195,7 +201,10 @@ class Product:
         masks, some = [], False
         for key, member in self.members.items():
             column = self._sources[name].get(key)
-            mask = None if column is None or self._is_unit(key, column) else _missing(member, column)
+            mask = None
+            if column is not None and not self._is_unit(key, column):
+                own = self.replaced.get(key)
+                mask = _missing(member, column) if own is None else missing_of(own[column])
             masks.append(np.full(member.n_unary, column is None) if mask is None else mask)
             some = some or column is None or mask is not None
         return np.concatenate(masks) if some else None
@@ -281,7 +290,10 @@ class Product:
 
     @cached_property
     def _sources(self) -> Sources:
-        return self._name_columns({key: member.columns for key, member in self.members.items()})
+        return self._name_columns(self._member_columns())
+
+    def _member_columns(self) -> dict[str, Mapping[str, NDArray]]:
+        return {key: self.replaced.get(key) or member.columns for key, member in self.members.items()}
 
     def _name_columns(self, columns: Mapping[str, Mapping[str, NDArray]]) -> Sources:
         members = {
@@ -319,5 +331,4 @@ def _missing(structure: Structure, name: str) -> NDArray[np.bool_] | None:
     declared = getattr(structure, "missing", None)
     if declared is not None:
         return cast("NDArray[np.bool_] | None", declared(name))
-    values = np.asarray(structure.columns[name])
-    return np.isnan(values) if values.dtype.kind in "fT" else None
+    return missing_of(np.asarray(structure.columns[name]))

@@ -1,14 +1,15 @@
 """Log-linear models over sparse features: maximum-entropy classifiers and conditional random fields."""
 
 from spectrem.models.loglinear.features import Features
+from spectrem.models.loglinear.joint import JointModel, JointShard, build_joint_shards
 from spectrem.models.loglinear.merging import Merged, merge_features
 from spectrem.models.loglinear.model import LogLinearModel, Weights
 from spectrem.models.loglinear.optimise import Optimiser
 from spectrem.models.loglinear.prior import WeightPrior
-from spectrem.models.loglinear.shards import Labels, LogLinearShard, build_shards
+from spectrem.models.loglinear.shards import Labels, LogLinearShard, Member, build_shards
 from spectrem.models.loglinear.support import Support
 
 __all__ = [
-    "Features", "Labels", "LogLinearModel", "LogLinearShard", "Merged", "Optimiser", "Support", "WeightPrior",
-    "Weights", "build_shards", "merge_features",
+    "Features", "JointModel", "JointShard", "Labels", "LogLinearModel", "LogLinearShard", "Member", "Merged",
+    "Optimiser", "Support", "WeightPrior", "Weights", "build_joint_shards", "build_shards", "merge_features",
 ]  # fmt: skip

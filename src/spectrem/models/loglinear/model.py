@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.corpus import Corpus, Local
+from spectrem.models.loglinear.lbfgs import Minimum
 from spectrem.models.loglinear.optimise import Moments, Optimiser, maximise
 from spectrem.models.loglinear.prior import WeightPrior
 from spectrem.models.loglinear.shards import LogLinearShard
@@ -190,9 +191,7 @@ class LogLinearModel:
         theta : ndarray of shape (n_weights,), optional
             Where to start; by default at 0.
         """
-        corpus = Local(shards) if isinstance(shards, Sequence) else shards
-        stats = corpus.sum(known_counts, self)
-        return maximise(self, self.initial() if theta is None else theta, stats, corpus, known=True).point
+        return fit_known(self, Local(shards) if isinstance(shards, Sequence) else shards, theta).point
 
     def moments(self, theta: Floats, shard: LogLinearShard) -> Moments:
         """The log-normalisers of a shard, weighted, and their gradient, the expected values of all features."""
@@ -272,7 +271,7 @@ class LogLinearModel:
         return (sp.csr_array((shares, (row, cells)), shape=(len(lengths), k * k)),)
 
 
-def known_counts(shard: LogLinearShard, model: LogLinearModel) -> Floats:
+def known_counts(shard: LogLinearShard, model: Any) -> Floats:
     """Values of all features under the labels of a shard, if they are known, else 0, shape (n_weights,)."""
     theta = model.initial()
     if not shard.known:
@@ -280,6 +279,13 @@ def known_counts(shard: LogLinearShard, model: LogLinearModel) -> Floats:
     structure = model.structure(shard)
     _, marginals = structure.smoothed_max(model.scores(theta, shard), 1.0, weights=shard.weights)
     return model.gather(theta, shard, marginals)
+
+
+def fit_known(model: Any, corpus: Corpus, theta: Floats | None = None) -> Minimum:
+    """Maximise the log-likelihood of the shards that are known plus the log-prior, from ``theta`` or 0 on."""
+    return maximise(
+        model, model.initial() if theta is None else theta, corpus.sum(known_counts, model), corpus, known=True
+    )
 
 
 def _rows_of(offsets: Ints) -> Ints:

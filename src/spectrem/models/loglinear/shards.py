@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -96,7 +97,7 @@ def build_shards(
     *,
     n_weights: int = 0,
     n_labels: int = 1,
-    least: int = _LEAST_WORK,
+    least: int | None = None,
 ) -> list[LogLinearShard]:
     """Cut a corpus into shards: first instances whose labels are to be inferred, then those that are known.
 
@@ -120,7 +121,7 @@ def build_shards(
         tie them to others; they are not ``known``. By default none.
     n_weights, n_labels : int
         Of the model: the more weights, the fewer shards pay.
-    least : int
+    least : int, optional
         Work of a shard at least: entries times labels.
 
     Returns
@@ -142,47 +143,114 @@ def build_shards(
     [(False, [1, 2]), (True, [0])]
     """
     sizes = None if lengths is None else as_lengths(lengths, "lengths")
-    n = features.n_choices if sizes is None else len(sizes)
-    per_instance = np.ones(n, np.int64) if sizes is None else sizes
-    if per_instance.sum() != features.n_choices:
-        raise InvalidInputError(
-            f"lengths must add up to the number of tokens, got {per_instance.sum()} and {features.n_choices}; give one "
-            "row of features per token"
-        )
+    member = Member(features, sizes, labels, columns={} if columns is None else columns)
+    n = member.n_instances
     weight = as_weights(weights, n)
-    apart = np.zeros(n, np.bool_) if known is None else np.asarray(known, np.bool_)
     among = None if given is None else np.asarray(given, np.bool_)
-    for name, column in (columns or {}).items():
-        if len(column) not in (n, features.n_choices):
+    member.check()
+    pieces = cut_instances(member.work(n_labels), member.sizes > 0, known, most=largest_work(n_weights, least))
+    shards = [member.take(own, kind, n_labels, weight[own], some_of(among, own)) for own, kind in pieces]
+    return shards or [member.take(np.zeros(0, np.int64), False, n_labels, weight[:0])]
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """The instances of a corpus as one log-linear model sees them, from which shards are cut.
+
+    Attributes
+    ----------
+    features : Features
+        Of every choice, instance after instance.
+    lengths : ndarray of shape (n_instances,), int64, or None
+        Tokens of every sentence; None where every instance is one choice.
+    labels : Labels or None
+        None where every choice may have any label.
+    columns : mapping of name -> ndarray of shape (n_instances,) or (n_choices,)
+    owners : ndarray of shape (n_instances,), int64, or None
+        In a joint model: to which of its instances each of these belongs; None where both are the same.
+    """
+
+    features: Features
+    lengths: Ints | None = None
+    labels: Labels | None = None
+    columns: Mapping[str, NDArray] = field(default_factory=dict)
+    owners: Ints | None = None
+
+    @cached_property
+    def sizes(self) -> Ints:
+        """Number of choices of every instance."""
+        return np.ones(self.features.n_choices, np.int64) if self.lengths is None else self.lengths
+
+    @property
+    def n_instances(self) -> int:
+        """Number of instances."""
+        return len(self.sizes)
+
+    @cached_property
+    def _starts(self) -> Ints:
+        return offsets_of(self.sizes)
+
+    def check(self) -> None:
+        """Raise `InvalidInputError` if lengths do not add up to the choices, or a column has another length."""
+        n, n_choices = self.n_instances, self.features.n_choices
+        if self._starts[-1] != n_choices:
             raise InvalidInputError(
-                f"columns[{name!r}] must have {n} values, one per instance, or one per choice; got {len(column)}"
+                f"lengths must add up to the number of tokens, got {self._starts[-1]} and {n_choices}; give one "
+                "row of features per token"
             )
-    starts = offsets_of(per_instance)
-    work = np.diff(features.indptr[starts]) * n_labels + per_instance  # of every instance
-    total = int(work.sum())
-    most = max(-(-total // _SHARDS), _PER_WEIGHT * n_weights, least)
-    shards = []
-    for kind in (False, True):
-        chosen = np.flatnonzero((apart == kind) & (per_instance > 0))
-        for own in _runs(chosen, work[chosen], most):
-            tokens = ranges_of(starts[own], per_instance[own])
-            found = None if labels is None else labels.take(tokens)
-            if found is not None and not kind:
-                free = bool((np.diff(found.offsets) == n_labels).all())
-                found = None if free else Labels(found.offsets, found.labels)
-            shards.append(
-                LogLinearShard(
-                    features.take(tokens),
-                    None if sizes is None else sizes[own],
-                    found,
-                    weight[own],
-                    own,
-                    {name: c[own] if len(c) == n else c[tokens] for name, c in (columns or {}).items()},
-                    None if among is None or not among[own].any() else among[own],
+        for name, column in self.columns.items():
+            if len(column) not in (n, n_choices):
+                raise InvalidInputError(
+                    f"columns[{name!r}] must have {n} values, one per instance, or one per choice; got {len(column)}"
                 )
-            )
-    nothing = np.zeros(0, np.int64)
-    return shards or [LogLinearShard(features[:0], None if sizes is None else nothing, None, weight[:0], nothing, {})]
+
+    def work(self, n_labels: int) -> Ints:
+        """Products that an evaluation of every instance takes, shape (n_instances,)."""
+        return np.diff(self.features.indptr[self._starts]) * n_labels + self.sizes
+
+    def take(
+        self, own: Ints, known: bool, n_labels: int, weights: Floats, given: Bools | None = None
+    ) -> LogLinearShard:
+        """The shard of the instances of these numbers."""
+        choices = ranges_of(self._starts[own], self.sizes[own])
+        labels = None if self.labels is None else self.labels.take(choices)
+        if labels is not None and not known:
+            free = bool((np.diff(labels.offsets) == n_labels).all())
+            labels = None if free else Labels(labels.offsets, labels.labels)
+        lengths = None if self.lengths is None else self.lengths[own]
+        columns = {name: c[own] if len(c) == self.n_instances else c[choices] for name, c in self.columns.items()}
+        return LogLinearShard(self.features.take(choices), lengths, labels, weights, own, columns, given)
+
+
+def cut_instances(work: Ints, present: Bools, known: ArrayLike | None, most: int) -> list[tuple[Ints, bool]]:
+    """Runs of instances that are a shard each, and whether they are known: first those that are not.
+
+    Parameters
+    ----------
+    work : ndarray of shape (n_instances,)
+    present : ndarray of shape (n_instances,), bool
+        The others are in no shard.
+    known : array-like of shape (n_instances,), bool, optional
+    most : int
+        A shard is closed after this much work, or after an eighth of all if that is more.
+    """
+    apart = np.zeros(len(work), np.bool_) if known is None else np.asarray(known, np.bool_)
+    largest = max(-(-int(work.sum()) // _SHARDS), most)
+    found: list[tuple[Ints, bool]] = []
+    for kind in (False, True):
+        chosen = np.flatnonzero((apart == kind) & present)
+        found.extend((own, kind) for own in _runs(chosen, work[chosen], largest))
+    return found
+
+
+def largest_work(n_weights: int, least: int | None = None) -> int:
+    """Work after which a shard of a small corpus is closed."""
+    return max(_PER_WEIGHT * n_weights, _LEAST_WORK if least is None else least)
+
+
+def some_of(among: Bools | None, own: Ints) -> Bools | None:
+    """A mask at the instances of a shard; None if it is nowhere true."""
+    return None if among is None or not among[own].any() else among[own]
 
 
 def _runs(instances: Ints, work: Ints, most: int) -> list[Ints]:

@@ -1,0 +1,324 @@
+"""Several log-linear models over the same instances, or over named parts of them, which constraints tie together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spectrem._arrays import Bools, Floats, Ints
+from spectrem._validate import as_weights
+from spectrem.constraints.compilation.table import PartTable
+from spectrem.corpus import Corpus, Local
+from spectrem.exceptions import InvalidInputError
+from spectrem.models.loglinear.model import fit_known
+from spectrem.models.loglinear.shards import LogLinearShard, Member, cut_instances, largest_work, some_of
+from spectrem.structures import Parts, Product, Structure
+from spectrem.structures._ragged import offsets_of, ranges_of
+
+
+@dataclass(frozen=True, eq=False)
+class JointShard:
+    """Some instances of a corpus, each with variables of several kinds.
+
+    Attributes
+    ----------
+    members : mapping of name -> LogLinearShard
+    owners : mapping of name -> ndarray of int64
+        Of members over parts of instances: to which instance of the shard, from 0, each of theirs belongs.
+    weights : ndarray of shape (n_instances,), float64
+    instances : ndarray of shape (n_instances,), int64
+        Numbers of the instances in the corpus.
+    known : bool
+        Whether the labels of all members are given.
+    columns : mapping of name -> ndarray of shape (n_instances,)
+        What constraints may name beside the columns of the members.
+    given : ndarray of shape (n_instances,), bool, or None
+        Instances that are labelled among others that are not; None if there are none.
+    """
+
+    members: Mapping[str, LogLinearShard]
+    owners: Mapping[str, Ints]
+    weights: Floats
+    instances: Ints
+    known: bool
+    columns: Mapping[str, NDArray] = field(default_factory=dict)
+    given: Bools | None = None
+
+
+def build_joint_shards(
+    members: Mapping[str, Member],
+    n_labels: Mapping[str, int],
+    known: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    columns: Mapping[str, NDArray] | None = None,
+    given: ArrayLike | None = None,
+    *,
+    n_instances: int | None = None,
+    n_weights: int = 0,
+    least: int | None = None,
+) -> list[JointShard]:
+    """Cut a corpus into shards: first instances whose labels are to be inferred, then those that are known.
+
+    Parameters
+    ----------
+    members : mapping of name -> Member
+        Those without owners have the instances of the whole.
+    n_labels : mapping of name -> int
+    known, weights, columns, given, n_weights, least
+        As for `build_shards`, of whole instances.
+    n_instances : int, optional
+        Needed where every member has owners.
+
+    Raises
+    ------
+    InvalidInputError
+        If members do not fit each other, or a column has another length.
+    """
+    sizes = {key: member.n_instances for key, member in members.items() if member.owners is None}
+    if n_instances is not None:
+        sizes["n_instances"] = n_instances
+    if len(set(sizes.values())) != 1:
+        raise InvalidInputError(
+            f"members without owners must have the same instances, got {sizes or 'none'}; say n_instances where every "
+            "member has owners"
+        )
+    n = next(iter(sizes.values()))
+    own: dict[str, tuple[Ints, Ints]] = {}  # of every instance: where its own begin in the order, how many there are
+    order: dict[str, Ints] = {}
+    work = np.zeros(n, np.int64)
+    for key, member in members.items():
+        member.check()
+        owner = np.arange(n) if member.owners is None else member.owners
+        if len(owner) != member.n_instances or (len(owner) and not 0 <= owner.min() <= owner.max() < n):
+            raise InvalidInputError(
+                f"members[{key!r}].owners must have an instance in 0..{n - 1} for each of {member.n_instances}, got "
+                f"{owner.tolist()[:10]} ({len(owner)}); count instances from 0"
+            )
+        counts = np.bincount(owner, minlength=n)
+        order[key] = np.argsort(owner, kind="stable")
+        own[key] = offsets_of(counts)[:-1], counts
+        np.add.at(work, owner, member.work(n_labels[key]))
+    for name, column in (columns or {}).items():
+        if len(column) != n:
+            raise InvalidInputError(f"columns[{name!r}] must have {n} values, one per instance; got {len(column)}")
+    weight = as_weights(weights, n)
+    among = None if given is None else np.asarray(given, np.bool_)
+
+    def take(chosen: Ints, kind: bool) -> JointShard:
+        shards, owners = {}, {}
+        for key, member in members.items():
+            first, counts = own[key]
+            mine = order[key][ranges_of(first[chosen], counts[chosen])]
+            owner = np.repeat(np.arange(len(chosen)), counts[chosen])
+            shards[key] = member.take(mine, kind, n_labels[key], weight[chosen][owner])
+            if member.owners is not None:
+                owners[key] = owner
+        extra = {name: column[chosen] for name, column in (columns or {}).items()}
+        return JointShard(shards, owners, weight[chosen], chosen, kind, extra, some_of(among, chosen))
+
+    pieces = cut_instances(work, work > 0, known, most=largest_work(n_weights, least))
+    return [take(chosen, kind) for chosen, kind in pieces] or [take(np.zeros(0, np.int64), False)]
+
+
+@dataclass(frozen=True, eq=False)
+class JointModel:
+    """Log-linear models side by side, independent but for the constraints that name parts of several of them.
+
+    Parameters and statistics are one flat array, member after member; so the M-step is one for each member.
+
+    Use when an instance has variables of several kinds, such as the entities of a sentence and the relations between
+    them, or when several views of the same instances are to agree.
+
+    Parameters
+    ----------
+    members : mapping of name -> LogLinearModel
+        Or other models over `LogLinearShard` with the same methods.
+    name : str
+        The column that tells members apart.
+    instance_name : str
+        The column with the numbers of the instances.
+    labels : mapping of name -> str, optional
+        What constraints call the labels of a member; by default as `Product` names columns.
+    joined, apart : sequence of str
+        As for `Product`.
+
+    Examples
+    --------
+    Two views of a row, of which only one has learnt something, and which must agree:
+
+    >>> from spectrem import E, part
+    >>> from spectrem.learning import EStep, Stopping, run_em
+    >>> from spectrem.models.loglinear import Features, Support
+    >>> data = {"text": Member(Features.of([[-1.0], [2.0]])), "links": Member(Features.of([[1.0], [0.0]]))}
+    >>> one = LogLinearModel(Support(n_features=1, n_labels=2))
+    >>> model = JointModel({"text": one, "links": one}, joined=("label",))
+    >>> view = part("view")
+    >>> agree = E[view == "text"].per("row", "label") == E[view == "links"].per("row", "label")
+    >>> shards = build_joint_shards(data, {"text": 2, "links": 2})
+    >>> start = np.array([-1.0, 1.0, 0.0, 0.0])
+    >>> found = run_em(model, shards, start, EStep(agree), stopping=Stopping(1))
+    >>> bool((found.params[2:] != 0).all())
+    True
+    """
+
+    members: Mapping[str, Any]
+    name: str = "view"
+    instance_name: str = "row"
+    labels: Mapping[str, str] = field(default_factory=dict)
+    joined: Sequence[str] = ()
+    apart: Sequence[str] = ()
+
+    @property
+    def n_weights(self) -> int:
+        """The number of parameters."""
+        return sum(member.n_weights for member in self.members.values())
+
+    def split(self, theta: Floats) -> dict[str, Floats]:
+        """The parameters of every member, as views."""
+        ends = np.cumsum([member.n_weights for member in self.members.values()])
+        return dict(zip(self.members, np.split(theta, ends[:-1]), strict=True))
+
+    def initial(self) -> Floats:
+        """All weights 0."""
+        return np.zeros(self.n_weights)
+
+    def structure(self, shard: JointShard) -> Product:
+        """The structures of the members side by side."""
+        structures = {key: member.structure(shard.members[key]) for key, member in self.members.items()}
+        return self._product(shard, structures)
+
+    def scores(self, theta: Floats, shard: JointShard) -> Parts:
+        """Scores of the parts of all members, nats."""
+        own = self.split(theta)
+        shares = [member.scores(own[key], shard.members[key]) for key, member in self.members.items()]
+        return Parts(np.concatenate([share.unary for share in shares]), sum((share.factors for share in shares), ()))
+
+    def log_normaliser(self, theta: Floats, shard: JointShard) -> float:
+        """The sum of those of the members, nats."""
+        own = self.split(theta)
+        return sum(member.log_normaliser(own[key], shard.members[key]) for key, member in self.members.items())
+
+    def gather(self, theta: Floats, shard: JointShard, marginals: Parts) -> Floats:
+        """Expected values of all features, member after member."""
+        own, shares = self.split(theta), self.shares(shard, marginals)
+        counts = [member.gather(own[key], shard.members[key], shares[key]) for key, member in self.members.items()]
+        return np.concatenate(counts)
+
+    def shares(self, shard: JointShard, marginals: Parts) -> dict[str, Parts]:
+        """The marginals of every member, as views."""
+        return dict(zip(self.members, self.structure(shard).split(marginals), strict=True))
+
+    def weights(self, shard: JointShard) -> Floats:
+        """Weight of every instance, shape (n_instances,)."""
+        return shard.weights
+
+    def is_known(self, shard: JointShard) -> bool:
+        """Whether the labels of the shard are given."""
+        return shard.known
+
+    def given(self, shard: JointShard) -> Bools | None:
+        """A mask of the instances that are labelled among others that are not, shape (n_instances,), or None."""
+        return shard.given
+
+    def columns(self, shard: JointShard) -> Mapping[str, NDArray]:
+        """Columns of the members, as `Product` joins them, ``labelled``, and those of the shard.
+
+        Instances have their numbers in the corpus.
+        """
+        structures, columns = {}, {}
+        for key, member in self.members.items():
+            structure = structures[key] = member.structure(shard.members[key])
+            table = PartTable(structure, member.columns(shard.members[key]))
+            names = dict.fromkeys([*table.own, *table.extra_columns])
+            own = {name: np.asarray(table.column(name)) for name in names if name != "labelled"}
+            columns[key] = {self._called(key, structure, name): column for name, column in own.items()}
+        joined = self._product(shard, structures, columns)
+        labelled = np.full(len(shard.weights), shard.known) if shard.given is None else shard.given
+        found: dict[str, NDArray] = {
+            **joined.columns,
+            self.instance_name: shard.instances[joined.instance],
+            "labelled": labelled[joined.instance],
+        }
+        return {**found, **{name: column[joined.instance] for name, column in shard.columns.items()}}
+
+    def log_prior(self, theta: Floats) -> float:
+        """Log-density of the weights, nats, up to a constant."""
+        own = self.split(theta)
+        return sum(member.log_prior(own[key]) for key, member in self.members.items())
+
+    def m_step(self, theta: Floats, stats: Floats, corpus: Corpus) -> Floats:
+        """Weights that maximise ``theta . stats`` less the log-normalisers plus the log-prior, member by member."""
+        own, counts = self.split(theta), self.split(stats)
+        return np.concatenate(
+            [member.m_step(own[key], counts[key], MemberCorpus(corpus, key)) for key, member in self.members.items()]
+        )
+
+    def fit(self, shards: Corpus | Sequence[JointShard]) -> Floats:
+        """The weights of every member that are best for the shards that are known; the others have no part in it."""
+        corpus = Local(shards) if isinstance(shards, Sequence) else shards
+        return np.concatenate(
+            [fit_known(member, MemberCorpus(corpus, key)).point for key, member in self.members.items()]
+        )
+
+    def _called(self, key: str, structure: Structure, name: str) -> str:
+        labels = getattr(structure, "label_columns", ())
+        return self.labels.get(key, name) if labels and name == labels[0] else name
+
+    def _product(
+        self,
+        shard: JointShard,
+        structures: Mapping[str, Structure],
+        columns: Mapping[str, Mapping[str, NDArray]] | None = None,
+    ) -> Product:
+        return Product(
+            structures,
+            self.name,
+            owners=shard.owners,
+            joined=self.joined,
+            apart=self.apart,
+            n_instances=len(shard.weights),
+            instance_name=self.instance_name,
+            columns=columns,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class MemberCorpus:
+    """A corpus of joint shards as one member sees it: the corpus of that member's shards, wherever they live."""
+
+    corpus: Corpus
+    key: str
+
+    def __len__(self) -> int:
+        return len(self.corpus)
+
+    def derive(self, f: Callable[..., Any], *broadcast: Any, each: Sequence[Any] | None = None) -> Corpus:
+        """See `Corpus.derive`."""
+        if each is None:
+            return self.corpus.derive(on_member, self.key, f, *broadcast)
+        return self.corpus.derive(_own_on_member, self.key, f, *broadcast, each=each)
+
+    def sum(self, f: Callable[..., Any], *broadcast: Any) -> Any:
+        """See `Corpus.sum`."""
+        return self.corpus.sum(on_member, self.key, f, *broadcast)
+
+    def collect(self, f: Callable[..., Any], *broadcast: Any) -> Iterator[Any]:
+        """See `Corpus.collect`."""
+        return self.corpus.collect(on_member, self.key, f, *broadcast)
+
+    def advance(self, f: Callable[..., Any], *broadcast: Any) -> tuple[Any, Corpus]:
+        """See `Corpus.advance`."""
+        return self.corpus.advance(on_member, self.key, f, *broadcast)
+
+
+def on_member(shard: JointShard, key: str, f: Callable[..., Any], *broadcast: Any) -> Any:
+    """``f`` of the shard of one member."""
+    return f(shard.members[key], *broadcast)
+
+
+def _own_on_member(shard: JointShard, own: Any, key: str, f: Callable[..., Any], *broadcast: Any) -> Any:
+    return f(shard.members[key], own, *broadcast)

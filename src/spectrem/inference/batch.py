@@ -26,7 +26,7 @@ from spectrem.inference.result import Projection, Status, describe, warn_open
 from spectrem.inference.segments import share_equally, sum_by
 from spectrem.inference.solvers.bracket import Bracket
 from spectrem.inference.solvers.linear_program import LinearProgram
-from spectrem.inference.solvers.newton import smooth_solver
+from spectrem.inference.solvers.newton import Newton, smooth_solver, suits_newton
 from spectrem.inference.solvers.solver import Solution, Solver
 from spectrem.inference.transportation import Transports, find_transports
 from spectrem.structures._ragged import check_scores
@@ -68,8 +68,8 @@ def project_batch(
         -inf or any number >= 0.
     solver : Solver or None
         None chooses by shape: for gamma > 0 ``Bracket`` (one row per problem), ``Newton`` (a categorical structure
-        and few rows per problem) or ``QuasiNewton`` (slack on each row alone or none), ``Accelerated`` (slack norms
-        that tie rows); for gamma = 0 ``LinearProgram``. Problems of a categorical
+        and few rows per problem, or one in every instance), ``QuasiNewton`` (slack on each row alone or none) or
+        ``Accelerated`` (slack norms that tie rows); for gamma = 0 ``LinearProgram``. Problems of a categorical
         structure whose rows only count labels, up to whole numbers of instances of one weight, need none at gamma = 0
         and -inf: they are transportations, solved exactly by shortest paths.
     start : array-like of shape (n_rows,) or None
@@ -254,7 +254,12 @@ def choose_solver(dual: BatchDual, tol: float, max_iter: int | None, time_limit:
     limit = {} if max_iter is None else {"max_iter": max_iter}
     if dual.gamma == 0:
         return LinearProgram(tol=tol, time_limit=time_limit, **limit)
-    return Bracket(tol, **limit) if dual.n_problems == len(dual.row_problem) else smooth_solver(dual, tol, **limit)
+    if dual.n_problems < len(dual.row_problem):
+        return smooth_solver(dual, tol, **limit)
+    # Both pass over the instances; Newton's steps are few where an instance is a problem of its own, and cost twice as much
+    # per pass over many.
+    single = np.count_nonzero(dual.instance_problem >= 0) == dual.n_problems
+    return Newton(tol, **limit) if single and suits_newton(dual) else Bracket(tol, **limit)
 
 
 def _finish(dual: BatchDual, solution: Solution) -> Projection:

@@ -256,8 +256,8 @@ def choose_solver(dual: BatchDual, tol: float, max_iter: int | None, time_limit:
         return LinearProgram(tol=tol, time_limit=time_limit, **limit)
     if dual.n_problems < len(dual.row_problem):
         return smooth_solver(dual, tol, **limit)
-    # Both pass over the instances; Newton's steps are few where an instance is a problem of its own, and cost twice as much
-    # per pass over many.
+    # Newton's method takes fewer passes over the instances, which pays where each is a problem of its own; over many
+    # instances together a pass of it costs twice as much.
     single = np.count_nonzero(dual.instance_problem >= 0) == dual.n_problems
     return Newton(tol, **limit) if single and suits_newton(dual) else Bracket(tol, **limit)
 

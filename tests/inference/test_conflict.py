@@ -313,3 +313,15 @@ def test_rows_without_a_part_in_a_proof_are_not_left_out_with_it():
     labels = Categorical(np.full(100, 3))
     rows = compile_constraints([rule.per("instance") for rule in rules], labels)
     assert (project_batch(labels, scores, rows, infeasible="skip").skipped < 200).all()
+
+
+def test_whole_structures_leave_out_the_rows_that_conflict_in_every_instance():
+    """At gamma = -inf there is no proof by prices: each problem is searched, and its other rows stay."""
+    labels = Categorical(np.full(4, 3))
+    half = (E[LABEL == 0] == 0.5).per("instance").named("half")  # expectations can meet it, labels cannot
+    not_first = (E[LABEL == 0] <= 0.5).per("instance").named("not the first")
+    rows = compile_constraints([half, not_first], labels)
+    scores = Parts(np.tile([1.0, 0.5, 0.0], 4))
+    found = project_batch(labels, scores, rows, -np.inf, infeasible="skip")
+    assert found.skipped.tolist() == [0, 1, 2, 3]
+    assert found.marginals.unary.reshape(4, 3).argmax(axis=1).tolist() == [1, 1, 1, 1]

@@ -110,7 +110,8 @@ def explain_infeasible(
 ) -> InfeasibleConstraintError:
     """The error for infeasible problems: the rows of the first one that conflict, by constraint.
 
-    ``multipliers``, shape (n_rows,), may prove it.
+    ``multipliers``, shape (n_rows,), may prove it. The error's ``rows`` are those of all problems; where neither a
+    proof nor a search, of a hundred problems at most, finds which rows conflict, all without a penalty.
     """
     bad = status == Status.INFEASIBLE
     prices = np.zeros(len(dual.row_problem)) if multipliers is None else multipliers
@@ -119,13 +120,17 @@ def explain_infeasible(
     # Rows that the proof uses; in problems without one, all that have no penalty.
     proven = max_by(dual.row_problem, np.abs(direction), dual.n_problems) > 0
     involved = np.where(proven[dual.row_problem], direction != 0, ~dual.terms.penalised) & bad[dual.row_problem]
-    first = dual.row_problem == problems[0]
-    conflict = find_conflict(dual, int(problems[0]), direction, whole=whole)
-    if conflict is None:
-        conflict = unproven(np.flatnonzero(involved & first))
-    involved[first] = False
-    involved[conflict.rows] = True
-    return _error(conflict, dual.rows, np.flatnonzero(involved), len(problems))
+    # The first problem is described; of the others only those are searched whose rows no proof names.
+    first = problems[0]
+    described = unproven(np.flatnonzero(involved & (dual.row_problem == first)))
+    for p in [first, *problems[1:_MOST_PROBLEMS][~proven[problems[1:_MOST_PROBLEMS]]]]:
+        conflict = find_conflict(dual, int(p), direction, whole=whole)
+        if conflict is None:
+            continue
+        described = conflict if p == first else described
+        involved[dual.row_problem == p] = False
+        involved[conflict.rows] = True
+    return _error(described, dual.rows, np.flatnonzero(involved), len(problems))
 
 
 def explain_conflict(

@@ -120,9 +120,9 @@ def train_ours(source: str, variance: float, steps: int, n_threads: int) -> dict
             yield [(row[0], row[1]) for row in rows]
 
     marks: list[tuple[float, float]] = []
-    import spectrem.estimators.crf.training as training
+    import spectrem.estimators.labelled as labelled
 
-    maximise = training.maximise
+    maximise = labelled.maximise
 
     def timed(*arguments: Any, **options: Any) -> Any:
         marks.append((time.process_time(), time.perf_counter()))
@@ -132,7 +132,7 @@ def train_ours(source: str, variance: float, steps: int, n_threads: int) -> dict
         return found
 
     counted: list[Any] = []
-    training.maximise = timed
+    labelled.maximise = timed
     started = time.process_time()
     tagger = CRFTagger("chunking", C=variance, n_threads=n_threads, m_steps=steps or None)
     tagger.fit(words(), labels)

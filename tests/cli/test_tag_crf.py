@@ -118,3 +118,9 @@ def test_chunks_need_all_tags(run, files):
     result = run("tag", "evaluate", gold, gold, "--chunks")
     assert result.exit_code == 2
     assert "--chunks needs a tag for every word of GOLD, got _ at line 1; write O where no chunk is" in result.stderr
+
+
+def test_running_out_of_steps_is_said_in_the_words_of_the_options(run, files):
+    result = run(*options(files), "--m-steps", "1")
+    assert result.exit_code == 0
+    assert "warning: still gaining after 1 steps; raise --m-steps or --m-tol" in result.stderr

@@ -77,12 +77,14 @@ def count_gammas(estimator: Any) -> int:
 
 
 def warn_gaining(estimator: Any) -> None:
-    """Say of a fitted estimator that its training ran out of iterations, in the words of the options."""
+    """Say of a fitted estimator that its training ran out of iterations or steps, in the words of the options."""
     if estimator.status_.name == "MAX_ITERATIONS":
-        typer.echo(
-            f"spectrem: warning: still gaining after {estimator.max_iter} iterations; raise --max-iter or --tol",
-            err=True,
-        )
+        reached, remedy = f"{estimator.max_iter} iterations", "--max-iter or --tol"
+    elif estimator.status_.name == "MAX_STEPS":
+        reached, remedy = f"{estimator.m_steps} steps", "--m-steps or --m-tol"
+    else:
+        return
+    typer.echo(f"spectrem: warning: still gaining after {reached}; raise {remedy}", err=True)
 
 
 def _ignore(doing: str, amount: float = 0.0) -> None:

@@ -68,6 +68,6 @@ def test_conventions_of_scikit_learn():
     assert copied.predict(CORPUS.words) == tagger.predict(CORPUS.words)
     assert repr(clone(tagger)) == "CRFTagger(C=0.5, features='words', m_steps=5, max_iter=3, n_threads=1, tol=0.0)"
     assert clone(tagger).get_params() == tagger.get_params()
-    search = GridSearchCV(make(), {"C": [1e-3, 1.0]}, cv=3).fit(CORPUS.words, CORPUS.tags)
+    search = GridSearchCV(make(m_steps=None), {"C": [1e-3, 1.0]}, cv=3).fit(CORPUS.words, CORPUS.tags)
     assert search.best_params_ == {"C": 1.0}
     assert "CRFTagger on 40 sentences" in tagger.report_.summary()

@@ -5,7 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 from spectrem import CRFTagger, E, part
-from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, NotFittedError
+from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError, NotFittedError
+from spectrem.learning import FitStatus
 
 X = [[["a"], ["b"]], [["b", "c"]]]
 Y = [["N", "V"], ["V"]]
@@ -170,3 +171,25 @@ def test_columns_of_tokens_and_sentences_are_for_constraints():
     assert tagger.predict(sentences[1:], columns={"word": words[1:]})[1] == ["N", "N"]
     with pytest.raises(InvalidInputError, match="there is no column 'word'"):
         tagger.predict(sentences)
+
+
+def test_running_out_of_steps_is_said_once(recwarn):
+    with pytest.warns(
+        ConvergenceWarning, match=r"not within m_tol of its maximum .* \(after 1 steps\): raise m_steps or m_tol"
+    ) as caught:
+        tagger = CRFTagger(n_threads=1, m_steps=1).fit(X, Y)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert (tagger.status_, tagger.n_steps_, tagger.converged_) == (FitStatus.MAX_STEPS, 1, False)
+    assert "still gaining after m_steps" in tagger.report_.summary()
+    fixed = CRFTagger(n_threads=1, m_steps=1, m_tol=0.0).fit(X, Y)
+    assert fixed.status_ is FitStatus.FIXED_ITERATIONS
+    assert not recwarn.list
+    np.testing.assert_array_equal(fixed.theta_, tagger.theta_)
+
+
+def test_the_start_from_labelled_sentences_is_solved_whatever_m_steps_says(recwarn):
+    whole = CRFTagger(n_threads=1).fit(X, Y)
+    tagger = CRFTagger(n_threads=1, m_steps=1, max_iter=1, tol=0.0).fit([*X, [["a"]]], [*Y, None])
+    assert tagger.n_steps_ == whole.n_steps_ > 1
+    assert not recwarn.list

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -14,8 +13,9 @@ from numpy.typing import NDArray
 from spectrem._arrays import Floats, Ints
 from spectrem.estimators.classification.targets import Targets
 from spectrem.estimators.homes import make_corpus
+from spectrem.estimators.labelled import fit_labelled
 from spectrem.estimators.training import run_stage
-from spectrem.exceptions import InvalidInputError, warn_unconverged
+from spectrem.exceptions import InvalidInputError
 from spectrem.learning import EStep, FitStatus, Posed, PosedCorpus, Record, Step, Stopping, pose, posterior
 from spectrem.models.loglinear import (
     Features,
@@ -28,9 +28,6 @@ from spectrem.models.loglinear import (
     build_shards,
     merge_features,
 )
-from spectrem.models.loglinear.lbfgs import Ending
-from spectrem.models.loglinear.model import known_counts
-from spectrem.models.loglinear.optimise import maximise
 from spectrem.reports import ConstraintReport, ConstraintSummary, report_posed
 
 
@@ -93,11 +90,9 @@ def train(
             "has; leave it out, or add rows without a label"
         )
     if seen.all():
-        started = time.perf_counter()
-        exact = replace(model, optimiser=Optimiser(tol=settings.m_tol)) if learns else model
-        best = maximise(exact, theta, start.sum(known_counts, model), start, known=True)
-        theta = best.point
-    gamma, estep = settings.gamma, EStep(settings.constraints, warm_start=True, infeasible=settings.infeasible)
+        theta, _, record, status = fit_labelled(settings, model, start, goes_on=learns)
+        history: tuple[Record, ...] = (record,)
+    estep = EStep(settings.constraints, warm_start=True, infeasible=settings.infeasible)
     if learns:
         stopping = Stopping(settings.max_iter, settings.tol, scale=float(weights.sum()))
         result = run_stage(settings, model, corpus, theta, estep, "em", stopping=stopping)
@@ -111,16 +106,7 @@ def train(
         distributions = _distributions(result.posed, step, targets.allowed.shape)
         reports = report_posed(result.posed, step) if settings.constraints else ((), ())
     else:
-        log_prior = model.log_prior(theta)
-        record = Record(gamma, -best.value, -best.value - log_prior, 0.0, time.perf_counter() - started, log_prior)
-        if settings.on_iteration is not None:
-            settings.on_iteration(record)
-        history, status, reports = (record,), _STATUS[best.ending], ((), ())
-        if best.ending is Ending.STEPS:
-            warn_unconverged(
-                f"the objective was not within m_tol of its maximum after {best.n_steps} steps: raise m_steps or m_tol",
-                stacklevel=3,
-            )
+        reports = ((), ())
         distributions = np.where(known[:, None], targets.allowed, _probabilities(settings, model, theta, shards))
     own = model.split(theta)
     table = model.support.table(own.features)
@@ -128,11 +114,6 @@ def train(
     return Trained(coefficients, own.intercept.copy(), distributions, history, status, *reports)
 
 
-_STATUS = {
-    Ending.CONVERGED: FitStatus.CONVERGED,
-    Ending.STALLED: FitStatus.CONVERGED,  # as far as rounding lets it
-    Ending.STEPS: FitStatus.MAX_ITERATIONS,
-}
 # Features are merged where this share of them, or fewer, is left.
 _WORTH_MERGING = 0.9
 # Weights below this tell nothing apart.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ from spectrem.data.features import FeatureIndex
 from spectrem.estimators.crf.input import TokenText, read_training
 from spectrem.estimators.crf.labels import TokenLabels, read_labels
 from spectrem.estimators.crf.pairs import PairModel
+from spectrem.estimators.labelled import fit_labelled
 from spectrem.estimators.tagging.text import Tag, check_tags
 from spectrem.estimators.training import run_stage
 from spectrem.exceptions import InvalidInputError
@@ -32,18 +32,8 @@ from spectrem.models.loglinear import (
     WeightPrior,
     build_shards,
 )
-from spectrem.models.loglinear.lbfgs import Ending
-from spectrem.models.loglinear.model import known_counts
-from spectrem.models.loglinear.optimise import maximise
 from spectrem.reports import ConstraintReport, ConstraintSummary, report_posed
 from spectrem.structures._ragged import offsets_of, positions_of, ranges_of
-
-# Where an M-step ends when no step raises its objective any more, it is as good as converged.
-_STATUS = {
-    Ending.CONVERGED: FitStatus.CONVERGED,
-    Ending.STALLED: FitStatus.CONVERGED,
-    Ending.STEPS: FitStatus.FIXED_ITERATIONS,
-}
 
 
 class Trained(NamedTuple):
@@ -115,16 +105,11 @@ def train(
     )
     corpus = place(shards)
     del shards
-    theta, n_steps, started = model.initial(), 0, time.perf_counter()
+    theta, n_steps = model.initial(), 0
     if any_known:
-        best = maximise(model, theta, corpus.sum(known_counts, model), corpus, known=True)
-        theta, n_steps = best.point, best.n_steps
+        theta, n_steps, record, status = fit_labelled(tagger, model, corpus, goes_on=learns)
         if not learns:
-            log_prior = model.log_prior(theta)
-            record = Record(1.0, -best.value, -best.value - log_prior, 0.0, time.perf_counter() - started, log_prior)
-            if tagger.on_iteration is not None:
-                tagger.on_iteration(record)
-            return Trained(n_sentences, index, tags, model, theta, [record], _STATUS[best.ending], n_steps)
+            return Trained(n_sentences, index, tags, model, theta, [record], status, n_steps)
     constrained = with_pairs(model, tagger.constraints)
     estep = EStep(
         tagger.constraints, warm_start=True, dual_steps=tagger.dual_steps or None, infeasible=tagger.infeasible

@@ -59,7 +59,14 @@ def moments(shard: LogLinearShard, model: LogLinearModel, theta: Floats, known: 
     return model.moments(theta, shard)
 
 
-def maximise(model: LogLinearModel, theta: Floats, stats: Floats, corpus: Corpus, known: bool = False) -> Minimum:
+def maximise(
+    model: LogLinearModel,
+    theta: Floats,
+    stats: Floats,
+    corpus: Corpus,
+    known: bool = False,
+    optimiser: Optimiser | None = None,
+) -> Minimum:
     """Maximise ``theta . stats`` less the log-normalisers plus the log-prior, from ``theta`` on.
 
     Parameters
@@ -69,6 +76,8 @@ def maximise(model: LogLinearModel, theta: Floats, stats: Floats, corpus: Corpus
     corpus : Corpus
     known : bool
         Whether only shards whose labels are known have a part in it.
+    optimiser : Optimiser, optional
+        By default that of the model.
 
     Returns
     -------
@@ -76,7 +85,7 @@ def maximise(model: LogLinearModel, theta: Floats, stats: Floats, corpus: Corpus
         Of minus the objective.
     """
     l2, l1 = model.prior.l2, model.prior.l1
-    n_penalised = model.n_penalised
+    n_penalised, how = model.n_penalised, optimiser or model.optimiser
 
     def evaluate(x: Floats) -> tuple[float, Floats]:
         found = corpus.sum(moments, model, x, known)
@@ -91,15 +100,13 @@ def maximise(model: LogLinearModel, theta: Floats, stats: Floats, corpus: Corpus
 
     def done(value: float, norm: float) -> bool:
         # A function that is l2-strongly convex is above its minimum by at most norm^2 / (2 l2).
-        return norm * norm <= 2.0 * max(l2, _FLAT) * model.optimiser.tol * max(abs(value), 1.0)
+        return norm * norm <= 2.0 * max(l2, _FLAT) * how.tol * max(abs(value), 1.0)
 
     sizes = None
     if l1:
         sizes = np.zeros(len(theta))
         sizes[:n_penalised] = l1
-    return minimise(
-        evaluate, theta, done=done, sizes=sizes, max_steps=model.optimiser.max_steps, memory=model.optimiser.memory
-    )
+    return minimise(evaluate, theta, done=done, sizes=sizes, max_steps=how.max_steps, memory=how.memory)
 
 
 # Below this curvature of the prior the bound says nothing, and the gradient alone is looked at.

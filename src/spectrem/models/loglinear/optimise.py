@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -75,14 +76,44 @@ def maximise(model: LogLinearModel, theta: Floats, stats: Floats, corpus: Corpus
     Minimum
         Of minus the objective.
     """
-    l2, l1 = model.prior.l2, model.prior.l1
-    n_penalised = model.n_penalised
 
     def evaluate(x: Floats) -> tuple[float, Floats]:
         found = corpus.sum(moments, model, x, known)
         gradient = found.gradient
         gradient -= stats
-        value = found.value - float(x @ stats)
+        return found.value - float(x @ stats), gradient
+
+    return maximise_posterior(model, evaluate, theta)
+
+
+def maximise_posterior(
+    model: LogLinearModel,
+    evaluate: Callable[[Floats], tuple[float, Floats]],
+    theta: Floats,
+    on_step: Callable[[float], None] | None = None,
+) -> Minimum:
+    """Maximise a function of the weights plus their log-prior, from ``theta`` on.
+
+    Parameters
+    ----------
+    model : LogLinearModel
+        Whose prior and optimiser they are.
+    evaluate : callable
+        From weights to minus the function and a fresh array of its gradient.
+    theta : ndarray of shape (n_weights,)
+    on_step : callable, optional
+        Called at the start and after every step with the value, of minus the function less the log-prior.
+
+    Returns
+    -------
+    Minimum
+        Of minus the function less the log-prior.
+    """
+    l2, l1 = model.prior.l2, model.prior.l1
+    n_penalised = model.n_penalised
+
+    def penalised(x: Floats) -> tuple[float, Floats]:
+        value, gradient = evaluate(x)
         if l2:
             own = x[:n_penalised]
             value += 0.5 * l2 * float(own @ own)
@@ -90,6 +121,8 @@ def maximise(model: LogLinearModel, theta: Floats, stats: Floats, corpus: Corpus
         return value, gradient
 
     def done(value: float, norm: float) -> bool:
+        if on_step is not None:
+            on_step(value)
         # A function that is l2-strongly convex is above its minimum by at most norm^2 / (2 l2).
         return norm * norm <= 2.0 * max(l2, _FLAT) * model.optimiser.tol * max(abs(value), 1.0)
 
@@ -98,7 +131,7 @@ def maximise(model: LogLinearModel, theta: Floats, stats: Floats, corpus: Corpus
         sizes = np.zeros(len(theta))
         sizes[:n_penalised] = l1
     return minimise(
-        evaluate, theta, done=done, sizes=sizes, max_steps=model.optimiser.max_steps, memory=model.optimiser.memory
+        penalised, theta, done=done, sizes=sizes, max_steps=model.optimiser.max_steps, memory=model.optimiser.memory
     )
 
 

@@ -102,7 +102,10 @@ def train(
     if learns:
         learn = _ascend if settings.criterion is not None else partial(_learn_by_turns, scale=float(weights.sum()))
         theta, history, status, distributions, reports = learn(settings, model, corpus, theta, targets.allowed.shape)
-        if not known.any() and not (np.abs(model.split(theta).features) > _ALIKE).any():
+        alike = _ALIKE
+        if settings.criterion is not None and model.prior.l2 > 0:
+            alike = (2.0 * settings.m_tol / model.prior.l2) ** 0.5  # so far from 0 an ascent may end
+        if not known.any() and not (np.abs(model.split(theta).features) > alike).any():
             raise InvalidInputError(
                 "y holds no label, and the constraints expect the same of every row, so that nothing tells the classes "
                 "apart; label some rows, or give constraints about groups of rows or about columns"

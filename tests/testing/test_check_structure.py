@@ -102,6 +102,21 @@ def test_a_wrong_polytope_is_noticed():
         check_structure(Doubled(), np.random.default_rng(0))
 
 
+def test_wrong_covariances_are_noticed():
+    chain = Chain([2, 3], 2)
+
+    @dataclass(frozen=True)
+    class Halved:
+        def __getattr__(self, name):
+            return getattr(chain, name)
+
+        def covariances(self, scores, values, weights=None):
+            return chain.covariances(scores, 0.5 * values, weights)
+
+    with pytest.raises(AssertionError, match=r"Halved: covariances are not the derivatives of marginals"):
+        check_structure(Halved(), np.random.default_rng(0))
+
+
 def test_a_structure_without_polytope_passes():
     chain = Chain([2], 2)
 

@@ -11,8 +11,7 @@ from spectrem.exceptions import warn_unconverged
 from spectrem.learning import FitStatus, Record
 from spectrem.models.loglinear import Optimiser
 from spectrem.models.loglinear.lbfgs import Ending
-from spectrem.models.loglinear.model import known_counts
-from spectrem.models.loglinear.optimise import maximise
+from spectrem.models.loglinear.model import fit_known
 
 
 class LabelledFit(NamedTuple):
@@ -57,8 +56,7 @@ def fit_labelled(estimator: Any, model: Any, corpus: Corpus, *, goes_on: bool) -
     """
     started, own = time.perf_counter(), model.optimiser
     optimiser = Optimiser(None if goes_on else own.max_steps, own.tol, own.memory)
-    stats = corpus.sum(known_counts, model)
-    best = maximise(model, model.initial(), stats, corpus, known=True, optimiser=optimiser)
+    best = fit_known(model, corpus, optimiser=optimiser)
     log_prior = model.log_prior(best.point)
     seconds = time.perf_counter() - started
     record = Record(estimator.gamma, -best.value, -best.value - log_prior, 0.0, seconds, log_prior)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from spectrem.corpus import Corpus
     from spectrem.inference import Infeasible
-    from spectrem.learning import Record, Schedule
+    from spectrem.learning import Expectations, Record, Schedule
 
 TRAINING, COMPUTING = "Training", "Computing"
 """Headings of ``--help``."""
@@ -93,6 +93,44 @@ def check_one_gamma(estimator: Any) -> None:
             f"gamma and schedule must not both be given, got gamma {estimator.gamma}; put it into the schedule, as in "
             "Anneal(beta_min, 1 / gamma)"
         )
+
+
+def _check_criterion(name: str, value: Any) -> None:
+    """A criterion, or None."""
+    from spectrem.learning import Expectations
+
+    if value is not None and not isinstance(value, Expectations):
+        raise InvalidInputError(
+            f"{name} must be None or spectrem.learning.Expectations, such as Expectations(10.0), got {quoted(value)}"
+        )
+
+
+def check_criterion_alone(estimator: Any) -> None:
+    """Refuse a criterion beside parameters of EM, of an estimator whose parameters are checked one by one."""
+    if estimator.criterion is None:
+        return
+    for name, default in (("gamma", 1.0), ("schedule", None), ("checkpoint", None)):
+        value = getattr(estimator, name)
+        if value != default:
+            raise InvalidInputError(
+                f"criterion must be None where {name} is {quoted(value)}, which is about posteriors; leave one of them "
+                "out"
+            )
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class CriterionParameters:
+    """The parameter of estimators of log-linear models, which can do without posteriors under constraints.
+
+    Parameters
+    ----------
+    criterion : spectrem.learning.Expectations, optional
+        What constraints are about. By default posteriors of what is not labelled, which EM projects onto them.
+        ``Expectations(strength)``: what the model itself expects, which pays for breaking them (generalised expectation
+        criteria, label regularisation); then ``max_iter`` and ``tol`` are not read, and gamma is 1.
+    """
+
+    criterion: Expectations | None = given(None, _check_criterion)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -1,7 +1,9 @@
-"""The EM loop and its E-step, schedules, stopping rules and history."""
+"""The EM loop and its E-step, criteria of expectations, schedules, stopping rules and history."""
 
+from spectrem.learning.ascent import run_ascent
 from spectrem.learning.em import run_em
 from spectrem.learning.estep import EStep, Posed, Step, posterior
+from spectrem.learning.expectations import Expectations
 from spectrem.learning.history import FitResult, FitStatus, Record
 from spectrem.learning.model import Kernel, Model
 from spectrem.learning.posed_corpus import PosedCorpus, pose
@@ -12,6 +14,7 @@ __all__ = [
     "Anneal",
     "Constant",
     "EStep",
+    "Expectations",
     "FitResult",
     "FitStatus",
     "Kernel",
@@ -26,5 +29,6 @@ __all__ = [
     "keep_best",
     "pose",
     "posterior",
+    "run_ascent",
     "run_em",
 ]

@@ -14,7 +14,7 @@ from spectrem.reports.constraints import (
 )
 from spectrem.reports.fit import FitReport, Section, gamma_course, report_training
 from spectrem.reports.notebook import ShowsReport, add_report
-from spectrem.reports.posed import report_posed
+from spectrem.reports.posed import report_expectations, report_posed
 from spectrem.reports.summaries import ConstraintSummary, OnDemand
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "price_copies",
     "prices_by_name",
     "report_constraints",
+    "report_expectations",
     "report_posed",
     "report_rows",
     "report_training",

@@ -8,14 +8,17 @@ from itertools import zip_longest
 
 import numpy as np
 
+from spectrem._arrays import Floats, Ints
 from spectrem.constraints.compilation.facts import CorpusFacts
 from spectrem.exceptions import Unconverged
 from spectrem.learning import Posed, PosedCorpus, Step, posterior
+from spectrem.learning.ascent import Task, inside_costs
 from spectrem.learning.estep import expectation, scores_of
 from spectrem.learning.posed_corpus import Numbered, pose_anew
 from spectrem.models.estep import RowSum
 from spectrem.reports.constraints import ConstraintReport, report_corpus_rows, report_weighted
 from spectrem.reports.summaries import ConstraintSummary, summarise
+from spectrem.structures import Parts
 
 LONGEST = 1000
 """Constraints of more rows than this are summarised."""
@@ -48,9 +51,41 @@ def report_posed(posed: PosedCorpus, step: Step) -> tuple[tuple[ConstraintReport
         else:
             shards, step = posed.at_prices(step)
             total = shards.sum(_measure, step)
+    return _reports(posed, total, step.prices)
+
+
+def report_expectations(
+    posed: PosedCorpus, task: Task
+) -> tuple[tuple[ConstraintReport, ...], tuple[ConstraintSummary, ...]]:
+    """What the constraints of a criterion of expectations demand, and what the model itself expects.
+
+    Expected values before and after are the same here; prices are the derivatives of the costs.
+
+    Parameters
+    ----------
+    posed : PosedCorpus
+    task : Task
+        Model, parameters, criterion and constraints.
+
+    Returns
+    -------
+    reports : tuple of ConstraintReport
+    summaries : tuple of ConstraintSummary
+        As of `report_posed`.
+    """
+    total, prices = posed.shards.sum(_measure_expectations, task), None
+    if posed.rows is not None and total.after is not None:
+        prices = task.criterion.costs(posed.rows.blocks, total.after.dense, posed.rows.bounds).slope
+    return _reports(posed, total, prices)
+
+
+def _reports(
+    posed: PosedCorpus, total: _Measured, prices: Floats | None
+) -> tuple[tuple[ConstraintReport, ...], tuple[ConstraintSummary, ...]]:
+    """Reports and summaries of what was measured, at the prices of the rows that span the corpus."""
     across: tuple[ConstraintReport, ...] = ()
     if posed.rows is not None and total.before is not None and total.after is not None:
-        prices = np.full(len(posed.rows.bounds), np.nan) if step.prices is None else step.prices
+        prices = np.full(len(posed.rows.bounds), np.nan) if prices is None else prices
         across = report_corpus_rows(posed.rows, prices, total.before.dense, total.after.dense)
     blocks = () if posed.rows is None else posed.rows.blocks
     long = [summarise(a, b.slack is not None) for a, b in zip(across, blocks, strict=True) if len(a.bound) > LONGEST]
@@ -82,20 +117,33 @@ def _measure(posed: Posed, step: Step) -> _Measured:
     """The constraints of a shard, under the model alone and as they are met."""
     found, scores = posterior(posed, step), scores_of(posed, step)
     free = posed.structure.smoothed_max(scores, max(step.gamma, 0.0))[1]
+    return _measured(posed, free, found.marginals, found.multipliers, found.left_out)
+
+
+def _measure_expectations(shard: Posed | Numbered, task: Task) -> _Measured:
+    """The constraints of a shard under the model."""
+    posed = task.posed(shard)
+    _, marginals = posed.structure.smoothed_max(task.model.scores(task.theta, posed.shard), 1.0)
+    prices = None if posed.inside is None else inside_costs(posed, marginals, task.criterion).slope
+    return _measured(posed, marginals, marginals, prices)
+
+
+def _measured(posed: Posed, before: Parts, after: Parts, prices: Floats | None, out: Ints | None = None) -> _Measured:
+    """The constraints of a shard under two distributions, at prices of the rows inside, of which some are left out."""
     inside: tuple[ConstraintSummary, ...] = ()
     if posed.inside is not None:
-        rows, prices = posed.inside, found.multipliers
+        rows = posed.inside
         prices = np.full(len(rows.bounds), np.nan) if prices is None else prices
-        reports = report_weighted(rows, posed.structure, posed.weights, prices, free.unary, found.marginals.unary)
+        reports = report_weighted(rows, posed.structure, posed.weights, prices, before.unary, after.unary)
         left_out = np.zeros(len(rows.bounds), np.bool_)
-        left_out[[] if found.left_out is None else found.left_out] = True
+        left_out[[] if out is None else out] = True
         inside = tuple(
             summarise(own, block.slack is not None, left_out[block.start : block.stop])
             for own, block in zip(reports, rows.blocks, strict=True)
         )
     if posed.across is None:
         return _Measured(inside)
-    return _Measured(inside, expectation(posed, free), expectation(posed, found.marginals))
+    return _Measured(inside, expectation(posed, before), expectation(posed, after))
 
 
 def _measure_anew(numbered: Numbered, step: Step, facts: CorpusFacts) -> _Measured:

@@ -134,6 +134,27 @@ class Categorical:
         kernel.sum_pass(groups, self.offsets, given.unary, gamma, given.active, values, marginals)
         return values, Parts(marginals)
 
+    def covariances(
+        self, scores: Parts, values: NDArray[np.float64], weights: NDArray[np.float64] | None = None
+    ) -> Parts:
+        """Of every label with the value of the label taken, at gamma = 1; see `Structure`.
+
+        Parameters
+        ----------
+        scores : Parts
+        values : ndarray of shape (n_unary,)
+        weights : ndarray of shape (n_instances,), optional
+            Changes nothing, as there are no shared factors.
+
+        Examples
+        --------
+        >>> Categorical([2]).covariances(Parts(np.log([0.2, 0.8])), np.array([1.0, 0.0])).unary.round(12)
+        array([ 0.16, -0.16])
+        """
+        marginals = self.smoothed_max(scores, 1.0)[1].unary
+        mean = np.bincount(self.instance, marginals * values, self.n_instances)
+        return Parts(marginals * (values - mean[self.instance]))
+
     def decode(self, scores: Parts) -> NDArray[np.int64]:
         """Best label of every instance, shape (n_instances,); the lowest among equals, -1 if none is possible."""
         given = check_inputs(self, scores)

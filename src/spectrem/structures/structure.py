@@ -56,6 +56,10 @@ class Structure(Protocol):
     ``state_part``
         Where parts are pairs of labels, as in `EdgeChain`: for every part, shape (n_unary,), the place of its choice
         and label in a table of one row per choice, flattened. A user's matrices are spread over the parts by it.
+    ``covariances(scores, values, weights=None)``
+        At gamma = 1, of every part, with the sum of ``values``, shape (n_unary,), over the unary parts that a structure
+        takes: the derivative of the marginals as scores move along these values. Unary ones of one instance each,
+        those of shared factors summed over instances times ``weights``. `Expectations` needs it.
     ``missing(name)``
         A mask of shape (n_unary,) of the parts that belong to no group of a column, or None if all do. Without this
         method, they are the parts whose value is NaN.

@@ -21,8 +21,9 @@ def check_structure(structure: Structure, rng: np.random.Generator, *, enumerato
     Value and marginals equal enumeration (where there is an enumerator), marginals are the gradient of the value,
     small gamma reaches the maximum, the value is homogeneous and follows a shift of all scores, instances do not
     influence each other, no two parts of a choice are taken together, ``active`` and ``weights`` do what they say,
-    parts with score ``-inf`` get probability 0, scores of a thousand nats neither over- nor underflow, and the integer
-    program over ``polytope`` finds the maximum (where ``polytope`` is implemented).
+    parts with score ``-inf`` get probability 0, scores of a thousand nats neither over- nor underflow, the integer
+    program over ``polytope`` finds the maximum, and ``covariances`` are derivatives of marginals (where these two are
+    implemented).
 
     Parameters
     ----------
@@ -59,6 +60,8 @@ def check_structure(structure: Structure, rng: np.random.Generator, *, enumerato
         _check_shift(structure, scores, gamma, rng)
         if gamma > 0.0:
             _check_gradient(structure, scores, gamma, rng)
+    if hasattr(structure, "covariances"):
+        _check_covariances(structure, scores, rng)
     _check_limit(structure, scores)
     _check_polytope(structure, scores)
     _check_polytope(structure, _with_impossible(scores, rng))
@@ -192,6 +195,18 @@ def _check_gradient(structure: Structure, scores: Parts, gamma: float, rng: np.r
             structure,
             f"marginals are not the gradient of the value at gamma={gamma}: slope {slope}, differences {difference}",
         )
+
+
+def _check_covariances(structure: Any, scores: Parts, rng: np.random.Generator) -> None:
+    """Covariances are the derivatives of marginals along scores of unary parts."""
+    values, weights, step = rng.normal(size=structure.n_unary), rng.uniform(0.5, 1.5, structure.n_instances), 1e-5
+    up, down = (
+        _flat(structure.smoothed_max(Parts(scores.unary + by * values, scores.factors), 1.0, weights=weights)[1])
+        for by in (step, -step)
+    )
+    found = _flat(structure.covariances(scores, values, weights))
+    same = _same(found, (up - down) / (2 * step), 1e-6)
+    _require(same, structure, "covariances are not the derivatives of marginals")
 
 
 def _check_limit(structure: Structure, scores: Parts) -> None:

@@ -20,7 +20,7 @@ from spectrem.estimators.classification.targets import read_targets
 from spectrem.estimators.classification.training import infer, make_model, train
 from spectrem.estimators.conventions import not_fitted, take_course
 from spectrem.estimators.declare import check_parameters, documented
-from spectrem.estimators.shared_parameters import check_one_gamma
+from spectrem.estimators.shared_parameters import check_criterion_alone, check_one_gamma
 from spectrem.estimators.table_input import UNLABELLED, row_columns, split_columns
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.loglinear import Features
@@ -119,6 +119,7 @@ class MaxEntClassifier(ShowsReport, MaxEntParameters, ClassifierMixin, BaseEstim
         """
         check_parameters(self)
         check_one_gamma(self)
+        check_criterion_alone(self)
         check_same_index(X=X, y=y, sample_weight=sample_weight, columns=columns)
         if y is None:
             if self.classes is None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from spectrem.estimators.declare import check_number, count, given, number
 from spectrem.estimators.shared_parameters import (
     ComputingParameters,
+    CriterionParameters,
     LearningParameters,
     check_column_names,
     check_constraints,
@@ -28,7 +29,7 @@ def _check_class_weight(name: str, value: Any) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class MaxEntParameters(LearningParameters, ComputingParameters):
+class MaxEntParameters(CriterionParameters, LearningParameters, ComputingParameters):
     """The parameters of a maximum-entropy classifier.
 
     Parameters

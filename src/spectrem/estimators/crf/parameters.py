@@ -10,8 +10,10 @@ from spectrem.estimators.declare import check_parameters, choice, count, given, 
 from spectrem.estimators.shared_parameters import (
     TRAINING,
     ComputingParameters,
+    CriterionParameters,
     LearningParameters,
     check_constraints,
+    check_criterion_alone,
     check_one_gamma,
 )
 from spectrem.exceptions import InvalidInputError, quoted
@@ -28,6 +30,7 @@ def check_settings(tagger: CRFParameters) -> None:
     """Raise `InvalidInputError` for a parameter that breaks its rule, or parameters that exclude each other."""
     check_parameters(tagger)
     check_one_gamma(tagger)
+    check_criterion_alone(tagger)
 
 
 def _check_names(name: str, value: Any) -> None:
@@ -36,7 +39,7 @@ def _check_names(name: str, value: Any) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class CRFParameters(LearningParameters, ComputingParameters):
+class CRFParameters(CriterionParameters, LearningParameters, ComputingParameters):
     """Of `spectrem.CRFTagger`.
 
     Parameters

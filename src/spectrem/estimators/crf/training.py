@@ -21,7 +21,8 @@ from spectrem.estimators.labelled import fit_labelled
 from spectrem.estimators.tagging.text import Tag, check_tags
 from spectrem.estimators.training import run_stage
 from spectrem.exceptions import InvalidInputError
-from spectrem.learning import EStep, FitStatus, Record, Step
+from spectrem.learning import EStep, FitStatus, Record, Step, run_ascent
+from spectrem.learning.ascent import Task
 from spectrem.models.loglinear import (
     Features,
     Labels,
@@ -32,7 +33,7 @@ from spectrem.models.loglinear import (
     WeightPrior,
     build_shards,
 )
-from spectrem.reports import ConstraintReport, ConstraintSummary, report_posed
+from spectrem.reports import ConstraintReport, ConstraintSummary, report_expectations, report_posed
 from spectrem.structures._ragged import offsets_of, positions_of, ranges_of
 
 
@@ -114,9 +115,16 @@ def train(
     estep = EStep(
         tagger.constraints, warm_start=True, dual_steps=tagger.dual_steps or None, infeasible=tagger.infeasible
     )
-    result = run_stage(tagger, constrained, corpus, theta, estep, "em")
-    step = Step(constrained, result.params, result.history[-1].gamma, estep)
-    reports = report_posed(result.posed, step) if estep.constraints else ((), ())
+    if tagger.criterion is None:
+        result = run_stage(tagger, constrained, corpus, theta, estep, "em")
+        step = Step(constrained, result.params, result.history[-1].gamma, estep)
+        reports = report_posed(result.posed, step) if estep.constraints else ((), ())
+    else:
+        result = run_ascent(
+            constrained, corpus, theta, estep.constraints, tagger.criterion, on_iteration=tagger.on_iteration
+        )
+        task = Task(constrained, result.params, tagger.criterion, estep, result.posed.facts)
+        reports = report_expectations(result.posed, task)
     history = list(result.history)
     return Trained(n_sentences, index, tags, model, result.params, history, result.status, n_steps, *reports)
 

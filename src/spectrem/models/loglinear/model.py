@@ -281,11 +281,10 @@ def known_counts(shard: LogLinearShard, model: Any) -> Floats:
     return model.gather(theta, shard, marginals)
 
 
-def fit_known(model: Any, corpus: Corpus, theta: Floats | None = None) -> Minimum:
+def fit_known(model: Any, corpus: Corpus, theta: Floats | None = None, optimiser: Optimiser | None = None) -> Minimum:
     """Maximise the log-likelihood of the shards that are known plus the log-prior, from ``theta`` or 0 on."""
-    return maximise(
-        model, model.initial() if theta is None else theta, corpus.sum(known_counts, model), corpus, known=True
-    )
+    start = model.initial() if theta is None else theta
+    return maximise(model, start, corpus.sum(known_counts, model), corpus, known=True, optimiser=optimiser)
 
 
 def _rows_of(offsets: Ints) -> Ints:

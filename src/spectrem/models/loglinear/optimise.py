@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -84,14 +85,47 @@ def maximise(
     Minimum
         Of minus the objective.
     """
-    l2, l1 = model.prior.l2, model.prior.l1
-    n_penalised, how = model.n_penalised, optimiser or model.optimiser
 
     def evaluate(x: Floats) -> tuple[float, Floats]:
         found = corpus.sum(moments, model, x, known)
         gradient = found.gradient
         gradient -= stats
-        value = found.value - float(x @ stats)
+        return found.value - float(x @ stats), gradient
+
+    return maximise_posterior(model, evaluate, theta, optimiser)
+
+
+def maximise_posterior(
+    model: LogLinearModel,
+    evaluate: Callable[[Floats], tuple[float, Floats]],
+    theta: Floats,
+    optimiser: Optimiser | None = None,
+    on_step: Callable[[float], None] | None = None,
+) -> Minimum:
+    """Maximise a function of the weights plus their log-prior, from ``theta`` on.
+
+    Parameters
+    ----------
+    model : LogLinearModel
+        Whose prior it is.
+    evaluate : callable
+        From weights to minus the function and a fresh array of its gradient.
+    theta : ndarray of shape (n_weights,)
+    optimiser : Optimiser, optional
+        By default that of the model.
+    on_step : callable, optional
+        Called at the start and after every step with the value, of minus the function less the log-prior.
+
+    Returns
+    -------
+    Minimum
+        Of minus the function less the log-prior.
+    """
+    l2, l1 = model.prior.l2, model.prior.l1
+    n_penalised, how = model.n_penalised, optimiser or model.optimiser
+
+    def penalised(x: Floats) -> tuple[float, Floats]:
+        value, gradient = evaluate(x)
         if l2:
             own = x[:n_penalised]
             value += 0.5 * l2 * float(own @ own)
@@ -99,6 +133,8 @@ def maximise(
         return value, gradient
 
     def done(value: float, norm: float) -> bool:
+        if on_step is not None:
+            on_step(value)
         # A function that is l2-strongly convex is above its minimum by at most norm^2 / (2 l2).
         return norm * norm <= 2.0 * max(l2, _FLAT) * how.tol * max(abs(value), 1.0)
 
@@ -106,7 +142,7 @@ def maximise(
     if l1:
         sizes = np.zeros(len(theta))
         sizes[:n_penalised] = l1
-    return minimise(evaluate, theta, done=done, sizes=sizes, max_steps=how.max_steps, memory=how.memory)
+    return minimise(penalised, theta, done=done, sizes=sizes, max_steps=how.max_steps, memory=how.memory)
 
 
 # Below this curvature of the prior the bound says nothing, and the gradient alone is looked at.

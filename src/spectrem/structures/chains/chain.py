@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +21,12 @@ from spectrem.structures._ragged import (
 )
 from spectrem.structures.chains._bigram import BigramTable
 from spectrem.structures.chains._tokens import TokenStructure
+from spectrem.structures.chains.edge_chain import EdgeChain
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
+
+# Covariances are found for so many pairs of neighbouring states at a time.
+_PAIRS = 1 << 18
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -94,6 +99,50 @@ class Chain(TokenStructure):
         rows, ones = np.arange(self.n_tokens), np.ones(self.n_instances)
         values, counts = table.sum_pass(self.token_offsets, rows, given.active, given.weights, ones)
         return values, Parts(counts.rows, (counts.transition,))
+
+    def covariances(
+        self, scores: Parts, values: NDArray[np.float64], weights: NDArray[np.float64] | None = None
+    ) -> Parts:
+        """Of every state of a token, and of every transition, with the sum of values of the states taken, at gamma = 1.
+
+        Parameters
+        ----------
+        scores : Parts
+        values : ndarray of shape (n_unary,)
+        weights : ndarray of shape (n_instances,), optional
+            Multiply covariances of transitions.
+
+        Notes
+        -----
+        Those of the `EdgeChain` of the same shape, some sentences at a time.
+        """
+        found, counts = np.zeros(self.n_unary), np.zeros(self.factor_shapes[0])
+        for sentences in self._pieces():
+            tokens = slice(int(self.token_offsets[sentences.start]), int(self.token_offsets[sentences.stop]))
+            states = slice(int(self.offsets[tokens.start]), int(self.offsets[tokens.stop]))
+            allowed = None
+            if self.allowed is not None:
+                allowed = self.offsets[tokens.start : tokens.stop + 1] - states.start, self.allowed[1][states]
+            edges = EdgeChain(self.lengths[sentences], self.n_states, allowed)
+            places = edges.state_part
+            own = edges.covariances(
+                Parts(scores.unary[states][places], scores.factors),
+                values[states][places],
+                None if weights is None else weights[sentences],
+            )
+            found[states] = np.bincount(places, own.unary, states.stop - states.start)
+            counts += own.factors[0]
+        return Parts(found, (counts,))
+
+    def _pieces(self) -> Iterator[slice]:
+        """Sentences that follow each other, whose neighbouring states make some hundred thousand pairs."""
+        widths = np.diff(self.offsets)
+        pairs = np.append(0, np.cumsum(widths * np.append(1, widths[:-1])[: self.n_tokens]))
+        number = pairs[self.token_offsets[1:]] // _PAIRS
+        cuts = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), self.n_instances]
+        for start, stop in pairwise(cuts):
+            if stop > start:
+                yield slice(start, stop)
 
     def decode(self, scores: Parts) -> NDArray[np.int64]:
         """Best state of every token, shape (n_tokens,); -1 throughout an impossible sentence."""

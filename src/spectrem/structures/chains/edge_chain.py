@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from spectrem._validate import as_gamma
 from spectrem.kernels.chains import edge_chain as kernel
 from spectrem.kernels.chains import edge_chain_log
+from spectrem.kernels.chains import edge_covariance as covariance
 from spectrem.structures._polytopes import path_polytope, simplex_polytope
 from spectrem.structures._ragged import (
     check_inputs,
@@ -146,11 +147,28 @@ class EdgeChain(TokenStructure):
             kernel.sum_pass(*layout, *potentials_of(total, self.offsets, gamma), gamma, values, marginals, status)
             if status.any():
                 edge_chain_log.sum_pass(*layout, total, gamma, values, marginals, status)
-        mass = marginals if weights is None else marginals * given.weights[self.instance]
-        counts: NDArray[np.float64] = np.bincount(self._cells, mass, self.n_states**2 + 1).astype(
-            np.float64, copy=False
-        )
-        return values, Parts(marginals, (counts[:-1].reshape(self.factor_shapes[0]),))
+        return values, self._with_counts(marginals, None if weights is None else given.weights)
+
+    def covariances(
+        self, scores: Parts, values: NDArray[np.float64], weights: NDArray[np.float64] | None = None
+    ) -> Parts:
+        """Of every part, and of every transition, with the sum of values of the parts taken, at gamma = 1.
+
+        Parameters
+        ----------
+        scores : Parts
+        values : ndarray of shape (n_unary,)
+        weights : ndarray of shape (n_instances,), optional
+            Multiply covariances of transitions.
+
+        Notes
+        -----
+        By the expectation semiring [LiEisner2009], on marginals: given the states of a token, the expected sums before
+        and after it.
+        """
+        marginals, found = self.smoothed_max(scores, 1.0)[1].unary, np.zeros(self.n_unary)
+        covariance.covary(self.token_offsets, self._widths, self.offsets, marginals, values, found)
+        return self._with_counts(found, weights)
 
     def decode(self, scores: Parts) -> NDArray[np.int64]:
         """Best state of every token, shape (n_tokens,); -1 throughout an impossible sentence."""
@@ -213,6 +231,14 @@ class EdgeChain(TokenStructure):
         """The raveled transition of every part; one past the last at first tokens."""
         states, before = self._all_states, self.part_before
         return np.where(before >= 0, states[before] * self.n_states + self._tags, self.n_states**2)
+
+    def _with_counts(self, marginals: NDArray[np.float64], weights: NDArray[np.float64] | None) -> Parts:
+        """Numbers of parts, and their sums by transition, sentences times weights."""
+        mass = marginals if weights is None else marginals * weights[self.instance]
+        counts: NDArray[np.float64] = np.bincount(self._cells, mass, self.n_states**2 + 1).astype(
+            np.float64, copy=False
+        )
+        return Parts(marginals, (counts[:-1].reshape(self.factor_shapes[0]),))
 
     def _with_transitions(self, unary: NDArray[np.float64], transition: NDArray[np.float64]) -> NDArray[np.float64]:
         """Scores of all parts, those of transitions included."""

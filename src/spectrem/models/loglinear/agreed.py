@@ -76,7 +76,7 @@ class AgreedModel:
     def structure(self, shard: JointShard) -> Structure:
         """The labels, or chains of labels, that all views share."""
         name, own = self._first(shard)
-        return self.members[name].structure(own)  # type: ignore[no-any-return]
+        return self.members[name].structure(own)
 
     def scores(self, theta: Floats, shard: JointShard) -> Parts:
         """The mean of the scores of the views, nats; a view without the instances of the shard counts as 0."""
@@ -132,7 +132,7 @@ class AgreedModel:
     def distributions(self, shard: JointShard, marginals: Parts) -> Floats:
         """The marginals of all labels of all choices, shape (n_choices, n_labels); 0 for those not allowed."""
         name, own = self._first(shard)
-        return self.members[name].distributions(own, marginals)  # type: ignore[no-any-return]
+        return self.members[name].distributions(own, marginals)
 
     def _present(self, shard: JointShard) -> list[str]:
         """The views that have the instances of the shard; the others have none there."""

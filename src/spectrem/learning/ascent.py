@@ -173,10 +173,10 @@ def run_ascent(
             on_iteration(record)
 
     posed.shards.sum(check, Task(model, theta, criterion, estep, posed.facts), posed.rows)
-    found = maximise_posterior(model, evaluate, theta, step)
+    found = maximise_posterior(model, evaluate, theta, on_step=step)
     if found.ending is Ending.STEPS:
         warn_unconverged(f"the objective still rose after {found.n_steps} steps: raise m_steps or m_tol", stacklevel=3)
-    status = FitStatus.MAX_ITERATIONS if found.ending is Ending.STEPS else FitStatus.CONVERGED
+    status = FitStatus.MAX_STEPS if found.ending is Ending.STEPS else FitStatus.CONVERGED
     return FitResult(found.point, tuple(history), status, posed)
 
 

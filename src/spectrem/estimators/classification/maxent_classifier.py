@@ -17,10 +17,11 @@ from spectrem.constraints import check_columns, check_values
 from spectrem.estimators.classification import file
 from spectrem.estimators.classification.parameters import MaxEntParameters
 from spectrem.estimators.classification.targets import read_targets
-from spectrem.estimators.classification.training import infer, make_model, train
+from spectrem.estimators.classification.training import fitted_model, infer, train
 from spectrem.estimators.conventions import not_fitted, take_course
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.shared_parameters import check_criterion_alone, check_one_gamma
+from spectrem.estimators.storage import save_arrays
 from spectrem.estimators.table_input import UNLABELLED, row_columns, split_columns
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.loglinear import Features
@@ -186,10 +187,7 @@ class MaxEntClassifier(ShowsReport, MaxEntParameters, ClassifierMixin, BaseEstim
         spectrem.project : puts constraints on these probabilities.
         """
         features, given = self._read(X, columns)
-        model = make_model(self, features.n_features, self.classes_)
-        intercept = self.intercept_ if self.fit_intercept else self.intercept_[:0]
-        theta = np.concatenate([np.ascontiguousarray(self.coef_.T).ravel(), intercept])
-        return infer(self, model, theta, features, given)
+        return infer(self, *fitted_model(self), features, given)
 
     def predict_log_proba(self, X: Any, columns: Any = None) -> Floats:
         """The logarithm of `predict_proba`, nats."""
@@ -220,7 +218,7 @@ class MaxEntClassifier(ShowsReport, MaxEntParameters, ClassifierMixin, BaseEstim
             If such constraints, which only training needs, are left out.
         """
         self._check_fitted()
-        file.save(self, path)
+        save_arrays(path, file.KIND, file.LAYOUT, *file.content_of(self))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> MaxEntClassifier:

@@ -69,12 +69,7 @@ def train(
     """
     known, n_classes = targets.known, len(targets.classes)
     learns = settings.unlabelled_weight > 0 and not known.all()
-    # Under a Gaussian prior features that are in proportion share a direction: fewer parameters, the same optimum.
-    merged: Merged | None = None
-    if settings.l1_ratio == 0 and features.n_features > features.n_choices:
-        found = merge_features(features)
-        if found.features.n_features < _WORTH_MERGING * features.n_features:
-            merged, features = found, found.features
+    features, merged = merge_proportional(settings, features)
     model = make_model(settings, features.n_features, targets.classes)
     weights = weights * np.where(known, _class_weights(settings, targets, weights), settings.unlabelled_weight)
     cut = partial(build_shards, features, None, targets.labels, n_weights=model.n_weights, n_labels=n_classes)
@@ -108,10 +103,7 @@ def train(
     else:
         reports = ((), ())
         distributions = np.where(known[:, None], targets.allowed, _probabilities(settings, model, theta, shards))
-    own = model.split(theta)
-    table = model.support.table(own.features)
-    coefficients = table if merged is None else merged.expand(table)
-    return Trained(coefficients, own.intercept.copy(), distributions, history, status, *reports)
+    return Trained(*coefficients_of(model, theta, merged), distributions, history, status, *reports)
 
 
 class _Learnt(NamedTuple):
@@ -154,6 +146,32 @@ def _ascend(settings: Any, model: LogLinearModel, corpus: Corpus, theta: Floats,
 _WORTH_MERGING = 0.9
 # Weights below this tell nothing apart.
 _ALIKE = 1e-9
+
+
+def merge_proportional(settings: Any, features: Features) -> tuple[Features, Merged | None]:
+    """Features to train on: those that are in proportion as one, where that leaves clearly fewer.
+
+    Under a Gaussian prior they share a direction: fewer parameters, the same optimum.
+    """
+    if settings.l1_ratio == 0 and features.n_features > features.n_choices:
+        found = merge_features(features)
+        if found.features.n_features < _WORTH_MERGING * features.n_features:
+            return found.features, found
+    return features, None
+
+
+def coefficients_of(model: LogLinearModel, theta: Floats, merged: Merged | None) -> tuple[Floats, Floats]:
+    """Weights of all features, shape (n_features, n_classes) or (n_features, 1), and those of the classes."""
+    own = model.split(theta)
+    table = model.support.table(own.features)
+    return table if merged is None else merged.expand(table), own.intercept.copy()
+
+
+def fitted_model(classifier: Any) -> tuple[LogLinearModel, Floats]:
+    """The model of a fitted MaxEntClassifier, and its weights."""
+    model = make_model(classifier, classifier.coef_.shape[1], classifier.classes_)
+    intercept = classifier.intercept_ if classifier.fit_intercept else classifier.intercept_[:0]
+    return model, np.concatenate([np.ascontiguousarray(classifier.coef_.T).ravel(), intercept])
 
 
 def make_model(settings: Any, n_features: int, classes: NDArray) -> LogLinearModel:

@@ -23,6 +23,7 @@ from spectrem.estimators.crf.training import Trained, pairs_of, train
 from spectrem.estimators.declare import documented
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.shared_parameters import constraint_names
+from spectrem.estimators.storage import save_arrays
 from spectrem.estimators.tagging.text import Tag
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.loglinear import Labels, LogLinearShard, build_shards
@@ -297,7 +298,7 @@ class CRFTagger(CRFParameters, Estimator):
             If such constraints, which only training needs, are left out.
         """
         self._check_fitted()
-        file.save(self, path)
+        save_arrays(path, file.KIND, file.LAYOUT, *file.content_of(self))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> CRFTagger:

@@ -15,7 +15,6 @@ from spectrem.estimators.crf.training import check_constraints, with_pairs
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import EStep, Posed, Step, pose, posterior
 from spectrem.models.loglinear import LogLinearShard
-from spectrem.structures import EdgeChain, Structure
 from spectrem.structures.chains.n_best import n_best
 
 # On the multipliers of constraints over the sentences to tag, which have no iteration before to start from.
@@ -57,21 +56,15 @@ def viterbi(shard: LogLinearShard, model: Any, theta: Floats) -> Ints:
 
 def posteriors(shard: LogLinearShard, model: Any, theta: Floats) -> Floats:
     """p(state | sentence) of every token of a shard without labels."""
-    structure = model.structure(shard)
-    _, marginals = structure.smoothed_max(model.scores(theta, shard), 1.0)
-    return _by_token(structure, marginals.unary, model)
+    _, marginals = model.structure(shard).smoothed_max(model.scores(theta, shard), 1.0)
+    table: Floats = model.distributions(shard, marginals)
+    return table
 
 
 def projected(posed: Posed, step: Step) -> Floats:
     """Posteriors of a shard under constraints, shape (n_tokens, n_tags)."""
-    return _by_token(posed.structure, posterior(posed, step).marginals.unary, step.model)
-
-
-def _by_token(structure: Structure, marginals: Floats, model: Any) -> Floats:
-    """Marginals of the tags of every token, shape (n_tokens, n_tags)."""
-    if isinstance(structure, EdgeChain):
-        marginals = np.bincount(structure.state_part, marginals).astype(np.float64)
-    return marginals.reshape(-1, model.n_labels)
+    table: Floats = step.model.distributions(posed.shard, posterior(posed, step).marginals)
+    return table
 
 
 def log_probabilities(shard: LogLinearShard, model: Any, theta: Floats) -> Floats:

@@ -18,7 +18,6 @@ from spectrem.estimators.storage import (
     damage_named,
     load_arrays,
     read_parameters,
-    save_arrays,
     settings_of,
     take_saved_course,
 )
@@ -26,18 +25,18 @@ from spectrem.estimators.tagging.text import check_tag
 from spectrem.learning.schedule import check_gamma
 from spectrem.models.loglinear import Support
 
-_KIND, _LAYOUT = "CRFTagger", 1
-_MEMBERS = {
+KIND, LAYOUT = "CRFTagger", 1
+MEMBERS = {
     **{"features": ("u1", 1), "theta": ("f8", 1), "transitions": ("i8", 1)},
     **{"pair_features": ("i4", 1), "pair_tags": ("i4", 1), "edge_features": ("i4", 1), "edges": ("i4", 1)},
 }
 _APART = ("tags", *NOT_SAVED)
 
 
-def save(tagger: Any, path: str | os.PathLike[str]) -> None:
-    """Write tags, names of features, pairs with their weights, and the settings that JSON can hold."""
+def content_of(tagger: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Settings and arrays of a file: tags, features, pairs with their weights, parameters that JSON can hold."""
     model = tagger.model_
-    arrays = {"theta": tagger.theta_}
+    arrays: dict[str, NDArray[Any]] = {"theta": tagger.theta_}
     if tagger.features_ is not None:
         arrays["features"] = np.frombuffer(json.dumps(tagger.features_.names).encode(), np.uint8)
     if model.transitions is not None:
@@ -55,42 +54,47 @@ def save(tagger: Any, path: str | os.PathLike[str]) -> None:
         "gamma": tagger.gamma_,
         "n_steps": tagger.n_steps_,
     }
-    save_arrays(path, _KIND, _LAYOUT, header, arrays)
+    return header, arrays
 
 
 def load(tagger: Any, path: str | os.PathLike[str]) -> Any:
-    """Fill a new tagger with what `save` wrote, and return it."""
-    header, arrays = load_arrays(path, _KIND, _LAYOUT, _MEMBERS)
-    with damage_named(path, _KIND):
-        tagger.set_params(**read_parameters(header))
-        check_settings(tagger)
-        tags = tuple(check_tag(tag, "tags") for tag in header["tags"])
-        if len(set(tags)) < len(tags) or not tags:
-            raise ValueError("tags must be distinct")
-        n, n_features = len(tags), int(header["n_features"])
-        index = None
-        if "features" in arrays:
-            names = json.loads(arrays["features"].tobytes())
-            if not all(isinstance(name, str) for name in names) or len(names) != n_features:
-                raise ValueError("features do not fit their number")
-            index = FeatureIndex(tuple(names))
-        support = _pairs_in(arrays, ("pair_features", "pair_tags"), n_features, n) or Support(n_features, n)
-        edges = _pairs_in(arrays, ("edge_features", "edges"), n_features, n * n)
-        cells = arrays.get("transitions")
-        if cells is not None and len(cells) and ((np.diff(cells) <= 0).any() or cells[0] < 0 or cells[-1] >= n * n):
-            raise ValueError("transitions do not fit the tags")
-        model = model_of(tagger, tags, support, cells, edges)
-        theta = arrays["theta"]
-        if theta.shape != (model.n_weights,) or not np.isfinite(theta).all():
-            raise ValueError("weights do not fit their pairs")
-        gamma = float(header["gamma"])
-        check_gamma(gamma)
-        n_steps = int(header["n_steps"])
-        take_saved_course(tagger, header)
+    """Fill a new tagger with what `content_of` gave, and return it."""
+    header, arrays = load_arrays(path, KIND, LAYOUT, MEMBERS)
+    with damage_named(path, KIND):
+        restore(tagger, header, arrays)
+    return tagger
+
+
+def restore(tagger: Any, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    """Fill a new tagger with what `content_of` gave; an error that `damage_named` names if it does not fit."""
+    tagger.set_params(**read_parameters(header))
+    check_settings(tagger)
+    tags = tuple(check_tag(tag, "tags") for tag in header["tags"])
+    if len(set(tags)) < len(tags) or not tags:
+        raise ValueError("tags must be distinct")
+    n, n_features = len(tags), int(header["n_features"])
+    index = None
+    if "features" in arrays:
+        names = json.loads(arrays["features"].tobytes())
+        if not all(isinstance(name, str) for name in names) or len(names) != n_features:
+            raise ValueError("features do not fit their number")
+        index = FeatureIndex(tuple(names))
+    support = _pairs_in(arrays, ("pair_features", "pair_tags"), n_features, n) or Support(n_features, n)
+    edges = _pairs_in(arrays, ("edge_features", "edges"), n_features, n * n)
+    cells = arrays.get("transitions")
+    if cells is not None and len(cells) and ((np.diff(cells) <= 0).any() or cells[0] < 0 or cells[-1] >= n * n):
+        raise ValueError("transitions do not fit the tags")
+    model = model_of(tagger, tags, support, cells, edges)
+    theta = arrays["theta"]
+    if theta.shape != (model.n_weights,) or not np.isfinite(theta).all():
+        raise ValueError("weights do not fit their pairs")
+    gamma = float(header["gamma"])
+    check_gamma(gamma)
+    n_steps = int(header["n_steps"])
+    take_saved_course(tagger, header)
     tagger.set_params(tags=list(tags))
     tagger.features_, tagger.n_features_in_, tagger.n_steps_ = index, n_features, n_steps
     tagger.tags_, tagger.model_, tagger.theta_, tagger.gamma_ = tags, model, theta, gamma
-    return tagger
 
 
 def _pairs_in(arrays: dict[str, NDArray[Any]], names: tuple[str, str], n_features: int, n: int) -> Support | None:

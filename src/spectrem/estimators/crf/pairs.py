@@ -78,8 +78,7 @@ class PairModel:
     def gather(self, theta: Floats, shard: LogLinearShard, marginals: Parts) -> Floats:
         """Expected values of all features."""
         n, chain = self.model.n_weights, self._pairs(shard)
-        of_states = np.bincount(chain.state_part, marginals.unary).astype(np.float64)
-        counts = self.model.gather(theta[:n], shard, Parts(of_states, marginals.factors))
+        counts = self.model.gather(theta[:n], shard, _of_states(chain, marginals))
         if self.edges is None:
             return counts
         part, place = self._edge_places(chain)
@@ -89,6 +88,10 @@ class PairModel:
         of_edges = np.zeros(self.edges.n_weights)
         self.edges.add_counts(shard.features, table * np.repeat(shard.weights, shard.lengths)[:, None], of_edges)
         return np.concatenate([counts, of_edges])
+
+    def distributions(self, shard: LogLinearShard, marginals: Parts) -> Floats:
+        """The marginals of all tags of all tokens, shape (n_tokens, n_labels); 0 for those not allowed."""
+        return self.model.distributions(shard, _of_states(self._pairs(shard), marginals))
 
     def moments(self, theta: Floats, shard: LogLinearShard) -> Moments:
         """The log-normalisers of a shard, weighted, and their gradient, the expected values of all features."""
@@ -145,3 +148,8 @@ class PairModel:
         part = np.flatnonzero(chain.part_before >= 0)
         cell = own["previous"][part].astype(np.int64) * k + own["tag"][part].astype(np.int64)
         return part, own["occurrence"][part].astype(np.int64) * k * k + cell
+
+
+def _of_states(chain: EdgeChain, marginals: Parts) -> Parts:
+    """Marginals of the tags of every token, from those of pairs of tags."""
+    return Parts(np.bincount(chain.state_part, marginals.unary).astype(np.float64), marginals.factors)

@@ -24,6 +24,7 @@ from spectrem.exceptions import InvalidInputError
 from spectrem.learning import EStep, FitStatus, Record, Step, run_ascent
 from spectrem.learning.ascent import Task
 from spectrem.models.loglinear import (
+    AgreedModel,
     Features,
     Labels,
     LogLinearModel,
@@ -133,20 +134,61 @@ def _prepare(
     tagger: Any, sentences: Any, y: Any, sample_weight: Any, lengths: Any, columns: Mapping[str, Any] | None
 ) -> _Task:
     """Read and check everything, choose the weights, and cut the shards."""
+    read = read_sentences(tagger, sentences, y, lengths, columns)
+    n, known, present = len(read.text.lengths), read.known, read.text.lengths > 0
+    given = as_sample_weight(sample_weight, n, "sentence")
+    check_constraints(tagger.constraints, read.tags)
+    learns = tagger.unlabelled_weight > 0 and bool((~known & present).any())
+    if not known.any() and not (learns and (tagger.constraints or read.any_label)):
+        raise InvalidInputError(
+            "y must label some token, got none; without labels or constraints nothing says what tags mean"
+        )
+    weights = (np.ones(n) if given is None else given) * np.where(known, 1.0, tagger.unlabelled_weight)
+    shards = _shards(read.model, read.text, read.labels, known, present if learns else known, weights)
+    return _Task(n, read.features, read.tags, read.model, shards, bool(known.any()), learns)
+
+
+class ReadText(NamedTuple):
+    """Sentences and their labels, as training needs them.
+
+    Attributes
+    ----------
+    text : TokenText
+    features : FeatureIndex or None
+    tags : tuple of str or int
+    labels : Labels
+        Tokens without any may have all.
+    known : ndarray of shape (n_sentences,), bool
+        Sentences where every token has a label or a distribution.
+    any_label : bool
+        Whether something is known of the label of some token.
+    model : LogLinearModel or PairModel
+    """
+
+    text: TokenText
+    features: FeatureIndex | None
+    tags: tuple[Tag, ...]
+    labels: Labels
+    known: Bools
+    any_label: bool
+    model: Any
+
+
+def read_sentences(tagger: Any, sentences: Any, y: Any, lengths: Any, columns: Mapping[str, Any] | None) -> ReadText:
+    """Read what `CRFTagger.fit` takes, number features and tags, and choose the pairs of them that have a weight.
+
+    Raises
+    ------
+    InvalidInputError
+        If settings, sentences and labels do not fit each other.
+    """
     text, index = read_training(tagger, sentences, lengths, columns)
     n = len(text.lengths)
     if not text.lengths.sum():
         raise InvalidInputError(f"X must hold a token to train on, got {n} sentences without any")
     labels = read_labels([None] * n if y is None else y, text.lengths, tagger.tags, stacked=lengths is not None)
-    given = as_sample_weight(sample_weight, n, "sentence")
     tags = learn_tags(tagger.tags, labels)
-    check_constraints(tagger.constraints, tags)
     known, numbered = labels.known(), labels.numbered(tags)
-    learns = tagger.unlabelled_weight > 0 and bool((~known & (text.lengths > 0)).any())
-    if not known.any() and not (learns and (tagger.constraints or (labels.kind >= 0).any())):
-        raise InvalidInputError(
-            "y must label some token, got none; without labels or constraints nothing says what tags mean"
-        )
     support, transitions = choose_pairs(tagger, len(tags), text, labels, numbered)
     if index is not None:
         # in an order in which they are added up quickly
@@ -156,10 +198,7 @@ def _prepare(
     chosen_features = _edge_features(tagger, index)
     edges = None if chosen_features is None else _edge_pairs(tagger, len(tags), text, labels, numbered, chosen_features)
     model = model_of(tagger, tags, support, transitions, edges)
-    weights = (np.ones(n) if given is None else given) * np.where(known, 1.0, tagger.unlabelled_weight)
-    chosen = text.lengths > 0 if learns else known
-    shards = _shards(model, text, numbered, known, chosen, weights)
-    return _Task(n, index, tags, model, shards, bool(known.any()), learns)
+    return ReadText(text, index, tags, numbered, known, bool((labels.kind >= 0).any()), model)
 
 
 def choose_pairs(
@@ -235,9 +274,11 @@ def names_of(tags: Sequence[Tag]) -> list[str] | None:
 
 def with_pairs(model: Any, constraints: Any) -> Any:
     """The model, or where a constraint names the tag before, the same with parts that say it."""
-    if isinstance(model, PairModel):
+    if not any("previous" in used_columns(one) for one in flatten(constraints)):
         return model
-    return PairModel(model) if any("previous" in used_columns(one) for one in flatten(constraints)) else model
+    if isinstance(model, AgreedModel):
+        return AgreedModel({name: with_pairs(view, constraints) for name, view in model.members.items()})
+    return model if isinstance(model, PairModel) else PairModel(model)
 
 
 def check_constraints(constraints: Any, tags: Sequence[Tag]) -> None:

@@ -1,5 +1,6 @@
 """Log-linear models over sparse features: maximum-entropy classifiers and conditional random fields."""
 
+from spectrem.models.loglinear.agreed import AgreedModel
 from spectrem.models.loglinear.features import Features
 from spectrem.models.loglinear.joint import JointModel, JointShard, build_joint_shards
 from spectrem.models.loglinear.merging import Merged, merge_features
@@ -10,6 +11,6 @@ from spectrem.models.loglinear.shards import Labels, LogLinearShard, Member, bui
 from spectrem.models.loglinear.support import Support
 
 __all__ = [
-    "Features", "JointModel", "JointShard", "Labels", "LogLinearModel", "LogLinearShard", "Member", "Merged",
-    "Optimiser", "Support", "WeightPrior", "Weights", "build_joint_shards", "build_shards", "merge_features",
+    "AgreedModel", "Features", "JointModel", "JointShard", "Labels", "LogLinearModel", "LogLinearShard", "Member",
+    "Merged", "Optimiser", "Support", "WeightPrior", "Weights", "build_joint_shards", "build_shards", "merge_features",
 ]  # fmt: skip

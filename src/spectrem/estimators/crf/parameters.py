@@ -51,6 +51,10 @@ class CRFParameters(LearningParameters, ComputingParameters):
         Which pairs of a feature and a tag, and of two neighbouring tags, have a weight: those that ``y`` has together,
         or all. Others are as likely as their remaining features say. Sentences without labels add no pairs, so that
         "all" learns most from them.
+    scheme : {"any", "bio", "bioes"}
+        Of tags that mark chunks, which sequences there are; others have probability 0, in training and after it.
+        "bio": I-NP only right after B-NP or I-NP. "bioes": every chunk is S, or B, any number of I, and E. This takes
+        no time, as constraints that name the tag before do.
     edge_features : str or sequence of str
         Beginnings of the names of features, such as "pos[0]=", that transitions depend on, too: such a feature of a
         token has a weight for every pair of its tag and the tag before, besides that for its tag. Training then takes
@@ -95,6 +99,7 @@ class CRFParameters(LearningParameters, ComputingParameters):
     _: KW_ONLY
     tags: Sequence[Tag] | None = given(None)
     pairs: Literal["observed", "all"] = choice("observed", "observed", "all", group=MODEL, metavar="WHICH")
+    scheme: Literal["any", "bio", "bioes"] = choice("any", "any", "bio", "bioes", group=MODEL, metavar="NAME")
     edge_features: str | Sequence[str] = given((), _check_names)
     min_count: int = count(1, group=MODEL)
     C: float = number(1.0, open=True, option="--variance", group=MODEL, metavar="C")

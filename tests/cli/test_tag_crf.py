@@ -124,3 +124,90 @@ def test_running_out_of_steps_is_said_in_the_words_of_the_options(run, files):
     result = run(*options(files), "--m-steps", "1")
     assert result.exit_code == 0
     assert "warning: still gaining after 1 steps; raise --m-steps or --m-tol" in result.stderr
+
+
+def test_the_best_taggings(run, files):
+    assert run(*options(files)).exit_code == 0
+    result = run("tag", "predict", files / "model.npz", files / "plain.txt", "--n-best", "2")
+    assert result.exit_code == 0, result.output
+    tagger = CRFTagger.load(files / "model.npz")
+    sentences = [line.split() for line in (files / "plain.txt").read_text().splitlines()]
+    expected = []
+    for words, own in zip(sentences, tagger.n_best(sentences, 2), strict=True):
+        for one in own:
+            pairs = " ".join(f"{word}/{tag}" for word, tag in zip(words, one.tags, strict=True))
+            expected.append(f"{one.log_probability:.6f}\t{pairs}")
+        expected.append("")
+    assert result.stdout.splitlines() == expected
+    assert "tagged 2 sentences (7 words)" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--n-best", "0"], "greater than or equal to 1"),
+        (["--n-best", "2", "--decode", "viterbi"], "--decode changes nothing beside --n-best 2; drop one of them"),
+        (["--n-best", "2", "--output-format", "columns"], "--output-format columns changes nothing beside --n-best 2"),
+    ],
+)
+def test_options_beside_the_best_taggings(run, files, more, message):
+    run(*options(files))
+    result = run("tag", "predict", files / "model.npz", files / "plain.txt", *more)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())
+
+
+def test_hidden_markov_models_have_no_best_taggings(run, files):
+    labelled = ("--labelled", files / "train.txt", "--columns", "0", "2")
+    assert run("tag", "train", *labelled, "--model", files / "hmm.npz", "--max-iter", "1").exit_code == 0
+    result = run("tag", "predict", files / "hmm.npz", files / "plain.txt", "--n-best", "2")
+    assert result.exit_code == 2
+    assert "--n-best 2 needs a conditional random field, but" in result.stderr
+
+
+def test_edge_features_and_schemes(run, files):
+    result = run(*options(files, "--edge-features", "w[0]=, w[-1]=", "--scheme", "bio"))
+    assert result.exit_code == 0, result.output
+    tagger = CRFTagger("words", edge_features=("w[0]=", "w[-1]="), scheme="bio", n_threads=1)
+    tagger.fit([[row[0] for row in own] for own in ROWS], [[row[2] for row in own] for own in ROWS])
+    loaded = CRFTagger.load(files / "model.npz")
+    assert loaded.theta_.tolist() == tagger.theta_.tolist()
+    assert loaded.scheme == "bio"
+    assert loaded.edge_features == ["w[0]=", "w[-1]="]
+
+
+@pytest.mark.parametrize(
+    ("lines", "more", "message"),
+    [
+        ("The DT B-NP\ndog NN\n", [], "train.txt, line 2: has 2 columns, but line 1 has 3; columns are separated by"),
+        ("The DT B-NP\n\ndog NN I-NP extra\n", [], "train.txt, line 3: has 4 columns, but line 1 has 3; columns are"),
+        ("The DT B-NP\ndog _ I-NP\n", ["--features", "chunking", "--context", "1"], "line 1: column 1 must have a tag"),
+        ("The DT _\ndog NN _\n", [], "holds no tags, only _; name the column that does"),
+        (
+            "The DT O\ndog NN I-NP\n",
+            ["--scheme", "bio"],
+            "line 1 (The dog): y must follow scheme 'bio', got I-NP after O",
+        ),
+        (
+            "The DT D\ndog NN N\n",
+            ["--scheme", "bio"],
+            "scheme 'bio' needs tags that are O or one of B-TYPE, I-TYPE, got",
+        ),
+        (
+            "The DT D\ndog NN N\n\nThe DT _\ncat NN N\n",
+            ["--constraint", "at_most(0, 'N')", "--max-iter", "1"],
+            "line 4 (The cat): 'at most 0 N per sentence'",
+        ),
+        ("The DT D\ndog NN N\n", ["--constraint", "E[previous == 'X'] <= 1"], "there is no previous 'X'"),
+        (
+            "The DT D\ndog NN N\n",
+            ["--edge-features", "pos"],
+            "edge_features must begin the name of some feature, got pos",
+        ),
+    ],
+)
+def test_bad_labelled_files(run, files, lines, more, message):
+    (files / "train.txt").write_text(lines)
+    result = run(*options(files, *more))
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())

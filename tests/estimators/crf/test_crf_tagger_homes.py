@@ -9,9 +9,11 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from spectrem import CRFTagger, E, part
-from spectrem.corpus import Spilled
+from spectrem.constraints import at_most
+from spectrem.corpus import OnDask, Spilled
 from spectrem.datasets import make_tagged_corpus
 from spectrem.learning import Anneal
+from spectrem.models.loglinear import shards
 
 CORPUS = make_tagged_corpus(40, seed=1)
 LABELS = [*CORPUS.tags[:15], *([None] * 25)]
@@ -38,14 +40,54 @@ def test_several_gammas_in_turn():
     assert [record.gamma for record in tagger.history_] == [2.0, 1.0]
 
 
-@pytest.mark.parametrize("edge_features", [(), "w[0]="])
-def test_weights_are_the_same_in_every_home(tmp_path, edge_features):
-    rule = (E[(part("tag") == "VERB") & (part("previous") == "DET")] <= 0).per("sentence")
-    one = make(constraints=[rule], edge_features=edge_features).fit(CORPUS.words, LABELS)
-    for options in ({"n_threads": 2}, {"corpus": partial(Spilled, folder=tmp_path)}):
-        other = make(constraints=[rule], edge_features=edge_features, **options).fit(CORPUS.words, LABELS)
-        np.testing.assert_array_equal(one.theta_, other.theta_)
-        assert one.predict(CORPUS.words) == other.predict(CORPUS.words)
+@pytest.fixture
+def small_shards(monkeypatch):
+    monkeypatch.setattr(shards.build_shards, "__kwdefaults__", {**shards.build_shards.__kwdefaults__, "least": 1})
+    monkeypatch.setattr(shards, "_PER_WEIGHT", 0)
+
+
+RULES = [
+    (E[(part("tag") == "VERB") & (part("previous") == "DET")] <= 0).per("sentence"),
+    E[part("tag") == "NOUN"] <= "15%",
+    at_most(3, "NOUN", per="document"),
+]
+DOCUMENTS = {"document": [number // 2 for number in range(40)]}
+
+
+def outcome(labels=LABELS, **options):
+    tagger = make(**options).fit(CORPUS.words, labels, columns=DOCUMENTS)
+    tagger.set_params(project_at_predict=bool(tagger.constraints), decode="posterior")
+    tables = tagger.predict_proba(CORPUS.words, columns=DOCUMENTS)
+    return [tagger.theta_, [record.objective for record in tagger.history_], *tables]
+
+
+def assert_same(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+CASES = {
+    "labelled": {"labels": CORPUS.tags},
+    "partly labelled": {},
+    "edges": {"edge_features": "w[0]="},
+    "constraints": {"constraints": RULES},
+}
+
+
+@pytest.mark.usefixtures("small_shards")
+@pytest.mark.filterwarnings("ignore:constraints over the corpus are still missed")
+@pytest.mark.parametrize("case", CASES)
+def test_results_are_the_same_in_every_home(tmp_path, case):
+    expected = outcome(**CASES[case])
+    assert_same(outcome(n_threads=2, **CASES[case]), expected)
+    assert_same(outcome(corpus=partial(Spilled, folder=tmp_path), **CASES[case]), expected)
+
+
+@pytest.mark.usefixtures("small_shards")
+@pytest.mark.filterwarnings("ignore:constraints over the corpus are still missed")
+@pytest.mark.parametrize("case", ["labelled", "constraints"])
+def test_results_are_the_same_on_a_cluster(client, case):
+    assert_same(outcome(corpus=partial(OnDask, client=client), **CASES[case]), outcome(**CASES[case]))
 
 
 def test_an_interrupted_run_goes_on(tmp_path):

@@ -70,6 +70,8 @@ def test_parameters(options, message):
         ([], [], "X must hold a token to train on, got 0 sentences without any"),
         ([[], []], [[], []], "X must hold a token to train on, got 2 sentences without any"),
         ([[{"a": np.nan}]], [["N"]], "the value of the feature 'a' must be finite, got nan in sentence 0, token 0"),
+        ([[{"a": -np.inf}]], [["N"]], "the value of the feature 'a' must be finite, got -inf in sentence 0, token 0"),
+        ([np.ones((1, 1)), np.array([[1.0], [np.inf]])], [["N"], None], "must be finite, got inf in row 2, column 0"),
         ([["a", "b"]], [["N", "V"]], "every token must be a list of features, .* got 'a' in sentence 0, token 0"),
         ([np.array([[np.nan]])], [["N"]], "features must be finite, got nan in row 0, column 0"),
         (
@@ -193,3 +195,10 @@ def test_the_start_from_labelled_sentences_is_solved_whatever_m_steps_says(recwa
     tagger = CRFTagger(n_threads=1, m_steps=1, max_iter=1, tol=0.0).fit([*X, [["a"]]], [*Y, None])
     assert tagger.n_steps_ == whole.n_steps_ > 1
     assert not recwarn.list
+
+
+def test_labels_that_were_never_seen():
+    tagger = CRFTagger(n_threads=1).fit(X, Y)
+    with pytest.raises(InvalidInputError, match=r"y must hold tags of the tag set \(N, V\), got 'X' in sentence 1"):
+        tagger.score_samples(X, [["N", "V"], ["X"]])
+    assert tagger.score(X, [["N", "V"], ["X"]]) == pytest.approx(2 / 3)  # a tag that nobody could find is missed

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from io import StringIO
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from spectrem.cli.estimator_options import Settings, takes
+from spectrem.cli.estimator_options import Settings, option_of, takes
 from spectrem.cli.files import command_files
 from spectrem.cli.options import LEAST_PROBABILITY, MinProbability, Output, Quiet, refuse_unused
 from spectrem.cli.tagging.options import Columns, Context, Field, InputFormat
@@ -53,6 +54,18 @@ def predict(
         ),
     ] = None,
     min_probability: MinProbability = None,
+    n_best: Annotated[
+        int | None,
+        typer.Option(
+            "--n-best",
+            min=1,
+            metavar="N",
+            help="Write, instead of the best tags, the N most probable taggings of every sentence, best first: one "
+            "line each of its log-probability in nats, a tab, and word/TAG; a blank line after every sentence. For "
+            "models trained with --crf.",
+            show_default=False,
+        ),
+    ] = None,
     format: Annotated[
         InputFormat | None,
         typer.Option(
@@ -79,6 +92,8 @@ def predict(
     """
     if min_probability is not None and posteriors is None:
         refuse_unused(f"--min-probability {min_probability:g}", "--posteriors")
+    if n_best is not None:
+        _check_n_best(n_best, output_format, settings)
     inputs, outputs = {"MODEL": model, "TEXT": text}, {"--output": output, "--posteriors": posteriors}
     with command_files(inputs, outputs), ExitStack() as stack:
         from spectrem.data import open_output, read_sentences, write_tagged
@@ -97,11 +112,19 @@ def predict(
             refuse_unused(f"--infeasible {settings['infeasible']}", "--project-at-predict")
         sentences = read_sentences(text, "plain" if format is None else format, column=columns[0])
         known = _known_sentences(tagger, sentences, context, columns[0], text)
-        with spelled(
-            {"infeasible": "--infeasible", "project_at_predict": "--project-at-predict", "decode": "--decode"}
-        ):
-            tags = [list(map(str, predicted)) for predicted in tagger.predict(known)]
-        write_tagged(tags_out, sentences, tags, output_format, field=field)
+        if n_best is not None:
+            if isinstance(tagger, HMMTagger):
+                raise InvalidInputError(
+                    f"--n-best {n_best} needs a conditional random field, but {model} is a hidden Markov model; train "
+                    "with --crf, or drop this"
+                )
+            tags_out.writelines(_taggings(sentences, tagger.n_best(known, n_best)))
+        else:
+            with spelled(
+                {"infeasible": "--infeasible", "project_at_predict": "--project-at-predict", "decode": "--decode"}
+            ):
+                tags = [list(map(str, predicted)) for predicted in tagger.predict(known)]
+            write_tagged(tags_out, sentences, tags, output_format, field=field)
         if posteriors_out is not None:
             tables = tagger.predict_proba(known)
             least = LEAST_PROBABILITY if min_probability is None else min_probability
@@ -113,6 +136,29 @@ def predict(
             seen = tagger.coding_.vocabulary.index
             unknown = f", {sum(word not in seen for sentence in sentences for word in sentence)} of them unknown"
         typer.echo(f"tagged {len(sentences)} sentences ({n_words} words{unknown})", err=True)
+
+
+def _check_n_best(n_best: int, output_format: str, settings: Settings) -> None:
+    """Refuse options that say how the best tags are found or written."""
+    unused = [
+        option_of(TaggerParameters, name) for name in ("decode", "project_at_predict", "infeasible") if name in settings
+    ]
+    if output_format != "slash":
+        unused.append(f"--output-format {output_format}")
+    if unused:
+        raise InvalidInputError(f"{unused[0]} changes nothing beside --n-best {n_best}; drop one of them")
+
+
+def _taggings(sentences: Sequence[Sequence[str]], found: Sequence[Sequence[Any]]) -> Iterator[str]:
+    """The best taggings of every sentence, with their log-probabilities."""
+    from spectrem.data import write_tagged
+
+    for words, own in zip(sentences, found, strict=True):
+        text = StringIO()
+        write_tagged(text, [words] * len(own), [list(map(str, one.tags)) for one in own])
+        for one, line in zip(own, text.getvalue().split("\n"), strict=False):
+            yield f"{one.log_probability:.6f}\t{line}\n"
+        yield "\n"
 
 
 def _known_sentences(

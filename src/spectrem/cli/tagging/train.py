@@ -88,8 +88,8 @@ class TrainingOptions:
         typer.Option(
             "--crf",
             help="Train a conditional random field on features of the words (--features) instead of a hidden Markov "
-            "model; needs --labelled. Its options are --features, --pairs, --variance, --l1-ratio, "
-            "--unlabelled-weight, --m-steps, --m-tol and --context.",
+            "model; needs --labelled. Its options are --features, --scheme, --edge-features, --pairs, --min-count, "
+            "--variance, --l1-ratio, --unlabelled-weight, --m-steps, --m-tol and --context.",
             rich_help_panel=MODEL,
         ),
     ] = False

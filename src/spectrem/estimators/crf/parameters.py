@@ -33,6 +33,11 @@ def check_settings(tagger: CRFParameters) -> None:
     check_criterion_alone(tagger)
 
 
+def _names_of(text: str) -> tuple[str, ...]:
+    """Beginnings of names from the text of a command line."""
+    return tuple(filter(None, (one.strip() for one in text.split(","))))
+
+
 def _check_names(name: str, value: Any) -> None:
     if not all(isinstance(one, str) for one in ([value] if isinstance(value, str) else value)):
         raise InvalidInputError(f"{name} must be beginnings of names of features, got {quoted(value)}; give text")
@@ -54,6 +59,11 @@ class CRFParameters(CriterionParameters, LearningParameters, ComputingParameters
         Which pairs of a feature and a tag, and of two neighbouring tags, have a weight: those that ``y`` has together,
         or all. Others are as likely as their remaining features say. Sentences without labels add no pairs, so that
         "all" learns most from them.
+    scheme : {"any", "bio", "bioes"}
+        Of tags that mark chunks, which sequences there are; others have probability 0, in training and after it.
+        "bio": I-NP only right after B-NP or I-NP. "bioes": every chunk is S, or B, any number of I, and E. This takes
+        no time, as constraints that name the tag before do. Decoding tag by tag ("posterior") may still put together
+        what cannot follow each other.
     edge_features : str or sequence of str
         Beginnings of the names of features, such as "pos[0]=", that transitions depend on, too: such a feature of a
         token has a weight for every pair of its tag and the tag before, besides that for its tag. Training then takes
@@ -98,7 +108,17 @@ class CRFParameters(CriterionParameters, LearningParameters, ComputingParameters
     _: KW_ONLY
     tags: Sequence[Tag] | None = given(None)
     pairs: Literal["observed", "all"] = choice("observed", "observed", "all", group=MODEL, metavar="WHICH")
-    edge_features: str | Sequence[str] = given((), _check_names)
+    scheme: Literal["any", "bio", "bioes"] = choice("any", "any", "bio", "bioes", group=MODEL, metavar="NAME")
+    edge_features: str | Sequence[str] = given(
+        (),
+        _check_names,
+        convert=_names_of,
+        option="",
+        group=MODEL,
+        metavar="NAMES",
+        help="Beginnings of the names of features, with commas between, such as 'w[0]=,pos[0]=', that transitions "
+        "depend on, too. Training then takes time and memory in proportion to the square of the number of tags.",
+    )
     min_count: int = count(1, group=MODEL)
     C: float = number(1.0, open=True, option="--variance", group=MODEL, metavar="C")
     l1_ratio: float = number(0.0, 0.0, 1.0, group=MODEL)

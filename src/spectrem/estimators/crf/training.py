@@ -17,6 +17,7 @@ from spectrem.data.features import FeatureIndex
 from spectrem.estimators.crf.input import TokenText, read_training
 from spectrem.estimators.crf.labels import TokenLabels, read_labels
 from spectrem.estimators.crf.pairs import PairModel
+from spectrem.estimators.crf.scheme import check_labels, possible_moves
 from spectrem.estimators.labelled import fit_labelled
 from spectrem.estimators.tagging.text import Tag, check_tags
 from spectrem.estimators.training import run_stage
@@ -35,7 +36,7 @@ from spectrem.models.loglinear import (
     build_shards,
 )
 from spectrem.reports import ConstraintReport, ConstraintSummary, report_expectations, report_posed
-from spectrem.structures._ragged import offsets_of, positions_of, ranges_of
+from spectrem.structures._ragged import offsets_of, positions_of
 
 
 class Trained(NamedTuple):
@@ -189,6 +190,9 @@ def read_sentences(tagger: Any, sentences: Any, y: Any, lengths: Any, columns: M
     labels = read_labels([None] * n if y is None else y, text.lengths, tagger.tags, stacked=lengths is not None)
     tags = learn_tags(tagger.tags, labels)
     known, numbered = labels.known(), labels.numbered(tags)
+    possible = possible_moves(tagger.scheme, tags)
+    if possible is not None:
+        check_labels(possible, tagger.scheme, tags, text.lengths, numbered, known)
     support, transitions = choose_pairs(tagger, len(tags), text, labels, numbered)
     if index is not None:
         # in an order in which they are added up quickly
@@ -207,11 +211,15 @@ def choose_pairs(
     """The pairs of features and tags, and of two tags, that ``tagger.pairs`` says have a weight."""
     if tagger.pairs == "all":
         return Support(text.features.n_features, n), None
-    sizes = np.diff(numbered.offsets)
-    seen = np.where(labels.kind < 0, 0, sizes)
-    listed = numbered.labels[np.repeat(labels.kind >= 0, sizes)]
-    support = Support.observed(text.features, offsets_of(seen), listed, n)
+    listed = _listed(labels, numbered)
+    support = Support.observed(text.features, listed.offsets, listed.labels, n)
     return support, _observed_transitions(labels, numbered, n)
+
+
+def _listed(labels: TokenLabels, numbered: Labels) -> Labels:
+    """The labels of tokens, none where ``y`` says nothing of a token."""
+    sizes, given = np.diff(numbered.offsets), labels.kind >= 0
+    return Labels(offsets_of(sizes * given), numbered.labels[np.repeat(given, sizes)])
 
 
 def _edge_features(tagger: Any, index: FeatureIndex | None) -> Bools | None:
@@ -238,17 +246,11 @@ def _edge_pairs(tagger: Any, n: int, text: TokenText, labels: TokenLabels, numbe
     if tagger.pairs == "all":
         own = np.flatnonzero(chosen)
         return Support.pairs(np.repeat(own, n * n), np.tile(np.arange(n * n), len(own)), n_features, n * n)
-    sizes = np.where(labels.kind < 0, 0, np.diff(numbered.offsets))
-    later = np.flatnonzero((positions_of(labels.lengths) > 0) & (sizes > 0))
-    later = later[sizes[later - 1] > 0]
-    starts = numbered.offsets[:-1]
-    # for every tag of a token, all tags of the one before it
-    tag = numbered.labels[ranges_of(starts[later], sizes[later])]
-    before_of = np.repeat(later - 1, sizes[later])
-    before = numbered.labels[ranges_of(starts[before_of], sizes[before_of])]
-    cells = before * n + np.repeat(tag, sizes[before_of])
-    per_token = np.zeros(len(sizes), np.int64)
-    per_token[later] = sizes[later] * sizes[later - 1]
+    listed = _listed(labels, numbered)
+    left, right = listed.neighbours(labels.lengths)
+    cells = listed.labels[left] * n + listed.labels[right]
+    sizes = np.diff(listed.offsets)
+    per_token = np.where(positions_of(labels.lengths) > 0, sizes * np.roll(sizes, 1), 0)
     return Support.observed(text.features.where(chosen), offsets_of(per_token), cells, n * n)
 
 
@@ -260,6 +262,7 @@ def model_of(
         support,
         chain=True,
         transitions=transitions,
+        possible=possible_moves(tagger.scheme, tags),
         prior=WeightPrior((1.0 - tagger.l1_ratio) / tagger.C, tagger.l1_ratio / tagger.C),
         optimiser=Optimiser(tagger.m_steps, tagger.m_tol, memory=6),
         names=names_of(tags),

@@ -19,7 +19,6 @@ from spectrem.models.loglinear.prior import WeightPrior
 from spectrem.models.loglinear.shards import LogLinearShard
 from spectrem.models.loglinear.support import Support
 from spectrem.structures import Categorical, Chain, Known, Parts, Structure
-from spectrem.structures._ragged import ranges_of
 
 
 class Weights(NamedTuple):
@@ -57,6 +56,9 @@ class LogLinearModel:
     transitions : ndarray, int64, optional
         Of chains: the pairs of labels that have a weight, as ``before * n_labels + label``, increasing. By default
         all.
+    possible : ndarray of shape (n_labels + 1, n_labels + 1), bool, optional
+        Of chains: the labels that may follow each other, [from, to]; the last row says which may be first in a
+        sentence, the last column which may be last. Other sequences have probability 0. By default all may.
     intercept : bool
         Whether every label has a weight of its own, without a prior.
     reference : bool
@@ -83,6 +85,7 @@ class LogLinearModel:
     support: Support
     chain: bool = False
     transitions: Ints | None = None
+    possible: Bools | None = None
     intercept: bool = False
     reference: bool = False
     prior: WeightPrior = WeightPrior()  # noqa: RUF009
@@ -231,9 +234,16 @@ class LogLinearModel:
         if not self.chain:
             return Parts(scores.ravel())
         k = self.n_labels
-        moves = np.zeros(k * k)
-        moves[slice(None) if self.transitions is None else self.transitions] = own.transitions
-        return Parts(scores.ravel(), (moves.reshape(k, k),))
+        flat = np.zeros(k * k)
+        flat[slice(None) if self.transitions is None else self.transitions] = own.transitions
+        moves = flat.reshape(k, k)
+        if self.possible is not None:
+            assert shard.lengths is not None
+            ends = np.cumsum(shard.lengths)
+            for token, allowed in ((ends - shard.lengths, self.possible[k, :k]), (ends - 1, self.possible[:k, k])):
+                scores[np.ix_(token[shard.lengths > 0], ~allowed)] = -np.inf
+            moves[~self.possible[:k, :k]] = -np.inf
+        return Parts(scores.ravel(), (moves,))
 
     def _counts(self, shard: LogLinearShard, table: Floats, factors: tuple[Floats, ...]) -> Floats:
         """Expected values of all features from shares of labels, shape (n_choices, n_labels), and transitions."""
@@ -257,17 +267,11 @@ class LogLinearModel:
         assert labels is not None
         assert labels.shares is not None
         assert lengths is not None
-        sizes = np.diff(labels.offsets)
-        sentence = np.repeat(np.arange(len(lengths)), lengths)
-        later = np.flatnonzero(np.diff(sentence) == 0) + 1  # tokens that have one before them
-        here = ranges_of(labels.offsets[:-1][later], sizes[later])
-        before_of = np.repeat(later - 1, sizes[later])
-        width = sizes[before_of]
-        left = ranges_of(labels.offsets[:-1][before_of], width)
-        right = np.repeat(here, width)
+        left, right = labels.neighbours(lengths)
         cells = labels.labels[left] * k + labels.labels[right]
         shares = labels.shares[left] * labels.shares[right]
-        row = np.repeat(sentence[before_of], width)
+        ends = labels.offsets[np.cumsum(lengths)]  # of the labels of sentences
+        row = np.searchsorted(ends, right, side="right")
         return (sp.csr_array((shares, (row, cells)), shape=(len(lengths), k * k)),)
 
 

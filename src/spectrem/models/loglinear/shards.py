@@ -14,7 +14,7 @@ from spectrem._arrays import Bools, Floats, Ints
 from spectrem._validate import as_lengths, as_weights
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.loglinear.features import Features
-from spectrem.structures._ragged import offsets_of, ranges_of
+from spectrem.structures._ragged import offsets_of, positions_of, ranges_of
 
 # A shard is closed after this much work, in products of an evaluation: an eighth of the corpus, but no less than some
 # products per weight, since every shard has a gradient of its own to be made and added up.
@@ -44,6 +44,21 @@ class Labels(NamedTuple):
         entries = ranges_of(self.offsets[:-1][choices], sizes)
         shares = None if self.shares is None else self.shares[entries]
         return Labels(offsets_of(sizes), self.labels[entries], shares)
+
+    def neighbours(self, lengths: Ints) -> tuple[Ints, Ints]:
+        """Every pair of a label of a token and one of the token after it in its sentence, as places in ``labels``.
+
+        Examples
+        --------
+        >>> left, right = Labels(np.array([0, 2, 3, 5]), np.array([0, 1, 1, 0, 1])).neighbours(np.array([2, 1]))
+        >>> left.tolist(), right.tolist()
+        ([0, 1], [2, 2])
+        """
+        sizes, starts = np.diff(self.offsets), self.offsets[:-1]
+        later = np.flatnonzero(positions_of(lengths) > 0)
+        here = ranges_of(starts[later], sizes[later])
+        before = np.repeat(later - 1, sizes[later])
+        return ranges_of(starts[before], sizes[before]), np.repeat(here, sizes[before])
 
 
 @dataclass(frozen=True, eq=False)

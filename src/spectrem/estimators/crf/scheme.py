@@ -1,0 +1,130 @@
+"""Schemes of chunk tags: which tags may follow each other, begin a sentence and end it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from spectrem._arrays import Bools, Ints
+from spectrem.estimators.tagging.text import Tag
+from spectrem.exceptions import InvalidInputError, quoted
+from spectrem.models.loglinear import Labels
+from spectrem.structures import Chain, Parts
+from spectrem.structures._ragged import offsets_of, positions_of, ranges_of
+
+# By the letter of a tag: whether a chunk of its type must go on from the token before, and whether one must go on to
+# the next token; None where it may or may not. Other letters, such as O, are outside of chunks.
+_LETTERS: dict[str, dict[str, tuple[bool, bool | None]]] = {
+    "bio": {"B": (False, None), "I": (True, None)},
+    "bioes": {"B": (False, True), "I": (True, True), "E": (True, False), "S": (False, False)},
+}
+_OUTSIDE = (False, False)
+
+
+def possible_moves(scheme: str, tags: Sequence[Tag]) -> Bools | None:
+    """Which tags may follow each other, shape (n_tags + 1, n_tags + 1), [from, to]; None where all may.
+
+    The last row is about first tokens of sentences, the last column about last ones.
+
+    Raises
+    ------
+    InvalidInputError
+        If a tag does not belong to the scheme.
+
+    Examples
+    --------
+    >>> possible_moves("bio", ["B-NP", "I-NP", "O"]).astype(int).tolist()
+    [[1, 1, 1, 1], [1, 1, 1, 1], [1, 0, 1, 1], [1, 0, 1, 1]]
+    """
+    if scheme == "any":
+        return None
+    parts = [_parsed(tag, scheme) for tag in tags]
+    edge = ("O", "")  # what stands around a sentence
+    return np.array([[_fits(scheme, left, right) for right in [*parts, edge]] for left in [*parts, edge]], np.bool_)
+
+
+def check_labels(
+    possible: Bools, scheme: str, tags: Sequence[Tag], lengths: Ints, labels: Labels, known: Bools
+) -> None:
+    """Raise `InvalidInputError` if labels contradict the scheme.
+
+    Parameters
+    ----------
+    possible : ndarray
+        As `possible_moves` gives it.
+    scheme, tags
+    lengths : ndarray of shape (n_sentences,), int64
+    labels : Labels
+        Of all tokens.
+    known : ndarray of shape (n_sentences,), bool
+        Sentences whose tokens have labels or distributions throughout: of these all sequences must follow the scheme,
+        of the others some sequence.
+    """
+    token = np.flatnonzero(np.repeat(known, lengths))
+    own, sizes = labels.take(token), lengths[known]
+    _check_known(possible, scheme, tags, sizes, own, np.flatnonzero(known))
+    partial = np.flatnonzero(~known & (lengths > 0))
+    own, sizes = labels.take(np.flatnonzero(np.repeat(~known, lengths))), lengths[partial]
+    n, ends = len(tags), np.cumsum(sizes)
+    unary = np.zeros(len(own.labels))
+    for at, allowed in ((ends - sizes, possible[n, :n]), (ends - 1, possible[:n, n])):
+        parts = ranges_of(own.offsets[at], np.diff(own.offsets)[at])
+        unary[parts[~allowed[own.labels[parts]]]] = -np.inf
+    moves = np.where(possible[:n, :n], 0.0, -np.inf)
+    best = Chain(sizes, n, (own.offsets, own.labels)).decode(Parts(unary, (moves,)))
+    if (best < 0).any():
+        sentence = int(partial[np.searchsorted(ends, np.argmax(best < 0), side="right")])
+        raise _refused(
+            f"y must allow a sequence of tags of scheme {scheme!r} in every sentence, got none for sentence {sentence}",
+            sentence,
+        )
+
+
+def _check_known(
+    possible: Bools, scheme: str, tags: Sequence[Tag], lengths: Ints, labels: Labels, numbers: Ints
+) -> None:
+    """The same for sentences whose tokens have labels throughout, which have these ``numbers``."""
+    n, own = len(tags), labels.labels
+    token = np.repeat(np.arange(len(labels.offsets) - 1), np.diff(labels.offsets))
+    first = positions_of(lengths) == 0
+    begins, ends = np.flatnonzero(first[token]), np.flatnonzero(np.roll(first, -1)[token])
+    left, right = labels.neighbours(lengths)
+    place = token[np.concatenate([begins, right, ends])]
+    before = np.concatenate([np.full(len(begins), n), own[left], own[ends]])
+    after = np.concatenate([own[begins], own[right], np.full(len(ends), n)])
+    bad = np.flatnonzero(~possible[before, after])
+    if not len(bad):
+        return
+    k = bad[np.argmin(place[bad])]
+    sentence = int(np.searchsorted(np.cumsum(lengths), place[k], side="right"))
+    number, at = int(numbers[sentence]), int(place[k] - offsets_of(lengths)[sentence])
+    found = f"{[*tags, 'the end'][after[k]]} after {[*tags, 'the beginning'][before[k]]}"
+    raise _refused(f"y must follow scheme {scheme!r}, got {found} in sentence {number}, token {at}", number)
+
+
+def _refused(message: str, sentence: int) -> InvalidInputError:
+    error = InvalidInputError(f"{message}; correct the labels, or set scheme='any'")
+    error.keys = {"sentence": sentence}
+    return error
+
+
+def _parsed(tag: Tag, scheme: str) -> tuple[str, str]:
+    """The letter and the type of a tag."""
+    letter, _, kind = tag.partition("-") if isinstance(tag, str) else ("", "", "")
+    if letter not in ("O", *_LETTERS[scheme]):
+        known = ", ".join(f"{one}-TYPE" for one in _LETTERS[scheme])
+        raise InvalidInputError(
+            f"scheme {scheme!r} needs tags that are O or one of {known}, got {quoted(tag)}; rename it, or set "
+            "scheme='any'"
+        )
+    return letter, kind
+
+
+def _fits(scheme: str, left: tuple[str, str], right: tuple[str, str]) -> bool:
+    """Whether a tag may stand right before another one."""
+    _, goes_on = _LETTERS[scheme].get(left[0], _OUTSIDE)
+    continues, _ = _LETTERS[scheme].get(right[0], _OUTSIDE)
+    if continues:
+        return goes_on is not False and left[1] == right[1]
+    return not goes_on

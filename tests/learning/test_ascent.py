@@ -241,7 +241,7 @@ def test_records_are_handed_out_step_by_step_and_running_out_of_steps_is_said():
     few = LogLinearModel(Support(4, K), optimiser=Optimiser(max_steps=2))
     with pytest.warns(ConvergenceWarning, match="the objective still rose after 2 steps: raise m_steps or m_tol"):
         found = run_ascent(few, rows(), few.initial(), ACROSS, Expectations(1.0), on_iteration=seen.append)
-    assert found.status is FitStatus.MAX_ITERATIONS
+    assert found.status is FitStatus.MAX_STEPS
     assert list(found.history) == seen
     assert len(seen) == 3
     assert seen[-1].objective > seen[0].objective

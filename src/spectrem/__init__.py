@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from spectrem.constraints import E, agreement, fertility, linear, max_over, part
     from spectrem.estimators import CRFTagger, GaussianMixture, HMMTagger, MaxEntClassifier, SelfTrainer, WordAligner
     from spectrem.learning import run_em
-    from spectrem.tables import Lattice, project
+    from spectrem.tables import ConstrainedTargets, Lattice, project
 
 __version__ = "0.1.0"
 
 # Loaded on first use, so that importing the package (and `spectrem --help`) stays quick.
 _HOMES = {
     "CRFTagger": "estimators",
+    "ConstrainedTargets": "tables",
     "E": "constraints",
     "GaussianMixture": "estimators",
     "HMMTagger": "estimators",
@@ -40,6 +41,7 @@ _HOMES = {
 
 __all__ = [
     "CRFTagger",
+    "ConstrainedTargets",
     "E",
     "GaussianMixture",
     "HMMTagger",

@@ -23,13 +23,14 @@ if TYPE_CHECKING:
         WordAligner,
     )
     from spectrem.learning import run_em
-    from spectrem.tables import Lattice, project
+    from spectrem.tables import ConstrainedTargets, Lattice, project
 
 __version__ = "0.1.0"
 
 # Loaded on first use, so that importing the package (and `spectrem --help`) stays quick.
 _HOMES = {
     "CRFTagger": "estimators",
+    "ConstrainedTargets": "tables",
     "E": "constraints",
     "GaussianMixture": "estimators",
     "HMMTagger": "estimators",
@@ -49,6 +50,7 @@ _HOMES = {
 
 __all__ = [
     "CRFTagger",
+    "ConstrainedTargets",
     "E",
     "GaussianMixture",
     "HMMTagger",

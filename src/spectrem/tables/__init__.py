@@ -7,5 +7,15 @@ from spectrem.tables.project import project
 from spectrem.tables.result import ProjectedTable
 from spectrem.tables.scores import ScoreError
 from spectrem.tables.structure import TableStructure
+from spectrem.tables.targets import ConstrainedTargets
 
-__all__ = ["ConstraintReport", "Decision", "Lattice", "ProjectedTable", "ScoreError", "TableStructure", "project"]
+__all__ = [
+    "ConstrainedTargets",
+    "ConstraintReport",
+    "Decision",
+    "Lattice",
+    "ProjectedTable",
+    "ScoreError",
+    "TableStructure",
+    "project",
+]

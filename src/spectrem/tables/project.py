@@ -134,7 +134,7 @@ def project(
     [[0.74, 0.26], [0.18, 0.82]]
     """
     check_same_index(proba=proba, columns=columns, sample_weight=sample_weight)
-    cells = read_cells(proba, labels, scores, pairs=isinstance(proba, Lattice) and _names_pairs(constraints))
+    cells = read_cells(proba, labels, scores, pairs=isinstance(proba, Lattice) and names_pairs(constraints))
     del proba  # a large table of which the caller keeps nothing is not held twice
     cells = _weighted(cells, sample_weight)
     rows = _compile(constraints, columns, cells)
@@ -188,7 +188,7 @@ def _result(cells: Cells, rows: Rows, before: NDArray[np.float64], solution: Pro
     )
 
 
-def _names_pairs(constraints: Constraints) -> bool:
+def names_pairs(constraints: Constraints) -> bool:
     """Whether some constraint names the label before."""
     return any("previous" in used_columns(one) for one in flatten(constraints))
 

@@ -179,7 +179,7 @@ def build_shards(
     shards = []
     for kind in (False, True):
         chosen = np.flatnonzero((apart == kind) & (per_instance > 0))
-        for own in _runs(chosen, work[chosen], most):
+        for own in runs_of(chosen, work[chosen], most):
             tokens = ranges_of(starts[own], per_instance[own])
             found = None if labels is None else labels.take(tokens)
             if found is not None and not kind:
@@ -200,7 +200,7 @@ def build_shards(
     return shards or [LogLinearShard(features[:0], None if sizes is None else nothing, None, weight[:0], nothing, {})]
 
 
-def _runs(instances: Ints, work: Ints, most: int) -> list[Ints]:
+def runs_of(instances: Ints, work: Ints, most: int) -> list[Ints]:
     """Runs of instances of about ``most`` work each, as equal as whole instances allow."""
     if not len(instances):
         return []

@@ -78,6 +78,34 @@ class Expectation:
         """
         return replace(self, groups=merge_groups(self.groups, check_groups(columns)))
 
+    def at(self, column: str, key: str) -> Expectation:
+        """The same elsewhere in the instance: of parts whose ``column`` has the value that ``key`` has in the group.
+
+        So what is expected of one variable is compared with what is expected of those that it refers to, such as a
+        relation with its arguments. A group without ``key`` has 0 there.
+
+        Raises
+        ------
+        InvalidInputError
+            If a name is not text, or a count or an expectation that is elsewhere already is among its terms.
+
+        Examples
+        --------
+        >>> from spectrem.constraints import E, part
+        >>> (E[part("relation") == "Kill"] <= E[part("type") == "Peop"].at("mention", "first")).per("sentence", "pair")
+        (E[part("relation") == "Kill"] <= E[part("type") == "Peop"].at("mention", "first")).per("sentence", "pair")
+        """
+        if (
+            not isinstance(column, str)
+            or not isinstance(key, str)
+            or any(t.at or t.kind == "count" for t in self.terms)
+        ):
+            raise InvalidInputError(
+                f"{self!r}.at({column!r}, {key!r}): at takes the names of two columns, once, behind an expectation; "
+                'write E[...].at("mention", "first")'
+            )
+        return replace(self, terms=tuple(replace(term, at=(column, key)) for term in self.terms))
+
     def between(self, low: Expectation | float | str, high: Expectation | float | str) -> Constraint:
         """``low <= self <= high``, one constraint with both bounds.
 

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
 
+from spectrem.constraints.all_of import AllOf, join
 from spectrem.constraints.columns import Column, Scalar, part
 from spectrem.constraints.constraint import Constraint
 from spectrem.constraints.expectation import E, Expectation, as_share
@@ -20,6 +21,7 @@ from spectrem.structures.alignment import NULL
 
 __all__ = [
     "agreement",
+    "argument_types",
     "at_least",
     "at_least_one_per",
     "at_most",
@@ -61,6 +63,68 @@ def agreement(
     left, right = names
     both = E[part("direction") == left] == E[part("direction") == right]
     return both.per(*per).named("agreement")
+
+
+def argument_types(
+    types: Mapping[Scalar, Sequence[Labels | None]],
+    label: str = "relation",
+    arguments: Sequence[str] = ("first", "second"),
+    of: tuple[str, str] = ("mention", "type"),
+    per: str | Sequence[str] = ("sentence", "pair"),
+) -> AllOf:
+    """A relation implies types of its arguments: the type rules of [RothYih2004] and [Samdani2012] §5.
+
+    For every pair, argument and set of types: the expected relations that want one of these types there are at most
+    the probability that the argument has one. Relations that want the same are one row, which holds them tighter than
+    a row for each.
+
+    Parameters
+    ----------
+    types : mapping of relation -> (types of the first argument, types of the second)
+        Each one type, or several of which the argument must have one, or None for any. Relations that are not named are
+        free.
+    label : str
+        The column of relations.
+    arguments : sequence of str
+        Columns of a pair that tell which mention each argument is.
+    of : (str, str)
+        The columns of mentions, and of their types.
+    per : str or sequence of str
+        The columns that tell pairs apart, the instance among them.
+
+    Raises
+    ------
+    InvalidInputError
+        If nothing is demanded, or a relation has not as many arguments as there are columns of them.
+
+    Examples
+    --------
+    >>> for rule in argument_types({"Live_In": ("Peop", "Loc"), "Kill": ("Peop", "Peop")}):
+    ...     print(rule.name)
+    first argument of Kill, Live_In: Peop
+    second argument of Kill: Peop
+    second argument of Live_In: Loc
+    """
+    wanted: dict[tuple[str, tuple[Scalar, ...]], list[Scalar]] = {}
+    for relation, own in types.items():
+        if isinstance(own, str) or len(own) != len(arguments):
+            raise InvalidInputError(
+                f"argument_types: {relation!r} needs types for {len(arguments)} arguments, {', '.join(arguments)}, got "
+                f'{own!r}; write {{"Live_In": ("Peop", "Loc")}}, None for any type'
+            )
+        for argument, kinds in zip(arguments, own, strict=True):
+            if kinds is not None:
+                wanted.setdefault((argument, tuple(_listed(kinds, "argument_types"))), []).append(relation)
+    if not wanted:
+        raise InvalidInputError(f"argument_types: nothing is demanded, got {types!r}; leave the constraint out")
+    mention, kind = of
+    rules = []
+    for argument, kinds in sorted(wanted, key=lambda key: (arguments.index(key[0]), list(map(str, key[1])))):
+        relations = sorted(wanted[argument, kinds], key=str)
+        rule = E[_is_one(label, relations)] <= E[_is_one(kind, kinds)].at(mention, argument)
+        name = f"{argument} argument of {', '.join(map(str, relations))}: {' or '.join(map(str, kinds))}"
+        rules.append(rule.per(per).named(name))
+    return join(*rules)
 
 
 def fertility(max: float | None = 1, min: float = 0) -> Constraint:
@@ -312,10 +376,19 @@ def _short(value: float | str) -> str:
 
 def _labelled(labels: Labels, per: str | Sequence[str], name: str) -> tuple[Column, str]:
     """The condition "has one of the labels", and labels and groups in words."""
+    listed = _listed(labels, name)
+    groups = per if isinstance(per, str) else " and ".join(map(str, per))
+    text = f"{' or '.join(map(str, listed))} per {groups}"
+    return _is_one("label", listed), text
+
+
+def _listed(labels: Labels, name: str) -> list[Scalar]:
     listed = [labels] if isinstance(labels, str) or not isinstance(labels, Iterable) else list(labels)
     if not listed:
         raise InvalidInputError(f"{name}: labels is empty; name one label or more")
-    label = part("label")
-    groups = per if isinstance(per, str) else " and ".join(map(str, per))
-    text = f"{' or '.join(map(str, listed))} per {groups}"
-    return (label == listed[0] if len(listed) == 1 else label.isin(listed)), text
+    return listed
+
+
+def _is_one(column: str, values: Sequence[Scalar]) -> Column:
+    """The condition that a column has one of some values."""
+    return part(column) == values[0] if len(values) == 1 else part(column).isin(values)

@@ -25,6 +25,9 @@ class Term:
         The column, if any, whose values a count counts once each, however many parts have them.
     over : Term or None
         The count by which it is divided, of coefficient 1.
+    at : (str, str) or None
+        Of an expectation that is taken elsewhere in the instance: the column that parts there have, and the column of
+        the group whose value it must have.
     """
 
     coefficient: float
@@ -32,6 +35,7 @@ class Term:
     weight: Column | EllipsisType
     each: str | None = None
     over: Term | None = None
+    at: tuple[str, str] | None = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Term) and (self.coefficient, repr(self)) == (other.coefficient, repr(other))
@@ -44,6 +48,7 @@ class Term:
         weight = "..." if isinstance(self.weight, EllipsisType) else repr(self.weight)
         each = "" if self.each is None else f", each={quote(self.each)}"
         text = f"E[{weight}]" if self.kind == "expectation" else f"E.count({weight}{each})"
+        text += "" if self.at is None else f".at({', '.join(map(quote, self.at))})"
         return text if self.over is None else f"{text} / {self.over!r}"
 
 

@@ -26,7 +26,7 @@ _SHORTCUTS: dict[str, Callable[..., Any]] = {name: getattr(shortcuts, name) for 
 _METHODS: dict[type, tuple[str, tuple[str, ...]]] = {
     Column: ("a column or condition", ("isin", "allowed_by")),
     ExpectationOperator: ("E", ("count",)),
-    Expectation: ("an expectation", ("per", "between")),
+    Expectation: ("an expectation", ("per", "between", "at")),
     Constraint: ("a constraint", ("per", "slack", "named", "allow_empty")),
     AllOf: ("constraints", ("per", "slack", "named", "allow_empty")),
     MaxOver: ("max_over(...)", ("penalty",)),

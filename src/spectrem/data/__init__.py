@@ -2,9 +2,10 @@
 
 from spectrem.data.alignments import pharaoh_lines, read_both_links, read_links, write_pharaoh, write_shared_task
 from spectrem.data.bitext import Bitext, encode_bitext
-from spectrem.data.features import FeatureIndex, token_features
+from spectrem.data.features import FeatureIndex, mention_features, pair_features, token_features
 from spectrem.data.links import MAX_LENGTH, Links
 from spectrem.data.readers import display_name, read_bitext, read_bytes
+from spectrem.data.relations import RelationSentence, read_relations, write_relations
 from spectrem.data.symmetrize import Symmetrization, symmetrize
 from spectrem.data.table_file import TableFile
 from spectrem.data.table_formats import open_table, read_table
@@ -24,6 +25,7 @@ __all__ = [
     "FeatureIndex",
     "FileSentences",
     "Links",
+    "RelationSentence",
     "Symmetrization",
     "TableFile",
     "TaggedCorpus",
@@ -32,13 +34,16 @@ __all__ = [
     "display_name",
     "encode_bitext",
     "map_tags",
+    "mention_features",
     "open_output",
     "open_table",
+    "pair_features",
     "pharaoh_lines",
     "read_bitext",
     "read_both_links",
     "read_bytes",
     "read_links",
+    "read_relations",
     "read_sentences",
     "read_table",
     "read_tag_dictionary",
@@ -48,6 +53,7 @@ __all__ = [
     "tokenise",
     "write_lines",
     "write_pharaoh",
+    "write_relations",
     "write_shared_task",
     "write_tag_dictionary",
     "write_tagged",

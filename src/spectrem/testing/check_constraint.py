@@ -139,18 +139,23 @@ def _same(one: LiteralRow, other: LiteralRow) -> bool:
 def _literal_rows(constraint: Constraint, table: PartTable) -> dict[Key, list[LiteralRow]]:
     """The rows of every group, from a loop over all parts for each side of the constraint, upper side first."""
     names = constraint.key_columns
-    parts = list(_parts(table, used_columns(constraint)))
+    parts, instances = list(_parts(table, used_columns(constraint))), table.structure.instance.tolist()
     result: dict[Key, list[LiteralRow]] = defaultdict(list)
     for side in constraint.sides:
         wholes = {over: _literal_counts(over, names, parts) for over in {term.over for term in side.terms}}
         weights: dict[Key, dict[int, float]] = {} if names else {(): {}}
         largest: dict[Key, float] = {}
+        places: dict[tuple[Key, int], tuple[Any, int]] = {}
         for part, (values, absent) in enumerate(parts):
             if not absent.isdisjoint(names):
                 continue
             key = tuple(values[name] for name in names)
             group = weights.setdefault(key, {})
-            for term in side.terms:
+            for number, term in enumerate(side.terms):
+                if term.at is not None:
+                    if term.at[1] not in absent:
+                        places[key, number] = values[term.at[1]], instances[part]
+                    continue
                 weight = 1 if term.weight is ... else _value(term.weight, values)
                 weight = weight / (wholes[term.over].get(key, 0) or math.nan)
                 if term.kind == "count":
@@ -159,6 +164,10 @@ def _literal_rows(constraint: Constraint, table: PartTable) -> dict[Key, list[Li
                         largest[place] = max(float(weight), largest.get(place, -math.inf))
                 else:
                     group[part] = group.get(part, 0) + term.coefficient * weight
+        for (key, number), there in places.items():
+            _add_elsewhere(
+                weights[key], side.terms[number], there, parts, instances, wholes[side.terms[number].over][key]
+            )
         counts: dict[Key, float] = defaultdict(float)
         for (key, _, coefficient, _), weight in largest.items():
             counts[key] += coefficient * weight
@@ -170,6 +179,22 @@ def _literal_rows(constraint: Constraint, table: PartTable) -> dict[Key, list[Li
             if entries or (bound != 0 if constraint.equality else bound < 0):
                 result[key].append((entries, bound))
     return result
+
+
+def _add_elsewhere(
+    group: dict[int, float],
+    term: Term,
+    place: tuple[Any, int],
+    parts: Sequence[LiteralPart],
+    instances: Sequence[int],
+    whole: float,
+) -> None:
+    """Add a term of parts elsewhere: at a value of a column, in an instance."""
+    assert term.at is not None
+    for part, (values, absent) in enumerate(parts):
+        if term.at[0] not in absent and (values[term.at[0]], instances[part]) == place:
+            weight = 1 if term.weight is ... else _value(term.weight, values)
+            group[part] = group.get(part, 0) + term.coefficient * weight / (whole or math.nan)
 
 
 def _literal_counts(over: Term | None, names: tuple[str, ...], parts: Sequence[LiteralPart]) -> dict[Key, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import EllipsisType
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from spectrem.constraints.columns import Column, column_names, evaluate
 from spectrem.constraints.compilation.facts import Counted, Head, RowFacts, Tally
 from spectrem.constraints.compilation.groups import NO_GROUP, Coded, Key, as_key, join_keys, number_groups
+from spectrem.constraints.compilation.places import find_places
 from spectrem.constraints.compilation.table import PartTable
 from spectrem.constraints.constraint import Constraint, LinearConstraint
 from spectrem.constraints.links import ColumnLinks
@@ -84,7 +86,8 @@ def used_columns(constraint: object) -> set[str]:
         return {constraint.column}
     if not isinstance(constraint, Constraint):
         return set()
-    return {*constraint.key_columns, *each_columns(constraint), *weight_columns(constraint)}
+    places = (name for term in constraint.quantities for name in term.at or ())
+    return {*constraint.key_columns, *each_columns(constraint), *weight_columns(constraint), *places}
 
 
 def each_columns(constraint: Constraint) -> set[str]:
@@ -118,14 +121,14 @@ def _draft(constraint: Constraint, head: Head, table: PartTable) -> Draft:
 
     def add_up(terms: Sequence[Sequence[Term]]) -> tuple[sp.coo_array, Tally]:
         """The entries and counts of terms, listed for every side, over the rows of all sides."""
-        compiled = [_side(own, constraint, head, table, group, n_groups) for own in terms]
+        compiled = [_side(own, constraint, head, table, group, first) for own in terms]
         n_rows = n * n_groups
         index = np.int32 if max(n_rows, structure.n_unary) < np.iinfo(np.int32).max else np.int64
-        row = _joined([(group[part] + k * n_groups).astype(index) for k, (_, part, *_) in enumerate(compiled)])
-        part = _joined([part.astype(index) for _, part, *_ in compiled])
-        values = _joined([values for values, *_ in compiled])
-        counts = _joined([counts for *_, counts, _ in compiled])
-        counted = (replace(own, row=own.row + k * n_groups) for k, (*_, found) in enumerate(compiled) for own in found)
+        row = _joined([(own.group + k * n_groups).astype(index) for k, own in enumerate(compiled)])
+        part = _joined([own.part.astype(index) for own in compiled])
+        values = _joined([own.weights for own in compiled])
+        counts = _joined([own.counts for own in compiled])
+        counted = (replace(one, row=one.row + k * n_groups) for k, own in enumerate(compiled) for one in own.counted)
         return sp.coo_array((values, (row, part)), (n_rows, structure.n_unary)), Tally(counts, tuple(counted))
 
     (entries, tally), *shares = (
@@ -165,15 +168,40 @@ def _listed(constraint: LinearConstraint, head: Head, table: PartTable) -> Draft
     return Draft(head, rows, entries, (), _row_instances(constraint, table) if head.inside else None)
 
 
+class _Side(NamedTuple):
+    """``terms <= 0``: weights, of which part in which group, and what counts add to the bound of every group."""
+
+    weights: NDArray[np.float64]
+    part: NDArray[np.int64]
+    group: NDArray[np.int64]
+    counts: NDArray[np.float64]
+    counted: list[Counted]
+
+
 def _side(
-    terms: Sequence[Term], constraint: Constraint, head: Head, table: PartTable, group: NDArray[np.int64], n_groups: int
-) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64], list[Counted]]:
-    """``terms <= 0`` as the weights of parts and those parts, and what counts add to the bound of every group."""
-    in_group = group != NO_GROUP
+    terms: Sequence[Term],
+    constraint: Constraint,
+    head: Head,
+    table: PartTable,
+    group: NDArray[np.int64],
+    first: NDArray[np.int64],
+) -> _Side:
+    """Add up the terms of a side over the parts of every group, of which each has a ``first``."""
+    in_group, n_groups = group != NO_GROUP, len(first)
     weights, counts = np.zeros(table.structure.n_unary), np.zeros(n_groups)
     once: list[Counted] = []
+    elsewhere: list[tuple[NDArray, NDArray, NDArray]] = []
     for term in terms:
         values = _weights(term.weight, constraint, table)
+        if term.at is not None:
+            if not head.inside:
+                raise InvalidInputError(
+                    f"{constraint.name!r}: .at(...) looks for parts inside instances; name their column in .per, as in "
+                    f'.per("{table.instance_column}", ...)'
+                )
+            places = find_places(term.at, table, group, first, np.flatnonzero(values), constraint.name)
+            elsewhere.append((term.coefficient * values[places.part].astype(np.float64), *places))
+            continue
         if term.kind == "expectation":
             if values.dtype == np.bool_:
                 weights[values] += term.coefficient
@@ -191,7 +219,9 @@ def _side(
         else:
             once.append(Counted(group[part], as_key(each[part]), largest, -term.coefficient * times))
     part = np.flatnonzero((weights != 0) & in_group)
-    return weights[part], part, counts, once
+    found = (weights[part], part, group[part]), *elsewhere
+    weights, part, row = (_joined(list(arrays)) for arrays in zip(*found, strict=True))
+    return _Side(weights, part, row, counts, once)
 
 
 def _counted(

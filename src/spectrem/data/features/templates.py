@@ -88,7 +88,7 @@ def _is_token(token: Any, n_columns: int) -> bool:
 def _words(words: list[str]) -> list[list[str]]:
     around = [_at("w", words, offset) for offset in (-2, -1, 1, 2)]
     pairs = [_joined("w", words, (-1, 0)), _joined("w", words, (0, 1))]
-    shapes = [_at("shape", list(map(_shape, words)), offset) for offset in (-1, 1)]
+    shapes = [_at("shape", list(map(word_shape, words)), offset) for offset in (-1, 1)]
     return _by_token([*map(_own_features, words)], [*around, *pairs, *shapes])
 
 
@@ -163,18 +163,18 @@ def _own_features(word: str) -> tuple[str, ...]:
         f"lower={word.lower()}",
         *(f"prefix={word[:size]}" for size in ends),
         *(f"suffix={word[-size:]}" for size in ends),
-        f"shape={_shape(word)}",
+        f"shape={word_shape(word)}",
         *(f"has-{name}" for name, is_kind in kinds.items() if any(map(is_kind, word))),
     )
 
 
 @lru_cache(1 << 16)
-def _shape(word: str) -> str:
+def word_shape(word: str) -> str:
     """Upper case as X, lower case as x, digits as d, anything else as it is; runs of one kind once.
 
     Examples
     --------
-    >>> _shape("Mid-1990s")
+    >>> word_shape("Mid-1990s")
     'Xx-dx'
     """
     kinds = ["X" if c.isupper() else "x" if c.islower() else "d" if c.isdigit() else c for c in word]

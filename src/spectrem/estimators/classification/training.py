@@ -12,13 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
-from spectrem.corpus import Corpus
 from spectrem.estimators.classification.targets import Targets
 from spectrem.estimators.homes import make_corpus
-from spectrem.estimators.training import run_stage
+from spectrem.estimators.training import learn_unlabelled
 from spectrem.exceptions import InvalidInputError, warn_unconverged
-from spectrem.learning import EStep, FitStatus, Posed, PosedCorpus, Record, Step, Stopping, pose, posterior, run_ascent
-from spectrem.learning.ascent import Task
+from spectrem.learning import EStep, FitStatus, Posed, PosedCorpus, Record, Step, Stopping, pose, posterior
 from spectrem.models.loglinear import (
     Features,
     LogLinearModel,
@@ -33,7 +31,7 @@ from spectrem.models.loglinear import (
 from spectrem.models.loglinear.lbfgs import Ending
 from spectrem.models.loglinear.model import known_counts
 from spectrem.models.loglinear.optimise import maximise
-from spectrem.reports import ConstraintReport, ConstraintSummary, report_expectations, report_posed
+from spectrem.reports import ConstraintReport, ConstraintSummary
 
 
 class Trained(NamedTuple):
@@ -75,9 +73,9 @@ def train(
     # Under a Gaussian prior features that are in proportion share a direction: fewer parameters, the same optimum.
     merged: Merged | None = None
     if settings.l1_ratio == 0 and features.n_features > features.n_choices:
-        found = merge_features(features)
-        if found.features.n_features < _WORTH_MERGING * features.n_features:
-            merged, features = found, found.features
+        smaller = merge_features(features)
+        if smaller.features.n_features < _WORTH_MERGING * features.n_features:
+            merged, features = smaller, smaller.features
     model = make_model(settings, features.n_features, targets.classes)
     weights = weights * np.where(known, _class_weights(settings, targets, weights), settings.unlabelled_weight)
     cut = partial(build_shards, features, None, targets.labels, n_weights=model.n_weights, n_labels=n_classes)
@@ -99,9 +97,11 @@ def train(
         exact = replace(model, optimiser=Optimiser(tol=settings.m_tol)) if learns else model
         best = maximise(exact, theta, start.sum(known_counts, model), start, known=True)
         theta = best.point
+    gamma, estep = settings.gamma, EStep(settings.constraints, warm_start=True, infeasible=settings.infeasible)
     if learns:
-        learn = _ascend if settings.criterion is not None else partial(_learn_by_turns, scale=float(weights.sum()))
-        theta, history, status, distributions, reports = learn(settings, model, corpus, theta, targets.allowed.shape)
+        stopping = Stopping(settings.max_iter, settings.tol, scale=float(weights.sum()))
+        found = learn_unlabelled(settings, model, corpus, theta, estep, stopping=stopping)
+        theta, history, status, reports = found.params, found.history, found.status, found.reports
         alike = _ALIKE
         if settings.criterion is not None and model.prior.l2 > 0:
             alike = (2.0 * settings.m_tol / model.prior.l2) ** 0.5  # so far from 0 an ascent may end
@@ -110,11 +110,10 @@ def train(
                 "y holds no label, and the constraints expect the same of every row, so that nothing tells the classes "
                 "apart; label some rows, or give constraints about groups of rows or about columns"
             )
+        distributions = _distributions(found.posed, found.step, targets.allowed.shape)
     else:
         log_prior = model.log_prior(theta)
-        record = Record(
-            settings.gamma, -best.value, -best.value - log_prior, 0.0, time.perf_counter() - started, log_prior
-        )
+        record = Record(gamma, -best.value, -best.value - log_prior, 0.0, time.perf_counter() - started, log_prior)
         if settings.on_iteration is not None:
             settings.on_iteration(record)
         history, status, reports = (record,), _STATUS[best.ending], ((), ())
@@ -128,42 +127,6 @@ def train(
     table = model.support.table(own.features)
     coefficients = table if merged is None else merged.expand(table)
     return Trained(coefficients, own.intercept.copy(), distributions, history, status, *reports)
-
-
-class _Learnt(NamedTuple):
-    """What rows without labels leave."""
-
-    theta: Floats
-    history: tuple[Record, ...]
-    status: FitStatus
-    distributions: Floats
-    reports: tuple[tuple[ConstraintReport, ...], tuple[ConstraintSummary, ...]]
-
-
-def _learn_by_turns(
-    settings: Any, model: LogLinearModel, corpus: Corpus, theta: Floats, shape: tuple[int, ...], scale: float
-) -> _Learnt:
-    """EM, whose posteriors meet the constraints; ``tol`` is relative to ``scale``."""
-    estep = EStep(settings.constraints, warm_start=True, infeasible=settings.infeasible)
-    stopping = Stopping(settings.max_iter, settings.tol, scale=scale)
-    found = run_stage(settings, model, corpus, theta, estep, "em", stopping=stopping)
-    step = Step(model, found.params, found.history[-1].gamma, estep)
-    distributions = _distributions(found.posed, step, shape)
-    reports = report_posed(found.posed, step) if settings.constraints else ((), ())
-    return _Learnt(found.params, found.history, found.status, distributions, reports)
-
-
-def _ascend(settings: Any, model: LogLinearModel, corpus: Corpus, theta: Floats, shape: tuple[int, ...]) -> _Learnt:
-    """A criterion of expectations: the distributions are those of the model, among the labels that rows may have."""
-    found = run_ascent(
-        model, corpus, theta, settings.constraints, settings.criterion, on_iteration=settings.on_iteration
-    )
-    task = Task(model, found.params, settings.criterion, EStep(settings.constraints), found.posed.facts)
-    reports = report_expectations(found.posed, task)
-    free = EStep()
-    step = Step(model, found.params, settings.gamma, free)
-    distributions = _distributions(pose(model, corpus, free), step, shape)
-    return _Learnt(found.params, found.history, found.status, distributions, reports)
 
 
 _STATUS = {

@@ -10,7 +10,7 @@ from spectrem import CRFTagger, E, MaxEntClassifier, part
 from spectrem.constraints import label_proportions
 from spectrem.corpus import OnDask, Spilled
 from spectrem.exceptions import InvalidInputError
-from spectrem.learning import Anneal, Expectations, FitStatus
+from spectrem.learning import Anneal, Expectations, FitStatus, Posteriors
 
 SHARES = label_proportions({"a": 0.5, "b": 0.3, "c": 0.2})
 SENTENCES = [["the", "dog", "barks"], ["a", "cat", "sleeps"], ["the", "cat"], ["dogs", "bark"], ["a", "dog", "sleeps"]]
@@ -63,6 +63,29 @@ def test_the_objective_is_that_of_the_paper():
     np.testing.assert_allclose(classifier.objective_, likelihood + prior - cost, rtol=1e-9)
     last = classifier.history_[-1]
     np.testing.assert_allclose([last.free_objective, last.log_prior], [likelihood, prior], rtol=1e-6)
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.5])
+def test_posteriors_are_climbed_to_where_em_ends(gamma):
+    X, y, _ = table()
+    rules = [SHARES, (E[part("label") == "c"] <= 0.7).per("row")]
+    em = MaxEntClassifier(rules, gamma=gamma, tol=1e-10, max_iter=1000).fit(X, y)
+    climbed = MaxEntClassifier(rules, criterion=Posteriors(gamma)).fit(X, y)
+    np.testing.assert_allclose(climbed.objective_, em.objective_, rtol=1e-6)
+    np.testing.assert_allclose(climbed.label_distributions_, em.label_distributions_, atol=1e-3)
+    np.testing.assert_allclose(climbed.label_distributions_.sum(axis=0), [30, 18, 12], atol=1e-4)
+    prices, expected = (np.concatenate([own.price for own in one.report_.constraints]) for one in (climbed, em))
+    np.testing.assert_allclose(prices, expected, atol=0.02)
+    assert climbed.gamma_ == gamma
+    assert (np.diff([record.objective for record in climbed.history_]) >= -1e-9).all()
+
+
+def test_posteriors_of_sentences_are_climbed_to_where_em_ends():
+    settings = {"pairs": "all", "tags": ["DT", "NN", "VB"], "n_threads": 1, "constraints": RULES}
+    em = CRFTagger("words", dual_steps=0, m_tol=1e-9, tol=1e-10, max_iter=500, **settings).fit(SENTENCES, TAGS)
+    climbed = CRFTagger("words", criterion=Posteriors(), m_tol=1e-9, **settings).fit(SENTENCES, TAGS)
+    np.testing.assert_allclose(climbed.objective_, em.objective_, rtol=1e-6)
+    assert climbed.report_.constraints[0].violation_after.max() < 1e-5
 
 
 def test_two_classes_and_merged_features_are_the_same_model():
@@ -139,10 +162,13 @@ def test_saved_models_come_back_without_the_criterion(tmp_path):
     [
         (
             {"criterion": "expectations"},
-            r"criterion must be None or spectrem.learning.Expectations, such as Expectations\(10.0\), got "
-            "'expectations'",
+            r"criterion must be None, Expectations\(...\) or Posteriors\(...\) of spectrem.learning, got 'expec",
         ),
-        ({"criterion": Expectations(1.0), "gamma": 0.5}, "criterion must be None where gamma is 0.5, which is about"),
+        (
+            {"criterion": Expectations(1.0), "gamma": 0.5},
+            "criterion must be None where gamma is 0.5, which EM reads; leave one",
+        ),
+        ({"criterion": Posteriors(0.5), "gamma": 0.5}, "criterion must be None where gamma is 0.5, which EM reads"),
         ({"criterion": Expectations(1.0), "schedule": Anneal(0.5)}, "criterion must be None where schedule is Anneal"),
         ({"criterion": Expectations(1.0), "checkpoint": "folder"}, "criterion must be None where checkpoint is 'fol"),
         (

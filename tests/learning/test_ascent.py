@@ -12,7 +12,7 @@ from spectrem.corpus import Local
 from spectrem.estimators.crf.pairs import PairModel
 from spectrem.exceptions import ConvergenceWarning, InvalidInputError
 from spectrem.learning import EStep, Expectations, FitStatus, Step, pose, run_ascent
-from spectrem.learning.ascent import Task, look, rise
+from spectrem.learning.expected_costs import Task, look, rise
 from spectrem.models.loglinear import Features, Labels, LogLinearModel, Optimiser, Support, WeightPrior, build_shards
 from spectrem.reports.posed import report_expectations
 from spectrem.testing import enumerate_structures
@@ -86,7 +86,7 @@ def evaluation(model, shards, constraints, criterion):
         found, slopes, cost = posed.shards.sum(look, task), None, 0.0
         if posed.rows is not None:
             costs = criterion.costs(posed.rows.blocks, found.expectation.dense, posed.rows.bounds)
-            cost, slopes = costs.cost.sum(), costs.slope
+            cost, slopes = costs.cost.sum(), costs.price
         gradient = found.likelihood.gradient - posed.shards.sum(rise, task, slopes)
         return found.likelihood.value - found.cost - cost, gradient
 
@@ -116,7 +116,7 @@ def test_shards_change_nothing(case, distance):
     whole, cut = make(), make(10)
     assert len(cut) > len(whole)
     found = [
-        run_ascent(model, home, theta, constraints, Expectations(3.0, distance))
+        run_ascent(model, home, theta, EStep(constraints), Expectations(3.0, distance))
         for home in (Local(whole), Local(cut), Local(cut, 3))
     ]
     objectives = [[record.objective for record in one.history] for one in found]
@@ -158,7 +158,7 @@ def test_label_regularisation_is_the_optimum_that_scipy_finds():
     model = LogLinearModel(Support(4, K), prior=WeightPrior(l2), optimiser=Optimiser(tol=1e-15))
     free = E[(LABEL == 0) & ~part("labelled")], E[(LABEL == 1) & ~part("labelled")], E[(LABEL == 2) & ~part("labelled")]
     constraints = [one == 48 * share for one, share in zip(free, shares, strict=True)]
-    found = run_ascent(model, shards, model.initial(), constraints, Expectations(strength, "divergence"))
+    found = run_ascent(model, shards, model.initial(), EStep(constraints), Expectations(strength, "divergence"))
 
     def dense(flat):
         log_p = log_softmax(x @ flat.reshape(4, K), axis=1)
@@ -177,7 +177,7 @@ def test_squares_far_out_are_the_optimum_that_scipy_finds():
     shards = build_shards(Features.of(x), weights=weight, columns={"group": np.arange(40) % 3}, n_labels=K, least=10)
     model = LogLinearModel(Support(4, K), optimiser=Optimiser(tol=1e-15))
     constraints = [(E[LABEL == 0] == 9).per("group"), (E[LABEL == 1] >= 0.5).per("row")]
-    found = run_ascent(model, shards, model.initial(), constraints, Expectations(0.8))
+    found = run_ascent(model, shards, model.initial(), EStep(constraints), Expectations(0.8))
 
     def dense(flat):
         p = softmax(x @ flat.reshape(4, K), axis=1)
@@ -206,14 +206,14 @@ def test_posteriors_beside_the_model_reach_no_lower_objective():
 def test_structures_that_are_made_anew_give_the_same(monkeypatch):
     import spectrem.learning.posed_corpus as posed_corpus
 
-    kept = run_ascent(ROWS, rows(10), ROWS.initial(), INSIDE, Expectations(3.0))
+    kept = run_ascent(ROWS, rows(10), ROWS.initial(), EStep(INSIDE), Expectations(3.0))
     monkeypatch.setattr(posed_corpus, "_MOST_PARTS", 0)
-    anew = run_ascent(ROWS, rows(10), ROWS.initial(), INSIDE, Expectations(3.0))
+    anew = run_ascent(ROWS, rows(10), ROWS.initial(), EStep(INSIDE), Expectations(3.0))
     assert anew.posed.facts is not None
     assert np.array_equal(kept.params, anew.params)
-    task = Task(ROWS, kept.params, Expectations(3.0), EStep(INSIDE), anew.posed.facts)
-    _, own = report_expectations(anew.posed, task)
-    _, its = report_expectations(kept.posed, task)
+    setting = (ROWS, kept.params, Expectations(3.0), EStep(INSIDE))
+    _, own = report_expectations(anew.posed, *setting)
+    _, its = report_expectations(kept.posed, *setting)
     assert own == its
     assert [summary.n_rows for summary in own] == [24, 18]  # six rows cannot have the label 0 anyway
 
@@ -222,12 +222,11 @@ def test_prices_of_a_report_are_the_derivatives_of_the_objective():
     constraints = [E[LABEL == 0] == 12.0, E[LABEL == 1] >= 11.0]
 
     def best(bound):
-        found = run_ascent(ROWS, rows(), ROWS.initial(), [E[LABEL == 0] == bound, constraints[1]], Expectations(0.5))
-        return found.history[-1].objective
+        estep = EStep([E[LABEL == 0] == bound, constraints[1]])
+        return run_ascent(ROWS, rows(), ROWS.initial(), estep, Expectations(0.5)).history[-1].objective
 
-    found = run_ascent(ROWS, rows(), ROWS.initial(), constraints, Expectations(0.5))
-    task = Task(ROWS, found.params, Expectations(0.5), EStep(constraints))
-    reports, summaries = report_expectations(found.posed, task)
+    found = run_ascent(ROWS, rows(), ROWS.initial(), EStep(constraints), Expectations(0.5))
+    reports, summaries = report_expectations(found.posed, ROWS, found.params, Expectations(0.5), EStep(constraints))
     assert not summaries
     slope = (best(12.001) - best(11.999)) / 0.002
     np.testing.assert_allclose(reports[0].price, [slope], rtol=1e-3)
@@ -240,7 +239,7 @@ def test_records_are_handed_out_step_by_step_and_running_out_of_steps_is_said():
     seen = []
     few = LogLinearModel(Support(4, K), optimiser=Optimiser(max_steps=2))
     with pytest.warns(ConvergenceWarning, match="the objective still rose after 2 steps: raise m_steps or m_tol"):
-        found = run_ascent(few, rows(), few.initial(), ACROSS, Expectations(1.0), on_iteration=seen.append)
+        found = run_ascent(few, rows(), few.initial(), EStep(ACROSS), Expectations(1.0), on_iteration=seen.append)
     assert found.status is FitStatus.MAX_STEPS
     assert list(found.history) == seen
     assert len(seen) == 3
@@ -268,7 +267,7 @@ def test_records_are_handed_out_step_by_step_and_running_out_of_steps_is_said():
 )  # fmt: skip
 def test_what_cannot_be_measured_is_named(constraint, distance, message):
     with pytest.raises(InvalidInputError, match=message):
-        run_ascent(ROWS, rows(), ROWS.initial(), [constraint], Expectations(1.0, distance))
+        run_ascent(ROWS, rows(), ROWS.initial(), EStep([constraint]), Expectations(1.0, distance))
 
 
 def test_structures_without_covariances_are_named():
@@ -278,7 +277,7 @@ def test_structures_without_covariances_are_named():
             return type("Tree", (), {name: getattr(found, name) for name in ("n_instances", "n_unary", "instance")})()
 
     with pytest.raises(InvalidInputError, match="criterion needs covariances of labels, which Tree does not have"):
-        run_ascent(Other(Support(4, K)), rows()[:1], np.zeros(12), [], Expectations(1.0))
+        run_ascent(Other(Support(4, K)), rows()[:1], np.zeros(12), EStep([]), Expectations(1.0))
 
 
 @pytest.mark.parametrize("strength", [0.0, -1.0, np.inf, np.nan])
@@ -296,9 +295,9 @@ def test_divergences_of_what_is_not_expected_at_all_stay_finite():
     block = compile_constraints(E[LABEL == 0] == 2.0, ROWS.structure(rows()[0])).blocks
     found = Expectations(1.0, "divergence").costs(block, np.zeros(1), np.full(1, 2.0))
     assert np.isfinite(found.cost).all()
-    assert np.isfinite(found.slope).all()
+    assert np.isfinite(found.price).all()
     nothing = Expectations(1.0, "divergence").costs(block, np.full(1, 3.0), np.zeros(1))
-    assert (nothing.cost[0], nothing.slope[0]) == (3.0, 1.0)
+    assert (nothing.cost[0], nothing.price[0]) == (3.0, 1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert Expectations(1.0, "divergence").costs(block, np.zeros(1), np.zeros(1)).slope[0] == 1.0
+        assert Expectations(1.0, "divergence").costs(block, np.zeros(1), np.zeros(1)).price[0] == 1.0

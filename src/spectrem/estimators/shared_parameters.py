@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from spectrem.corpus import Corpus
     from spectrem.inference import Infeasible
-    from spectrem.learning import Expectations, Record, Schedule
+    from spectrem.learning import Expectations, Posteriors, Record, Schedule
 
 TRAINING, COMPUTING = "Training", "Computing"
 """Headings of ``--help``."""
@@ -97,11 +97,11 @@ def check_one_gamma(estimator: Any) -> None:
 
 def _check_criterion(name: str, value: Any) -> None:
     """A criterion, or None."""
-    from spectrem.learning import Expectations
+    from spectrem.learning import Expectations, Posteriors
 
-    if value is not None and not isinstance(value, Expectations):
+    if value is not None and not isinstance(value, Expectations | Posteriors):
         raise InvalidInputError(
-            f"{name} must be None or spectrem.learning.Expectations, such as Expectations(10.0), got {quoted(value)}"
+            f"{name} must be None, Expectations(...) or Posteriors(...) of spectrem.learning, got {quoted(value)}"
         )
 
 
@@ -113,24 +113,24 @@ def check_criterion_alone(estimator: Any) -> None:
         value = getattr(estimator, name)
         if value != default:
             raise InvalidInputError(
-                f"criterion must be None where {name} is {quoted(value)}, which is about posteriors; leave one of them "
-                "out"
+                f"criterion must be None where {name} is {quoted(value)}, which EM reads; leave one of them out"
             )
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class CriterionParameters:
-    """The parameter of estimators of log-linear models, which can do without posteriors under constraints.
+    """The parameter of estimators of log-linear models, whose weights can climb without EM.
 
     Parameters
     ----------
-    criterion : spectrem.learning.Expectations, optional
-        What constraints are about. By default posteriors of what is not labelled, which EM projects onto them.
-        ``Expectations(strength)``: what the model itself expects, which pays for breaking them (generalised expectation
-        criteria, label regularisation); then ``max_iter`` and ``tol`` are not read, and gamma is 1.
+    criterion : spectrem.learning.Posteriors or Expectations, optional
+        What the weights climb by gradient in place of EM. ``Posteriors()``: the objective of EM, mostly in less time.
+        ``Expectations(strength)``: constraints are on what the model itself expects, which pays for breaking them, as
+        in generalised expectation criteria and label regularisation. ``max_iter`` and ``tol`` are not read then, but
+        ``m_steps`` and ``m_tol``, and gamma is that of the criterion.
     """
 
-    criterion: Expectations | None = given(None, _check_criterion)
+    criterion: Expectations | Posteriors | None = given(None, _check_criterion)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

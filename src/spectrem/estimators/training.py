@@ -1,14 +1,31 @@
-"""Runs of EM as the settings of an estimator say."""
+"""Runs of EM, and of ascent, as the settings of an estimator say."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from spectrem._arrays import Floats
 from spectrem.corpus import Corpus
-from spectrem.learning import Constant, EStep, FitResult, Record, Schedule, Stopping, keep_best, run_em
+from spectrem.learning import (
+    Constant,
+    EStep,
+    Expectations,
+    FitResult,
+    FitStatus,
+    PosedCorpus,
+    Record,
+    Schedule,
+    Step,
+    Stopping,
+    keep_best,
+    pose,
+    run_ascent,
+    run_em,
+)
+from spectrem.reports import ConstraintReport, ConstraintSummary, report_expectations, report_posed
 
 Params = TypeVar("Params")
 
@@ -49,6 +66,59 @@ def run_stage(
         on_iteration=on_iteration or estimator.on_iteration,
         checkpoint=None if checkpoint is None else Path(checkpoint) / stage,
     )
+
+
+class Learnt(NamedTuple):
+    """What instances without labels, or with a part of one, leave.
+
+    Attributes
+    ----------
+    params : ndarray of shape (n_weights,)
+    history : tuple of Record
+    status : FitStatus
+    posed : PosedCorpus
+    step : Step
+        With which `spectrem.learning.posterior` gives the distributions of what is not labelled.
+    reports : pair of tuples
+        Reports and summaries of the constraints.
+    """
+
+    params: Floats
+    history: tuple[Record, ...]
+    status: FitStatus
+    posed: PosedCorpus
+    step: Step
+    reports: tuple[tuple[ConstraintReport, ...], tuple[ConstraintSummary, ...]]
+
+
+def learn_unlabelled(
+    estimator: Any, model: Any, corpus: Corpus, params: Floats, estep: EStep, *, stopping: Stopping | None = None
+) -> Learnt:
+    """EM under constraints, or the ascent of the ``criterion`` of an estimator of log-linear models.
+
+    Parameters
+    ----------
+    estimator : estimator
+        With the parameters of `spectrem.estimators.shared_parameters.CriterionParameters`.
+    model, corpus, params, estep, stopping
+        As for `run_stage`.
+    """
+    criterion = estimator.criterion
+    if criterion is None:
+        found = run_stage(estimator, model, corpus, params, estep, "em", stopping=stopping)
+    else:
+        found = run_ascent(model, corpus, params, estep, criterion, on_iteration=estimator.on_iteration)
+    posed = found.posed
+    reports: tuple[tuple[ConstraintReport, ...], tuple[ConstraintSummary, ...]] = ((), ())
+    if isinstance(criterion, Expectations):
+        reports = report_expectations(posed, model, found.params, criterion, estep)
+        # the distributions are those of the model
+        estep = EStep()
+        posed = pose(model, corpus, estep)
+    step = Step(model, found.params, found.history[-1].gamma, estep)
+    if estep.constraints:
+        reports = report_posed(posed, step)
+    return Learnt(found.params, found.history, found.status, posed, step, reports)
 
 
 def best_start(run: Callable[[int], FitResult[Params]], n_starts: int) -> FitResult[Params]:

@@ -1,9 +1,9 @@
 """The EM loop and its E-step, criteria of expectations, schedules, stopping rules and history."""
 
 from spectrem.learning.ascent import run_ascent
+from spectrem.learning.criteria import Expectations, Posteriors
 from spectrem.learning.em import run_em
 from spectrem.learning.estep import EStep, Posed, Step, posterior
-from spectrem.learning.expectations import Expectations
 from spectrem.learning.history import FitResult, FitStatus, Record
 from spectrem.learning.model import Kernel, Model
 from spectrem.learning.posed_corpus import PosedCorpus, pose
@@ -21,6 +21,7 @@ __all__ = [
     "Model",
     "Posed",
     "PosedCorpus",
+    "Posteriors",
     "Quench",
     "Record",
     "Schedule",

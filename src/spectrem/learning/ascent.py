@@ -1,135 +1,91 @@
-"""Log-linear models trained by ascent of one function of their weights: no distribution beside the model's own."""
+"""Log-linear models trained by ascent of one function of their weights, in place of turns of EM."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from spectrem._arrays import Floats
-from spectrem.constraints.compilation.compile import Constraints
-from spectrem.constraints.compilation.facts import CorpusFacts
-from spectrem.constraints.compilation.rows import CorpusRows
 from spectrem.corpus import Corpus, Local
-from spectrem.exceptions import InvalidInputError, warn_unconverged
-from spectrem.inference.oracle import refuse_impossible, weigh_rows
+from spectrem.exceptions import warn_unconverged
 from spectrem.learning.across import worst_violation
-from spectrem.learning.estep import EStep, Posed, Step, expectation
-from spectrem.learning.expectations import Expectations
+from spectrem.learning.criteria import Expectations, Posteriors
+from spectrem.learning.em import warn_skipped
+from spectrem.learning.estep import EStep, Step
+from spectrem.learning.expected_costs import Looked, Task, check, look, rise
 from spectrem.learning.history import FitResult, FitStatus, Record
-from spectrem.learning.model import is_known, log_prior
-from spectrem.learning.posed_corpus import Numbered, pose, pose_anew
-from spectrem.models.estep import RowSum
+from spectrem.learning.model import log_prior
+from spectrem.learning.posed_corpus import PosedCorpus, pose
 from spectrem.models.loglinear.lbfgs import Ending
-from spectrem.models.loglinear.optimise import Moments, maximise_posterior
-from spectrem.structures import Parts
+from spectrem.models.loglinear.optimise import maximise_posterior, moments
 
 
-class Task(NamedTuple):
-    """What all shards have in common at one point; sent once per call.
-
-    ``facts`` are given where structures and rows are made anew for every use.
-    """
-
-    model: Any
-    theta: Floats
-    criterion: Expectations
-    estep: EStep
-    facts: CorpusFacts | None = None
-
-    def posed(self, shard: Posed | Numbered) -> Posed:
-        """The shard with its structure and rows."""
-        if isinstance(shard, Posed):
-            return shard
-        assert self.facts is not None
-        return pose_anew(shard, Step(self.model, self.theta, 1.0, self.estep), self.facts)
-
-
-@dataclass
-class Looked:
-    """A shard, or several, at some weights; a value with ``+``.
+class _Evaluated(NamedTuple):
+    """A criterion at some weights, without their prior, nats.
 
     Attributes
     ----------
-    likelihood : Moments
-        Of what is labelled, in part or fully: log-likelihood, nats, and gradient.
-    cost : float
-        Of constraints inside shards, nats.
+    value : float
+    gradient : ndarray of shape (n_weights,)
+    free : float
+        The value without constraints.
     violation : float
-        The largest of these constraints, relative to their bounds.
-    expectation : RowSum or None
-        Expectations of the rows that span the corpus.
+    skipped : Counter
+        In how many instances constraints were left out, by name.
     """
 
-    likelihood: Moments
-    cost: float = 0.0
-    violation: float = 0.0
-    expectation: RowSum | None = None
-
-    def __add__(self, other: Looked) -> Looked:
-        return self._with(self.likelihood + other.likelihood, other)
-
-    def __iadd__(self, other: Looked) -> Looked:
-        """The same sum, made in the memory of the left gradient."""
-        self.likelihood += other.likelihood
-        return self._with(self.likelihood, other)
-
-    def _with(self, likelihood: Moments, other: Looked) -> Looked:
-        expected = self.expectation
-        if expected is not None and other.expectation is not None:
-            expected = expected + other.expectation
-        return Looked(likelihood, self.cost + other.cost, max(self.violation, other.violation), expected)
-
-
-class _Seen(NamedTuple):
-    """The numbers of a record, at weights that have been evaluated."""
-
-    log_likelihood: float
-    log_prior: float
+    value: float
+    gradient: Floats
+    free: float
     violation: float
+    skipped: Counter[str]
 
 
 def run_ascent(
     model: Any,
     corpus: Corpus | Sequence[Any],
     theta: Floats,
-    constraints: Constraints,
-    criterion: Expectations,
+    estep: EStep,
+    criterion: Expectations | Posteriors,
     *,
     on_iteration: Callable[[Record], None] | None = None,
 ) -> FitResult[Floats]:
-    """Maximise the log-likelihood of what is labelled plus the log-prior less the cost of missed expectations.
+    """Maximise a criterion of the weights of a log-linear model by a quasi-Newton method.
 
-    Every evaluation is two sums over the corpus, of which the second, at the costs that the first found, is the
-    covariance of [Ganchev2010] eq. 34: the derivative of all marginals as scores move along ``U^T slopes``. The
-    function is not concave; it never falls.
+    Every evaluation is a few sums over the corpus: for `Posteriors` an E-step and the moments of the model; for
+    `Expectations` two, of which the second, at the prices that the first found, is the covariance of [Ganchev2010]
+    eq. 34, the derivative of all marginals as scores move along ``U^T prices``. The function is not concave; from step
+    to step it never falls.
 
     Parameters
     ----------
     model : LogLinearModel
-        Its ``optimiser`` says how far to go. Its structures have ``covariances``.
+        Its ``optimiser`` says how far to go.
     corpus : Corpus or sequence of shards
     theta : ndarray of shape (n_weights,)
         Where to start.
-    constraints : constraint or iterable of constraints, nested as you like
-        Without slack.
-    criterion : Expectations
+    estep : EStep
+        With the constraints. `Expectations` read nothing else of it, `Posteriors` all but ``dual_steps``.
+    criterion : Expectations or Posteriors
     on_iteration : callable, optional
-        Called with the `Record` of every step.
+        Called with the record of the start and of every step.
 
     Returns
     -------
     FitResult
-        With a record of the start and of every step. ``free_objective`` is the log-likelihood of what is labelled.
+        With a record of the start and of every step.
 
     Raises
     ------
     InvalidInputError
         If the criterion cannot measure a constraint, or a structure has no covariances.
+    InfeasibleConstraintError
+        If `Posteriors` cannot meet the constraints.
 
     Warns
     -----
@@ -137,140 +93,67 @@ def run_ascent(
         If it ran out of steps.
     """
     home = Local(corpus) if isinstance(corpus, Sequence) else corpus
-    estep = EStep(constraints)
+    estep = replace(estep, dual_steps=None)
     posed = pose(model, home, estep)
-    seen: dict[float, _Seen] = {}
+    if isinstance(criterion, Expectations):
+        posed.shards.sum(check, Task(model, theta, criterion, estep, posed.facts), posed.rows)
+    gamma = criterion.gamma if isinstance(criterion, Posteriors) else 1.0
+    tried: list[tuple[float, _Evaluated, float]] = []  # since the last step: objective, numbers, log-prior
     history: list[Record] = []
     started = time.perf_counter()
 
     def evaluate(x: Floats) -> tuple[float, Floats]:
-        task = Task(model, x, criterion, estep, posed.facts)
-        found: Looked = posed.shards.sum(look, task)
-        cost, violation, slopes = found.cost, found.violation, None
-        if posed.rows is not None and found.expectation is not None:
-            reached = found.expectation.dense
-            costs = criterion.costs(posed.rows.blocks, reached, posed.rows.bounds)
-            cost, slopes = cost + float(costs.cost.sum()), costs.slope
-            violation = max(violation, worst_violation(posed.rows, reached - posed.rows.bounds))
-        gradient = posed.shards.sum(rise, task, slopes)
-        gradient -= found.likelihood.gradient
+        nonlocal posed
+        if isinstance(criterion, Expectations):
+            found = _expected(Task(model, x, criterion, estep, posed.facts), posed)
+        else:
+            found, posed = _projected(Step(model, x, gamma, estep), posed, home)
         prior = log_prior(model, x)
-        value = cost - found.likelihood.value
-        seen[value - prior] = _Seen(found.likelihood.value, prior, violation)
-        return value, gradient
+        tried.append((found.value + prior, found._replace(gradient=_NONE), prior))
+        return -found.value, -found.gradient
 
-    def step(value: float) -> None:
+    def on_step(value: float) -> None:
         nonlocal started
-        # the prior is added in another order there
-        own = seen[min(seen, key=lambda known: abs(known - value))]
-        seen.clear()
-        seen[value] = own
+        # the point of the step was evaluated, perhaps not as the last one; its prior was added in another order
+        objective, found, prior = min(tried, key=lambda one: abs(one[0] + value))
         now = time.perf_counter()
-        record = Record(1.0, -value, own.log_likelihood, own.violation, now - started, own.log_prior)
-        history.append(record)
+        record = Record(gamma, objective, found.free, found.violation, now - started, prior)
         started = now
+        tried[:] = [(objective, found, prior)]
+        history.append(record)
         if on_iteration is not None:
             on_iteration(record)
 
-    posed.shards.sum(check, Task(model, theta, criterion, estep, posed.facts), posed.rows)
-    found = maximise_posterior(model, evaluate, theta, on_step=step)
-    if found.ending is Ending.STEPS:
-        warn_unconverged(f"the objective still rose after {found.n_steps} steps: raise m_steps or m_tol", stacklevel=3)
-    status = FitStatus.MAX_STEPS if found.ending is Ending.STEPS else FitStatus.CONVERGED
-    return FitResult(found.point, tuple(history), status, posed)
+    best = maximise_posterior(model, evaluate, theta, on_step=on_step)
+    if tried[0][1].skipped:
+        warn_skipped(tried[0][1].skipped)
+    if best.ending is Ending.STEPS:
+        warn_unconverged(f"the objective still rose after {best.n_steps} steps: raise m_steps or m_tol", stacklevel=2)
+    status = FitStatus.MAX_STEPS if best.ending is Ending.STEPS else FitStatus.CONVERGED
+    return FitResult(best.point, tuple(history), status, posed)
 
 
-def check(shard: Posed | Numbered, task: Task, rows: CorpusRows | None) -> int:
-    """Raise `InvalidInputError` if the criterion cannot be had of a shard; 0."""
-    posed = task.posed(shard)
-    if rows is not None and posed.transpose is not None:
-        task.criterion.check(rows.blocks, sp.csr_array(posed.transpose.T), rows.bounds)
-    if posed.inside is not None:
-        task.criterion.check(posed.inside.blocks, posed.inside.matrix, posed.inside.bounds)
-    if not is_known(task.model, posed.shard) and not hasattr(posed.structure, "covariances"):
-        raise InvalidInputError(
-            f"criterion needs covariances of labels, which {type(posed.structure).__name__} does not have; leave it out"
-        )
-    return 0
+def _expected(task: Task, posed: PosedCorpus) -> _Evaluated:
+    """The log-likelihood of what is labelled less the costs of the model's own expectations."""
+    found: Looked = posed.shards.sum(look, task)
+    cost, violation, prices = found.cost, found.violation, None
+    if posed.rows is not None and found.expectation is not None:
+        reached = found.expectation.dense
+        costs = task.criterion.costs(posed.rows.blocks, reached, posed.rows.bounds)
+        cost, prices = cost + float(costs.cost.sum()), costs.price
+        violation = max(violation, worst_violation(posed.rows, reached - posed.rows.bounds))
+    gradient = found.likelihood.gradient
+    gradient -= posed.shards.sum(rise, task, prices)
+    return _Evaluated(found.likelihood.value - cost, gradient, found.likelihood.value, violation, Counter())
 
 
-def look(shard: Posed | Numbered, task: Task) -> Looked:
-    """The log-likelihood of a shard, and what its constraints expect and cost."""
-    posed = task.posed(shard)
-    model, theta, own = task.model, task.theta, posed.shard
-    scores = model.scores(theta, own)
-    values, marginals = posed.structure.smoothed_max(scores, 1.0, weights=posed.weights)
-    refuse_impossible(values)
-    likelihood = Moments(0.0, np.zeros(len(theta)))
-    if own.labels is not None:  # else the two terms are one
-        free = model.moments(theta, own)
-        likelihood = Moments(
-            float(posed.weights @ values) - free.value, model.gather(theta, own, marginals) - free.gradient
-        )
-    found = Looked(likelihood)
-    if posed.inside is not None:
-        costs = inside_costs(posed, marginals, task.criterion)
-        found.cost = float(costs.copies @ costs.cost)
-        found.violation = costs.violation
-    if posed.across is not None:
-        found.expectation = expectation(posed, marginals)
-    return found
+def _projected(step: Step, posed: PosedCorpus, home: Corpus) -> tuple[_Evaluated, PosedCorpus]:
+    """The objective of EM after an E-step, whose gradient is that at fixed posteriors, and what to go on from."""
+    expected, posed = posed.expect(step)
+    gradient = expected.stats
+    gradient -= home.sum(moments, step.model, step.params, False).gradient
+    numbers = expected.free_objective, expected.violation, expected.skipped
+    return _Evaluated(expected.objective, gradient, *numbers), posed
 
 
-def rise(shard: Posed | Numbered, task: Task, slopes: Floats | None) -> Floats:
-    """How the cost of all constraints rises with the weights, shape (n_weights,): a shard's part.
-
-    ``slopes`` are those of the costs of the rows that span the corpus, shape (n_rows,).
-    """
-    posed = task.posed(shard)
-    model, theta = task.model, task.theta
-    along = np.zeros(posed.structure.n_unary)
-    if is_known(model, posed.shard):
-        return np.zeros(len(theta))
-    scores = model.scores(theta, posed.shard)
-    if posed.inside is not None:
-        _, marginals = posed.structure.smoothed_max(scores, 1.0)
-        costs = inside_costs(posed, marginals, task.criterion)
-        # `gather` counts instances by their weights
-        weight = posed.weights[posed.structure.instance]
-        rising = costs.matrix.T @ (costs.copies * costs.slope)
-        along[weight > 0] = rising[weight > 0] / weight[weight > 0]
-    if posed.transpose is not None and slopes is not None:
-        along += posed.transpose @ slopes
-    if not along.any():
-        return np.zeros(len(theta))
-    covariances = cast(Any, posed.structure).covariances(scores, along, posed.weights)
-    return cast(Floats, model.gather(theta, posed.shard, covariances))
-
-
-class InsideCosts(NamedTuple):
-    """Costs of the rows inside a shard.
-
-    Attributes
-    ----------
-    matrix : csr_array of shape (n_rows, n_unary)
-        In which instances are counted by their weights where a row has several.
-    copies : ndarray of shape (n_rows,)
-        How often a row counts: by the weight of its instance.
-    cost, slope : ndarray of shape (n_rows,)
-        Of a copy, and its derivative by the expected value.
-    violation : float
-        The largest, relative to the bound.
-    """
-
-    matrix: sp.csr_array
-    copies: Floats
-    cost: Floats
-    slope: Floats
-    violation: float
-
-
-def inside_costs(posed: Posed, marginals: Parts, criterion: Expectations) -> InsideCosts:
-    """Costs of the rows inside a shard, which has some, under its marginals."""
-    assert posed.inside is not None
-    rows = weigh_rows(posed.structure, posed.inside, posed.weights)
-    expected = rows.matrix @ marginals.unary
-    copies = np.where(rows.row_instance >= 0, posed.weights[rows.row_instance], 1.0)
-    excess = (expected - rows.bounds) / np.maximum(1.0, np.abs(rows.bounds))
-    violation = np.where(rows.where(lambda block: block.equality), np.abs(excess), excess).max(initial=0.0)
-    return InsideCosts(rows.matrix, copies, *criterion.costs(rows.blocks, expected, rows.bounds), float(violation))
+_NONE = np.zeros(0)

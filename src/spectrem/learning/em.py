@@ -6,6 +6,7 @@ import math
 import os
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -96,9 +97,7 @@ def run_em(
                 expected, posed = posed.expect(Step(model, params, gamma, estep))
                 if expected.skipped and not warned:
                     warned = True
-                    counts = expected.skipped.items()
-                    listed = ", ".join(f"{name!r} in {count} of the instances" for name, count in counts)
-                    warnings.warn(f"constraints that cannot hold were left out: {listed}", stacklevel=2)
+                    warn_skipped(expected.skipped, stacklevel=3)
                 prior = log_prior(model, params)
                 params = model.m_step(params, expected.stats, home)
                 record = Record(
@@ -139,3 +138,9 @@ def run_em(
     if status is FitStatus.MAX_ITERATIONS:
         warn_unconverged(f"{status.value}: raise max_iter or tol", stacklevel=2)
     return FitResult(params, tuple(history), status, posed)
+
+
+def warn_skipped(skipped: Counter[str], stacklevel: int = 3) -> None:
+    """Say in how many instances constraints were left out that cannot hold there."""
+    listed = ", ".join(f"{name!r} in {count} of the instances" for name, count in skipped.items())
+    warnings.warn(f"constraints that cannot hold were left out: {listed}", stacklevel=stacklevel)

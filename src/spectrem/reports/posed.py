@@ -5,15 +5,16 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 
 from spectrem._arrays import Floats, Ints
 from spectrem.constraints.compilation.facts import CorpusFacts
 from spectrem.exceptions import Unconverged
-from spectrem.learning import Posed, PosedCorpus, Step, posterior
-from spectrem.learning.ascent import Task, inside_costs
+from spectrem.learning import EStep, Expectations, Posed, PosedCorpus, Step, posterior
 from spectrem.learning.estep import expectation, scores_of
+from spectrem.learning.expected_costs import Task, inside_costs
 from spectrem.learning.posed_corpus import Numbered, pose_anew
 from spectrem.models.estep import RowSum
 from spectrem.reports.constraints import ConstraintReport, report_corpus_rows, report_weighted
@@ -55,7 +56,7 @@ def report_posed(posed: PosedCorpus, step: Step) -> tuple[tuple[ConstraintReport
 
 
 def report_expectations(
-    posed: PosedCorpus, task: Task
+    posed: PosedCorpus, model: Any, theta: Floats, criterion: Expectations, estep: EStep
 ) -> tuple[tuple[ConstraintReport, ...], tuple[ConstraintSummary, ...]]:
     """What the constraints of a criterion of expectations demand, and what the model itself expects.
 
@@ -64,8 +65,11 @@ def report_expectations(
     Parameters
     ----------
     posed : PosedCorpus
-    task : Task
-        Model, parameters, criterion and constraints.
+    model : LogLinearModel
+    theta : ndarray of shape (n_weights,)
+    criterion : Expectations
+    estep : EStep
+        With the constraints.
 
     Returns
     -------
@@ -73,9 +77,10 @@ def report_expectations(
     summaries : tuple of ConstraintSummary
         As of `report_posed`.
     """
+    task = Task(model, theta, criterion, estep, posed.facts)
     total, prices = posed.shards.sum(_measure_expectations, task), None
     if posed.rows is not None and total.after is not None:
-        prices = task.criterion.costs(posed.rows.blocks, total.after.dense, posed.rows.bounds).slope
+        prices = task.criterion.costs(posed.rows.blocks, total.after.dense, posed.rows.bounds).price
     return _reports(posed, total, prices)
 
 
@@ -124,7 +129,7 @@ def _measure_expectations(shard: Posed | Numbered, task: Task) -> _Measured:
     """The constraints of a shard under the model."""
     posed = task.posed(shard)
     _, marginals = posed.structure.smoothed_max(task.model.scores(task.theta, posed.shard), 1.0)
-    prices = None if posed.inside is None else inside_costs(posed, marginals, task.criterion).slope
+    prices = None if posed.inside is None else inside_costs(posed, marginals, task.criterion).price
     return _measured(posed, marginals, marginals, prices)
 
 

@@ -50,13 +50,15 @@ class MaxEntClassifier(ShowsReport, MaxEntParameters, ClassifierMixin, BaseEstim
         Weights, nats per unit of the feature; with two classes those of the second less those of the first.
     intercept_ : ndarray of shape (n_classes,) or (1,)
     label_distributions_ : ndarray of shape (n_rows, n_classes)
-        Of the training rows, at the weights learnt; they meet the constraints. Of labelled rows, what was given.
+        Of the training rows, at the weights learnt; they meet the constraints, unless these are on the expectations of
+        the model itself (``criterion``). Of labelled rows, what was given.
     transduction_ : ndarray of shape (n_rows,)
         The most probable labels of the training rows.
     history_ : list of Record
         Per iteration ``objective``, nats: over the labelled rows ``log p(y | x)``, plus over the others
         ``E_q[log p(label | x)] + gamma H(q)`` less the cost of slack, all rows by weight, less the penalty, which is
-        ``log_prior``. It never falls. One record, of the optimum, where nothing is inferred.
+        ``log_prior``. It never falls. One record, of the optimum, where nothing is inferred. With a ``criterion``, per
+        step of its ascent; `spectrem.learning.Expectations` cost what they say, and nothing else is about the others.
     objective_ : float
         Of the last iteration, nats.
     converged_ : bool

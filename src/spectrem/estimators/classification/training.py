@@ -11,14 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
-from spectrem.corpus import Corpus
 from spectrem.estimators.classification.targets import Targets
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.labelled import fit_labelled
-from spectrem.estimators.training import run_stage
+from spectrem.estimators.training import learn_unlabelled
 from spectrem.exceptions import InvalidInputError
-from spectrem.learning import EStep, FitStatus, Posed, PosedCorpus, Record, Step, Stopping, pose, posterior, run_ascent
-from spectrem.learning.ascent import Task
+from spectrem.learning import EStep, FitStatus, Posed, PosedCorpus, Record, Step, Stopping, pose, posterior
 from spectrem.models.loglinear import (
     Features,
     LogLinearModel,
@@ -30,7 +28,7 @@ from spectrem.models.loglinear import (
     build_shards,
     merge_features,
 )
-from spectrem.reports import ConstraintReport, ConstraintSummary, report_expectations, report_posed
+from spectrem.reports import ConstraintReport, ConstraintSummary
 
 
 class Trained(NamedTuple):
@@ -89,9 +87,11 @@ def train(
     if seen.all():
         theta, _, record, status = fit_labelled(settings, model, start, goes_on=learns)
         history: tuple[Record, ...] = (record,)
+    estep = EStep(settings.constraints, warm_start=True, infeasible=settings.infeasible)
     if learns:
-        learn = _ascend if settings.criterion is not None else partial(_learn_by_turns, scale=float(weights.sum()))
-        theta, history, status, distributions, reports = learn(settings, model, corpus, theta, targets.allowed.shape)
+        stopping = Stopping(settings.max_iter, settings.tol, scale=float(weights.sum()))
+        found = learn_unlabelled(settings, model, corpus, theta, estep, stopping=stopping)
+        theta, history, status, reports = found.params, found.history, found.status, found.reports
         alike = _ALIKE
         if settings.criterion is not None and model.prior.l2 > 0:
             alike = (2.0 * settings.m_tol / model.prior.l2) ** 0.5  # so far from 0 an ascent may end
@@ -100,46 +100,11 @@ def train(
                 "y holds no label, and the constraints expect the same of every row, so that nothing tells the classes "
                 "apart; label some rows, or give constraints about groups of rows or about columns"
             )
+        distributions = _distributions(found.posed, found.step, targets.allowed.shape)
     else:
         reports = ((), ())
         distributions = np.where(known[:, None], targets.allowed, _probabilities(settings, model, theta, shards))
     return Trained(*coefficients_of(model, theta, merged), distributions, history, status, *reports)
-
-
-class _Learnt(NamedTuple):
-    """What rows without labels leave."""
-
-    theta: Floats
-    history: tuple[Record, ...]
-    status: FitStatus
-    distributions: Floats
-    reports: tuple[tuple[ConstraintReport, ...], tuple[ConstraintSummary, ...]]
-
-
-def _learn_by_turns(
-    settings: Any, model: LogLinearModel, corpus: Corpus, theta: Floats, shape: tuple[int, ...], scale: float
-) -> _Learnt:
-    """EM, whose posteriors meet the constraints; ``tol`` is relative to ``scale``."""
-    estep = EStep(settings.constraints, warm_start=True, infeasible=settings.infeasible)
-    stopping = Stopping(settings.max_iter, settings.tol, scale=scale)
-    found = run_stage(settings, model, corpus, theta, estep, "em", stopping=stopping)
-    step = Step(model, found.params, found.history[-1].gamma, estep)
-    distributions = _distributions(found.posed, step, shape)
-    reports = report_posed(found.posed, step) if settings.constraints else ((), ())
-    return _Learnt(found.params, found.history, found.status, distributions, reports)
-
-
-def _ascend(settings: Any, model: LogLinearModel, corpus: Corpus, theta: Floats, shape: tuple[int, ...]) -> _Learnt:
-    """A criterion of expectations: the distributions are those of the model, among the labels that rows may have."""
-    found = run_ascent(
-        model, corpus, theta, settings.constraints, settings.criterion, on_iteration=settings.on_iteration
-    )
-    task = Task(model, found.params, settings.criterion, EStep(settings.constraints), found.posed.facts)
-    reports = report_expectations(found.posed, task)
-    free = EStep()
-    step = Step(model, found.params, settings.gamma, free)
-    distributions = _distributions(pose(model, corpus, free), step, shape)
-    return _Learnt(found.params, found.history, found.status, distributions, reports)
 
 
 # Features are merged where this share of them, or fewer, is left.

@@ -61,7 +61,8 @@ class CRFTagger(CRFParameters, Estimator):
     transition_ : ndarray of shape (n_tags, n_tags)
         Weights of neighbouring tags, [from, to].
     history_ : list of Record
-        Of EM; where all sentences have all labels, one record, of the end of training.
+        Of EM, or of the steps of the ascent of a ``criterion``; where all sentences have all labels, one record, of the
+        end of training.
     n_iter_ : int
     n_steps_ : int
         Steps of L-BFGS on the sentences with all labels.

@@ -20,10 +20,9 @@ from spectrem.estimators.crf.pairs import PairModel
 from spectrem.estimators.crf.scheme import check_labels, possible_moves
 from spectrem.estimators.labelled import fit_labelled
 from spectrem.estimators.tagging.text import Tag, check_tags
-from spectrem.estimators.training import run_stage
+from spectrem.estimators.training import learn_unlabelled
 from spectrem.exceptions import InvalidInputError
-from spectrem.learning import EStep, FitStatus, Record, Step, run_ascent
-from spectrem.learning.ascent import Task
+from spectrem.learning import EStep, FitStatus, Record
 from spectrem.models.loglinear import (
     AgreedModel,
     Features,
@@ -35,7 +34,7 @@ from spectrem.models.loglinear import (
     WeightPrior,
     build_shards,
 )
-from spectrem.reports import ConstraintReport, ConstraintSummary, report_expectations, report_posed
+from spectrem.reports import ConstraintReport, ConstraintSummary
 from spectrem.structures._ragged import offsets_of, positions_of
 
 
@@ -117,18 +116,9 @@ def train(
     estep = EStep(
         tagger.constraints, warm_start=True, dual_steps=tagger.dual_steps or None, infeasible=tagger.infeasible
     )
-    if tagger.criterion is None:
-        result = run_stage(tagger, constrained, corpus, theta, estep, "em")
-        step = Step(constrained, result.params, result.history[-1].gamma, estep)
-        reports = report_posed(result.posed, step) if estep.constraints else ((), ())
-    else:
-        result = run_ascent(
-            constrained, corpus, theta, estep.constraints, tagger.criterion, on_iteration=tagger.on_iteration
-        )
-        task = Task(constrained, result.params, tagger.criterion, estep, result.posed.facts)
-        reports = report_expectations(result.posed, task)
-    history = list(result.history)
-    return Trained(n_sentences, index, tags, model, result.params, history, result.status, n_steps, *reports)
+    found = learn_unlabelled(tagger, constrained, corpus, theta, estep)
+    history = list(found.history)
+    return Trained(n_sentences, index, tags, model, found.params, history, found.status, n_steps, *found.reports)
 
 
 def _prepare(

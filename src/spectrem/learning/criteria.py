@@ -1,4 +1,4 @@
-"""Generalised expectation criteria: how far the expectations of a model are from what constraints demand."""
+"""Criteria that log-linear models climb: posteriors under constraints, and the model's own expectations."""
 
 from __future__ import annotations
 
@@ -21,10 +21,53 @@ _LEAST = 1e-300
 
 
 class Costs(NamedTuple):
-    """What rows cost and how that rises with their expectations, each of shape (n_rows,); nats."""
+    """What rows cost, nats, and the derivative by their expectations, each of shape (n_rows,)."""
 
     cost: Floats
-    slope: Floats
+    price: Floats
+
+
+@dataclass(frozen=True)
+class Posteriors:
+    """The objective of EM under constraints, climbed by its gradient in the weights.
+
+    At every point posteriors are projected onto the constraints, and the weights take a step of L-BFGS along the
+    derivative of the whole objective, which is that at fixed posteriors (weights and multipliers move together, as in
+    the variational objective for measurements of [Liang2009]). It ends at the same kind of points as EM, whose M-step
+    climbs further between two E-steps.
+
+    Use in place of EM for a classifier or CRF, mostly with less time; gamma = 0 and -inf need EM.
+
+    Parameters
+    ----------
+    gamma : float
+        Above 0: 1 is posterior regularisation, below it unified EM.
+
+    Raises
+    ------
+    InvalidInputError
+        If ``gamma`` is not above 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spectrem import E, MaxEntClassifier, part
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [5.0], [6.0], [9.0]]), [0, -1, -1, -1, -1, 1]
+    >>> third = E[part("label") == 1] == E.count(..., each="row") / 3
+    >>> climbed = MaxEntClassifier([third], criterion=Posteriors()).fit(X, y)
+    >>> by_turns = MaxEntClassifier([third], tol=1e-9).fit(X, y)
+    >>> round(climbed.objective_, 3) == round(by_turns.objective_, 3)
+    True
+    """
+
+    gamma: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.gamma < math.inf:
+            raise InvalidInputError(
+                f"gamma must be above 0 and finite for a gradient, got {self.gamma}; hard EM goes by turns: leave out "
+                "the criterion"
+            )
 
 
 @dataclass(frozen=True)
@@ -96,7 +139,7 @@ class Expectations:
         --------
         >>> row = Block("half", 0, 1, True, "corpus", None, np.zeros(1, int), {})
         >>> found = Expectations(8.0).costs([row], np.array([2.0]), np.array([1.5]))
-        >>> found.cost, found.slope
+        >>> found.cost, found.price
         (array([1.]), array([4.]))
         """
         equality, sign = _senses(blocks, len(bounds))
@@ -108,8 +151,8 @@ class Expectations:
         counts = equality | (expected > bounds)
         log_ratio = np.log(np.where(target > 0, target, 1.0) / value)
         cost = np.where(target > 0, target * log_ratio, 0.0) - target + value
-        slope = sign * (1.0 - target / value)
-        return Costs(self.strength * np.where(counts, cost, 0.0), self.strength * np.where(counts, slope, 0.0))
+        price = sign * (1.0 - target / value)
+        return Costs(self.strength * np.where(counts, cost, 0.0), self.strength * np.where(counts, price, 0.0))
 
     def check(self, blocks: Sequence[Block], matrix: sp.csr_array, bounds: Floats) -> None:
         """Raise `InvalidInputError` if the criterion cannot measure a constraint.

@@ -13,7 +13,15 @@ if TYPE_CHECKING:
     from typing import Any
 
     from spectrem.constraints import E, agreement, fertility, linear, max_over, part
-    from spectrem.estimators import CRFTagger, GaussianMixture, HMMTagger, MaxEntClassifier, SelfTrainer, WordAligner
+    from spectrem.estimators import (
+        CRFTagger,
+        GaussianMixture,
+        HMMTagger,
+        MaxEntClassifier,
+        SelfTrainer,
+        Views,
+        WordAligner,
+    )
     from spectrem.learning import run_em
     from spectrem.tables import Lattice, project
 
@@ -28,6 +36,7 @@ _HOMES = {
     "Lattice": "tables",
     "MaxEntClassifier": "estimators",
     "SelfTrainer": "estimators",
+    "Views": "estimators",
     "WordAligner": "estimators",
     "agreement": "constraints",
     "fertility": "constraints",
@@ -46,6 +55,7 @@ __all__ = [
     "Lattice",
     "MaxEntClassifier",
     "SelfTrainer",
+    "Views",
     "WordAligner",
     "agreement",
     "fertility",

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from spectrem.estimators.mixture.gaussian_mixture import GaussianMixture
     from spectrem.estimators.selftraining.self_trainer import SelfTrainer
     from spectrem.estimators.tagging.hmm_tagger import HMMTagger
+    from spectrem.estimators.views.views import Views
 
 # Loaded on first use, since an aligner does not need the libraries that a mixture imports.
 _HOMES = {
@@ -19,6 +20,7 @@ _HOMES = {
     "LinkPosteriors": "alignment.decoding",
     "MaxEntClassifier": "classification.maxent_classifier",
     "SelfTrainer": "selftraining.self_trainer",
+    "Views": "views.views",
     "WordAligner": "alignment.word_aligner",
 }
 
@@ -29,6 +31,7 @@ __all__ = [
     "LinkPosteriors",
     "MaxEntClassifier",
     "SelfTrainer",
+    "Views",
     "WordAligner",
 ]
 

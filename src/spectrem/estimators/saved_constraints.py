@@ -36,7 +36,7 @@ def write_constraints(estimator: Any) -> Any:
         If such constraints are left out, because only training needs them.
     """
     left_out: list[str] = []
-    written = _write(estimator.constraints, left_out)
+    written = write_texts(estimator.constraints, left_out)
     if left_out:
         model, names = type(estimator).__name__, ", ".join(left_out)
         if getattr(estimator, "project_at_predict", False):
@@ -70,14 +70,15 @@ def read_constraints(written: Any) -> Any:
     return {name: read_constraints(one) for name, one in {"named": held}[kind].items()}
 
 
-def _write(constraints: Any, left_out: list[str]) -> Any:
+def write_texts(constraints: Any, left_out: list[str]) -> Any:
+    """Constraints as JSON can hold them; those that no text says are left out and described in ``left_out``."""
     if isinstance(constraints, str):
         return constraints
     if isinstance(constraints, Mapping):
-        named = {str(name): _write(held, left_out) for name, held in constraints.items()}
+        named = {str(name): write_texts(held, left_out) for name, held in constraints.items()}
         return {"named": {name: held for name, held in named.items() if held is not None}}
     if isinstance(constraints, Sequence):
-        return [written for one in constraints if (written := _write(one, left_out)) is not None]
+        return [written for one in constraints if (written := write_texts(one, left_out)) is not None]
     text = _text(constraints)
     if text is None:
         name = getattr(constraints, "name", None)

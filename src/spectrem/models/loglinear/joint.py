@@ -212,6 +212,11 @@ class JointModel:
         """The marginals of every member, as views."""
         return dict(zip(self.members, self.structure(shard).split(marginals), strict=True))
 
+    def distributions(self, shard: JointShard, marginals: Parts) -> dict[str, Floats]:
+        """Of every member, the marginals of all labels of all choices, shape (n_choices, n_labels)."""
+        shares = self.shares(shard, marginals)
+        return {key: own.distributions(shard.members[key], shares[key]) for key, own in self.members.items()}
+
     def weights(self, shard: JointShard) -> Floats:
         """Weight of every instance, shape (n_instances,)."""
         return shard.weights

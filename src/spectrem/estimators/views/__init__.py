@@ -1,0 +1,1 @@
+"""Models of several views that agree: `spectrem.Views`."""

@@ -1,0 +1,98 @@
+"""The parameters of Views."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from spectrem.estimators.declare import choice, count, given, number
+from spectrem.estimators.shared_parameters import ComputingParameters, LearningParameters, check_constraints
+from spectrem.exceptions import InvalidInputError, quoted
+
+if TYPE_CHECKING:
+    from spectrem.constraints.constraint import AnyConstraint
+
+
+def _check_views(name: str, value: Any) -> None:
+    pairs = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else []
+    named = [pair[0] for pair in pairs if isinstance(pair, tuple | list) and len(pair) == 2]
+    if len(named) != len(pairs) or len(pairs) < 2:
+        raise InvalidInputError(
+            f"{name} must list two or more pairs of a name and an estimator, got {quoted(value)}; give for example "
+            '[("spelling", MaxEntClassifier()), ("context", MaxEntClassifier())]'
+        )
+    for own in named:
+        if not isinstance(own, str) or not own.isidentifier() or "__" in own:
+            raise InvalidInputError(
+                f"{name} must have names that can stand in a constraint, without two underscores in a row, got "
+                f"{quoted(own)}; rename it"
+            )
+    if len(set(named)) < len(named):
+        raise InvalidInputError(f"{name} must have distinct names, got {', '.join(named)}; rename one")
+
+
+def _check_agreement(name: str, value: Any) -> None:
+    if value == "full" or isinstance(value, Mapping):
+        return
+    if isinstance(value, str) or not isinstance(value, Sequence) or not len(value):
+        raise InvalidInputError(
+            f'{name} must be "full", a mapping of views to the groups of their labels, or a list of constraints that '
+            f"tie the views, got {quoted(value)}; views without a tie are fitted one by one"
+        )
+    check_constraints(name, value)
+
+
+@dataclass(eq=False, repr=False)
+class ViewsParameters(LearningParameters, ComputingParameters):
+    """Of `spectrem.Views`.
+
+    Parameters
+    ----------
+    views : sequence of (name, estimator)
+        Two or more, each a `MaxEntClassifier` or a `CRFTagger` that is not fitted. Of a classifier ``C``,
+        ``l1_ratio``, ``fit_intercept``, ``classes``, ``m_steps`` and ``m_tol`` are used; of a tagger these (``tags``
+        for ``classes``), ``features``, ``pairs``, ``edge_features`` and ``min_count``; all others must be at their
+        defaults, as they are here for all views together.
+    agreement : "full", mapping of view -> mapping of label -> group, or sequence of constraints
+        What the views agree on. "full": all have the same labels, and one distribution of them (of sequences, if the
+        views are taggers). A mapping says which labels of a view are one group; labels it leaves out are a group of
+        their own name, and groups that some view does not have are one group together: all views then expect every
+        group alike, in every row or, where all are taggers, at every token. Constraints over the columns row, view,
+        ``<view>_label`` (of taggers ``<view>_tag``, token), and those of `fit`, say anything else.
+    constraints : sequence of constraints or their texts, mapping of names to them, or one text
+        What else is known, in the language of `spectrem.E`. With full agreement over the columns that a classifier
+        has (row, label, labelled) or a tagger (sentence, token, tag, ...), where every row or sentence counts once
+        however many views it has; otherwise over those of ``agreement``.
+    agreement_penalty : float, optional
+        With groups of labels: what a difference of 1 in an expectation costs, nats, so that views agree in part. By
+        default they agree exactly.
+    feature_groups : mapping of view -> sequence, optional
+        For one matrix or frame X: the columns that each view sees, by number, or of frames by name.
+    unlabelled_weight : float
+        Of rows or sentences that some view has no label for, beside the others; at least 0. At 0 the views are trained
+        by themselves, and agree when they predict.
+    decode : {"viterbi", "posterior"}
+        Of taggers in full agreement: the most probable sequence, or the most probable tag of each token.
+    project_at_predict : bool
+        Whether predictions meet ``constraints``, too. They always meet the agreement.
+    tol : float
+        Gain of the objective, in nats per row, below which training stops at a gamma; 0 runs all iterations.
+    dual_steps : int
+        Steps per iteration on the multipliers of constraints over the corpus, from those of the iteration before; 0
+        solves them every time.
+    """
+
+    views: Sequence[tuple[str, Any]] = given(check=_check_views)
+    agreement: Literal["full"] | Mapping[str, Mapping[Any, Any]] | Sequence[AnyConstraint] = given(
+        "full", _check_agreement
+    )
+    _: KW_ONLY
+    constraints: Sequence[AnyConstraint] = given((), check_constraints)
+    agreement_penalty: float | None = number(None, open=True)
+    feature_groups: Mapping[str, Sequence[Any]] | None = given(None)
+    unlabelled_weight: float = number(1.0)
+    decode: Literal["viterbi", "posterior"] = choice("viterbi", "viterbi", "posterior")
+    project_at_predict: bool = given(False)
+    tol: float = number(1e-5)
+    dual_steps: int = count(0, 0)

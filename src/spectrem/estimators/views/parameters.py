@@ -52,8 +52,8 @@ class ViewsParameters(LearningParameters, ComputingParameters):
     views : sequence of (name, estimator)
         Two or more, each a `MaxEntClassifier` or a `CRFTagger` that is not fitted. Of a classifier ``C``,
         ``l1_ratio``, ``fit_intercept``, ``classes``, ``m_steps`` and ``m_tol`` are used; of a tagger these (``tags``
-        for ``classes``), ``features``, ``pairs``, ``edge_features`` and ``min_count``; all others must be at their
-        defaults, as they are here for all views together.
+        for ``classes``), ``features``, ``pairs``, ``edge_features``, ``scheme`` and ``min_count``; all others must be
+        at their defaults, as they are here for all views together.
     agreement : "full", mapping of view -> mapping of label -> group, or sequence of constraints
         What the views agree on. "full": all have the same labels, and one distribution of them (of sequences, if the
         views are taggers). A mapping says which labels of a view are one group; labels it leaves out are a group of

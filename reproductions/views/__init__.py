@@ -1,0 +1,1 @@
+"""Experiments with several views of the same data."""

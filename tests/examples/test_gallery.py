@@ -34,7 +34,15 @@ def output_of(tmp_path_factory):
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
 def test_every_script_runs(script, output_of):
+    if script.name == "network_in_torch.py":
+        pytest.importorskip("torch", reason="PyTorch is optional")
     assert output_of(script.name)
+
+
+def test_networks_learn_from_known_shares(output_of):
+    found = re.findall(r"(labels alone|and what is known) +(0\.\d+) ", output_of("network_in_batches.py"))
+    accuracy = {name: float(value) for name, value in found}
+    assert accuracy["and what is known"] > accuracy["labels alone"] + 0.04
 
 
 def test_constraints_and_gamma_help(output_of):

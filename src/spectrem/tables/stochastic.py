@@ -13,7 +13,7 @@ from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.columns import plain
 from spectrem.constraints.compilation.draft import draft_rows
 from spectrem.constraints.compilation.facts import Head, RowFacts
-from spectrem.constraints.compilation.groups import Key, as_key, join_keys, number_groups, numbers_of
+from spectrem.constraints.compilation.groups import Key, KeyColumns, as_key, join_keys, number_groups, numbers_of
 from spectrem.constraints.compilation.rows import Block
 from spectrem.constraints.compilation.table import PartTable
 from spectrem.constraints.constraint import Constraint
@@ -24,8 +24,6 @@ from spectrem.tables.structure import TableStructure
 _FLAT = 1e-3
 # How often a batch is looked at, as long as prices are far from what it asks for.
 _LOOKS = 30
-# The curvature at gamma = 0 is infinite where it is not 0; this one is large.
-_LEAST = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +90,10 @@ class KeptRows:
             side[first],
             {name: key[first] for name, key in keys.items()},
             np.concatenate([self.constant, rows.constant])[first],
-            *map(widen, (self.prices, self.curvature, self.seen, self.over)),
+            widen(self.prices),
+            widen(self.curvature),
+            widen(self.seen),
+            widen(self.over),
             self.total,
         ), row[n:]
 
@@ -107,10 +108,11 @@ class KeptRows:
     def of_state(cls, state: Mapping[str, Any]) -> KeptRows:
         """What `state` gave."""
         keys = {name: as_key(np.array(values)) for name, values in state["keys"].items()}
-        numbers = (np.array(state[name], np.float64) for name in ("constant", "prices", "curvature", "seen"))
-        n = len(state["side"])
+        names, n = ("constant", "prices", "curvature", "seen"), len(state["side"])
+        constant, prices, curvature, seen = (np.array(state[name], np.float64) for name in names)
         over = np.array(state["over"], np.float64).reshape(n, -1 if n else 0)
-        return cls(np.array(state["side"], np.int64), keys, *numbers, over, int(state["total"]))
+        side = np.array(state["side"], np.int64)
+        return cls(side, keys, constant, prices, curvature, seen, over, int(state["total"]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,13 +186,17 @@ class BatchRows:
                 break
         return rows._with(seen=np.where(rows.told, rows._gathered("seen") + n, rows._gathered("seen")))
 
-    def solved(self, structure: TableStructure, marginals: Floats, prices: Floats, gamma: float) -> BatchRows:
+    def solved(
+        self, structure: TableStructure, posterior: Callable[[BatchRows], Floats], prices: Floats, gamma: float
+    ) -> BatchRows:
         """The same with the prices of the ``open`` rows that solve the dual of the whole set, which is the batch."""
-        n = structure.n_instances
-        found = np.zeros(len(self.bounds))
+        found, curvature = np.zeros(len(self.bounds)), np.zeros(len(self.bounds))
         found[self.open] = prices
-        bend, most = (own / max(gamma, _LEAST) for own in _curvatures(self.matrix, structure, marginals))
-        return self._with(prices=found, curvature=np.maximum(bend, _FLAT * most), seen=np.full(len(found), float(n)))
+        rows = self._with(prices=found, seen=np.full(len(found), float(structure.n_instances)))
+        if gamma > 0:
+            bend, most = _curvatures(self.matrix, structure, posterior(rows))
+            curvature = np.maximum(bend, _FLAT * most) / gamma
+        return rows._with(curvature=curvature)
 
     @property
     def _terms(self) -> SlackTerms:
@@ -198,7 +204,16 @@ class BatchRows:
         for head, own in zip(self.heads, self.kept, strict=True):
             tied = np.zeros(len(own), np.int64)
             blocks.append(
-                Block(head.name, start, start + len(own), head.equality, "corpus", head.slack, tied, own.keys)
+                Block(
+                    head.name,
+                    start,
+                    start + len(own),
+                    head.equality,
+                    "corpus",
+                    head.slack,
+                    tied,
+                    KeyColumns(dict(own.keys)),
+                )
             )
             start += len(own)
         return compile_slack(tuple(blocks), np.zeros(start, np.int64), 1)
@@ -209,7 +224,8 @@ class BatchRows:
     def _with(self, **values: Floats) -> BatchRows:
         cuts = np.cumsum([len(own) for own in self.kept])[:-1]
         pieces = {name: np.split(value, cuts) for name, value in values.items()}
-        kept = [replace(own, **{name: pieces[name][k] for name in pieces}) for k, own in enumerate(self.kept)]
+        own: list[dict[str, Any]] = [{name: pieces[name][k] for name in pieces} for k in range(len(self.kept))]
+        kept = [replace(before, **after) for before, after in zip(self.kept, own, strict=True)]
         return replace(self, kept=tuple(kept))
 
 

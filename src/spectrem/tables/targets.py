@@ -42,7 +42,8 @@ class ConstrainedTargets:
     Constraints inside rows are solved in every batch. Constraints over the whole set, such as shares of labels, keep
     their prices from batch to batch: every `update` makes a step down their dual, whose gradient the batch lets be
     estimated. Steps become shorter as 2 / (t + 2), so that for a model that stays as it is prices converge to those
-    of the whole set. `solve` finds these at once, from the predictions for all rows.
+    of the whole set; those of a model that changes lag behind it. `solve` finds them at once, from the predictions for
+    all rows, between two epochs for example.
 
     Use when a neural network, or whatever else is trained in batches, has unlabelled data about which something is
     known together.
@@ -65,6 +66,9 @@ class ConstrainedTargets:
     across_batches : sequence of str
         Columns such as a domain whose values have rows in many batches: constraints per such a column keep a price for
         every value.
+    tol : float
+        Largest residual, relative to the size of a row of the constraints, where they are solved: in `solve`, and
+        within batches.
 
     Attributes
     ----------
@@ -88,12 +92,12 @@ class ConstrainedTargets:
     ...     for batch in ([0, 2], [1, 3]):
     ...         soft = targets.update(log_p[batch])
     >>> targets.targets(log_p).round(2).tolist()
-    [[0.81, 0.19], [0.66, 0.34], [0.53, 0.47], [0.42, 0.58]]
+    [[0.81, 0.19], [0.65, 0.35], [0.52, 0.48], [0.41, 0.59]]
 
     The same at once:
 
     >>> targets.solve(log_p).round(2).tolist(), targets.prices_["share"].round(2)
-    ([[0.81, 0.19], [0.66, 0.34], [0.53, 0.47], [0.42, 0.58]], array([-0.75]))
+    ([[0.81, 0.19], [0.65, 0.35], [0.52, 0.48], [0.41, 0.59]], array([-0.75]))
     """
 
     constraints: Constraints
@@ -102,6 +106,7 @@ class ConstrainedTargets:
     labels: Any = field(default=None, kw_only=True)
     within_batch: Sequence[str] = field(default=(), kw_only=True)
     across_batches: Sequence[str] = field(default=(), kw_only=True)
+    tol: float = field(default=1e-8, kw_only=True)
 
     def __post_init__(self) -> None:
         check_gamma(self.gamma)
@@ -184,8 +189,9 @@ class ConstrainedTargets:
         spectrem.project : reports of the constraints, and decisions, from the same predictions.
         """
         table = project(
-            log_probabilities, self.constraints, self.gamma, columns=columns, labels=self.labels, scores="log"
-        )
+            log_probabilities, self.constraints, self.gamma, columns=columns, labels=self.labels, scores="log",
+            tol=self.tol,
+        )  # fmt: skip
         n = len(table.proba)
         if n != (self.n_rows or n):
             raise InvalidInputError(
@@ -198,8 +204,8 @@ class ConstrainedTargets:
             cells, given = self._read(log_probabilities, columns)
             self._kept = tuple(KeptRows.none(one) for one in self._across)
             rows = self._rows(cells, given, 1.0, learns=True)
-            after = table.proba if isinstance(table.proba, np.ndarray) else np.concatenate(table.proba)
-            self._kept = rows.solved(cells.table, after.ravel(), np.concatenate(prices), self.gamma).kept
+            posterior = partial(self._posterior, cells, given)
+            self._kept = rows.solved(cells.table, posterior, np.concatenate(prices), self.gamma).kept
         return table.proba
 
     @property
@@ -317,7 +323,7 @@ class ConstrainedTargets:
         within = None
         if self._within:
             links = resolve_links(
-                self._within, ChainMap(cast(Any, cells.table.columns), given), cells.table.n_instances
+                self._within, ChainMap(cast(Any, cells.table.columns), cast(Any, given)), cells.table.n_instances
             )
             within = compile_table(list(links), cells, given)
-        return project_batch(cells.table.inner, scores, within, self.gamma).marginals.unary
+        return project_batch(cells.table.inner, scores, within, self.gamma, tol=self.tol).marginals.unary

@@ -6,7 +6,7 @@ Indices of inner loops are unsigned, since tests for negative ones would keep th
 
 The first features, those below ``len(wide)``, may also be given as rows of a table with a place for every label: what
 they have in ``wide`` stands in for what they have in the flat array. Rows have a multiple of LANES places, so that the
-compiler makes vector instructions of them; this is quicker than single pairs from about four labels on.
+compiler makes vector instructions of them; this is quicker than single pairs from about six labels on.
 """
 
 import numpy as np

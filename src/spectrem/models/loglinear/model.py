@@ -16,9 +16,13 @@ from spectrem.corpus import Corpus, Local
 from spectrem.models.loglinear.lbfgs import Minimum
 from spectrem.models.loglinear.optimise import Moments, Optimiser, maximise
 from spectrem.models.loglinear.prior import WeightPrior
-from spectrem.models.loglinear.shards import LogLinearShard
+from spectrem.models.loglinear.shards import LogLinearShard, runs_of
 from spectrem.models.loglinear.support import Support
 from spectrem.structures import Categorical, Chain, Known, Parts, Structure
+from spectrem.structures._ragged import offsets_of
+
+# Scores of chains that are worked on at once: a megabyte.
+_AT_ONCE = 1 << 17
 
 
 class Weights(NamedTuple):
@@ -128,7 +132,7 @@ class LogLinearModel:
         scores = self._all_scores(theta, shard)
         if shard.labels is None:
             return scores
-        unary = scores.unary.reshape(-1, self.n_labels)[_rows_of(shard.labels.offsets), shard.labels.labels]
+        unary = self._by_choice(scores)[_rows_of(shard.labels.offsets), shard.labels.labels]
         return Parts(unary, scores.factors)
 
     def log_normaliser(self, theta: Floats, shard: LogLinearShard) -> float:
@@ -143,7 +147,7 @@ class LogLinearModel:
     def distributions(self, shard: LogLinearShard, marginals: Parts) -> Floats:
         """The marginals of all labels of all choices, shape (n_choices, n_labels); 0 for those not allowed."""
         if shard.labels is None:
-            return marginals.unary.reshape(-1, self.n_labels)
+            return self._by_choice(marginals)
         table = np.zeros((shard.features.n_choices, self.n_labels))
         table[_rows_of(shard.labels.offsets), shard.labels.labels] = marginals.unary
         return table
@@ -198,10 +202,24 @@ class LogLinearModel:
 
     def moments(self, theta: Floats, shard: LogLinearShard) -> Moments:
         """The log-normalisers of a shard, weighted, and their gradient, the expected values of all features."""
-        structure, scores = self._free_structure(shard), self._all_scores(theta, shard)
-        values, marginals = structure.smoothed_max(scores, 1.0, weights=shard.weights)
-        table = marginals.unary.reshape(-1, self.n_labels)
-        return Moments(float(shard.weights @ values), self._counts(shard, table, marginals.factors))
+        scores = self._all_scores(theta, shard)
+        if not self.chain:
+            values, marginals = self._free_structure(shard).smoothed_max(scores, 1.0)
+            return Moments(float(shard.weights @ values), self._counts(shard, self._by_choice(marginals), ()))
+        # A few sentences at a time, so that what is made of their scores stays in the processor's cache; posteriors
+        # then take the place of scores.
+        assert shard.lengths is not None
+        table, total, moves = self._by_choice(scores), 0.0, np.zeros((self.n_labels, self.n_labels))
+        starts = offsets_of(shard.lengths)
+        for own in runs_of(np.arange(len(shard.lengths)), shard.lengths * self.n_labels, _AT_ONCE):
+            here = slice(own[0], own[-1] + 1)
+            tokens, weights = slice(starts[here.start], starts[here.stop]), shard.weights[here]
+            few = Parts(table[tokens].ravel(), scores.factors)
+            values, marginals = Chain(shard.lengths[here], self.n_labels).smoothed_max(few, 1.0, weights=weights)
+            total += float(weights @ values)
+            table[tokens] = self._by_choice(marginals)
+            moves += marginals.factors[0]
+        return Moments(total, self._counts(shard, table, (moves,)))
 
     @property
     def n_penalised(self) -> int:
@@ -244,6 +262,10 @@ class LogLinearModel:
                 scores[np.ix_(token[shard.lengths > 0], ~allowed)] = -np.inf
             moves[~self.possible[:k, :k]] = -np.inf
         return Parts(scores.ravel(), (moves,))
+
+    def _by_choice(self, parts: Parts) -> Floats:
+        """What there is of every label of every choice, as a table of shape (n_choices, n_labels)."""
+        return parts.unary.reshape(-1, self.n_labels)
 
     def _counts(self, shard: LogLinearShard, table: Floats, factors: tuple[Floats, ...]) -> Floats:
         """Expected values of all features from shares of labels, shape (n_choices, n_labels), and transitions."""

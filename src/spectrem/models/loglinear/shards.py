@@ -254,7 +254,7 @@ def cut_instances(work: Ints, present: Bools, known: ArrayLike | None, most: int
     found: list[tuple[Ints, bool]] = []
     for kind in (False, True):
         chosen = np.flatnonzero((apart == kind) & present)
-        found.extend((own, kind) for own in _runs(chosen, work[chosen], largest))
+        found.extend((own, kind) for own in runs_of(chosen, work[chosen], largest))
     return found
 
 
@@ -268,7 +268,7 @@ def some_of(among: Bools | None, own: Ints) -> Bools | None:
     return None if among is None or not among[own].any() else among[own]
 
 
-def _runs(instances: Ints, work: Ints, most: int) -> list[Ints]:
+def runs_of(instances: Ints, work: Ints, most: int) -> list[Ints]:
     """Runs of instances of about ``most`` work each, as equal as whole instances allow."""
     if not len(instances):
         return []

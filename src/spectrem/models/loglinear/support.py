@@ -19,7 +19,7 @@ from spectrem.structures._ragged import offsets_of, ranges_of
 _NONE = np.zeros(0, np.int64)
 _NO_VALUES = np.zeros(0)
 # Features with so many labels are added up by rows of a table.
-_WIDE = 4
+_WIDE = 6
 
 
 @dataclass(frozen=True, eq=False)

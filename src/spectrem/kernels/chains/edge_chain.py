@@ -17,7 +17,7 @@ from spectrem._compiled import njit
 FLOOR = 1e-100
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
 def _forward(first, n_tokens, widths, offsets, potentials, tops, floored, gamma, alpha, scale):
     """Normalised forward probabilities of one instance. Returns its value and whether something is below FLOOR."""
     value, before = 0.0, 0
@@ -49,7 +49,7 @@ def _forward(first, n_tokens, widths, offsets, potentials, tops, floored, gamma,
     return value, False
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
 def _backward(first, n_tokens, widths, offsets, potentials, alpha, scale, beta, future, marginals):
     beta[:] = 1.0
     for t in range(n_tokens - 1, -1, -1):
@@ -138,3 +138,30 @@ def max_pass(token_offsets, widths, offsets, scores, active, values, choices):
                 last = origin
             else:
                 choices[first + t] = -1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_transitions(token_offsets, widths, offsets, states, dense, weights, marginals, counts):
+    """Add the marginals of all pairs of neighbours, times the weight of their sentence, to ``counts[from, to]``.
+
+    ``states`` holds the states of token after token, or, where ``dense``, all states once.
+    """
+    n_states, at = len(counts), 0
+    flat = counts.ravel()
+    for n in range(len(weights)):
+        weight = weights[n]
+        for t in range(token_offsets[n], token_offsets[n + 1]):
+            own, start, stop = at, offsets[t], offsets[t + 1]
+            at += widths[t]
+            if t == token_offsets[n]:
+                continue
+            pairs = marginals[start:stop]
+            if dense:
+                for k in range(len(flat)):
+                    flat[k] += weight * pairs[k]
+            else:
+                before, width = own - widths[t - 1], widths[t]
+                for i in range(widths[t - 1]):
+                    row = states[before + i] * n_states
+                    for k in range(width):
+                        flat[row + states[own + k]] += weight * pairs[i * width + k]

@@ -27,6 +27,9 @@ from spectrem.structures.chains._tokens import TokenStructure
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
 
+# Parts whose potentials are held at once: a megabyte.
+_AT_ONCE = 1 << 17
+
 
 @dataclass(frozen=True, eq=False, init=False)
 class EdgeChain(TokenStructure):
@@ -144,7 +147,13 @@ class EdgeChain(TokenStructure):
             marginals[choices[choices >= 0]] = 1.0
         else:
             status = given.active.astype(np.int8)
-            kernel.sum_pass(*layout, *potentials_of(total, self.offsets, gamma), gamma, values, marginals, status)
+            for own in self._runs:  # their potentials stay in the processor's cache, and in memory already taken
+                tokens = slice(self.token_offsets[own.start], self.token_offsets[own.stop])
+                parts = slice(self.offsets[tokens.start], self.offsets[tokens.stop])
+                starts = self.offsets[tokens.start : tokens.stop + 1] - parts.start
+                few = (self.token_offsets[own.start : own.stop + 1] - tokens.start, self._widths[tokens], starts)
+                found = (values[own], marginals[parts], status[own])
+                kernel.sum_pass(*few, *potentials_of(total[parts], starts, gamma), gamma, *found)
             if status.any():
                 edge_chain_log.sum_pass(*layout, total, gamma, values, marginals, status)
         return values, self._with_counts(marginals, None if weights is None else given.weights)
@@ -234,11 +243,17 @@ class EdgeChain(TokenStructure):
 
     def _with_counts(self, marginals: NDArray[np.float64], weights: NDArray[np.float64] | None) -> Parts:
         """Numbers of parts, and their sums by transition, sentences times weights."""
-        mass = marginals if weights is None else marginals * weights[self.instance]
-        counts: NDArray[np.float64] = np.bincount(self._cells, mass, self.n_states**2 + 1).astype(
-            np.float64, copy=False
-        )
-        return Parts(marginals, (counts[:-1].reshape(self.factor_shapes[0]),))
+        counts, own = np.zeros(self.factor_shapes[0]), np.ones(self.n_instances) if weights is None else weights
+        layout = (self.token_offsets, self._widths, self.offsets, *self._kernel_states)
+        kernel.add_transitions(*layout, own, marginals, counts)
+        return Parts(marginals, (counts,))
+
+    @cached_property
+    def _runs(self) -> list[slice]:
+        """Sentences that are worked on at once."""
+        starts = self.offsets[self.token_offsets]
+        _, first = np.unique(starts[:-1] // _AT_ONCE, return_index=True)
+        return list(map(slice, first.tolist(), [*first[1:].tolist(), self.n_instances]))
 
     def _with_transitions(self, unary: NDArray[np.float64], transition: NDArray[np.float64]) -> NDArray[np.float64]:
         """Scores of all parts, those of transitions included."""

@@ -54,7 +54,7 @@ OPTIONS: dict[str, tuple[Any, str]] = {
     "size": (_count, "training pairs"),
     "starts": (_count, "random starts"),
     "seeds": (_count, "random starts of every method"),
-    "draws": (_count, "how often links, or labelled sentences of each number, are drawn"),
+    "draws": (_count, "how often links, labelled sentences of each number, or splits of the features are drawn"),
     "languages": (_names, "with commas between"),
     "seed": (partial(_count, least=0), "the same seed gives the same result"),
     "threads": (_count, "results do not depend on it  [default: one per processor]"),

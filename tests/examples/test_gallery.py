@@ -165,3 +165,12 @@ def test_commands_of_the_readme_exist():
 def test_the_picture_is_there():
     for name in re.findall(r"!\[.*?\]\((.*?)\)", (ROOT / "README.md").read_text(encoding="utf-8")):
         assert (ROOT / name).is_file()
+
+
+def test_views_that_agree_carry_labels_on(output_of):
+    found = [float(value) for value in re.findall(r"(?:accuracy|reviews:) ([\d.]+)", output_of("views_that_agree.py"))]
+    alone, joined, agreed, sharper, few, together = found
+    assert alone < 0.65
+    assert joined < 0.65
+    assert min(agreed, sharper) > 0.9
+    assert few < together == 1

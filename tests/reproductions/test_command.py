@@ -22,7 +22,7 @@ OPTIONS = {
     "uem-fig1": {"--data", "--draws", "--threads"},
     "pos-dictionary": {"--data", "--threads"},
     "cluster-links": {"--draws", "--seed"},
-    "pr-table4": {"--data", "--draws"},
+    "pr-table4": {"--data", "--draws", "--threads"},
 }
 
 

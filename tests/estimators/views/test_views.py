@@ -205,3 +205,23 @@ def test_conventions_of_scikit_learn():
     assert len(cross_val_score(views, table, targets, cv=KFold(2, shuffle=True, random_state=0))) == 2
     with pytest.raises(InvalidInputError, match="Invalid parameter 'middle' for estimator"):
         views.set_params(middle__C=1)
+
+
+def test_taggers_with_a_scheme_agree_on_sequences_that_follow_it():
+    X, gold, _, _ = sentences()
+    chunks = [["B-NP" if tag == "D" else "I-NP" if tag == "N" else "O" for tag in tags] for tags in gold]
+    y = [own if number < 4 else None for number, own in enumerate(chunks)]
+    views = Views([(name, CRFTagger(scheme="bio", pairs="all")) for name in X]).fit(X, y)
+    assert all(("O", "I-NP") not in itertools.pairwise(tags) for tags in views.predict(X))
+    assert views.score(X, chunks) > 0.9
+
+
+@pytest.mark.parametrize("agreement", ["full", {}])
+def test_at_minus_infinity_labels_are_whole(agreement):
+    X, _, y = rows()
+    views = Views(TWO, agreement=agreement, gamma=-np.inf, max_iter=3, tol=0.0).fit(X, y)
+    found = views.label_distributions_
+    for table in found.values() if agreement != "full" else [found]:
+        assert set(table.ravel().round(9)) == {0.0, 1.0}
+    if agreement != "full":
+        np.testing.assert_array_equal(found["left"], found["right"])

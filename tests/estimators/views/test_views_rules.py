@@ -127,6 +127,8 @@ def test_labels():
         "set unlabelled_weight=0 to train the views by themselves",
         y=GOLD,
     )
+    with pytest.raises(InvalidInputError, match="views must share some row that is not labelled in all of them"):
+        Views(TWO).fit(X, Y, sample_weight=[float(label is not None) for label in Y])
     refused(
         "y must label some row, got none; without labels or constraints nothing says what labels mean",
         [(name, MaxEntClassifier(classes=[0, 1, 2])) for name, _ in TWO], y=[None] * 40,

@@ -171,5 +171,9 @@ def test_sentences_belong_to_documents():
     again = views.predict_proba(shuffled, owners={"words": owners[mixed]})
     for place, k in enumerate(mixed):
         np.testing.assert_allclose(again["words"][place], found["words"][k], atol=1e-6)
+    counted = E[part("document_label") == "bad"] == 9
+    under = Views(MIXED, agreement=SAYS, constraints=[counted])
+    under.fit(X, {"words": y, "document": labelled}, owners={"words": owners})
+    assert under.label_distributions_["document"][:, 0].sum() == pytest.approx(9, abs=1e-4)
     with pytest.raises(InvalidInputError, match="X must have the same rows or sentences in every view, got 48 of"):
         views.predict(X)

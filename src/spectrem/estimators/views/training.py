@@ -95,7 +95,7 @@ def train(settings: Any, data: TrainingData, weights: Floats) -> Trained:
     place = {name: everything if own.owners is None else own.owners for name, own in members.items()}
     known = _everywhere({name: (own.known, place[name]) for name, own in seen.items()}, n_instances)
     labelled = ~_everywhere({name: (~own.known, place[name]) for name, own in seen.items()}, n_instances)
-    _check_labels(settings, seen, place, known, labelled)
+    _check_labels(settings, seen, place, known | (weights == 0), labelled)
     started = time.perf_counter()
     models, found = {}, {}
     for name, own in seen.items():
@@ -107,7 +107,7 @@ def train(settings: Any, data: TrainingData, weights: Floats) -> Trained:
     # Labelled rows stay with those that constraints tie them to; distributions are kept apart, as they cannot move.
     tied = np.zeros(n_instances, np.bool_)
     if learns and settings.constraints and not any(model.chain for model in models.values()):
-        tied = known & ~np.logical_or.reduce([own.soft for own in seen.values()])
+        tied = known & _everywhere({name: (~own.soft, place[name]) for name, own in seen.items()}, n_instances)
     counted = weights * np.where(labelled, 1.0, settings.unlabelled_weight if learns else 1.0)
     sizes = {name: model.n_labels for name, model in models.items()}
     shards = build_joint_shards(
@@ -155,7 +155,7 @@ def _check_labels(
             "without a label, or set unlabelled_weight=0 to train the views by themselves"
         )
     for name, own in seen.items():
-        mixed = own.soft & ~known[place[name]]
+        mixed = own.soft & ~known[place[name]]  # those of weight 0 pass
         if mixed.any():
             raise InvalidInputError(
                 f"y[{name!r}] must have labels and no distributions where another view has no label, got a "

@@ -225,3 +225,17 @@ def test_at_minus_infinity_labels_are_whole(agreement):
         assert set(table.ravel().round(9)) == {0.0, 1.0}
     if agreement != "full":
         np.testing.assert_array_equal(found["left"], found["right"])
+
+
+def test_sentences_without_tokens():
+    X, gold, y, _ = sentences()
+    holes = {name: [*own[:3], [], *own[3:], []] for name, own in X.items()}
+    views = Views(TAGGERS, **FIXED).fit(X, y)
+    filled = Views(TAGGERS, **FIXED).fit(holes, [*y[:3], [], *y[3:], None])
+    assert filled.objective_ == pytest.approx(views.objective_, rel=1e-9)
+    predicted = filled.predict(holes)
+    assert predicted[3] == predicted[-1] == []
+    assert predicted[:3] + predicted[4:-1] == views.predict(X)
+    assert [len(own) for own in filled.predict_proba(holes)] == [len(own) for own in predicted]
+    assert [own.shape for own in views.predict_proba({name: [[]] for name in X})] == [(0, 3)]
+    assert filled.score(holes, [*gold[:3], [], *gold[3:], []]) > 0.9

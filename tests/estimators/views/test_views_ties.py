@@ -177,3 +177,21 @@ def test_sentences_belong_to_documents():
     assert under.label_distributions_["document"][:, 0].sum() == pytest.approx(9, abs=1e-4)
     with pytest.raises(InvalidInputError, match="X must have the same rows or sentences in every view, got 48 of"):
         views.predict(X)
+
+
+def test_views_may_have_labelled_rows_of_their_own():
+    """[Ganchev2010] §6: the views need not share the labelled corpus, only rows without a label."""
+    X, y, fine, coarse = animals(24)
+    own = {"fine": np.r_[0:12, 24:40], "coarse": np.r_[12:40]}  # rows of each view: 12 labelled ones, and 16 of both
+    data = {name: X[name][rows] for name, rows in own.items()}
+    labels = {name: [y[name][row] for row in rows] for name, rows in own.items()}
+    views = Views(VIEWS, agreement=GROUPS, max_iter=1, tol=0.0).fit(data, labels, owners=own)
+    start = Views(VIEWS, agreement=GROUPS, unlabelled_weight=0.0).fit(data, labels, owners=own)
+    for name, truth in (("fine", fine), ("coarse", coarse)):
+        alone = MaxEntClassifier(m_tol=1e-12).fit(data[name][:12], np.array(truth)[own[name][:12]])
+        np.testing.assert_allclose(start.views_[name].coef_, alone.coef_, atol=1e-5)
+    shared = {name: X[name][24:] for name in X}
+    q = start.predict_proba(shared)
+    targets = np.concatenate([np.eye(3)[[["cat", "dog", "vehicle"].index(label) for label in fine[:12]]], q["fine"]])
+    classifier = MaxEntClassifier(classes=["cat", "dog", "vehicle"], m_tol=1e-12).fit(data["fine"], targets)
+    np.testing.assert_allclose(views.views_["fine"].coef_, classifier.coef_, atol=1e-4)

@@ -106,7 +106,8 @@ class Views(ViewsParameters, Estimator):
             agreement also a sequence per sentence.
         owners : mapping of view -> array-like of int, optional
             Without full agreement, of views whose rows or sentences are parts of the instances of the others: the
-            number of the instance, from 0, that each belongs to, such as the document of every sentence.
+            number of the instance, from 0, that each belongs to, such as the document of every sentence. Also where
+            views have labelled rows of their own, which the others lack.
 
         Returns
         -------

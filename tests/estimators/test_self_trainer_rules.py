@@ -215,7 +215,7 @@ def test_not_fitted():
             "estimator must be a scikit-learn classifier, got <class "
             "'sklearn.linear_model._logistic.LogisticRegression'>; try LogisticRegression()",
         ),
-        ({"constraints": "x"}, "constraint 'x', character 1: there is no shortcut 'x'; they are agreement, at_least, "),
+        ({"constraints": "x"}, "constraint 'x', character 1: there is no shortcut 'x'; they are agreement, "),
         ({"constraints": (one for one in ())}, "constraints must be a sequence of constraints, got <generator"),
         ({"constraints": [3]}, "constraints must be made with E or shortcuts, got 3; see spectrem.constraints"),
         ({"gamma": "1"}, "gamma must be a number, got '1'"),

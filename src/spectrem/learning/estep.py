@@ -55,6 +55,9 @@ class EStep:
     infeasible : {"raise", "skip"}
         What to do about constraints inside instances that an instance cannot meet: raise `InfeasibleConstraintError`,
         or leave them out there (`run_em` then warns once).
+    weight : float
+        By what the cost of constraints is multiplied in the objective, of a model with ``counts``: the weight of an
+        instance whose structure is not given, relative to its count; at least 0.
     rows : Rows, optional
         Constraints that are compiled already, for a corpus of one shard; in place of ``constraints``.
     kernel : Kernel, optional
@@ -63,7 +66,7 @@ class EStep:
     Raises
     ------
     InvalidInputError
-        If ``alpha`` lies outside [0, 1], ``dual_steps`` is negative or ``infeasible`` unknown.
+        If ``alpha`` lies outside [0, 1], ``dual_steps`` or ``weight`` is negative, or ``infeasible`` unknown.
     """
 
     constraints: Constraints = ()
@@ -74,6 +77,7 @@ class EStep:
     dual_steps: int | None = None
     reference: Callable[[Any], Parts] | None = None
     infeasible: Infeasible = "raise"
+    weight: float = 1.0
     rows: Rows | None = None
     kernel: Kernel[Any, Any] | None = None
 
@@ -84,6 +88,8 @@ class EStep:
             )
         if self.dual_steps is not None and self.dual_steps < 0:
             raise InvalidInputError(f"dual_steps must be at least 0, got {self.dual_steps}; None solves to tol")
+        if not 0 <= self.weight < np.inf:
+            raise InvalidInputError(f"weight must be finite and at least 0, got {self.weight}; 1 counts costs in full")
         check_infeasible(self.infeasible)
         object.__setattr__(self, "constraints", tuple(flatten(self.constraints)))
 
@@ -101,6 +107,7 @@ class Posed:
         Number of the shard in the corpus, counted from 0.
     structure : Structure
     weights : ndarray of shape (n_instances,)
+        How often an instance counts, in constraints and, unless there are ``objective_weights``, in the objective.
     inside : Rows or None
         Constraints whose rows lie in the shard; None if there are none, or the shard's structures are known.
     where : str
@@ -115,6 +122,8 @@ class Posed:
         Multipliers of ``inside`` to start from.
     scores : Parts or None
         Scores under fixed parameters, kept while the multipliers over the corpus are optimised.
+    objective_weights : ndarray of shape (n_instances,), or None
+        Weights in the objective and the statistics, where they are others.
     latest : Latest or None
         Posteriors at the multipliers evaluated last, kept as long; mostly they are those of the solution.
     """
@@ -130,6 +139,7 @@ class Posed:
     transpose: sp.csr_array | None = None
     multipliers: Floats | None = None
     scores: Parts | None = None
+    objective_weights: Floats | None = None
     latest: Latest | None = None
 
 
@@ -198,11 +208,14 @@ def expect(posed: Posed, step: Step) -> tuple[EStepResult[Any], Posed]:
     scores = scores_of(posed, step)
     found = posterior(posed if posed.scores is scores else replace(posed, scores=scores), step)
     marginals, value, free_value = found.marginals, found.value, found.value
-    across = step.prices is not None or step.mixture is not None
-    if across or posed.inside is not None:
+    across, own = step.prices is not None or step.mixture is not None, posed.objective_weights
+    if across or posed.inside is not None or own is not None:
         free, free_marginals = posed.structure.smoothed_max(scores, max(step.gamma, 0.0), weights=posed.weights)
-        free_value = float(posed.weights @ free)
-        value = (1 - estep.alpha) * free_value + estep.alpha * value
+        counted = float(posed.weights @ free)
+        free_value = counted if own is None else float(own @ free)
+        # The cost of the constraints, counted - value, is taken from the free value.
+        share = estep.alpha * estep.weight
+        value = (1 - share) * counted + share * value + (free_value - counted)
         if estep.alpha < 1:
             marginals = free_marginals.map(lambda p, q: (1 - estep.alpha) * p + estep.alpha * q, marginals)
     normaliser = log_normaliser(model, params, posed.shard)

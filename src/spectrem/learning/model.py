@@ -30,6 +30,9 @@ class Model(Protocol[Params, Stats, Shard_contra]):
       of the sum of ``exp(score)`` over *all* structures, labelled instances included; 0 without it, for scores that are
       log-probabilities.
     * ``weights(shard)``: of every instance, shape (n_instances,), at least 0; 1 without it.
+    * ``counts(shard)``: how often every instance counts in constraints over several, shape (n_instances,), or None,
+      where by its weight. Of instances whose structure is not given, the weight is this times the ``weight`` of the
+      `EStep`. For structures without shared factors.
     * ``columns(shard)``: for constraints beside the structure's own, a mapping of name -> a value per part, per
       instance or per occurrence. One with the name of a column of the structure takes its place.
     * ``is_known(shard) -> bool``: whether the shard's structures are given; constraints inside instances do not
@@ -76,6 +79,11 @@ class Kernel(Protocol[Params_contra, Stats]):
 def weights_of(model: Any, shard: Any, structure: Structure) -> Floats:
     """Weight of every instance, shape (n_instances,)."""
     return model.weights(shard) if hasattr(model, "weights") else np.ones(structure.n_instances)
+
+
+def counts_of(model: Any, shard: Any) -> Floats | None:
+    """How often every instance counts in constraints, shape (n_instances,); None where by its weight."""
+    return model.counts(shard) if hasattr(model, "counts") else None
 
 
 def columns_of(model: Any, shard: Any) -> Mapping[str, ArrayLike]:

@@ -33,7 +33,7 @@ from spectrem.learning.across import (
     worst_violation,
 )
 from spectrem.learning.estep import EStep, Mixture, Posed, Posterior, Step, expect, posterior
-from spectrem.learning.model import columns_of, given_of, is_known, weights_of
+from spectrem.learning.model import columns_of, counts_of, given_of, is_known, weights_of
 from spectrem.models.estep import EStepResult
 
 # Multipliers above this (nats, over gamma) show that constraints cannot hold.
@@ -134,7 +134,7 @@ class PosedCorpus:
         scored = self.shards.derive(with_scores, step)
         solved = self._solve(scored, step)
         expected, shards = scored.advance(expect, solved.step)
-        expected.objective += step.estep.alpha * solved.value
+        expected.objective += step.estep.alpha * step.estep.weight * solved.value
         assert expected.expectation is not None
         reached = expected.expectation.dense
         violation = worst_violation(self.rows, reached - self.rows.bounds)
@@ -261,7 +261,10 @@ def pose_shard(numbered: Numbered, model: Any) -> Posed:
     """A shard's structure and weights."""
     shard, number = numbered
     structure = model.structure(shard)
-    return Posed(shard, number, structure, weights_of(model, shard, structure))
+    weights, counts = weights_of(model, shard, structure), counts_of(model, shard)
+    if counts is None:
+        return Posed(shard, number, structure, weights)
+    return Posed(shard, number, structure, counts, objective_weights=weights)
 
 
 def count_parts(posed: Posed) -> int:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,11 +19,9 @@ from spectrem.constraints.compilation.compile import Constraints
 from spectrem.constraints.compilation.rows import Rows
 from spectrem.estimators.selftraining.classifier import log_probabilities
 from spectrem.exceptions import InvalidInputError
-from spectrem.inference import Infeasible, Projection, project_batch
-from spectrem.learning import EStep, Step
-from spectrem.learning.estep import expect
-from spectrem.learning.posed_corpus import pose_compiled
-from spectrem.models.estep import EStepResult
+from spectrem.inference import project_batch
+from spectrem.learning import EStep, Posed, Step, posterior
+from spectrem.learning.estep import scores_of
 from spectrem.reports import ConstraintReport, report_weighted
 from spectrem.structures import Categorical, Parts
 from spectrem.tables.structure import TableStructure
@@ -127,7 +125,11 @@ class ClassifierModel:
         return Parts(table.ravel())
 
     def weights(self, sample: Sample) -> Floats:
-        """The weight of every row, shape (n_rows,)."""
+        """The weight of every row when the classifier is fitted, shape (n_rows,)."""
+        return np.where(sample.known, 1.0, self.weight) * sample.weights
+
+    def counts(self, sample: Sample) -> Floats:
+        """How often every row counts in constraints, shape (n_rows,)."""
         return sample.weights
 
     def gather(self, params: Fitted, sample: Sample, marginals: Parts) -> Targets:
@@ -143,7 +145,7 @@ class ClassifierModel:
         return Fitted(self._fit_soft(classifier, sample, posteriors), posteriors, params.classifier)
 
     def _fit_soft(self, classifier: Any, sample: Sample, posteriors: Floats) -> Any:
-        weights = np.where(sample.known, 1.0, self.weight) * sample.weights
+        weights = self.weights(sample)
         if self.soft_targets:
             return self._fit(classifier, sample.X, posteriors, weights)
         counted = sample.known | (weights > 0)
@@ -172,66 +174,36 @@ def compile_rows(sample: Sample, constraints: Constraints) -> Rows:
     return rows.pick(~inside | ~sample.known[np.where(inside, rows.row_instance, 0)])
 
 
-@dataclass(frozen=True, eq=False)
-class TableKernel:
-    """Project the labels of unlabelled rows onto the constraints ([Samdani2012] eq. 8, [Ganchev2010] eq. 29).
+def report_last(posed: Posed, step: Step, posteriors: Floats) -> tuple[ConstraintReport, ...]:
+    """The constraints at the last projection; none where nothing was projected."""
+    if posed.inside is None:
+        return ()
+    found, scores = posterior(posed, step), scores_of(posed, step)
+    free = posed.structure.smoothed_max(scores, max(step.gamma, 0.0))[1].unary
+    prices = np.zeros(len(posed.inside.bounds))
+    if found.multipliers is not None and len(found.multipliers):
+        prices = found.multipliers
+    return report_weighted(posed.inside, posed.structure, posed.weights, prices, free, posteriors.ravel())
 
-    The E-step of any model, but for what unlabelled rows count in the objective.
+
+def without_classifier(sample: Sample, estep: EStep) -> Floats:
+    """The labels of largest entropy that meet the constraints and the labels given, shape (n_rows, n_classes).
+
+    Raises
+    ------
+    InvalidInputError
+        If they are alike for all rows, of which none has a label.
     """
-
-    model: ClassifierModel
-    rows: Rows
-    infeasible: Infeasible
-
-    def prepare(self, params: Fitted, gamma: float) -> Callable[[Sample], EStepResult[Targets]]:
-        """The function that makes the E-step of a sample at these parameters."""
-        return partial(self._expect, params, gamma)
-
-    def _expect(self, params: Fitted, gamma: float, sample: Sample) -> EStepResult[Targets]:
-        estep = EStep(tol=PROJECTION_TOLERANCE, infeasible=self.infeasible)
-        scores = self.model.scores(params, sample)
-        posed = replace(pose_compiled(sample, self.model, self.rows), scores=scores)
-        found, _ = expect(posed, Step(self.model, params, gamma, estep))
-        values = sample.structure.smoothed_max(scores, max(gamma, 0.0))[0]
-        labelled = float(sample.weights[sample.known] @ values[sample.known])
-        share = self.model.weight
-        return replace(
-            found,
-            objective=labelled + share * (found.objective - labelled),
-            free_objective=labelled + share * (found.free_objective - labelled),
+    scores = np.zeros((len(sample.codes), len(sample.classes)))
+    keep_known(scores, sample)
+    found = project_batch(
+        sample.structure, Parts(scores.ravel()), estep.rows,
+        weights=sample.weights, tol=estep.tol, infeasible=estep.infeasible,
+    )  # fmt: skip
+    posteriors = found.marginals.unary.reshape(scores.shape)
+    if not sample.known.any() and float(np.ptp(posteriors, axis=0).max(initial=0.0)) <= _ALIKE:
+        raise InvalidInputError(
+            "y holds no label, and the constraints expect the same of every row, so that nothing distinguishes the "
+            "classes; label some rows, or give constraints about groups of rows or about columns"
         )
-
-    def report(self, params: Fitted, gamma: float, sample: Sample) -> tuple[ConstraintReport, ...]:
-        """The constraints at the last projection; none where nothing was projected."""
-        if not len(self.rows.bounds) or params.posteriors is None:
-            return ()
-        scores = self.model.scores(Fitted(params.teacher), sample)
-        found = self._project(scores, gamma, sample)
-        free = sample.structure.smoothed_max(scores, max(gamma, 0.0))[1].unary
-        prices = found.multipliers if len(found.multipliers) else np.zeros(len(self.rows.bounds))
-        return report_weighted(self.rows, sample.structure, sample.weights, prices, free, params.posteriors.ravel())
-
-    def without_classifier(self, sample: Sample) -> Floats:
-        """The labels of largest entropy that meet the constraints and the labels given, shape (n_rows, n_classes).
-
-        Raises
-        ------
-        InvalidInputError
-            If they are alike for all rows, of which none has a label.
-        """
-        scores = np.zeros((len(sample.codes), len(sample.classes)))
-        keep_known(scores, sample)
-        found = self._project(Parts(scores.ravel()), 1.0, sample)
-        posteriors = found.marginals.unary.reshape(scores.shape)
-        if not sample.known.any() and float(np.ptp(posteriors, axis=0).max(initial=0.0)) <= _ALIKE:
-            raise InvalidInputError(
-                "y holds no label, and the constraints expect the same of every row, so that nothing distinguishes the "
-                "classes; label some rows, or give constraints about groups of rows or about columns"
-            )
-        return posteriors
-
-    def _project(self, scores: Parts, gamma: float, sample: Sample) -> Projection:
-        return project_batch(
-            sample.structure, scores, self.rows, gamma,
-            weights=sample.weights, tol=PROJECTION_TOLERANCE, infeasible=self.infeasible,
-        )  # fmt: skip
+    return posteriors

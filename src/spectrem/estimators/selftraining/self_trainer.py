@@ -21,14 +21,22 @@ from spectrem.estimators.conventions import not_fitted, row_weights, take_course
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.selftraining import file
 from spectrem.estimators.selftraining.classifier import check_classifier, class_probabilities, weight_names
-from spectrem.estimators.selftraining.model import ClassifierModel, Sample, TableKernel, compile_rows
+from spectrem.estimators.selftraining.model import (
+    PROJECTION_TOLERANCE,
+    ClassifierModel,
+    Fitted,
+    Sample,
+    compile_rows,
+    report_last,
+    without_classifier,
+)
 from spectrem.estimators.selftraining.parameters import SelfTrainerParameters
 from spectrem.estimators.selftraining.shares import tell_shares
 from spectrem.estimators.shared_parameters import check_one_gamma
 from spectrem.estimators.table_input import UNLABELLED, read_labels, row_columns, split_columns
 from spectrem.estimators.training import run_stage
 from spectrem.exceptions import InvalidInputError
-from spectrem.learning import EStep, Stopping
+from spectrem.learning import EStep, Step, Stopping
 from spectrem.reports import ShowsReport, report_training
 
 
@@ -145,16 +153,19 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         sample = Sample(features, codes, classes, weights, given)
         model = ClassifierModel(self.estimator, self.weight, self.soft_targets, weight_names(self.estimator))
         learns = self.weight > 0 and not sample.known.all()
-        kernel = TableKernel(model, compile_rows(sample, self.constraints), self.infeasible)
+        estep = EStep(
+            rows=compile_rows(sample, self.constraints), weight=self.weight,
+            infeasible=self.infeasible, tol=PROJECTION_TOLERANCE, warm_start=True,
+        )  # fmt: skip
         first = None
         if len(np.setdiff1d(np.arange(len(classes)), codes)) and (learns or not sample.known.any()):
             if not sample.known.any() and self.weight == 0:
                 raise InvalidInputError(
                     "weight must be above 0 where no row has a label, got 0; label some rows, or raise it"
                 )
-            first = kernel.without_classifier(sample)
+            first = without_classifier(sample, estep)
         once = None if learns else Stopping(1, 0.0)
-        result = run_stage(self, model, [sample], model.start(sample, first), EStep(kernel=kernel), stopping=once)
+        result = run_stage(self, model, [sample], model.start(sample, first), estep, stopping=once)
         posteriors = result.params.posteriors
         assert posteriors is not None
         self.estimator_, self.classes_ = result.params.classifier, classes
@@ -162,6 +173,7 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         self.transduction_ = classes[posteriors.argmax(axis=1)]
         take_course(self, result.history, result.status)
         self.gamma_ = result.history[-1].gamma
+        last = Step(model, Fitted(result.params.teacher), self.gamma_, estep)
         predicted = class_probabilities(self.estimator_, features, classes).argmax(axis=1)
         self.report_ = report_training(
             self,
@@ -171,7 +183,7 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
                 "labelled rows": int(sample.known.sum()),
                 "weight": float(self.weight),
             },
-            kernel.report(result.params, self.gamma_, sample),
+            next(result.posed.shards.collect(report_last, last, posteriors)),
             notes=tell_shares(sample, posteriors, predicted),
         )
         self._take_features(X, len(inside))

@@ -212,7 +212,7 @@ ROWS = Kind(
 )
 TOKENS = Kind(
     CRFTagger,
-    _PRIOR | {"features", "tags", "pairs", "edge_features", "min_count"},
+    _PRIOR | {"features", "tags", "scheme", "pairs", "edge_features", "min_count"},
     True,
     _read_tokens,
     _read_more_tokens,

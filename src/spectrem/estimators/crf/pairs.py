@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spectrem._arrays import Floats, Ints
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.compilation.groups import Coded
 from spectrem.corpus import Corpus
 from spectrem.models.loglinear import LogLinearModel, LogLinearShard, Support
@@ -66,7 +66,14 @@ class PairModel:
     def scores(self, theta: Floats, shard: LogLinearShard) -> Parts:
         """Scores of all parts, nats: those of tags and, with ``edges``, of pairs."""
         n = self.model.n_weights
-        scores, chain = self.model.scores(theta[:n], shard), self._pairs(shard)
+        scores = self.model.scores(theta[:n], shard)
+        if shard.labels is None:
+            table, first, kept = self.edge_table(theta, shard), *self._places(shard)
+            table += scores.factors[0]
+            table[first] = 0.0
+            table += scores.unary.reshape(-1, 1, self.model.n_labels)
+            return Parts(table[kept], (np.zeros_like(scores.factors[0]),))
+        chain = self._pairs(shard)
         unary = scores.unary[chain.state_part]
         if self.edges is not None:
             table = np.zeros((shard.features.n_choices, self.edges.n_labels))
@@ -77,17 +84,20 @@ class PairModel:
 
     def gather(self, theta: Floats, shard: LogLinearShard, marginals: Parts) -> Floats:
         """Expected values of all features."""
-        n, chain = self.model.n_weights, self._pairs(shard)
+        n = self.model.n_weights
+        if shard.labels is None:
+            first, kept = self._places(shard)
+            table = np.zeros(kept.shape)
+            table[kept] = marginals.unary
+            counts = self.model.gather(theta[:n], shard, Parts(table.sum(axis=1).ravel(), marginals.factors))
+            table[first] = 0.0
+            return self._with_edges(counts, shard, table)
+        chain = self._pairs(shard)
         counts = self.model.gather(theta[:n], shard, _of_states(chain, marginals))
-        if self.edges is None:
-            return counts
         part, place = self._edge_places(chain)
-        table = np.zeros((shard.features.n_choices, self.edges.n_labels))
+        table = np.zeros((shard.features.n_choices, self.model.n_labels, self.model.n_labels))
         table.ravel()[place] = marginals.unary[part]
-        assert shard.lengths is not None
-        of_edges = np.zeros(self.edges.n_weights)
-        self.edges.add_counts(shard.features, table * np.repeat(shard.weights, shard.lengths)[:, None], of_edges)
-        return np.concatenate([counts, of_edges])
+        return self._with_edges(counts, shard, table)
 
     def distributions(self, shard: LogLinearShard, marginals: Parts) -> Floats:
         """The marginals of all tags of all tokens, shape (n_tokens, n_labels); 0 for those not allowed."""
@@ -141,6 +151,27 @@ class PairModel:
         assert shard.lengths is not None
         allowed = None if shard.labels is None else (shard.labels.offsets, shard.labels.labels)
         return EdgeChain(shard.lengths, self.model.n_labels, allowed)
+
+    def _places(self, shard: LogLinearShard) -> tuple[Ints, Bools]:
+        """First tokens of sentences, and which cells of a table of tokens and pairs of tags are parts, in their order.
+
+        Of a shard where every token may have any tag. First tokens have parts for the tags after the first one.
+        """
+        assert shard.lengths is not None
+        k = self.model.n_labels
+        first = (np.cumsum(shard.lengths) - shard.lengths)[shard.lengths > 0]
+        kept = np.ones((shard.features.n_choices, k, k), np.bool_)
+        kept[first, 1:] = False
+        return first, kept
+
+    def _with_edges(self, counts: Floats, shard: LogLinearShard, table: Floats) -> Floats:
+        """Counts of the model, and those of edges from shares of pairs, shape (n_tokens, n_labels, n_labels)."""
+        if self.edges is None:
+            return counts
+        assert shard.lengths is not None
+        weights, of_edges = np.repeat(shard.weights, shard.lengths), np.zeros(self.edges.n_weights)
+        self.edges.add_counts(shard.features, table.reshape(len(table), -1) * weights[:, None], of_edges)
+        return np.concatenate([counts, of_edges])
 
     def _edge_places(self, chain: EdgeChain) -> tuple[Ints, Ints]:
         """The parts that have a token before them, and the place of each in a table of tokens and transitions."""

@@ -67,6 +67,12 @@ def test_constraints_that_cannot_hold():
         run_ascent(MODEL, rows(), MODEL.initial(), EStep([never], infeasible="skip"), Posteriors())
 
 
+def test_where_nothing_is_to_be_gained_there_is_a_record_of_the_start():
+    found = run_ascent(MODEL, rows(), MODEL.initial(), EStep([E[LABEL == 0] <= 100]), Posteriors())
+    assert len(found.history) == 1
+    assert not found.params.any()
+
+
 @pytest.mark.parametrize("gamma", [0.0, -np.inf, np.nan])
 def test_gammas_without_a_gradient_are_named(gamma):
     with pytest.raises(InvalidInputError, match=f"gamma must be above 0 and finite for a gradient, got {gamma}; hard"):

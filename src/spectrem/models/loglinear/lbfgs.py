@@ -72,7 +72,7 @@ def minimise(
         From x to f and a fresh array of its gradient.
     start : ndarray of shape (n,)
     done : callable
-        From the value and the norm of the gradient to whether to stop.
+        From the value and the norm of the gradient, at the start and after every step, to whether to stop.
     sizes : ndarray of shape (n,), optional
         At least 0.
     max_steps : int, optional
@@ -97,7 +97,7 @@ def minimise(
     direction, n_evaluations, n_steps, stalled = None, 1, 0, 0
     while True:
         norm = float(np.sqrt(slope @ slope))
-        if norm == 0.0 or done(value, norm):
+        if done(value, norm) or norm == 0.0:
             return Minimum(x, value, norm, n_steps, n_evaluations, Ending.CONVERGED)
         if stalled > _PATIENCE:
             return Minimum(x, value, norm, n_steps, n_evaluations, Ending.STALLED)

@@ -1,0 +1,1 @@
+"""Experiments on relatives of posterior regularisation."""

@@ -1,4 +1,4 @@
-"""The estimators: word alignment, tagging, clustering and self-training."""
+"""The estimators: word alignment, tagging, classification, extraction, clustering and self-training."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from spectrem.estimators.alignment.word_aligner import LinkPosteriors, WordAligner
     from spectrem.estimators.classification.maxent_classifier import MaxEntClassifier
     from spectrem.estimators.crf.crf_tagger import CRFTagger
+    from spectrem.estimators.extraction.relation_extractor import RelationExtractor
     from spectrem.estimators.mixture.gaussian_mixture import GaussianMixture
     from spectrem.estimators.selftraining.self_trainer import SelfTrainer
     from spectrem.estimators.tagging.hmm_tagger import HMMTagger
@@ -19,6 +20,7 @@ _HOMES = {
     "HMMTagger": "tagging.hmm_tagger",
     "LinkPosteriors": "alignment.decoding",
     "MaxEntClassifier": "classification.maxent_classifier",
+    "RelationExtractor": "extraction.relation_extractor",
     "SelfTrainer": "selftraining.self_trainer",
     "Views": "views.views",
     "WordAligner": "alignment.word_aligner",
@@ -30,6 +32,7 @@ __all__ = [
     "HMMTagger",
     "LinkPosteriors",
     "MaxEntClassifier",
+    "RelationExtractor",
     "SelfTrainer",
     "Views",
     "WordAligner",

@@ -1,7 +1,6 @@
 """Features of mentions and of pairs of them."""
 
 from spectrem.data import RelationSentence, mention_features, pair_features
-from spectrem.data.features.mentions import N_CONTEXTS, pair_contexts
 
 WORDS = ["In", "1969", ",", "James", "Ray", "fled", "from", "Memphis", ",", "Tenn."]
 TAGS = ["IN", "CD", ",", "NNP", "NNP", "VBD", "IN", "NNP", ",", "NNP"]
@@ -35,13 +34,8 @@ def test_no_parts_of_speech_are_needed():
         assert not any(feature.lstrip("<>12").startswith("tag") for feature in own)
 
 
-def test_places_of_pairs():
-    found = pair_contexts(SENTENCE)
-    assert len(found) == 6
-    assert all(0 <= kind < N_CONTEXTS for kinds in found for kind in kinds)
-    assert found[0] != found[2]  # the same two in the other order
-    far = RelationSentence(["a"] * 60, [(n, n + 1) for n in range(0, 60, 2)])
-    assert max(kind for kinds in pair_contexts(far) for kind in kinds) == N_CONTEXTS - 1
+def test_mentions_may_overlap():
     overlapping = RelationSentence(["a", "b"], [(0, 2), (1, 2)])
-    assert pair_contexts(overlapping)[0] == (0, 1, 9)
-    assert len(pair_features(overlapping)) == 2
+    first, second = pair_features(overlapping)
+    assert {">", ">distance=1", ">mentions=0"} <= set(first)
+    assert {"<", "<distance=1", "<mentions=0"} <= set(second)

@@ -17,8 +17,8 @@ _MOST_MENTIONS = 4
 _OPEN = ("N", "V", "J", "C", "R")  # first letters of the parts of speech of content words
 _Span = tuple[int, int]
 
-N_CONTEXTS = 2 * (len(_DISTANCES) + _MOST_MENTIONS + 2)
-"""Kinds of place that two mentions have to each other, see `pair_contexts`."""
+CONTEXTS = ("distance=", "mentions=")
+"""Beginnings, behind the sign, of the features of pairs that tell how two mentions stand to each other."""
 
 
 def mention_features(sentence: RelationSentence) -> list[list[str]]:
@@ -76,24 +76,6 @@ def pair_features(sentence: RelationSentence) -> list[list[str]]:
         ends = (word_shape(sentence.words[sentence.mentions[mention][1] - 1]) for mention in (first, second))
         own.append(f"{sign}shapes={'|'.join(ends)}")
         found.append(list(dict.fromkeys(own)))
-    return found
-
-
-def pair_contexts(sentence: RelationSentence) -> list[tuple[int, int, int]]:
-    """Three kinds of place of every ordered pair of mentions, numbers below `N_CONTEXTS`: order, distance, mentions.
-
-    Examples
-    --------
-    >>> pair_contexts(RelationSentence(["Oswald", "shot", "Kennedy"], [(0, 1), (2, 3)]))
-    [(0, 2, 9), (14, 16, 23)]
-    """
-    found = []
-    for first, second in sentence.pairs:
-        in_order = _in_order(sentence, first, second)
-        left, right = (sentence.mentions[one] for one in ((first, second) if in_order else (second, first)))
-        start = 0 if in_order else N_CONTEXTS // 2
-        between = start + 1 + len(_DISTANCES) + _mentions_between(sentence, left, right)
-        found.append((start, start + _distance(left, right), between))
     return found
 
 

@@ -1,0 +1,104 @@
+"""The parameters of RelationExtractor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from spectrem.estimators.declare import check_parameters, choice, count, given, number, rule, switch
+from spectrem.estimators.shared_parameters import (
+    TRAINING,
+    ComputingParameters,
+    LearningParameters,
+    check_constraints,
+    check_one_gamma,
+)
+from spectrem.exceptions import InvalidInputError, quoted
+
+if TYPE_CHECKING:
+    from spectrem.constraints.constraint import AnyConstraint
+
+MODEL = "Model"
+"""A heading of ``--help``."""
+
+_TEXT = rule("be a text that is not empty", lambda value: isinstance(value, str) and value)
+
+
+def check_settings(extractor: ExtractionParameters) -> None:
+    """Raise `InvalidInputError` for a parameter that breaks its rule, or parameters that exclude each other."""
+    check_parameters(extractor)
+    check_one_gamma(extractor)
+
+
+def _check_names(name: str, value: Any) -> None:
+    listed = [] if isinstance(value, str) else list(value)
+    if not listed or len(set(listed)) < len(listed) or not all(isinstance(one, str) and one for one in listed):
+        raise InvalidInputError(f"{name} must list different names, one or more, got {quoted(value)}")
+
+
+@dataclass(eq=False, repr=False)
+class ExtractionParameters(LearningParameters, ComputingParameters):
+    """The parameters of a `spectrem.RelationExtractor`.
+
+    Parameters
+    ----------
+    constraints : sequence of constraints or their texts, mapping of names to them, or one text
+        In the language of `spectrem.E` over the columns sentence, kind ("mention" or "pair"), labelled and those given
+        to `fit`; of mentions also mention (its number in the sentence), type and text; of pairs also pair, relation,
+        first and second (the numbers of its mentions). See `spectrem.constraints.argument_types`. Constraints
+        ``.per("sentence", ...)`` leave labelled sentences alone; in all others these count as given.
+    C : float
+        Variance of the Gaussian prior of weights, above 0, as in scikit-learn.
+    types, relations : sequence of str, optional
+        Types of mentions, and relations, that there are; by default those of the training sentences.
+    no_relation : str
+        What constraints call the relation of a pair that has none.
+    type_features : bool
+        Whether pairs are also described by probable types of their mentions, which a classifier of mentions gives that
+        is trained first (for labelled sentences, on four fifths of the others).
+    min_count : int
+        Features that occur less often in training are left out.
+    count_margin : float, optional
+        Every relation must, over all training sentences, have its share of the labelled pairs, in expectation, give or
+        take this much of it: 0.2 is [Samdani2012] §5. Relations without a labelled pair are free. By default all are.
+    unlabelled_weight : float
+        How much a sentence counts whose labels are missing or partial, beside those with all labels. At 0 they are
+        left out.
+    m_steps : int, optional
+        Steps of L-BFGS in an iteration of EM at most; by default as many as ``m_tol`` needs. Sentences with all labels
+        are first trained on by themselves, to ``m_tol``.
+    m_tol : float
+        How far from its maximum, relative to the objective, an M-step may stop.
+    dual_steps : int
+        Steps per iteration on the multipliers of constraints over several sentences, from those of the iteration
+        before; 0 solves them every time.
+    relation_bonus : float
+        Nats that the score of every relation gains beside that of none in `predict`. The most probable labels leave
+        relations out that are less probable than none each, however many they are; a bonus of about 0.7, chosen on
+        labelled sentences that were held out, finds more of them.
+    decode : {"best", "posterior"}
+        "best": the most probable types and relations of a sentence, together; "posterior": of each mention and pair by
+        itself.
+    project_at_predict : bool
+        Whether new sentences meet the constraints inside sentences, too: for "best" by an integer program for each
+        sentence, for "posterior" in expectation at the last gamma. Others speak of the training sentences only.
+    """
+
+    constraints: Sequence[AnyConstraint] = given((), check_constraints)
+    _: KW_ONLY
+    C: float = number(1.0, open=True, option="--variance", group=MODEL, metavar="C")
+    types: Sequence[str] | None = given(None, _check_names)
+    relations: Sequence[str] | None = given(None, _check_names)
+    no_relation: str = given("none", _TEXT, convert=str, option="", group=MODEL, metavar="NAME")
+    type_features: bool = switch(True, option="", group=MODEL)
+    min_count: int = count(1, group=MODEL)
+    count_margin: float | None = number(None, 0.0, 1.0, group=TRAINING)
+    unlabelled_weight: float = number(1.0, group=TRAINING)
+    m_steps: int | None = count(None, group=TRAINING)
+    m_tol: float = number(1e-5, open=True, group=TRAINING)
+    dual_steps: int = count(8, 0, group=TRAINING)
+    relation_bonus: float = number(0.0, -math.inf, option="", group=MODEL, metavar="NATS")
+    decode: Literal["best", "posterior"] = choice("best", "best", "posterior", group=MODEL, metavar="WAY")
+    project_at_predict: bool = switch(True, option=None)

@@ -1,0 +1,277 @@
+"""From sentences whose labels are known, in part, or not to the trained model of types and relations."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spectrem._arrays import Bools, Floats, Ints
+from spectrem._validate import as_sample_weight
+from spectrem.constraints import Constraint, E, check_columns, check_values, part
+from spectrem.constraints.compilation.compile import flatten
+from spectrem.corpus import Corpus
+from spectrem.data import RelationSentence
+from spectrem.estimators.extraction.input import (
+    Indexes,
+    Mentions,
+    choose_contexts,
+    known_sentences,
+    labels_of,
+    learn_sentences,
+    number_labels,
+    relations_of,
+    typed_features,
+)
+from spectrem.estimators.homes import make_corpus
+from spectrem.estimators.table_input import row_columns
+from spectrem.estimators.training import run_stage
+from spectrem.exceptions import InvalidInputError
+from spectrem.learning import EStep, FitStatus, Record, Step
+from spectrem.models.loglinear import (
+    Features,
+    JointModel,
+    LogLinearModel,
+    Optimiser,
+    Support,
+    WeightPrior,
+    build_joint_shards,
+    build_shards,
+)
+from spectrem.reports import ConstraintReport, ConstraintSummary, report_posed
+
+_FOLDS = 5  # of labelled sentences, whose types are inferred from the other folds
+
+
+class Names(NamedTuple):
+    """Labels by their numbers; the first relation is that of pairs that have none."""
+
+    types: tuple[str, ...]
+    relations: tuple[str, ...]
+
+
+class Guide(NamedTuple):
+    """What makes features of pairs of the types of their mentions.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (n_weights,)
+        Weights of a classifier of mentions.
+    contexts : ndarray of int64
+        Features of pairs that are combined with types.
+    """
+
+    theta: Floats
+    contexts: Ints
+
+
+class Trained(NamedTuple):
+    """What training leaves.
+
+    Attributes
+    ----------
+    indexes : Indexes
+    names : Names
+    guide : Guide or None
+    model : JointModel
+    theta : ndarray of shape (n_weights,)
+    n_known : int
+        Sentences of which all labels are known.
+    history : tuple of Record
+    status : FitStatus
+    constraints : tuple of ConstraintReport
+    summaries : tuple of ConstraintSummary
+    """
+
+    indexes: Indexes
+    names: Names
+    guide: Guide | None
+    model: JointModel
+    theta: Floats
+    n_known: int
+    history: tuple[Record, ...]
+    status: FitStatus
+    constraints: tuple[ConstraintReport, ...] = ()
+    summaries: tuple[ConstraintSummary, ...] = ()
+
+
+def train(
+    settings: Any, sentences: Sequence[RelationSentence], sample_weight: ArrayLike | None, columns: Any
+) -> Trained:
+    """Train with the settings of a RelationExtractor, which have been checked.
+
+    Raises
+    ------
+    InvalidInputError
+        If no sentence has all labels, or constraints name what there is not.
+    """
+    n = len(sentences)
+    weights = as_sample_weight(sample_weight, n, "sentence")
+    given = row_columns((columns,), n, "RelationExtractor")
+    names = _names(settings, sentences)
+    check_constraints(settings.constraints, names, given)
+    data, indexes = learn_sentences(sentences, settings.min_count)
+    types = number_labels(chain.from_iterable(one.types for one in sentences), names.types, "type")
+    related = (relations_of(one, settings.no_relation) for one in sentences)
+    relations = number_labels(chain.from_iterable(related), names.relations, "relation")
+    known = known_sentences(n, (types, data.mention_owner), (relations, data.pair_owner))
+    if not (known[data.mention_owner].any() and known[data.pair_owner].any()):
+        raise InvalidInputError(
+            f"sentences must hold one with two mentions whose types and relations are all known, got none in {n}; "
+            "label some"
+        )
+    guide, features = None, data.pair
+    if settings.type_features:
+        theta, probabilities = _guess_types(settings, data, types, names)
+        guide = Guide(theta, choose_contexts(data, indexes))
+        features = typed_features(data, guide.contexts, probabilities)
+    model = make_model(settings, names, data.mention.n_features, features.n_features)
+    learns = settings.unlabelled_weight > 0 and not known.all()
+    weights = (np.ones(n) if weights is None else weights) * np.where(known, 1.0, settings.unlabelled_weight)
+    members = data.members(features, labels_of(types, len(names.types)), labels_of(relations, len(names.relations)))
+    sizes = {"mention": len(names.types), "pair": len(names.relations)}
+
+    def cut(apart: Bools, weights: Floats, tied: Bools | None = None) -> Corpus:
+        shards = build_joint_shards(
+            members, sizes, apart, weights, given, tied, n_instances=n, n_weights=model.n_weights
+        )
+        return make_corpus(settings, shards)
+
+    started = time.perf_counter()
+    exact = replace(model, members={key: _exact(own, settings.m_tol) for key, own in model.members.items()})
+    theta = exact.fit(cut(known, np.where(known, weights, 0.0)))
+    constraints = [
+        *flatten(settings.constraints),
+        *_count_constraints(settings, names, relations, known, data, weights),
+    ]
+    if not learns:
+        record = _record(exact, cut(known, np.where(known, weights, 0.0)), theta, started)
+        if settings.on_iteration is not None:
+            settings.on_iteration(record)
+        return Trained(indexes, names, guide, model, theta, int(known.sum()), (record,), FitStatus.CONVERGED)
+    # Labelled sentences stay with those that constraints over several sentences tie them to.
+    tied = known if any(not is_inside(one) for one in constraints) else np.zeros(n, np.bool_)
+    estep = EStep(constraints, warm_start=True, dual_steps=settings.dual_steps or None, infeasible=settings.infeasible)
+    result = run_stage(settings, model, cut(known & ~tied, weights, tied), theta, estep, "em")
+    step = Step(model, result.params, result.history[-1].gamma, estep)
+    reports = report_posed(result.posed, step) if constraints else ((), ())
+    return Trained(
+        indexes, names, guide, model, result.params, int(known.sum()), result.history, result.status, *reports
+    )
+
+
+def make_model(settings: Any, names: Names, n_mention: int, n_pair: int) -> JointModel:
+    """The model of a RelationExtractor with so many features of mentions and of pairs."""
+    prior, optimiser = WeightPrior(1.0 / settings.C), Optimiser(settings.m_steps, settings.m_tol)
+
+    def member(n_features: int, own: Sequence[str]) -> LogLinearModel:
+        return LogLinearModel(Support(n_features, len(own)), prior=prior, optimiser=optimiser, names=list(own))
+
+    members = {"mention": member(n_mention, names.types), "pair": member(n_pair, names.relations)}
+    return JointModel(members, "kind", "sentence", labels={"mention": "type", "pair": "relation"})
+
+
+def is_inside(constraint: Any) -> bool:
+    """Whether a constraint of the language speaks of every sentence by itself."""
+    return isinstance(constraint, Constraint) and "sentence" in constraint.groups
+
+
+def check_constraints(constraints: Any, names: Names, columns: Mapping[str, NDArray]) -> None:
+    """Raise `InvalidInputError` if a constraint names a type, relation or value of a column that does not exist."""
+    check_values(constraints, "type", names.types)
+    check_values(constraints, "relation", names.relations)
+    check_columns(constraints, columns)
+
+
+def infer_types(model: LogLinearModel, theta: Floats, features: Features) -> Floats:
+    """Probabilities of the types of mentions, shape (n_mentions, n_types)."""
+    found = np.zeros((features.n_choices, model.n_labels))
+    for shard in build_shards(features, n_labels=model.n_labels):
+        _, marginals = model.structure(shard).smoothed_max(model.scores(theta, shard), 1.0)
+        found[shard.instances] = model.distributions(shard, marginals)
+    return found
+
+
+def _names(settings: Any, sentences: Iterable[RelationSentence]) -> Names:
+    """All types and relations."""
+    types, relations = settings.types, settings.relations
+    if types is None:
+        types = sorted({kind for one in sentences for kind in one.types if kind is not None})
+    if relations is None:
+        found = {relation for one in sentences for relation in (one.relations or {}).values() if relation is not None}
+        relations = sorted(found)
+    if not types or not set(relations) - {settings.no_relation}:
+        raise InvalidInputError(
+            f"sentences must hold a type and a relation, got {list(types)} and {list(relations)}; label some, or list "
+            "all in types and relations"
+        )
+    others = (name for name in relations if name != settings.no_relation)
+    return Names(tuple(types), (settings.no_relation, *others))
+
+
+def _guess_types(settings: Any, data: Mentions, types: Ints, names: Names) -> tuple[Floats, Floats]:
+    """The weights of a classifier of mentions, and probabilities of the types of all, which it has not been told."""
+    model = make_model(settings, names, data.mention.n_features, 0).members["mention"]
+    model = _exact(model, settings.m_tol)
+    labelled = np.unique(data.mention_owner[types >= 0])
+    fold = np.full(data.n_sentences, -1)
+    fold[labelled] = np.arange(len(labelled)) % _FOLDS
+    own = fold[data.mention_owner]
+
+    def fit(chosen: Bools) -> Floats:
+        mentions = np.flatnonzero(chosen & (types >= 0))
+        labels = labels_of(types[mentions], model.n_labels)
+        known = np.ones(len(mentions), np.bool_)
+        return model.fit(build_shards(data.mention.take(mentions), labels=labels, known=known))
+
+    guide = fit(np.ones(len(types), np.bool_))
+    found = infer_types(model, guide, data.mention)
+    for number in range(_FOLDS if len(labelled) > 1 else 0):
+        held_out = np.flatnonzero(own == number)
+        if len(held_out):
+            found[held_out] = infer_types(model, fit(own != number), data.mention.take(held_out))
+    return guide, found
+
+
+def _count_constraints(
+    settings: Any, names: Names, relations: Ints, known: Bools, data: Mentions, weights: Floats
+) -> list[Constraint]:
+    """Bounds on the expected number of pairs with every relation, by its share of the labelled pairs."""
+    if settings.count_margin is None:
+        return []
+    labelled = known[data.pair_owner]
+    counts = np.bincount(relations[labelled], weights[data.pair_owner[labelled]], len(names.relations))
+    shares, margin = counts / max(counts.sum(), np.finfo(float).tiny), settings.count_margin
+    pairs = E.count(part("kind") == "pair")
+    return [
+        E[part("relation") == name]
+        .between(float((1 - margin) * share) * pairs, float((1 + margin) * share) * pairs)
+        .named(f"number of {name}")
+        for name, share in zip(names.relations[1:], shares[1:].tolist(), strict=True)
+        if share > 0
+    ]
+
+
+def _exact(model: LogLinearModel, tol: float) -> LogLinearModel:
+    return replace(model, optimiser=Optimiser(tol=tol))
+
+
+def _record(model: JointModel, corpus: Corpus, theta: Floats, started: float) -> Record:
+    """The objective of labelled sentences at the end of training, nats."""
+    log_likelihood = -corpus.sum(_cost, model, theta)
+    log_prior = model.log_prior(theta)
+    seconds = time.perf_counter() - started
+    return Record(1.0, log_likelihood + log_prior, log_likelihood, 0.0, seconds, log_prior)
+
+
+def _cost(shard: Any, model: JointModel, theta: Floats) -> float:
+    """The log-normalisers less the scores of the labels of a shard, nats; 0 where they are not known."""
+    if not shard.known:
+        return 0.0
+    values, _ = model.structure(shard).smoothed_max(model.scores(theta, shard), 1.0, weights=shard.weights)
+    return model.log_normaliser(theta, shard) - float(shard.weights @ values)

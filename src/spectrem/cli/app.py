@@ -17,6 +17,7 @@ from spectrem.cli.alignment.lexicon import lexicon
 from spectrem.cli.alignment.symmetrize import symmetrize
 from spectrem.cli.demo import demo
 from spectrem.cli.ending import FAILED
+from spectrem.cli.extraction.extract import app as extract
 from spectrem.cli.files import limits_named
 from spectrem.cli.tables.cluster import cluster
 from spectrem.cli.tables.project import project
@@ -24,7 +25,7 @@ from spectrem.cli.tagging.tag import app as tag
 from spectrem.cli.warmup import warmup
 from spectrem.exceptions import SpectremError
 
-_ORDER = ("align", "evaluate", "symmetrize", "lexicon", "tag", "project", "cluster", "demo", "warmup")
+_ORDER = ("align", "evaluate", "symmetrize", "lexicon", "tag", "extract", "project", "cluster", "demo", "warmup")
 
 
 class Commands(TyperGroup):
@@ -96,6 +97,7 @@ def spectrem(
     Start with **spectrem demo**, or with your own files:
     **spectrem align english.txt french.txt -o links.txt**,
     **spectrem tag train text.txt --dictionary tags.tsv --model model.npz**,
+    **spectrem extract train labelled.corp --model model.npz**,
     **spectrem project scores.csv --constraints c.yaml -o out.csv**,
     **spectrem cluster data.csv -k 3 -o out.csv**
     """
@@ -110,6 +112,7 @@ app.command()(evaluate)
 app.command()(symmetrize)
 app.command()(lexicon)
 app.add_typer(tag, name="tag")
+app.add_typer(extract, name="extract")
 app.command()(project)
 app.command()(cluster)
 app.command()(demo)

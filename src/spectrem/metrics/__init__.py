@@ -10,6 +10,7 @@ from spectrem.metrics.clustering import (
     tag_entropy,
     v_measure,
 )
+from spectrem.metrics.relations import LabelScores, RelationScores, relation_scores
 from spectrem.metrics.significance import SignTest, TaggingComparison, compare_taggings, sign_test
 from spectrem.metrics.tag_posteriors import average_l1_linf, posterior_entropy
 from spectrem.metrics.tagging import ambiguous_tokens, correct_tokens, cross_entropy, tagging_accuracy
@@ -19,6 +20,8 @@ __all__ = [
     "Chunk",
     "ChunkCounts",
     "ChunkScores",
+    "LabelScores",
+    "RelationScores",
     "SignTest",
     "StateMapping",
     "TaggingComparison",
@@ -35,6 +38,7 @@ __all__ = [
     "mutual_information",
     "one_to_one",
     "posterior_entropy",
+    "relation_scores",
     "sign_test",
     "tag_entropy",
     "tagging_accuracy",

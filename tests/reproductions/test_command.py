@@ -23,6 +23,7 @@ OPTIONS = {
     "pos-dictionary": {"--data", "--threads"},
     "cluster-links": {"--draws", "--seed"},
     "pr-table4": {"--data", "--draws", "--threads"},
+    "pr-table5": {"--data", "--draws", "--seed", "--threads"},
 }
 
 

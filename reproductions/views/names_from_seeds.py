@@ -19,6 +19,7 @@ from spectrem import MaxEntClassifier, Views
 from spectrem.constraints import label_proportions
 from spectrem.exceptions import ConvergenceWarning
 
+M_STEPS = 30
 NOISE = "?"
 TIMES = frozenset(calendar.month_name[1:]) | frozenset(calendar.day_name)
 PUBLISHED = {"DL-CoTrain": (91.3, 83.3), "CoBoost": (91.1, 83.1), "EM, naive Bayes": (83.1, 75.8)}
@@ -107,7 +108,10 @@ class NamesFromSeeds:
         """Train both views, and compare with the names labelled by hand."""
         started = time.perf_counter()
         views = Views(
-            [(view, MaxEntClassifier(C=setting.C, fit_intercept=setting.intercept)) for view in self.X],
+            [
+                (view, MaxEntClassifier(C=setting.C, fit_intercept=setting.intercept, m_steps=M_STEPS))
+                for view in self.X
+            ],
             constraints=label_proportions(self.data.seed_shares()) if setting.shares else (),
             gamma=setting.gamma,
             unlabelled_weight=1.0 if setting.together else 0.0,

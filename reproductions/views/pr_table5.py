@@ -61,7 +61,7 @@ def run(
     *,
     labelled: Sequence[int] = (500, 1000, 2000),
     draws: int = 10,
-    dev_draws: int = 2,
+    dev_draws: int = 3,
     seed: int = 0,
     n_names: int | None = None,
     n_lines: int | None = None,

@@ -124,10 +124,10 @@ class CriterionParameters:
     Parameters
     ----------
     criterion : spectrem.learning.Posteriors or Expectations, optional
-        What the weights climb by gradient in place of EM. ``Posteriors()``: the objective of EM, mostly in less time.
-        ``Expectations(strength)``: constraints are on what the model itself expects, which pays for breaking them, as
-        in generalised expectation criteria and label regularisation. ``max_iter`` and ``tol`` are not read then, but
-        ``m_steps`` and ``m_tol``, and gamma is that of the criterion.
+        What the weights climb by gradient in place of EM. ``Posteriors()``: the objective of EM, of classifiers in less
+        time. ``Expectations(strength)``: constraints are on what the model itself expects, which pays for breaking
+        them, as in generalised expectation criteria and label regularisation. ``max_iter`` and ``tol`` are not read
+        then, but ``m_steps`` and ``m_tol``, and gamma is that of the criterion.
     """
 
     criterion: Expectations | Posteriors | None = given(None, _check_criterion)

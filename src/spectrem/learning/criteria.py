@@ -36,7 +36,9 @@ class Posteriors:
     the variational objective for measurements of [Liang2009]). It ends at the same kind of points as EM, whose M-step
     climbs further between two E-steps.
 
-    Use in place of EM for a classifier or CRF, mostly with less time; gamma = 0 and -inf need EM.
+    Use in place of EM where a projection costs little beside an M-step, as of classifiers: it then ends nearer to the
+    optimum in a fraction of the time. Of CRFs under very many constraints over the corpus, EM is quicker, which takes
+    few steps on multipliers per iteration. gamma = 0 and -inf need EM.
 
     Parameters
     ----------

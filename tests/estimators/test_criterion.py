@@ -88,6 +88,18 @@ def test_posteriors_of_sentences_are_climbed_to_where_em_ends():
     assert climbed.report_.constraints[0].violation_after.max() < 1e-5
 
 
+@pytest.mark.parametrize("criterion", [Expectations(2.0), Posteriors()])
+def test_under_an_elastic_net_most_weights_are_none(criterion):
+    X, y, _ = table()
+    noise = np.random.default_rng(3).normal(size=(60, 20))
+    wide = np.hstack([X, noise])
+    classifier = MaxEntClassifier(SHARES, l1_ratio=1.0, C=0.3, criterion=criterion, m_tol=1e-6).fit(wide, y)
+    assert 0.3 < (classifier.coef_ == 0).mean() < 0.99
+    last = classifier.history_[-1]
+    np.testing.assert_allclose(last.log_prior, -np.abs(classifier.coef_).sum() / 0.3, rtol=1e-9)
+    assert (np.diff([record.objective for record in classifier.history_]) >= -1e-9).all()
+
+
 def test_two_classes_and_merged_features_are_the_same_model():
     rng = np.random.default_rng(2)
     X = rng.normal(size=(20, 15)) * (rng.random((20, 15)) < 0.3)

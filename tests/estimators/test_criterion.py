@@ -45,6 +45,7 @@ def test_the_stronger_the_criterion_the_nearer_are_the_shares(distance):
     report = classifier.report_.constraints
     np.testing.assert_allclose([own.after[0] for own in report], 60 * shares)
     assert [own.name for own in report] == ["proportion of a", "proportion of b", "proportion of c"]
+    assert f"criterion Expectations(strength=100.0, distance='{distance}')" in classifier.report_.summary()
 
 
 def test_the_objective_is_that_of_the_paper():

@@ -181,14 +181,17 @@ def report_training(
     estimator
     n_rows : int
     settings : mapping of name -> value
-        Settings to show; by default gamma is that of the history.
+        Settings to show besides a criterion; by default gamma is that of the history.
     constraints : tuple of ConstraintReport
     **more
         ``notes``, ``sections``, ``unit`` and ``summaries`` of `FitReport`.
     """
     history = tuple(estimator.history_)
     status = _ENDINGS[estimator.status_] if history else "kept the start"
-    summary = {"gamma": gamma_course(history, estimator.gamma), **settings}
+    summary: dict[str, object] = {"gamma": gamma_course(history, estimator.gamma)}
+    if getattr(estimator, "criterion", None) is not None:
+        summary["criterion"] = estimator.criterion
+    summary.update(settings)
     return FitReport(type(estimator).__name__, n_rows, history, status, summary, constraints, **more)
 
 

@@ -193,8 +193,9 @@ class ComputingParameters:
         ``partial(Spilled, folder="/scratch")``, or ``OnDask`` for the cluster that was connected to last. By default
         they stay in memory. Results do not depend on it; saved models do not hold it.
     checkpoint : path, optional
-        A folder that holds the state after every iteration: the same `fit` again, also in another process, goes on
-        from it, with the same bits as one that was not interrupted. Random starts need a ``random_state`` for that.
+        A folder that holds the state after every iteration (of log-linear models trained on labels, after every tenth
+        step): the same `fit` again, also in another process, goes on from it, with the same bits as one that was not
+        interrupted. Random starts need a ``random_state`` for that.
     """
 
     n_threads: int | None = count(None, group=COMPUTING)

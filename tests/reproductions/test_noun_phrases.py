@@ -63,7 +63,5 @@ def test_the_command(reproduce, chunks):
 
 
 def test_sentences_must_suffice(chunks):
-    with pytest.raises(
-        InvalidInputError, match="sizes must leave sentences for 500 without labels and 500 tests, got"
-    ):
+    with pytest.raises(InvalidInputError, match="sizes must leave sentences for 500 without labels and 500 tests, got"):
         pr_table6.run(chunks, (10,))

@@ -151,7 +151,8 @@ class LearningParameters:
     tol : float
         Relative gain of the objective below which EM stops at a gamma; 0 runs all iterations.
     on_iteration : callable, optional
-        Called with the `spectrem.learning.Record` of every iteration.
+        Called with the `spectrem.learning.Record` of every iteration, or, of log-linear models that labels alone are
+        learned from, of every step.
     """
 
     gamma: float = given(1.0, check_gamma, convert=float, option="", group=TRAINING, metavar="GAMMA")

@@ -18,14 +18,14 @@ from reproductions.alignment import em_constraints_fig3, em_constraints_fig4, pr
 from reproductions.clustering import cluster_links, em_constraints_fig1
 from reproductions.relatives import ge_compare
 from reproductions.tagging import da_table1, pos_dictionary, pr_fig12, uem_fig1
-from reproductions.views import pr_table4, pr_table5
+from reproductions.views import pr_table4, pr_table5, pr_table6
 from spectrem.exceptions import SpectremError
 
 EXPERIMENTS: dict[str, ModuleType] = {
     module.__name__.rpartition(".")[2].replace("_", "-"): module
     for module in (
         *(uem_table2, em_constraints_fig1, em_constraints_fig3, em_constraints_fig4, pr_fig6),
-        *(da_table1, pr_fig12, uem_fig1, pos_dictionary, cluster_links, pr_table4, pr_table5, ge_compare),
+        *(da_table1, pr_fig12, uem_fig1, pos_dictionary, cluster_links, pr_table4, pr_table5, pr_table6, ge_compare),
     )
 }
 
@@ -51,7 +51,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 OPTIONS: dict[str, tuple[Any, str]] = {
     "data": (Path, "folder of the corpora  [default: what SPECTREM_DATA names, else ../shared/data]"),
-    "sizes": (_sizes, "training pairs, with commas between"),
+    "sizes": (_sizes, "training pairs, or labelled sentences, with commas between"),
     "size": (_count, "training pairs"),
     "starts": (_count, "random starts"),
     "seeds": (_count, "random starts of every method"),

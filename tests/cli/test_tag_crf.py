@@ -211,3 +211,17 @@ def test_bad_labelled_files(run, files, lines, more, message):
     result = run(*options(files, *more))
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())
+
+
+def test_training_on_labels_goes_on_from_a_checkpoint(run, files):
+    kept = files / "kept"
+    assert run(*options(files, "--m-tol", "1e-9", "--checkpoint", kept)).exit_code == 0
+    whole = CRFTagger.load(files / "model.npz").theta_
+    state = kept / "labelled" / "state.npz"
+    assert state.is_file()
+    assert run(*options(files, "--m-tol", "1e-9", "--checkpoint", kept)).exit_code == 0
+    assert CRFTagger.load(files / "model.npz").theta_.tolist() == whole.tolist()
+    state.write_bytes(state.read_bytes()[:100])
+    result = run(*options(files, "--m-tol", "1e-9", "--checkpoint", kept))
+    assert result.exit_code == 2
+    assert "is damaged" in result.stderr

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from spectrem._arrays import Floats
 from spectrem.corpus import Corpus
 from spectrem.exceptions import warn_unconverged
 from spectrem.learning import FitStatus, Record
+from spectrem.learning.checkpoint import Checkpoint
 from spectrem.models.loglinear import Optimiser
-from spectrem.models.loglinear.lbfgs import Ending
+from spectrem.models.loglinear.lbfgs import Ending, State
 from spectrem.models.loglinear.model import fit_known
+
+# The state is written after so many steps, each of which takes less time than a large state takes to be written.
+_APART = 10
 
 
 class LabelledFit(NamedTuple):
@@ -41,13 +47,13 @@ def fit_labelled(estimator: Any, model: Any, corpus: Corpus, *, goes_on: bool) -
     Parameters
     ----------
     estimator : estimator
-        With the parameters ``m_steps``, ``m_tol``, ``gamma`` and ``on_iteration``.
+        With the parameters ``m_steps``, ``m_tol``, ``gamma``, ``on_iteration`` and ``checkpoint``.
     model : LogLinearModel
         Or another with `moments`, ``prior`` and ``optimiser``.
     corpus : Corpus
     goes_on : bool
         Whether this is but the start of training, which goes to ``m_tol`` whatever ``m_steps`` says; otherwise
-        ``on_iteration`` gets the record.
+        ``on_iteration`` gets a record of every step.
 
     Warns
     -----
@@ -56,16 +62,63 @@ def fit_labelled(estimator: Any, model: Any, corpus: Corpus, *, goes_on: bool) -
     """
     started, own = time.perf_counter(), model.optimiser
     optimiser = Optimiser(None if goes_on else own.max_steps, own.tol, own.memory)
-    best = fit_known(model, corpus, optimiser=optimiser)
-    log_prior = model.log_prior(best.point)
-    seconds = time.perf_counter() - started
-    record = Record(estimator.gamma, -best.value, -best.value - log_prior, 0.0, seconds, log_prior)
+
+    def record_at(point: Floats, value: float) -> Record:
+        log_prior = model.log_prior(point)
+        return Record(estimator.gamma, -value, -value - log_prior, 0.0, time.perf_counter() - started, log_prior)
+
+    steps = _Steps(None if goes_on else estimator.on_iteration, record_at)
+    state = None
+    if estimator.checkpoint is not None:
+        blank = State.blank()
+        folder = Path(estimator.checkpoint) / "labelled"
+        steps.saved = Checkpoint.at(folder, corpus, blank, model, optimiser)
+        if steps.saved.path.exists():
+            state, history = steps.saved.load_params(blank)
+            steps.replay(history)
+    best = fit_known(model, corpus, optimiser=optimiser, state=state, on_state=steps.take)
+    steps.end()
+    record = record_at(best.point, best.value)
     # Where no step raises the objective any more, it is at its maximum as far as rounding lets it.
     status = FitStatus.CONVERGED
     if best.ending is Ending.STEPS:
         status = FitStatus.MAX_STEPS if own.tol > 0 else FitStatus.FIXED_ITERATIONS
-    if not goes_on and estimator.on_iteration is not None:
+    if not goes_on and estimator.on_iteration is not None and not best.n_steps:
         estimator.on_iteration(record)
     if not goes_on and status is FitStatus.MAX_STEPS:
         warn_unconverged(f"{status.value} (after {best.n_steps} steps): raise m_steps or m_tol", stacklevel=4)
     return LabelledFit(best.point, best.n_steps, record, status)
+
+
+class _Steps:
+    """What is told of the steps of a training, and what is kept of them on disk."""
+
+    def __init__(self, listener: Callable[[Record], None] | None, record_at: Callable[[Floats, float], Record]) -> None:
+        self.saved: Checkpoint | None = None
+        self._listener, self._record_at = listener, record_at
+        self._history: list[Record] = []
+        self._unsaved: State | None = None
+
+    def replay(self, history: list[Record]) -> None:
+        """Tell of the steps that a checkpoint holds."""
+        self._history = history
+        for record in history if self._listener is not None else ():
+            self._listener(record)  # type: ignore[misc]
+
+    def take(self, state: State) -> None:
+        """Tell of a step, and write its state if it is its turn."""
+        if self._listener is None and self.saved is None:
+            return
+        record = self._record_at(state.point, state.value)
+        self._history.append(record)
+        self._unsaved = state
+        if state.n_steps % _APART == 0:
+            self.end()
+        if self._listener is not None:
+            self._listener(record)
+
+    def end(self) -> None:
+        """Write the last state."""
+        if self.saved is not None and self._unsaved is not None:
+            self.saved.save(self._unsaved, self._history)
+        self._unsaved = None

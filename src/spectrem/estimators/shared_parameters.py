@@ -151,7 +151,8 @@ class LearningParameters:
     tol : float
         Relative gain of the objective below which EM stops at a gamma; 0 runs all iterations.
     on_iteration : callable, optional
-        Called with the `spectrem.learning.Record` of every iteration.
+        Called with the `spectrem.learning.Record` of every iteration, or, of log-linear models that labels alone are
+        learned from, of every step.
     """
 
     gamma: float = given(1.0, check_gamma, convert=float, option="", group=TRAINING, metavar="GAMMA")
@@ -193,8 +194,9 @@ class ComputingParameters:
         ``partial(Spilled, folder="/scratch")``, or ``OnDask`` for the cluster that was connected to last. By default
         they stay in memory. Results do not depend on it; saved models do not hold it.
     checkpoint : path, optional
-        A folder that holds the state after every iteration: the same `fit` again, also in another process, goes on
-        from it, with the same bits as one that was not interrupted. Random starts need a ``random_state`` for that.
+        A folder that holds the state after every iteration (of log-linear models trained on labels, after every tenth
+        step): the same `fit` again, also in another process, goes on from it, with the same bits as one that was not
+        interrupted. Random starts need a ``random_state`` for that.
     """
 
     n_threads: int | None = count(None, group=COMPUTING)

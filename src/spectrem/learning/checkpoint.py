@@ -53,20 +53,23 @@ class Checkpoint:
         data = list(corpus.collect(fingerprint))
         return cls(Path(folder) / _FILE, fingerprint((data, params, settings)).hex())
 
-    def save(self, params: Any, history: list[Record], posed: PosedCorpus) -> None:
-        """Replace the state on disk by that after the last iteration, at once or not at all."""
+    def save(self, params: Any, history: list[Record], posed: PosedCorpus | None = None) -> None:
+        """Replace the state on disk by that after the last iteration, at once or not at all.
+
+        ``posed`` holds multipliers; None for trainings that have none.
+        """
         values = {f"params_{k}": leaf for k, leaf in enumerate(leaves(params))}
         arrays = {name: leaf for name, leaf in values.items() if leaf is not None}
-        for k, own in enumerate(posed.shards.collect(multipliers_of)):
+        for k, own in enumerate(() if posed is None else posed.shards.collect(multipliers_of)):
             if own is not None:
                 arrays[f"shard_{k}"] = own
         header = {
             "fingerprint": self.fingerprint,
             "params": [name if name in arrays else None for name in values],
             "history": [dataclasses.asdict(record) for record in history],
-            "posed": {name: getattr(posed, name) for name in _KEPT},
+            "posed": None if posed is None else {name: getattr(posed, name) for name in _KEPT},
         }
-        if posed.multipliers is not None:
+        if posed is not None and posed.multipliers is not None:
             arrays["multipliers"] = posed.multipliers
         with outputs_together() as outputs, outputs.open(self.path) as file:
             np.savez(file, allow_pickle=False, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
@@ -79,6 +82,17 @@ class Checkpoint:
         InvalidInputError
             If the file is damaged, or the state is that of a run with another start or other settings.
         """
+        params, history, kept, arrays = self._read(params)
+        shards = posed.shards
+        if any(name.startswith("shard_") for name in arrays):
+            shards = shards.derive(with_multipliers, each=[arrays.get(f"shard_{k}") for k in range(len(shards))])
+        return params, history, replace(posed, shards=shards, multipliers=arrays.get("multipliers"), **kept)
+
+    def load_params(self, params: Params) -> tuple[Params, list[Record]]:
+        """Parameters and history alone; raises as `load`."""
+        return self._read(params)[:2]
+
+    def _read(self, params: Params) -> tuple[Params, list[Record], dict[str, Any], dict[str, NDArray[Any]]]:
         try:
             with self.path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
@@ -90,7 +104,7 @@ class Checkpoint:
                 )
             values = iter([None if name is None else arrays[name] for name in header["params"]])
             history = [Record(**record) for record in header["history"]]
-            kept = {name: header["posed"][name] for name in _KEPT}
+            kept = {name: header["posed"][name] for name in _KEPT if header["posed"] is not None}
         except InvalidInputError:
             raise
         except DAMAGE as error:
@@ -98,11 +112,7 @@ class Checkpoint:
                 f"checkpoint: {self.path} is damaged ({type(error).__name__}: {shorten(str(error))}); remove it to "
                 "begin anew"
             ) from None
-        shards = posed.shards
-        if any(name.startswith("shard_") for name in arrays):
-            shards = shards.derive(with_multipliers, each=[arrays.get(f"shard_{k}") for k in range(len(shards))])
-        posed = replace(posed, shards=shards, multipliers=arrays.get("multipliers"), **kept)
-        return rebuild(params, values), history, posed
+        return rebuild(params, values), history, kept, arrays
 
 
 def leaves(value: Any) -> Iterator[NDArray[Any] | None]:

@@ -8,10 +8,11 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from spectrem import CRFTagger, E, part
+from spectrem import CRFTagger, E, MaxEntClassifier, part
 from spectrem.constraints import at_most
 from spectrem.corpus import OnDask, Spilled
 from spectrem.datasets import make_tagged_corpus
+from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Anneal
 from spectrem.models.loglinear import shards
 
@@ -113,3 +114,37 @@ def test_conventions_of_scikit_learn():
     search = GridSearchCV(make(m_steps=None), {"C": [1e-3, 1.0]}, cv=3).fit(CORPUS.words, CORPUS.tags)
     assert search.best_params_ == {"C": 1.0}
     assert "CRFTagger on 40 sentences" in tagger.report_.summary()
+
+
+@pytest.mark.parametrize("estimator", ["tagger", "elastic net", "classifier"])
+def test_an_interrupted_training_on_labels_goes_on(tmp_path, estimator):
+    def fit(**more):
+        options = {"n_threads": 1, "m_tol": 1e-9, **more}
+        if estimator == "classifier":
+            X = np.random.default_rng(0).normal(size=(60, 5))
+            return MaxEntClassifier(C=100.0, **options).fit(X, (X @ np.arange(5) > 1).astype(int))
+        ratio = 0.3 if estimator == "elastic net" else 0.0
+        return CRFTagger("words", l1_ratio=ratio, **options).fit(CORPUS.words, CORPUS.tags)
+
+    def stop(record):
+        seen.append(record.objective)
+        if len(seen) == 13:
+            raise KeyboardInterrupt
+
+    whole, heard, seen = fit(), [], []
+    fit(on_iteration=lambda record: heard.append(record.objective))
+    assert (np.diff(heard) >= 0).all()
+    assert heard[-1] == whole.objective_
+    with pytest.raises(KeyboardInterrupt):
+        fit(checkpoint=tmp_path, on_iteration=stop)
+    assert seen == heard[:13]
+    told, retold = [], []
+    again = fit(checkpoint=tmp_path, on_iteration=lambda record: told.append(record.objective))
+    np.testing.assert_array_equal(*(vars(one).get("theta_", getattr(one, "coef_", None)) for one in (again, whole)))
+    assert told == heard
+    assert again.objective_ == whole.objective_
+    finished = fit(checkpoint=tmp_path, on_iteration=lambda record: retold.append(record.objective))
+    assert retold == heard
+    assert finished.objective_ == whole.objective_
+    with pytest.raises(InvalidInputError, match="is that of a run with other data, another start or other settings"):
+        fit(checkpoint=tmp_path, m_tol=1e-8)

@@ -17,7 +17,7 @@ from spectrem._compiled import njit
 FLOOR = 1e-100
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
+@njit(cache=True, nogil=True, error_model="numpy")
 def _forward(first, n_tokens, widths, offsets, potentials, tops, floored, gamma, alpha, scale):
     """Normalised forward probabilities of one instance. Returns its value and whether something is below FLOOR."""
     value, before = 0.0, 0
@@ -49,7 +49,7 @@ def _forward(first, n_tokens, widths, offsets, potentials, tops, floored, gamma,
     return value, False
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
+@njit(cache=True, nogil=True, error_model="numpy")
 def _backward(first, n_tokens, widths, offsets, potentials, alpha, scale, beta, future, marginals):
     beta[:] = 1.0
     for t in range(n_tokens - 1, -1, -1):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import NDArray
 
 from spectrem._arrays import Floats
 from spectrem.kernels.loglinear import history as kernel
@@ -53,6 +54,57 @@ class Minimum(NamedTuple):
     ending: Ending
 
 
+class Memory(NamedTuple):
+    """The last steps and what they changed of the gradient.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (2 * n_steps, n), float32
+        Step, change, step, change ...
+    cross, square : ndarray of shape (memory, memory)
+        Products of steps and changes, and of changes.
+    size, place : int
+        How many there are, and where the next one goes.
+    """
+
+    rows: NDArray[np.float32]
+    cross: Floats
+    square: Floats
+    size: int
+    place: int
+
+
+class State(NamedTuple):
+    """A minimisation after a step, from which it goes on with the same bits.
+
+    Attributes
+    ----------
+    point : ndarray of shape (n,)
+    value : float
+    gradient : ndarray of shape (n,)
+    direction : ndarray of shape (n,)
+        Of the next step.
+    n_steps, n_evaluations, stalled : int
+    memory : Memory
+    """
+
+    point: Floats
+    value: float
+    gradient: Floats
+    direction: Floats
+    n_steps: int
+    n_evaluations: int
+    stalled: int
+    memory: Memory
+
+    @classmethod
+    def blank(cls) -> State:
+        """One without content, of the types that every other has."""
+        nothing = np.zeros(0)
+        table = np.zeros((0, 0))
+        return cls(nothing, 0.0, nothing, nothing, 0, 0, 0, Memory(table.astype(np.float32), table, table, 0, 0))
+
+
 def minimise(
     evaluate: Callable[[Floats], tuple[float, Floats]],
     start: Floats,
@@ -61,6 +113,8 @@ def minimise(
     sizes: Floats | None = None,
     max_steps: int | None = None,
     memory: int = 20,
+    state: State | None = None,
+    on_state: Callable[[State], None] | None = None,
 ) -> Minimum:
     """Minimise ``f(x) + sizes . |x|`` by L-BFGS [LiuNocedal1989], with sizes by OWL-QN [AndrewGao2007].
 
@@ -79,6 +133,10 @@ def minimise(
         By default until ``done``, or until rounding ends progress.
     memory : int
         Steps that are remembered, at least 1: two arrays of single precision each.
+    state : State, optional
+        Where an earlier minimisation of the same function was, to go on from there in place of ``start``.
+    on_state : callable, optional
+        Called with the state after every step, whose arrays change with the next one.
 
     Examples
     --------
@@ -89,12 +147,17 @@ def minimise(
     >>> minimise(bowl, np.zeros(2), done=lambda value, norm: norm < 1e-9, sizes=np.array([1.0, 3.0])).point
     array([0.5, 0. ])
     """
-    x, history = start, _History(len(start), memory)
-    value, gradient = evaluate(x)
-    slope = gradient
-    if sizes is not None:
-        value, slope = value + float(sizes @ np.abs(x)), _subgradient(x, gradient, sizes)
-    direction, n_evaluations, n_steps, stalled = None, 1, 0, 0
+    history = _History(len(start), memory)
+    direction: Floats | None
+    if state is None:
+        x, (value, gradient), direction = start, evaluate(start), None
+        if sizes is not None:
+            value += float(sizes @ np.abs(x))
+        n_steps, n_evaluations, stalled = 0, 1, 0
+    else:
+        x, value, gradient, direction, n_steps, n_evaluations, stalled, remembered = state
+        history.restore(remembered)
+    slope = gradient if sizes is None else _subgradient(x, gradient, sizes)
     while True:
         norm = float(np.sqrt(slope @ slope))
         if done(value, norm) or norm == 0.0:
@@ -120,6 +183,8 @@ def minimise(
         x, value, gradient = found.point, found.value, found.gradient
         slope = gradient if sizes is None else _subgradient(x, gradient, sizes)
         direction = history.direction(step, change, slope)
+        if on_state is not None:
+            on_state(State(x, value, gradient, direction, n_steps, n_evaluations, stalled, history.content()))
 
 
 class _Trial(NamedTuple):
@@ -190,6 +255,15 @@ class _History:
         self._rows = np.empty((2 * memory, n), np.float32)  # step, change, step, change, ...
         self._next = 0
         self._cross, self._square = np.zeros((memory, memory)), np.zeros((memory, memory))
+
+    def content(self) -> Memory:
+        """What is remembered."""
+        return Memory(self._rows[: 2 * self.size], self._cross, self._square, self.size, self._next)
+
+    def restore(self, content: Memory) -> None:
+        """Remember what another history did."""
+        self._rows[: len(content.rows)] = content.rows
+        self._cross, self._square, self.size, self._next = *map(np.copy, content[1:3]), content.size, content.place
 
     def first(self, slope: Floats) -> Floats:
         """A step to try where nothing is known of the curvature."""

@@ -307,10 +307,15 @@ def known_counts(shard: LogLinearShard, model: Any) -> Floats:
     return model.gather(theta, shard, marginals)
 
 
-def fit_known(model: Any, corpus: Corpus, theta: Floats | None = None, optimiser: Optimiser | None = None) -> Minimum:
-    """Maximise the log-likelihood of the shards that are known plus the log-prior, from ``theta`` or 0 on."""
+def fit_known(
+    model: Any, corpus: Corpus, theta: Floats | None = None, optimiser: Optimiser | None = None, **course: Any
+) -> Minimum:
+    """Maximise the log-likelihood of the shards that are known plus the log-prior, from ``theta`` or 0 on.
+
+    ``course`` may hold ``state`` and ``on_state``, as of `spectrem.models.loglinear.lbfgs.minimise`.
+    """
     start = model.initial() if theta is None else theta
-    return maximise(model, start, corpus.sum(known_counts, model), corpus, known=True, optimiser=optimiser)
+    return maximise(model, start, corpus.sum(known_counts, model), corpus, known=True, optimiser=optimiser, **course)
 
 
 def _rows_of(offsets: Ints) -> Ints:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from spectrem._arrays import Floats
 from spectrem.corpus import Corpus
-from spectrem.models.loglinear.lbfgs import Minimum, minimise
+from spectrem.models.loglinear.lbfgs import Minimum, State, minimise
 from spectrem.models.loglinear.shards import LogLinearShard
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ def maximise(
     corpus: Corpus,
     known: bool = False,
     optimiser: Optimiser | None = None,
+    **course: Any,
 ) -> Minimum:
     """Maximise ``theta . stats`` less the log-normalisers plus the log-prior, from ``theta`` on.
 
@@ -92,7 +93,7 @@ def maximise(
         gradient -= stats
         return found.value - float(x @ stats), gradient
 
-    return maximise_posterior(model, evaluate, theta, optimiser)
+    return maximise_posterior(model, evaluate, theta, optimiser, **course)
 
 
 def maximise_posterior(
@@ -101,6 +102,8 @@ def maximise_posterior(
     theta: Floats,
     optimiser: Optimiser | None = None,
     on_step: Callable[[float], None] | None = None,
+    state: State | None = None,
+    on_state: Callable[[State], None] | None = None,
 ) -> Minimum:
     """Maximise a function of the weights plus their log-prior, from ``theta`` on.
 
@@ -115,6 +118,8 @@ def maximise_posterior(
         By default that of the model.
     on_step : callable, optional
         Called at the start and after every step with the value, of minus the function less the log-prior.
+    state, on_state
+        As of `minimise`.
 
     Returns
     -------
@@ -142,7 +147,8 @@ def maximise_posterior(
     if l1:
         sizes = np.zeros(len(theta))
         sizes[:n_penalised] = l1
-    return minimise(penalised, theta, done=done, sizes=sizes, max_steps=how.max_steps, memory=how.memory)
+    course = {"max_steps": how.max_steps, "memory": how.memory, "state": state, "on_state": on_state}
+    return minimise(penalised, theta, done=done, sizes=sizes, **course)  # type: ignore[arg-type]
 
 
 # Below this curvature of the prior the bound says nothing, and the gradient alone is looked at.

@@ -16,6 +16,10 @@ FRENCH = ["la maison", "le livre", "une maison", "un livre", "la maison rouge", 
 POINTS = [(0.0, 0.1), (0.2, 0.0), (0.1, 0.3), (5.0, 5.1), (5.2, 5.0), (5.1, 5.3)]
 
 TEXTS = {
+    "rel.corp": (
+        "0\tPeop\t0\tO\tNNP\tRay\tO\tO\tO\n0\tO\t1\tO\tVBD\tshot\tO\tO\tO\n"
+        "0\tPeop\t2\tO\tNNP\tKing\tO\tO\tO\n\n0\t2\tKill\n\n"
+    ),
     # bitexts
     "en.txt": "\n".join(ENGLISH) + "\n",
     "fr.txt": "\n".join(FRENCH) + "\n",

@@ -74,7 +74,7 @@ def test_constraints_that_predictions_cannot_meet(run, train, model, folder):
         (["--start", "none"], ["none: no such model file; train one and save it first"]),
         (
             ["--constraint", "NN"],
-            ["--constraint 'NN', character 1: there is no shortcut 'NN'; they are agreement, at_"],
+            ["--constraint 'NN', character 1: there is no shortcut 'NN'; they are agreement, argument_types, "],
         ),
         (
             ["--constraint", "at_least(1, 'VERB')"],

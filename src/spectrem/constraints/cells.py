@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem.constraints.compilation.groups import Coded, Key, as_key, numbers_of
+from spectrem.constraints.compilation.groups import TEXT, Coded, Key, as_key, numbers_of
 from spectrem.data.frames import as_series
 from spectrem.exceptions import InvalidInputError
 
@@ -58,6 +58,9 @@ def as_column(name: str, values: ArrayLike | Coded) -> Key:
         )
     if isinstance(column, Coded):
         return column
+    if column.dtype == TEXT:
+        missing = np.isnan(column)
+        return _text(column[~missing].tolist(), missing) if not missing.all() else np.full(len(column), np.nan)
     if column.dtype.kind in "OT":
         return _typed(name, column.tolist())
     if column.dtype.kind not in "biufU":

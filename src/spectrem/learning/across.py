@@ -45,6 +45,13 @@ def evaluate_shard(posed: Posed, step: Step) -> DualSum:
     return DualSum(found.value, expectation(posed, found.marginals))
 
 
+def evaluate_and_keep(posed: Posed, step: Step) -> tuple[DualSum, Posed]:
+    """The same, and the shard with its own multipliers to start from next time, wherever it lives."""
+    found = posterior(posed, step)
+    kept = replace(posed, multipliers=found.multipliers, latest=None)
+    return DualSum(found.value, expectation(posed, found.marginals)), kept
+
+
 def support_of(posed: Posed, step: Step, direction: Floats) -> DualSum:
     """``sum over instances of max over structures of -direction . U h``, for proofs that rows cannot hold, and U h.
 

@@ -25,6 +25,7 @@ from spectrem.inference.corpus.master import check_corpus_rows
 from spectrem.inference.corpus.mixture import solve_corpus_program
 from spectrem.learning.across import (
     DualSum,
+    evaluate_and_keep,
     evaluate_shard,
     squared_norms,
     support_of,
@@ -70,7 +71,8 @@ def pose(model: Any, corpus: Corpus, estep: EStep) -> PosedCorpus:
     if not len(rows.bounds):
         return PosedCorpus(shards)
     norms = np.sqrt(shards.sum(squared_norms, len(rows.bounds)))
-    return PosedCorpus(shards, replace(rows, norms=norms))
+    nested = any(placed is None for placed in facts.placed)
+    return PosedCorpus(shards, replace(rows, norms=norms), nested=nested)
 
 
 def posterior_alone(shard: Any, step: Step) -> Posterior:
@@ -112,6 +114,8 @@ class PosedCorpus:
     facts : CorpusFacts or None
         Given where structures and rows would take too much memory: ``shards`` are then `Numbered`, and every E-step
         makes structures and rows anew.
+    nested : bool
+        Whether some constraint is inside instances, beside ``rows``.
     """
 
     shards: Corpus
@@ -121,6 +125,7 @@ class PosedCorpus:
     n_solved: int = 0
     proven: bool = False
     facts: CorpusFacts | None = None
+    nested: bool = False
 
     def expect(self, step: Step) -> tuple[EStepResult[Any], PosedCorpus]:
         """Statistics and numbers of the whole corpus, and the corpus with the multipliers to start from next time."""
@@ -133,7 +138,7 @@ class PosedCorpus:
             return expected, replace(self, shards=shards)
         scored = self.shards.derive(with_scores, step)
         solved = self._solve(scored, step)
-        expected, shards = scored.advance(expect, solved.step)
+        expected, shards = solved.shards.advance(expect, solved.step)
         expected.objective += step.estep.alpha * step.estep.weight * solved.value
         assert expected.expectation is not None
         reached = expected.expectation.dense
@@ -150,25 +155,36 @@ class PosedCorpus:
         if self.rows is None:
             return self.shards, step
         scored = self.shards.derive(with_scores, step)
-        return scored, self._solve(scored, step).step
+        solved = self._solve(scored, step)
+        return solved.shards, solved.step
 
     def _solve(self, scored: Corpus, step: Step) -> _Solved:
-        """Find what meets the rows over the corpus; every evaluation of the dual is one sum over shards."""
+        """Find what meets the rows over the corpus; every evaluation of the dual is one sum over shards.
+
+        Where shards have rows of their own, each evaluation starts from the multipliers of the one before.
+        """
         if step.gamma <= 0:
             return self._solve_program(scored, step)
         rows, steps = self.rows, step.estep.dual_steps
         assert rows is not None
         last: list[tuple[Step, Floats, Floats]] = []
+        latest = scored
 
         def evaluate(prices: Floats) -> tuple[Floats, Floats]:
             # Solvers evaluate their last point again at the end.
             if not last or not np.array_equal(last[0][0].prices, prices):  # type: ignore[arg-type]
                 look = step._replace(prices=prices.copy(), look=last[0][0].look + 1 if last else 1)
-                last[:] = [(look, *_gathered(scored, True, evaluate_shard, look))]
+                if self.nested:
+                    nonlocal latest
+                    found, latest = latest.advance(evaluate_and_keep, look)
+                    value, expectation = found.dense
+                    last[:] = [(look, np.array([value]), np.array([expectation]))]
+                else:
+                    last[:] = [(look, *_gathered(scored, True, evaluate_shard, look))]
             return last[0][1:]
 
         def support(direction: Floats) -> tuple[Floats, Floats]:
-            return _gathered(scored, True, support_of, last[0][0], direction)
+            return _gathered(latest, True, support_of, last[0][0], direction)
 
         solution = solve_corpus_dual(
             evaluate, rows, step.gamma, support=support,
@@ -179,7 +195,7 @@ class PosedCorpus:
         evaluate(prices)
         length = self.length if solution.length is None else solution.length
         is_solved = steps is not None or solution.status != Status.MAX_ITERATIONS
-        return _Solved(last[0][0], prices, solution.added, length, is_solved)
+        return _Solved(last[0][0], prices, solution.added, length, is_solved, latest)
 
     def _solve_program(self, scored: Corpus, step: Step) -> _Solved:
         """At gamma = 0 the mixture that solves the linear program, at -inf whole structures near that mixture."""
@@ -202,7 +218,7 @@ class PosedCorpus:
             choice = choose_structures(partial(scored.collect, variants_of, step), mixture, rows)
             found, value = Mixture(choice.points, choices=choice.choices), choice.value
         solved = step._replace(mixture=found, prices=mixture.multipliers)
-        return _Solved(solved, mixture.multipliers, value, self.length, True)
+        return _Solved(solved, mixture.multipliers, value, self.length, True, scored)
 
     def _start(self) -> Floats:
         assert self.rows is not None
@@ -233,7 +249,8 @@ class PosedCorpus:
 class _Solved(NamedTuple):
     """The solution for rows over the corpus.
 
-    ``step`` holds the prices or the mixture that meet them; ``value`` is what the rows add to the objective, nats.
+    ``step`` holds the prices or the mixture that meet them; ``value`` is what the rows add to the objective, nats;
+    ``shards`` have the multipliers of their own rows.
     """
 
     step: Step
@@ -241,6 +258,7 @@ class _Solved(NamedTuple):
     value: float
     length: float
     solved: bool
+    shards: Corpus
 
 
 def _gathered(scored: Corpus, together: bool, f: Callable[..., DualSum], *broadcast: Any) -> tuple[Floats, Floats]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
-from spectrem._arrays import Floats
+from spectrem._arrays import Floats, Ints
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.oracle import BatchDual, DualFunction
 from spectrem.inference.result import Status
@@ -15,9 +16,12 @@ from spectrem.inference.solvers.accelerated import Accelerated
 from spectrem.inference.solvers.quasi_newton import QuasiNewton
 from spectrem.inference.solvers.solver import Solution, Solver
 from spectrem.kernels.duals.newton import Instances, Problems, Rows, newton_duals
-from spectrem.structures.structure import has_one_label
+from spectrem.structures import Product
+from spectrem.structures._ragged import offsets_of
+from spectrem.structures.structure import Labels, Structure, has_one_label
 
-MOST_ROWS = 40
+# Rows of a problem; many more where instances hold several choices, as most rows then rest at their bounds.
+MOST_ROWS, MOST_OF_CHOICES = 40, 4096
 
 
 @dataclass(frozen=True)
@@ -28,8 +32,9 @@ class Newton:
     Tran-Dinh 2019), so that saturated probabilities take a step of the right order. Problems that do not converge, for
     example infeasible ones, are handed to `QuasiNewton`.
 
-    Use when gamma > 0, every instance has one label (`Categorical`), slack (if any) acts on each row alone, and no
-    problem has more than a few dozen rows: one problem over a corpus or thousands of small ones alike.
+    Use when gamma > 0, every instance has one label (`Categorical`) or several that are independent (a `Product` of
+    these), slack (if any) acts on each row alone, and no problem has more than a few dozen rows (of a product: off
+    their bounds): one problem over a corpus or thousands of small ones alike.
 
     Parameters
     ----------
@@ -45,21 +50,24 @@ class Newton:
     def solve(self, dual: DualFunction, start: Floats) -> Solution:
         if not suits_newton(dual):
             raise InvalidInputError(
-                "solver Newton needs gamma > 0, one label per instance (Categorical), slack on each row alone and at "
-                f"most {MOST_ROWS} rows per problem; leave solver=None to have one chosen"
+                "solver Newton needs gamma > 0, one label per instance (Categorical) or a product of these, slack on "
+                f"each row alone and at most {MOST_ROWS} rows per problem; leave solver=None to have one chosen"
             )
         assert isinstance(dual, BatchDual)
-        assert has_one_label(dual.structure)
         structure, terms, n = dual.structure, dual.terms, dual.n_problems
+        starts = choice_offsets(structure)
+        assert starts is not None
+        # Every choice is an instance of the kernel.
+        own = slice(None) if has_one_label(structure) else structure.instance[starts[:-1]]
         rows, row_offsets = members_of(dual.row_problem, n)
-        instances, instance_offsets = members_of(dual.instance_problem, n)
+        instances, instance_offsets = members_of(dual.instance_problem[own], n)
         place = np.empty(len(rows), np.int64)
         place[rows] = np.arange(len(rows)) - np.repeat(row_offsets[:-1], np.diff(row_offsets))
         x = np.array(start, np.float64)
         value, residual, evaluations = np.zeros(n), np.full(n, np.inf), np.zeros(n, np.int64)
         problems = Problems(row_offsets, rows, instance_offsets, instances)
         transpose, alike = dual.transpose, dual.rows.alike
-        offsets = structure.offsets if alike is None else np.arange(0, structure.n_unary + 1, alike.width)
+        offsets = starts if alike is None else np.arange(0, structure.n_unary + 1, alike.width)
         scored = Instances(
             offsets,
             offsets[:-1] if alike is None else alike.kind,
@@ -69,7 +77,7 @@ class Newton:
             transpose.indices,
             transpose.data,
             place,
-            np.ascontiguousarray(dual.instance_weight),
+            np.ascontiguousarray(dual.instance_weight[own]),
             float(dual.gamma),
         )
         bounds = dual.row_weight * dual.rows.bounds + terms.kink
@@ -94,13 +102,21 @@ class Newton:
 
 def suits_newton(dual: DualFunction) -> bool:
     """Whether `Newton` can solve the dual."""
-    return (
-        isinstance(dual, BatchDual)
-        and has_one_label(dual.structure)
-        and dual.gamma > 0
-        and dual.terms.is_box
-        and int(np.bincount(dual.row_problem).max(initial=0)) <= MOST_ROWS
-    )
+    if not (isinstance(dual, BatchDual) and dual.gamma > 0 and dual.terms.is_box):
+        return False
+    most = MOST_ROWS if has_one_label(dual.structure) else MOST_OF_CHOICES
+    few = int(np.bincount(dual.row_problem).max(initial=0)) <= most
+    return few and choice_offsets(dual.structure) is not None
+
+
+def choice_offsets(structure: Structure) -> Ints | None:
+    """Where the labels of every choice begin, shape (n_choices + 1,), if choices are independent; else None."""
+    if has_one_label(structure):
+        return structure.offsets
+    members = list(structure.members.values()) if isinstance(structure, Product) else []
+    if not members or not all(map(has_one_label, members)):
+        return None
+    return offsets_of(np.concatenate([np.diff(cast("Labels", member).offsets) for member in members]))
 
 
 def smooth_solver(dual: DualFunction, tol: float, max_iter: int | None = None) -> Solver:

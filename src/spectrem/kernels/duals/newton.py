@@ -4,7 +4,8 @@ The smoothed maximum of an instance is a log-sum-exp. Its gradient in the multip
 its Hessian their covariance over gamma, both from one walk over the labels: problems are small enough that the
 factorisation of the Hessian costs less than this walk. Scores are less their maximum, so that nothing overflows, and an
 exponential that underflows belongs to a label without influence. Sums run over the sparse rows of each label in plain
-loops: a label is in few rows, and a problem has few dozen at most.
+loops: a label is in few rows. The curvature is that of rows off their bounds alone, which have a *slot* each: many rows
+of a problem may rest at their bounds, and cost nothing there.
 """
 
 import math
@@ -16,6 +17,8 @@ from spectrem._compiled import njit
 
 # Up to this many rows the curvature of all is computed; of more, only that of rows off their bounds.
 _FEW = 8
+# A problem with more rows than this off their bounds is given up.
+_MOST_SLOTS = 400
 
 
 class Problems(NamedTuple):
@@ -62,7 +65,7 @@ class Rows(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Space for one instance: exponentials by label, expectations by row (zero between calls), rows met."""
+    """Space for one instance: exponentials by label, expectations by slot (zero between calls), slots met."""
 
     shifted: np.ndarray
     mean: np.ndarray
@@ -70,18 +73,17 @@ class Scratch(NamedTuple):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def evaluate(chosen, instances, x, wanted, scratch, mass, slope, bend):
+def evaluate(chosen, instances, x, slot, n_slots, scratch, mass, slope, bend):
     """Weighted sum of smoothed maxima at ``x``; fills expectations, those of absolute values, and covariances.
 
     ``slope[a] = E[U_a h]``, ``mass[a] = E[|U_a| h]``, ``bend`` (lower triangle) the covariances over gamma of the rows
-    that are ``wanted``.
+    that have a slot, by slots; ``slot[a]`` is -1 for the others.
     """
     offsets, kind, width, unary, indptr, indices, data, place, weight, gamma = instances
     shifted, mean, touched = scratch
-    m = x.shape[0]
     slope[:] = 0.0
     mass[:] = 0.0
-    bend[:m, :m] = 0.0
+    bend[:n_slots, :n_slots] = 0.0
     value = 0.0
     for i in chosen:
         if weight[i] == 0.0:
@@ -114,7 +116,8 @@ def evaluate(chosen, instances, x, wanted, scratch, mass, slope, bend):
                 c = data[e] * q
                 slope[a] += c
                 mass[a] += abs(c)
-                if not wanted[a]:
+                a = slot[a]
+                if a < 0:
                     continue
                 if mean[a] == 0.0:
                     touched[n_touched] = a
@@ -122,8 +125,8 @@ def evaluate(chosen, instances, x, wanted, scratch, mass, slope, bend):
                     mean[a] = 1e-300  # not 0, which marks a row that the instance has not met yet
                 mean[a] += c
                 for f in range(indptr[column + k], e + 1):
-                    b = place[indices[f]]
-                    if not wanted[b]:
+                    b = slot[place[indices[f]]]
+                    if b < 0:
                         continue
                     if a >= b:
                         bend[a, b] += c * data[f] / gamma
@@ -132,8 +135,8 @@ def evaluate(chosen, instances, x, wanted, scratch, mass, slope, bend):
         # The second moments are in ``bend``; less the products of means they are covariances. Where most rows were met,
         # a plain loop over all of them is faster than one over a list.
         divisor = gamma * weight[i]
-        if 2 * n_touched > m:
-            for a in range(m):
+        if 2 * n_touched > n_slots:
+            for a in range(n_slots):
                 c = mean[a] / divisor
                 for b in range(a + 1):
                     bend[a, b] -= c * mean[b]
@@ -169,45 +172,65 @@ def longest_range(chosen, instances, d):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def newton_step(bend, slope, least, free, chol, d):
-    """Solve ``bend d = -slope`` over the ``free`` rows by Cholesky's method.
+def newton_step(bend, slope, least, slot, free, chol, d, chosen, z):
+    """Solve ``bend d = -slope`` over the ``free`` rows, which all have slots, by Cholesky's method.
+
+    ``chosen`` and ``z`` are space for as many rows as there are slots.
 
     Diagonals below ``least`` are rounding errors, as where probabilities are almost 0 or 1, and are raised to it. A
     pivot below 1e-13 of its diagonal means that the row depends on earlier ones: it becomes 1e-11 of the diagonal,
     which gives a long step in that direction, for the line search to cut.
     """
-    m = slope.shape[0]
-    for a in range(m):
-        d[a] = 0.0
-        if not free[a]:
-            chol[a, a] = 0.0
-            continue
-        whole = max(bend[a, a], least[a])
+    n = 0
+    for r in range(slope.shape[0]):
+        d[r] = 0.0
+        if free[r]:
+            chosen[n] = r
+            n += 1
+    for a in range(n):
+        r = chosen[a]
+        row = slot[r]
+        whole = max(bend[row, row], least[r])
         pivot = whole
         for b in range(a):
             if chol[b, b] == 0.0:
                 chol[a, b] = 0.0
                 continue
-            s = bend[a, b]
+            s = bend[row, slot[chosen[b]]]
             for c in range(b):
                 s -= chol[a, c] * chol[b, c]
             chol[a, b] = s / chol[b, b]
             pivot -= chol[a, b] * chol[a, b]
         chol[a, a] = math.sqrt(pivot if pivot > 1e-13 * whole else 1e-11 * whole)
+        z[a] = 0.0
         if chol[a, a] == 0.0:
             continue
-        s = -slope[a]
+        s = -slope[r]
         for b in range(a):
-            s -= chol[a, b] * d[b]
-        d[a] = s / chol[a, a]
-    for a in range(m - 1, -1, -1):
+            s -= chol[a, b] * z[b]
+        z[a] = s / chol[a, a]
+    for a in range(n - 1, -1, -1):
         if chol[a, a] == 0.0:
-            d[a] = 0.0
+            z[a] = 0.0
             continue
-        for b in range(a + 1, m):
+        for b in range(a + 1, n):
             if chol[b, b] != 0.0:
-                d[a] -= chol[b, a] * d[b]
-        d[a] /= chol[a, a]
+                z[a] -= chol[b, a] * z[b]
+        z[a] /= chol[a, a]
+    for a in range(n):
+        d[chosen[a]] = z[a]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def give_slots(wanted, slot):
+    """Number the rows that are wanted; their number, or -1 if there are more than slots."""
+    n = 0
+    for a in range(wanted.shape[0]):
+        slot[a] = -1
+        if wanted[a]:
+            slot[a] = n
+            n += 1
+    return n if n <= _MOST_SLOTS else -1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -226,9 +249,11 @@ def newton_duals(problems, instances, rows, tol, max_iter, x, first_value, resid
         most = max(most, row_offsets[p + 1] - row_offsets[p])
     for i in own_instances:
         widest = max(widest, offsets[i + 1] - offsets[i])
-    scratch = Scratch(np.empty(widest), np.zeros(most), np.empty(most, np.int64))
+    wide = min(most, _MOST_SLOTS)
+    scratch = Scratch(np.empty(widest), np.zeros(wide), np.empty(wide, np.int64))
     mass_all, slope_all, slope_trial_all = np.empty(most), np.empty(most), np.empty(most)
-    bend, bend_trial, chol = np.empty((most, most)), np.empty((most, most)), np.empty((most, most))
+    bend, bend_trial, chol = np.empty((wide, wide)), np.empty((wide, wide)), np.empty((wide, wide))
+    slot_all, order, z = np.empty(most, np.int64), np.empty(wide, np.int64), np.empty(wide)
     at_all, trial_all, d_all = np.empty(most), np.empty(most), np.empty(most)
     free_all, wanted_all = np.empty(most, np.bool_), np.empty(most, np.bool_)
     for p in range(row_offsets.shape[0] - 1):
@@ -236,11 +261,15 @@ def newton_duals(problems, instances, rows, tol, max_iter, x, first_value, resid
         m = own.shape[0]
         chosen = own_instances[instance_offsets[p] : instance_offsets[p + 1]]
         at, trial, d, free, wanted = at_all[:m], trial_all[:m], d_all[:m], free_all[:m], wanted_all[:m]
-        mass, slope, slope_trial = mass_all[:m], slope_all[:m], slope_trial_all[:m]
+        mass, slope, slope_trial, slot = mass_all[:m], slope_all[:m], slope_trial_all[:m], slot_all[:m]
         for a in range(m):
             at[a] = x[own[a]]
             wanted[a] = m <= _FEW or lower[own[a]] < at[a] < upper[own[a]]
-        value = evaluate(chosen, instances, at, wanted, scratch, mass, slope, bend)
+        n_slots = give_slots(wanted, slot)
+        if n_slots < 0:
+            wanted[:] = False
+            n_slots = give_slots(wanted, slot)
+        value = evaluate(chosen, instances, at, slot, n_slots, scratch, mass, slope, bend)
         for a in range(m):
             value += bounds[own[a]] * at[a]
             slope[a] = bounds[own[a]] - slope[a]
@@ -278,12 +307,15 @@ def newton_duals(problems, instances, rows, tol, max_iter, x, first_value, resid
                 # The curvature of rows at a bound is first computed when they leave it.
                 for a in range(m):
                     wanted[a] |= free[a]
-                evaluate(chosen, instances, at, wanted, scratch, mass, slope_trial, bend)
+                n_slots = give_slots(wanted, slot)
+                if n_slots < 0:
+                    break
+                evaluate(chosen, instances, at, slot, n_slots, scratch, mass, slope_trial, bend)
                 count += 1
             # A covariance is a difference of moments, exact to rounding of ``E[|U|]``.
             for a in range(m):
                 trial[a] = 1e-13 * mass[a] / gamma
-            newton_step(bend, slope, trial, free, chol, d)
+            newton_step(bend, slope, trial, slot, free, chol, d, order, z)
             reach = longest_range(chosen, instances, d) / gamma
             # The third derivative along d is at most ``reach`` times the second: this damped step cannot overshoot
             # (generalised self-concordance: Sun & Tran-Dinh 2019).
@@ -307,7 +339,7 @@ def newton_duals(problems, instances, rows, tol, max_iter, x, first_value, resid
                     expected += slope[a] * (trial[a] - at[a])
                 if not expected < 0.0:
                     break
-                value_trial = evaluate(chosen, instances, trial, wanted, scratch, mass, slope_trial, bend_trial)
+                value_trial = evaluate(chosen, instances, trial, slot, n_slots, scratch, mass, slope_trial, bend_trial)
                 count += 1
                 along = 0.0
                 for a in range(m):
@@ -326,6 +358,7 @@ def newton_duals(problems, instances, rows, tol, max_iter, x, first_value, resid
             for a in range(m):
                 at[a] = trial[a]
                 slope[a] = slope_trial[a]
+            for a in range(n_slots):
                 for b in range(a + 1):
                     bend[a, b] = bend_trial[a, b]
         for a in range(m):

@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem._validate import as_weights
+from spectrem.constraints.cells import as_column
+from spectrem.constraints.compilation.groups import Key
 from spectrem.constraints.compilation.table import PartTable
 from spectrem.corpus import Corpus, Local
 from spectrem.exceptions import InvalidInputError
@@ -229,7 +231,7 @@ class JointModel:
         """A mask of the instances that are labelled among others that are not, shape (n_instances,), or None."""
         return shard.given
 
-    def columns(self, shard: JointShard) -> Mapping[str, NDArray]:
+    def columns(self, shard: JointShard) -> Mapping[str, Key]:
         """Columns of the members, as `Product` joins them, ``labelled``, and those of the shard.
 
         Instances have their numbers in the corpus.
@@ -248,7 +250,9 @@ class JointModel:
             self.instance_name: shard.instances[joined.instance],
             "labelled": labelled[joined.instance],
         }
-        return {**found, **{name: column[joined.instance] for name, column in shard.columns.items()}}
+        # Text of which some is missing is coded once, as constraints ask for it again and again.
+        coded = {name: as_column(name, c) for name, c in found.items() if c.dtype.kind == "T"}
+        return {**found, **coded, **{name: column[joined.instance] for name, column in shard.columns.items()}}
 
     def log_prior(self, theta: Floats) -> float:
         """Log-density of the weights, nats, up to a constant."""

@@ -1,0 +1,1 @@
+"""Experiments on entities and relations."""

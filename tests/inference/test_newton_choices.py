@@ -1,0 +1,87 @@
+"""Newton's method on products of labels: instances of several independent choices, many rows at their bounds."""
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+
+from spectrem.constraints import argument_types, compile_constraints
+from spectrem.inference import Newton, QuasiNewton, Status, project_batch
+from spectrem.inference.batch import choose_solver
+from spectrem.inference.oracle import BatchDual
+from spectrem.structures import Categorical, Chain, Parts, Product
+
+TYPES, RELATIONS = ("Loc", "Org", "Peop"), ("none", "Kill", "Live_In", "Work_For")
+RULES = argument_types({"Kill": ("Peop", "Peop"), "Live_In": ("Peop", "Loc"), "Work_For": ("Peop", "Org")})
+
+
+def case(sizes, seed, sharp=2.0):
+    """Sentences of so many mentions and all their pairs, with random scores, some of them impossible."""
+    pairs = np.array([(n, a, b) for n, m in enumerate(sizes) for a in range(m) for b in range(m) if a != b])
+    structure = Product(
+        {"mention": Categorical(np.full(sum(sizes), 3)), "pair": Categorical(np.full(len(pairs), 4))},
+        owners={"mention": np.repeat(np.arange(len(sizes)), sizes), "pair": pairs[:, 0]},
+        n_instances=len(sizes),
+        instance_name="sentence",
+    )
+    lacking = [np.nan] * (3 * sum(sizes))
+    columns = {
+        "type": [*TYPES * sum(sizes), *[None] * (4 * len(pairs))],
+        "relation": [*[None] * (3 * sum(sizes)), *RELATIONS * len(pairs)],
+        "first": [*lacking, *np.repeat(pairs[:, 1].astype(float), 4)],
+        "second": [*lacking, *np.repeat(pairs[:, 2].astype(float), 4)],
+    }
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=structure.n_unary) * sharp
+    impossible = np.array([kind == "Org" for kind in columns["type"]]) & (rng.random(structure.n_unary) < 0.2)
+    scores[impossible] = -np.inf
+    return structure, Parts(scores), compile_constraints(RULES, structure, columns)
+
+
+@pytest.mark.parametrize("gamma", [0.3, 1.0, 2.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_optimum_is_that_of_another_solver(seed, gamma):
+    structure, scores, rows = case([2, 4, 3, 6], seed)
+    assert isinstance(choose_solver(BatchDual(structure, scores, rows, gamma), 1e-8, None), Newton)
+    found = project_batch(structure, scores, rows, gamma, solver=Newton(tol=1e-9))
+    other = project_batch(structure, scores, rows, gamma, solver=QuasiNewton(tol=1e-9, max_iter=5000))
+    assert found.status == Status.SOLVED
+    assert found.violation <= 1e-8
+    assert found.dual_value == pytest.approx(other.dual_value, abs=1e-7)
+    np.testing.assert_allclose(found.marginals.unary, other.marginals.unary, atol=1e-5)
+
+
+def test_weights_of_instances():
+    structure, scores, rows = case([3, 3], 5)
+    weights = np.array([2.0, 0.5])
+    found = project_batch(structure, scores, rows, 1.0, weights=weights, solver=Newton(tol=1e-9))
+    plain = project_batch(structure, scores, rows, 1.0, solver=Newton(tol=1e-9))
+    np.testing.assert_allclose(found.marginals.unary, plain.marginals.unary, atol=1e-6)
+
+
+def test_problems_with_more_rows_off_their_bounds_than_slots(monkeypatch):
+    """They are handed to another solver, with the same result."""
+    structure, scores, rows = case([3, 12], 1)
+    few = project_batch(structure, scores, rows, 1.0)
+    sharp = Parts(np.where(np.isneginf(scores.unary), -np.inf, 0.0))  # all rows are violated alike
+    found = project_batch(structure, sharp, rows, 1.0, solver=Newton(tol=1e-9))
+    other = project_batch(structure, sharp, rows, 1.0, solver=QuasiNewton(tol=1e-9, max_iter=5000))
+    assert len(rows.bounds) > 400
+    assert few.violation <= 1e-7
+    assert found.violation <= 1e-7
+    np.testing.assert_allclose(found.marginals.unary, other.marginals.unary, atol=1e-5)
+
+
+def test_without_violated_rows_nothing_moves():
+    structure, scores, rows = case([3], 0)
+    sure = np.where(structure.columns["mention_label"] == 2, 30.0, scores.unary)  # everybody is a person
+    sure = np.where(structure.columns["pair_label"] > 1, -30.0, sure)  # who may kill
+    found = project_batch(structure, Parts(sure), rows, 1.0, solver=Newton())
+    own = np.concatenate([softmax(sure[:9].reshape(3, 3), axis=1).ravel(), softmax(sure[9:].reshape(6, 4), 1).ravel()])
+    np.testing.assert_allclose(found.marginals.unary, own, atol=1e-9)
+
+
+def test_products_with_chains_go_elsewhere():
+    structure = Product({"row": Categorical([2, 2]), "chain": Chain([2, 1], 2)})
+    rows = compile_constraints("(E[label == 1] <= 0.4).per('instance')", structure)
+    dual = BatchDual(structure, Parts(np.zeros(structure.n_unary), (np.zeros((2, 2)),)), rows, 1.0)
+    assert not isinstance(choose_solver(dual, 1e-8, None), Newton)

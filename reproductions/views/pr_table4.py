@@ -9,10 +9,14 @@ Gamma is one of 1 (the paper's PR), 0.7 and 0.5, for each target the one that is
 among the other domains, so that no label of the target has a part in it. At gamma = 0.5 agreement is the product of
 the two views, in place of the root of the product.
 
-Explored beforehand, on two other splits (mean gain over MaxEnt, 76.77, or with the balance 76.97): without knowledge 2,
-5, 15 iterations +0.54, +0.48, +0.27; gamma 0.7, 0.5, 0: +1.23, +0.98, +0.55; variance 0.5 and 0.1: +0.28, +0.07. With
-the balance: 5, 15 iterations +0.84, +0.77, with the text of the other domains +0.74 to +0.81; gamma 0.7, 0.5, 0.3, 0.1,
-0: +2.17, +2.06, +1.74, +1.10, +0.83; unlabelled reviews at 0.1 or 10 times their weight +0.88, +0.56.
+Explored beforehand, on two other splits of the features of the same reviews (mean gain over MaxEnt, 76.77, or with the
+balance 76.97): without knowledge 2, 5, 15 iterations +0.54, +0.48, +0.27; gamma 0.7, 0.5, 0: +1.23, +0.98, +0.55;
+variance 0.5 and 0.1: +0.28, +0.07. With the balance: 5, 15 iterations +0.84, +0.77, with the text of the other domains
++0.49 to +0.81 by its weight, and gamma 0.5 +1.89; gamma 0.7, 0.5, 0.3, 0.1, 0: +2.17, +2.06, +1.74, +1.10, +0.83;
+unlabelled reviews at 0.1 or 10 times their weight +0.88, +0.56.
+
+Then, once: PR +0.57 (0.33 to 0.84 by split), with the balance +0.87, with that and the text of the other domains +1.14;
+with gamma chosen so, which is 0.7 nearly everywhere, +1.43, +2.21 and +2.55.
 
 Eq. 47 of the paper averages the loss over the labelled reviews beside a prior that is not: read so, the prior has
 4,000 times the strength, MaxEnt falls from 76.8 to 67.2 (paper: 76.4), and agreement loses 1.5. It is read as a sum.
@@ -237,7 +241,7 @@ def _summary(fits: Sequence[Transfer]) -> Table:
 
 
 def claims(fits: Sequence[Transfer]) -> dict[str, bool]:
-    """What the paper says of agreement, each with the numbers that decide."""
+    """What the paper and [Samdani2012] say of agreement, each with the numbers that decide."""
     mean = {
         name: gains(fits, method, know, **fields).mean()
         for name, (method, know, fields) in zip(NAMES, METHODS, strict=True)
@@ -245,8 +249,7 @@ def claims(fits: Sequence[Transfer]) -> dict[str, bool]:
     every = gains(fits, AGREED, PLAIN, gamma=1.0).mean(axis=1)
     return {
         f"Agreement gains over MaxEnt (PR {mean['PR']:+.2f})": mean["PR"] > 0,
-        f"by about 2 (paper +2.07; PR {mean['PR']:+.2f}, UEM {mean['UEM']:+.2f}, with the balance PR "
-        f"{mean['PR+b']:+.2f}, UEM {mean['UEM+b']:+.2f})": max(mean.values()) >= 1.5,
+        f"by about 2 (paper +2.07; PR {mean['PR']:+.2f})": mean["PR"] >= 1.5,
         f"in all transfers but electronics to kitchen ({int((every > 0).sum())} of {len(every)} gain)": bool(
             (every > 0).sum() >= len(every) - 1
         ),
@@ -256,6 +259,8 @@ def claims(fits: Sequence[Transfer]) -> dict[str, bool]:
         f"A gamma below 1 is better (UEM {mean['UEM']:+.2f}, with the balance {mean['UEM+b']:+.2f})": (
             mean["UEM"] > mean["PR"] and mean["UEM+b"] > mean["PR+b"]
         ),
+        f"With it, and the balance, the gain is the paper's (UEM {mean['UEM+b']:+.2f}, with the text of all domains "
+        f"{mean['UEM+b+t']:+.2f})": mean["UEM+b"] >= 2.07,
     }
 
 

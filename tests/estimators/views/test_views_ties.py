@@ -195,3 +195,13 @@ def test_views_may_have_labelled_rows_of_their_own():
     targets = np.concatenate([np.eye(3)[[["cat", "dog", "vehicle"].index(label) for label in fine[:12]]], q["fine"]])
     classifier = MaxEntClassifier(classes=["cat", "dog", "vehicle"], m_tol=1e-12).fit(data["fine"], targets)
     np.testing.assert_allclose(views.views_["fine"].coef_, classifier.coef_, atol=1e-4)
+
+
+def test_labels_that_have_no_group_in_the_other_view_are_excluded_by_it():
+    X, gold, _ = rows()
+    y = {"left": ["abc"[label] for label in gold[:12]] + [None] * 28, "right": [None] * 40}
+    y["right"][:12] = ["a" if label == 0 else "b" for label in gold[:12]]
+    views = Views([("left", MaxEntClassifier()), ("right", MaxEntClassifier())], agreement={}).fit(X, y)
+    found = views.predict_proba(X)
+    np.testing.assert_allclose(found["left"][:, 2], 0, atol=1e-6)
+    np.testing.assert_allclose(found["left"][:, :2], found["right"], atol=1e-6)

@@ -154,7 +154,7 @@ class JointModel:
 
     >>> from spectrem import E, part
     >>> from spectrem.learning import EStep, Stopping, run_em
-    >>> from spectrem.models.loglinear import Features, Support
+    >>> from spectrem.models.loglinear import Features, LogLinearModel, Support
     >>> data = {"text": Member(Features.of([[-1.0], [2.0]])), "links": Member(Features.of([[1.0], [0.0]]))}
     >>> one = LogLinearModel(Support(n_features=1, n_labels=2))
     >>> model = JointModel({"text": one, "links": one}, joined=("label",))

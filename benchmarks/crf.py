@@ -122,17 +122,17 @@ def train_ours(source: str, variance: float, steps: int, n_threads: int) -> dict
     marks: list[tuple[float, float]] = []
     import spectrem.estimators.labelled as labelled
 
-    maximise = labelled.maximise
+    train = labelled.fit_known
 
     def timed(*arguments: Any, **options: Any) -> Any:
         marks.append((time.process_time(), time.perf_counter()))
-        found = maximise(*arguments, **options)
+        found = train(*arguments, **options)
         marks.append((time.process_time(), time.perf_counter()))
         counted.append(found)
         return found
 
     counted: list[Any] = []
-    labelled.maximise = timed
+    labelled.fit_known = timed
     started = time.process_time()
     tagger = CRFTagger("chunking", C=variance, n_threads=n_threads, m_steps=steps or None)
     tagger.fit(words(), labels)

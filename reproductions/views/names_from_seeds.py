@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.stats import entropy
 
 from reproductions.report import percent, tell
 from reproductions.views.collins_singer import CLASSES, CollinsSinger, distinct, views_of
@@ -73,13 +74,15 @@ EXPLORED = (
 class Outcome(NamedTuple):
     """One training; percent right of names labelled by hand, and of how many names without seeds the views say alike.
 
-    ``organisations`` is the expected share of the class among names without seeds, in percent.
+    Of names without seeds, ``organisations`` is the expected share of the class in percent, and ``undecided`` the mean
+    entropy of the distribution on which the views agree, in nats, at most log 3 = 1.1.
     """
 
     setting: str
     hand: float
     alike: float | None
     organisations: float | None
+    undecided: float | None
     iterations: int
     seconds: float
 
@@ -132,6 +135,7 @@ class NamesFromSeeds:
             percent(float(np.mean(found == [*self.data.hand.values()]))),
             percent(float(np.average(single[0] == single[1], weights=weights))),
             percent(float(np.average(expected[:, list(views.classes_).index("O")], weights=weights))),
+            round(float(np.average(entropy(expected, axis=1), weights=weights)), 3),
             views.n_iter_,
             round(time.perf_counter() - started, 1),
         )
@@ -162,7 +166,7 @@ class NamesFromSeeds:
         right = percent(float(np.mean(labels[: len(hand)] == [*self.data.hand.values()])))
         seconds = round(time.perf_counter() - started, 1)
         tell(f"seeds, DL-CoTrain: {right:.2f} % of names labelled by hand, {seconds:.1f} s")
-        outcome = Outcome("DL-CoTrain", right, None, None, rounds(most), seconds)
+        outcome = Outcome("DL-CoTrain", right, None, None, None, rounds(most), seconds)
         return outcome, self._score("DL-CoTrain, ours", labels[len(hand) :])
 
     def _rows(self, names: Sequence[tuple[str, ...]]) -> Iterable[Any]:

@@ -175,3 +175,14 @@ def test_on_a_part_of_the_corpora(shared):
     report = pr_table5.run(shared / "data", **pr_table5.QUICK, threads=1)
     assert len(report.tables) == 4
     assert {"declared", "DL-CoTrain"} <= {row.setting for row in report.tables[2].rows}
+
+
+@pytest.mark.slow
+def test_declared_setting_on_all_seed_rules(shared):
+    experiment = NamesFromSeeds(read_collins_singer(shared / "data"), 100, None)
+    outcome, views = experiment.train(DECLARED)
+    assert len(experiment.names) == 70_512
+    assert len(experiment.data.hand) == 343
+    assert outcome.hand > 93
+    assert 0.4 < outcome.organisations / 100 < 0.55
+    assert experiment.test("both views", views)[0].clean > 86

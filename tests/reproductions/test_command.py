@@ -22,8 +22,11 @@ OPTIONS = {
     "uem-fig1": {"--data", "--draws", "--threads"},
     "pos-dictionary": {"--data", "--threads"},
     "cluster-links": {"--draws", "--seed"},
+    "uem-fig2": {"--data", "--draws", "--threads"},
     "pr-table4": {"--data", "--draws", "--threads"},
     "pr-table5": {"--data", "--draws", "--seed", "--threads"},
+    "pr-table6": {"--data", "--sizes", "--draws", "--threads"},
+    "ge-compare": {"--data", "--draws", "--seed"},
 }
 
 

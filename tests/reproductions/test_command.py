@@ -24,6 +24,7 @@ OPTIONS = {
     "cluster-links": {"--draws", "--seed"},
     "pr-table4": {"--data", "--draws", "--threads"},
     "pr-table5": {"--data", "--draws", "--seed", "--threads"},
+    "ge-compare": {"--data", "--draws", "--seed"},
 }
 
 

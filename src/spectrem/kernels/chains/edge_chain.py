@@ -6,6 +6,8 @@ first of its sentence, else one per state of the token before and own state, in 
 The sum pass is scaled and multiplies ``exp((score - top of the token) / gamma)``. It does without the log of every sum,
 but leaves an instance to the log-space pass if one of its potentials or normalised forward probabilities is below FLOOR
 and not zero; without any of these no product can underflow. It does not bound small losses, as `chain` does.
+
+No function may change the order of its sums (fastmath "reassoc"): the last bits were then not the same at every call.
 """
 
 import math

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from reproductions.places import find_folder
+from reproductions.views.sentiment import Reviews
 from spectrem import CRFTagger, E, MaxEntClassifier, part
 from spectrem.constraints import label_proportions
 from spectrem.metrics import chunk_scores
@@ -73,7 +74,7 @@ class Task:
         return 100 * float(chunk_scores(predicted, self.test_labels).f1)
 
 
-class Reviews(NamedTuple):
+class Presence(NamedTuple):
     """Which words and pairs of words reviews have, shape (n_reviews, n_features), and whether they are positive."""
 
     matrix: sp.csr_array
@@ -81,28 +82,19 @@ class Reviews(NamedTuple):
     positive: NDArray[np.int64]
 
 
-def read_reviews(data: Path | None, domain: str, min_count: int = 3) -> Reviews:
-    """The reviews of a domain, without features of fewer of them; ``data`` holds ``sentiment``."""
-    names = [f"{domain}/{kind}.review.gz" for kind in ("negative", "positive")]
-    folder = find_folder(data, names, "sentiment")
-    rows: list[list[str]] = []
-    positive: list[int] = []
-    for label, name in enumerate(names):
-        with gzip.open(folder / name, "rt", encoding="utf-8") as lines:
-            for line in lines:
-                named = (item.rpartition(":")[0] for item in line.split())
-                rows.append([feature for feature in named if not feature.startswith("#label#")])
-                positive.append(label)
-    counts = Counter(feature for row in rows for feature in row)
-    vocabulary = {feature: k for k, feature in enumerate(sorted(f for f, n in counts.items() if n >= min_count))}
-    found = [[vocabulary[feature] for feature in row if feature in vocabulary] for row in rows]
-    indptr = np.append(0, np.cumsum([len(row) for row in found]))
-    entries = np.concatenate([np.array(row, np.int64) for row in found])
-    matrix = sp.csr_array((np.ones(len(entries)), entries, indptr), shape=(len(rows), len(vocabulary)))
-    return Reviews(matrix, vocabulary, np.array(positive))
+def presence_of(reviews: Reviews, min_count: int = 3) -> Presence:
+    """What the reviews of a domain have, without features of fewer of them."""
+    counts = reviews.counts.tocsc()
+    kept = np.flatnonzero(np.diff(counts.indptr) >= min_count)
+    names = [reviews.features[number] for number in kept.tolist()]
+    order = np.argsort(names)
+    matrix = counts[:, kept[order]].tocsr()
+    matrix.data[:] = 1.0
+    vocabulary = {names[number]: place for place, number in enumerate(order.tolist())}
+    return Presence(matrix, vocabulary, reviews.positive.astype(np.int64))
 
 
-def review_task(reviews: Reviews, n_labelled: int, n_test: int, draw: tuple[int, ...]) -> Task:
+def review_task(reviews: Presence, n_labelled: int, n_test: int, draw: tuple[int, ...]) -> Task:
     """Some reviews to learn from, of which the first have labels, and some to be tested on."""
     order = np.random.default_rng(draw).permutation(len(reviews.positive))
     learnt, tested = order[:-n_test], order[-n_test:]

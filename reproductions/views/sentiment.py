@@ -26,12 +26,15 @@ class Reviews:
     ----------
     counts : csr_array of shape (n_reviews, n_features)
         The features are those of all domains that were read together.
+    features : list of str
+        Words, and pairs of words with _ between.
     positive : ndarray of shape (n_reviews,), bool
     n_dropped : int
         Reviews that were left out since one before has the same counts.
     """
 
     counts: sp.csr_array
+    features: list[str]
     positive: NDArray[np.bool_]
     n_dropped: int
 
@@ -51,7 +54,7 @@ def read_reviews(data: str | os.PathLike[str] | None, domains: Sequence[str]) ->
     folder = find_folder(data, files, "sentiment")
     numbers: dict[str, int] = {}
     rows = {name: _read_domain(folder / name, numbers) for name in domains}
-    return {name: _as_matrix(*own, len(numbers)) for name, own in rows.items()}
+    return {name: _as_matrix(*own, list(numbers)) for name, own in rows.items()}
 
 
 def _read_domain(folder: Path, numbers: dict[str, int]) -> tuple[list[dict[int, int]], list[bool], int]:
@@ -77,9 +80,9 @@ def _read_domain(folder: Path, numbers: dict[str, int]) -> tuple[list[dict[int, 
     return [dict(sorted(own)) for own in found], list(found.values()), n_read - len(found)
 
 
-def _as_matrix(rows: list[dict[int, int]], positive: list[bool], n_dropped: int, n_features: int) -> Reviews:
+def _as_matrix(rows: list[dict[int, int]], positive: list[bool], n_dropped: int, features: list[str]) -> Reviews:
     indptr = np.concatenate([[0], np.cumsum([len(own) for own in rows])])
     indices = np.fromiter((number for own in rows for number in own), np.int64)
     values = np.fromiter((count for own in rows for count in own.values()), np.float64)
-    matrix = sp.csr_array((values, indices, indptr), shape=(len(rows), n_features))
-    return Reviews(matrix, np.array(positive), n_dropped)
+    matrix = sp.csr_array((values, indices, indptr), shape=(len(rows), len(features)))
+    return Reviews(matrix, features, np.array(positive), n_dropped)

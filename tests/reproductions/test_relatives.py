@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from reproductions.relatives.ge_compare import Fit, choose
-from reproductions.relatives.tasks import GOOD, POOR, chunk_task, read_chunks, read_reviews, review_task
+from reproductions.relatives.tasks import GOOD, POOR, chunk_task, presence_of, read_chunks, review_task
+from reproductions.views.sentiment import read_reviews
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Expectations
 
@@ -44,7 +45,7 @@ def data(tmp_path_factory):
 
 
 def test_reviews_are_what_they_were_written_as(data):
-    reviews = read_reviews(data, "kitchen")
+    reviews = presence_of(read_reviews(data, ["kitchen"])["kitchen"])
     assert reviews.matrix.shape == (2000, len(reviews.vocabulary))
     assert reviews.positive.sum() == 1000
     assert not any(word.startswith("#") for word in reviews.vocabulary)
@@ -53,7 +54,7 @@ def test_reviews_are_what_they_were_written_as(data):
 
 
 def test_rules_are_about_what_has_no_label(data):
-    task = review_task(read_reviews(data, "kitchen"), 40, 1000, (0, 0))
+    task = review_task(presence_of(read_reviews(data, ["kitchen"])["kitchen"]), 40, 1000, (0, 0))
     assert (task.y >= 0).sum() == 40
     assert not any(column[:40].any() for column in task.columns.values())
     assert [rule.size for rule in task.rules[:20]] == [column.sum() for column in task.columns.values()]
@@ -94,4 +95,4 @@ def test_the_command(reproduce, data):
 
 def test_a_missing_corpus_is_named(tmp_path):
     with pytest.raises(InvalidInputError, match="kitchen/negative"):
-        read_reviews(tmp_path, "kitchen")
+        read_reviews(tmp_path, ["kitchen"])

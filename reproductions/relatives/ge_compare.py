@@ -11,8 +11,8 @@
 * Strengths are chosen from three each by one draw of kitchen reviews and by 300 training sentences that nothing else
   reads. Test figures are of the other domains and of the test set of CoNLL-2000. Before the three strengths were set
   down, one draw of each had been looked at to see that everything runs, test figures included.
-* Reviews: presence of words and pairs of words; some 1,360 to learn from and 600 to be tested on, drawn anew; copies are
-  left out. Noun phrases: the labelled and 300 other sentences, drawn anew, features of CRFsuite's tutorial.
+* Reviews: presence of words and pairs of words; some 1,360 to learn from and 600 to be tested on, drawn anew; copies
+  are left out. Noun phrases: the labelled and 300 other sentences, drawn anew, features of CRFsuite's tutorial.
 * Times are of the processor, one thread. The cost of many constraints is measured with the true shares of frequent
   words, two rules each, as knowledge of an oracle.
 """

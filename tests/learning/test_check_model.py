@@ -113,9 +113,42 @@ class WrongWeights(Tagger):
         return shard.weights[:-1]
 
 
+class GivesNumbers(Tagger):
+    def given(self, shard):
+        return np.flatnonzero(shard.weights > 1)
+
+
+class GivesTokens(Tagger):
+    def given(self, shard):
+        return np.zeros(len(shard.tokens), np.bool_)
+
+
+class CountsBelowZero(Tagger):
+    def counts(self, shard):
+        return -shard.weights
+
+
+class CountsTokens(Tagger):
+    def counts(self, shard):
+        return np.ones(len(shard.tokens))
+
+
+class GivesAll(Tagger):
+    def given(self, shard):
+        return np.ones(len(shard.weights), np.bool_)
+
+
+def test_given_instances_pass():
+    check(GivesAll())
+
+
 @pytest.mark.parametrize(
     ("model", "message"),
     [
+        (GivesNumbers(), r"given must be None or a bool per instance, shape \(n_instances,\)"),
+        (GivesTokens(), r"given must be None or a bool per instance, shape \(n_instances,\)"),
+        (CountsBelowZero(), r"counts must be None or a number of at least 0 per instance, shape \(n_instances,\)"),
+        (CountsTokens(), r"counts must be None or a number of at least 0 per instance, shape \(n_instances,\)"),
         (WrongShape(), r"scores.unary must have shape"),
         (WithoutTransitions(), r"scores.factors must have the shapes"),
         (NotANumber(), r"finite or -inf"),

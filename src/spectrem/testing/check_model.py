@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from spectrem.constraints.compilation.table import PartTable
 from spectrem.corpus import Local
 from spectrem.learning import EStep, Model, Step, Stopping, pose, posterior, run_em
-from spectrem.learning.model import columns_of, given_of, is_known, log_normaliser, log_prior, weights_of
+from spectrem.learning.model import columns_of, counts_of, given_of, is_known, log_normaliser, log_prior, weights_of
 from spectrem.learning.schedule import Constant
 from spectrem.structures import Parts
 
@@ -170,6 +170,10 @@ def _check_scores(model: Any, params: Any, shard: Any) -> None:
     if mask is not None:
         fits = mask.shape == (structure.n_instances,) and mask.dtype == np.bool_
         _require(fits, model, "given must be None or a bool per instance, shape (n_instances,)")
+    counts = counts_of(model, shard)
+    if counts is not None:
+        fits = counts.shape == (structure.n_instances,) and bool(((counts >= 0) & (counts < np.inf)).all())
+        _require(fits, model, "counts must be None or a number of at least 0 per instance, shape (n_instances,)")
     _require(math.isfinite(log_normaliser(model, params, shard)), model, "log_normaliser must be finite")
     columns = PartTable(structure, columns_of(model, shard))
     for name in columns.extra_columns:

@@ -7,8 +7,8 @@ from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dtrtrs
 
 from spectrem._arrays import Floats
 from spectrem.kernels.loglinear import history as kernel
@@ -289,9 +289,9 @@ class _History:
         cross, square = self._cross[np.ix_(order, order)], self._square[np.ix_(order, order)]
         along, scale = np.diag(cross), cross[-1, -1] / square[-1, -1]
         of_steps, of_changes = found[::2, 1][:n][order], found[1::2, 1][:n][order]
-        upper = np.triu(cross)
-        inner = scipy.linalg.solve_triangular(upper, of_steps)
-        outer = scipy.linalg.solve_triangular(upper, along * inner + scale * (square @ inner - of_changes), trans="T")
+        # LAPACK itself: the checks of scipy.linalg would take longer than the solution. Only the upper half is read.
+        inner, _ = dtrtrs(cross, of_steps)
+        outer, _ = dtrtrs(cross, along * inner + scale * (square @ inner - of_changes), trans=1)
         shares = np.empty(2 * n)
         shares[2 * order], shares[2 * order + 1] = -outer, scale * inner
         direction = -scale * slope

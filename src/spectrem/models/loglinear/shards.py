@@ -18,7 +18,7 @@ from spectrem.structures._ragged import offsets_of, positions_of, ranges_of
 
 # A shard is closed after this much work, in products of an evaluation: an eighth of the corpus, but no less than some
 # products per weight, since every shard has a gradient of its own to be made and added up.
-_SHARDS, _LEAST_WORK, _PER_WEIGHT = 8, 1 << 16, 4
+_SHARDS, _LEAST_WORK, _PER_WEIGHT = 8, 1 << 18, 4
 
 
 class Labels(NamedTuple):

@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from spectrem import E, MaxEntClassifier, part
 from spectrem.estimators.classification.targets import read_targets
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError, NotFittedError
-from spectrem.learning import Constant
+from spectrem.learning import Constant, Expectations, Posteriors
 
 # Where -1 is a label it cannot mark the rows without one.
 EXPECTED = {"check_classifiers_classes": "fits labels {-1, 1}, and -1 means unlabelled"}
@@ -161,6 +161,19 @@ def test_nothing_tells_classes_apart():
     half = E[part("label") == 1] == E.count(..., each="row") / 2
     message = error_of(lambda: MaxEntClassifier([half], classes=[0, 1]).fit(X))
     assert "nothing tells the classes apart; label some rows" in message
+
+
+@pytest.mark.parametrize("criterion", [None, Posteriors(), Expectations(1e4)])
+def test_constraints_count_rows_by_sample_weight_alone(criterion):
+    X, y, _ = data()
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, len(y))
+    rule = (E[part("label") == 1] == "40%").named("share")
+    classifier = MaxEntClassifier([rule], unlabelled_weight=0.3, class_weight={0: 3.0}, criterion=criterion)
+    found = classifier.fit(X, y, weights).label_distributions_
+    if isinstance(criterion, Expectations):
+        found = np.where((y >= 0)[:, None], np.eye(2)[y], classifier.predict_proba(X))
+    assert weights @ found[:, 1] / weights.sum() == pytest.approx(0.4, abs=2e-3)
+    assert classifier.report_.constraints[0].bound == pytest.approx([0.4 * weights.sum()])
 
 
 def test_running_out_of_steps_is_said_once():

@@ -1,6 +1,7 @@
 """Generalised expectation criteria: gradients, shards, optima, and what they cannot measure."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -49,6 +50,14 @@ def rows(least=1 << 16, n=30, seed=0, weights=None):
     )  # fmt: skip
 
 
+def counted(least=1 << 16):
+    """The same, of which unknown rows weigh 0.4 of what they count, and known ones something else."""
+    return [
+        replace(shard, counts=shard.weights / 0.4 if not shard.known else np.linspace(1, 2, len(shard.weights)))
+        for shard in rows(least)
+    ]
+
+
 def sentences(least=1 << 16, lengths=(3, 1, 4, 2, 5, 3), seed=0):
     rng = np.random.default_rng(seed)
     known = np.arange(len(lengths)) % 3 == 0
@@ -68,6 +77,7 @@ CHAIN = LogLinearModel(Support(2, K), chain=True, optimiser=Optimiser(tol=1e-13)
 CASES = {
     "rows": (ROWS, rows, [*INSIDE, *ACROSS]),
     "rows, inside alone": (ROWS, rows, INSIDE),
+    "rows that count otherwise": (ROWS, counted, [*INSIDE, *ACROSS]),
     "sentences": (CHAIN, sentences, SENTENCE),
     "pairs of tags": (PairModel(CHAIN), sentences, PAIRS),
     "edges with features": (PairModel(CHAIN, Support(2, K * K)), sentences, [*SENTENCE, *PAIRS]),

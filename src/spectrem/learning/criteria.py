@@ -89,8 +89,9 @@ class Expectations:
     strength : float
         Above 0.
     distance : {"squares", "divergence"}
-        Summed over rows, those inside instances times their weights. "squares": half the square of the violation, in
-        the unit of the row; one over ``strength`` is the variance of Gaussian noise on the bounds (eqs 39-40).
+        Summed over rows, those inside instances times how often these count. "squares": half the square of the
+        violation, in the unit of the row; one over ``strength`` is the variance of Gaussian noise on the bounds
+        (eqs 39-40).
         "divergence": ``b log(b / E) - b + E`` where the expected value E breaks the bound b. For rows that say how many
         of N have each label, it is N times the divergence KL(b / N || E / N): label regularisation, also known as
         expectation regularisation [MannMcCallum2007].

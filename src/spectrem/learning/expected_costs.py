@@ -97,14 +97,13 @@ def look(shard: Posed | Numbered, task: Task) -> Looked:
     posed = task.posed(shard)
     model, theta, own = task.model, task.theta, posed.shard
     scores = model.scores(theta, own)
-    values, marginals = posed.structure.smoothed_max(scores, 1.0, weights=posed.weights)
+    weights = posed.weights if posed.objective_weights is None else posed.objective_weights
+    values, marginals = posed.structure.smoothed_max(scores, 1.0, weights=weights)
     refuse_impossible(values)
     likelihood = Moments(0.0, np.zeros(len(theta)))
     if own.labels is not None:  # else the two terms are one
         free = model.moments(theta, own)
-        likelihood = Moments(
-            float(posed.weights @ values) - free.value, model.gather(theta, own, marginals) - free.gradient
-        )
+        likelihood = Moments(float(weights @ values) - free.value, model.gather(theta, own, marginals) - free.gradient)
     found = Looked(likelihood)
     if posed.inside is not None:
         costs = inside_costs(posed, marginals, task.criterion)
@@ -122,22 +121,23 @@ def rise(shard: Posed | Numbered, task: Task, prices: Floats | None) -> Floats:
     """
     posed = task.posed(shard)
     model, theta = task.model, task.theta
-    along = np.zeros(posed.structure.n_unary)
+    along: Floats = np.zeros(posed.structure.n_unary)
     if is_known(model, posed.shard):
         return np.zeros(len(theta))
     scores = model.scores(theta, posed.shard)
     if posed.inside is not None:
         _, marginals = posed.structure.smoothed_max(scores, 1.0)
         costs = inside_costs(posed, marginals, task.criterion)
-        # `gather` counts instances by their weights
-        weight = posed.weights[posed.structure.instance]
-        rising = costs.matrix.T @ (costs.copies * costs.price)
-        along[weight > 0] = rising[weight > 0] / weight[weight > 0]
+        along = np.asarray(costs.matrix.T @ (costs.copies * costs.price))
     if posed.transpose is not None and prices is not None:
-        along += posed.transpose @ prices
+        along = along + posed.weights[posed.structure.instance] * (posed.transpose @ prices)
     if not along.any():
         return np.zeros(len(theta))
-    covariances = cast(Any, posed.structure).covariances(scores, along, posed.weights)
+    # `gather` counts instances by their weights
+    weights = posed.weights if posed.objective_weights is None else posed.objective_weights
+    weight = weights[posed.structure.instance]
+    along = np.divide(along, weight, out=np.zeros(len(along)), where=weight > 0)
+    covariances = cast(Any, posed.structure).covariances(scores, along, weights)
     return cast(Floats, model.gather(theta, posed.shard, covariances))
 
 

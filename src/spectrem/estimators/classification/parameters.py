@@ -37,8 +37,8 @@ class MaxEntParameters(CriterionParameters, LearningParameters, ComputingParamet
     constraints : sequence of constraints or their texts, mapping of names to them, or one text
         In the language of `spectrem.E` over the columns row, label (as in ``y``), labelled (a truth value) and those of
         ``columns``. Constraints ``.per("row", ...)`` leave labelled rows alone; in all others these count as given. A
-        condition ``~part("labelled")`` leaves them out. Rows count by their weight in training: ``sample_weight``
-        times that of their class, or times ``unlabelled_weight``.
+        condition ``~part("labelled")`` leaves them out. Rows count by their ``sample_weight``, not by
+        ``class_weight`` or ``unlabelled_weight``.
     C : float
         One over the strength of the penalty, above 0: the variance of a Gaussian prior of the weights, where
         ``l1_ratio`` is 0. As in scikit-learn, with two classes one array of weights is learnt, that of the second.
@@ -51,7 +51,8 @@ class MaxEntParameters(CriterionParameters, LearningParameters, ComputingParamet
         By what the rows of a class are multiplied, 1 for classes that are not named; "balanced" makes all classes
         weigh the same. Of rows whose label is not known, with certainty or in shares, the weight does not change.
     unlabelled_weight : float
-        Of rows whose label has to be inferred, beside labelled ones; at least 0. c2 of [Samdani2012] eq. 5.
+        Of rows whose label has to be inferred, beside labelled ones; at least 0. c2 of [Samdani2012] eq. 5. The costs
+        of constraints, slack included, are multiplied by it, too; those of `Expectations` have a strength instead.
     classes : sequence of labels, optional
         All labels that there are; by default those in y. Where one of them has no labelled row, training starts from
         weights of 0, and the constraints must say what it is.

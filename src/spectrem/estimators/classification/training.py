@@ -69,8 +69,12 @@ def train(
     learns = settings.unlabelled_weight > 0 and not known.all()
     features, merged = merge_proportional(settings, features)
     model = make_model(settings, features.n_features, targets.classes)
-    weights = weights * np.where(known, _class_weights(settings, targets, weights), settings.unlabelled_weight)
-    cut = partial(build_shards, features, None, targets.labels, n_weights=model.n_weights, n_labels=n_classes)
+    counts = weights
+    weights = counts * np.where(known, _class_weights(settings, targets, counts), settings.unlabelled_weight)
+    cut = partial(
+        build_shards, features, None, targets.labels, n_weights=model.n_weights, n_labels=n_classes,
+        counts=None if np.array_equal(weights, counts) or not settings.constraints else counts,
+    )  # fmt: skip
     # Labelled rows stay with those that constraints tie them to; distributions are kept apart, as they cannot move.
     tied = known & (targets.allowed.max(axis=1) == 1) if learns and settings.constraints else np.zeros_like(known)
     shards = cut(known & ~tied, weights, columns, tied)
@@ -87,7 +91,9 @@ def train(
     if seen.all():
         theta, _, record, status = fit_labelled(settings, model, start, goes_on=learns)
         history: tuple[Record, ...] = (record,)
-    estep = EStep(settings.constraints, warm_start=True, infeasible=settings.infeasible)
+    estep = EStep(
+        settings.constraints, warm_start=True, infeasible=settings.infeasible, weight=settings.unlabelled_weight
+    )
     if learns:
         stopping = Stopping(settings.max_iter, settings.tol, scale=float(weights.sum()))
         found = learn_unlabelled(settings, model, corpus, theta, estep, stopping=stopping)

@@ -156,6 +156,10 @@ class LogLinearModel:
         """Weight of every instance, shape (n_instances,)."""
         return shard.weights
 
+    def counts(self, shard: LogLinearShard) -> Floats | None:
+        """How often every instance counts in constraints, shape (n_instances,); None where by its weight."""
+        return shard.counts
+
     def is_known(self, shard: LogLinearShard) -> bool:
         """Whether the labels of the shard are given."""
         return shard.known

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -80,6 +80,8 @@ class LogLinearShard:
         What constraints may name beside the columns that there are anyway.
     given : ndarray of shape (n_instances,), bool, or None
         Instances that are labelled, each choice with one label, among others that are not; None if there are none.
+    counts : ndarray of shape (n_instances,), float64, or None
+        How often instances count in constraints, where not by their weights; of rows, not of sentences.
     """
 
     features: Features
@@ -89,6 +91,7 @@ class LogLinearShard:
     instances: Ints
     columns: Mapping[str, NDArray]
     given: Bools | None = None
+    counts: Floats | None = None
 
     @property
     def known(self) -> bool:
@@ -109,6 +112,7 @@ def build_shards(
     weights: ArrayLike | None = None,
     columns: Mapping[str, NDArray] | None = None,
     given: ArrayLike | None = None,
+    counts: ArrayLike | None = None,
     *,
     n_weights: int = 0,
     n_labels: int = 1,
@@ -134,6 +138,8 @@ def build_shards(
     given : array-like of shape (n_instances,), bool, optional
         Instances that are labelled, each choice with one label, but stay among those that are not since constraints
         tie them to others; they are not ``known``. By default none.
+    counts : array-like of shape (n_instances,), optional
+        How often rows count in constraints, at least 0; by default by their weights.
     n_weights, n_labels : int
         Of the model: the more weights, the fewer shards pay.
     least : int, optional
@@ -165,7 +171,11 @@ def build_shards(
     member.check()
     pieces = cut_instances(member.work(n_labels), member.sizes > 0, known, most=largest_work(n_weights, least))
     shards = [member.take(own, kind, n_labels, weight[own], some_of(among, own)) for own, kind in pieces]
-    return shards or [member.take(np.zeros(0, np.int64), False, n_labels, weight[:0])]
+    shards = shards or [member.take(np.zeros(0, np.int64), False, n_labels, weight[:0])]
+    if counts is None:
+        return shards
+    count = as_weights(counts, n)
+    return [replace(shard, counts=count[shard.instances]) for shard in shards]
 
 
 @dataclass(frozen=True, eq=False)

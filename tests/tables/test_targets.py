@@ -197,3 +197,15 @@ def test_solve_wants_all_rows():
     scores, columns = predictions(6)
     with pytest.raises(InvalidInputError, match="must hold all n_rows = 400 rows to be solved, got 6; give batches to"):
         make(SHARE).solve(scores, columns)
+
+
+@pytest.mark.parametrize(("epochs", "tolerance"), [(2, 0.1), (20, 0.01)])
+def test_prices_approach_the_exact_ones(epochs, tolerance):
+    scores, columns = predictions()
+    constraints = [SHARE, (E[LABEL == "ham"] >= "20%").per("domain").named("ham")]
+    exact, targets = make(constraints), make(constraints)
+    exact.solve(scores, columns)
+    go_through(targets, scores, columns, epochs)
+    assert np.abs(exact.prices_["share"]).min() > 0.3
+    for name, prices in exact.prices_.items():
+        np.testing.assert_allclose(targets.prices_[name], prices, atol=tolerance)

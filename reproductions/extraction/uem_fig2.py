@@ -66,7 +66,7 @@ def run(
     shares: Sequence[float] = (0.05, 0.1, 0.2),
     *,
     draws: int = 10,
-    gammas: Sequence[float] = (1.0, 0.8, 0.6, 0.5, 0.4, 0.2, 0.0),
+    gammas: Sequence[float] = (1.0, 0.75, 0.5, 0.25, 0.0),
     iterations: int = 5,
     most: int | None = None,
     threads: int | None = None,

@@ -9,12 +9,14 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats, Ints
+from spectrem.inference.choices import choice_offsets
 from spectrem.inference.oracle import BatchDual
 from spectrem.inference.program import Program, SlackVariables, compile_slack_variables, largest_excess, write_program
 from spectrem.inference.segments import members_of, row_maxima, sum_by
 from spectrem.structures._polytopes import join_polytopes
+from spectrem.structures._ragged import offsets_of, ranges_of
 from spectrem.structures.parts import Parts
-from spectrem.structures.structure import Polytope, has_one_label
+from spectrem.structures.structure import Polytope
 
 
 @dataclass(frozen=True)
@@ -127,18 +129,22 @@ class ProblemPrograms:
 def join_instances(dual: BatchDual, instances: Ints) -> tuple[Polytope, Ints]:
     """The polytopes of some instances side by side, and which of them each variable belongs to."""
     structure = dual.structure
-    if not has_one_label(structure):
+    starts = choice_offsets(structure)
+    if starts is None:
         polytopes = [structure.polytope(dual.scores, int(i)) for i in instances]
         owner = np.repeat(np.arange(len(instances)), [len(q.objective) for q in polytopes])
         return join_polytopes(polytopes, [factor.size for factor in dual.scores.factors]), owner
     wanted = np.zeros(structure.n_instances, np.bool_)
     wanted[instances] = True
-    index = np.flatnonzero(wanted[structure.instance])
+    holder = structure.instance[starts[:-1]]
+    choices = np.flatnonzero(wanted[holder])
+    choices = choices[np.argsort(holder[choices], kind="stable")]
+    sizes = np.diff(starts)[choices]
+    index = ranges_of(starts[:-1][choices], sizes)
     n = len(index)
-    starts = np.concatenate([[0], np.cumsum(np.diff(structure.offsets)[instances])])
-    simplexes = sp.csr_array((np.ones(n), np.arange(n), starts), shape=(len(instances), n))
+    simplexes = sp.csr_array((np.ones(n), np.arange(n), offsets_of(sizes)), shape=(len(choices), n))
     every = sp.csr_array(sp.eye_array(n, format="csr"))
-    polytope = Polytope(simplexes, np.ones(len(instances)), dual.scores.unary[index], index, every, ())
+    polytope = Polytope(simplexes, np.ones(len(choices)), dual.scores.unary[index], index, every, ())
     return polytope, np.searchsorted(instances, structure.instance[index])
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 
-from spectrem._arrays import Floats, Ints
+from spectrem._arrays import Floats
 from spectrem.exceptions import InvalidInputError
+from spectrem.inference.choices import choice_offsets
 from spectrem.inference.oracle import BatchDual, DualFunction
 from spectrem.inference.result import Status
 from spectrem.inference.segments import members_of
@@ -16,9 +16,7 @@ from spectrem.inference.solvers.accelerated import Accelerated
 from spectrem.inference.solvers.quasi_newton import QuasiNewton
 from spectrem.inference.solvers.solver import Solution, Solver
 from spectrem.kernels.duals.newton import Instances, Problems, Rows, newton_duals
-from spectrem.structures import Product
-from spectrem.structures._ragged import offsets_of
-from spectrem.structures.structure import Labels, Structure, has_one_label
+from spectrem.structures.structure import has_one_label
 
 # Rows of a problem; many more where instances hold several choices, as most rows then rest at their bounds.
 MOST_ROWS, MOST_OF_CHOICES = 40, 4096
@@ -107,16 +105,6 @@ def suits_newton(dual: DualFunction) -> bool:
     most = MOST_ROWS if has_one_label(dual.structure) else MOST_OF_CHOICES
     few = int(np.bincount(dual.row_problem).max(initial=0)) <= most
     return few and choice_offsets(dual.structure) is not None
-
-
-def choice_offsets(structure: Structure) -> Ints | None:
-    """Where the labels of every choice begin, shape (n_choices + 1,), if choices are independent; else None."""
-    if has_one_label(structure):
-        return structure.offsets
-    members = list(structure.members.values()) if isinstance(structure, Product) else []
-    if not members or not all(map(has_one_label, members)):
-        return None
-    return offsets_of(np.concatenate([np.diff(cast("Labels", member).offsets) for member in members]))
 
 
 def smooth_solver(dual: DualFunction, tol: float, max_iter: int | None = None) -> Solver:

@@ -234,6 +234,20 @@ def give_slots(wanted, slot):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def leave_bounds(own, at, slope, lower, upper, lever, near, free, wanted):
+    """Find the rows that do not rest at a bound; those become wanted. Whether one of them has not been before."""
+    missing = False
+    for a in range(own.shape[0]):
+        r = own[a]
+        low = (at[a] - lower[r]) * lever[r] <= near and slope[a] > 0.0
+        high = (upper[r] - at[a]) * lever[r] <= near and slope[a] < 0.0
+        free[a] = not (low or high)
+        missing |= free[a] and not wanted[a]
+        wanted[a] |= free[a]
+    return missing
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def newton_duals(problems, instances, rows, tol, max_iter, x, first_value, residual, evaluations):
     """Projected Newton steps from ``x``, in place, on every problem.
 
@@ -295,18 +309,8 @@ def newton_duals(problems, instances, rows, tol, max_iter, x, first_value, resid
                 if finest <= tol or polish > 6:
                     break
             # A row rests at a bound if it is close to it, in nats of scores, and the slope points outward.
-            near = min(1e-3, worst)
-            missing = False
-            for a in range(m):
-                r = own[a]
-                low = (at[a] - lower[r]) * lever[r] <= near and slope[a] > 0.0
-                high = (upper[r] - at[a]) * lever[r] <= near and slope[a] < 0.0
-                free[a] = not (low or high)
-                missing |= free[a] and not wanted[a]
-            if missing:
+            if leave_bounds(own, at, slope, lower, upper, lever, min(1e-3, worst), free, wanted):
                 # The curvature of rows at a bound is first computed when they leave it.
-                for a in range(m):
-                    wanted[a] |= free[a]
                 n_slots = give_slots(wanted, slot)
                 if n_slots < 0:
                     break

@@ -102,8 +102,8 @@ def argument_types(
     >>> for rule in argument_types({"Live_In": ("Peop", "Loc"), "Kill": ("Peop", "Peop")}):
     ...     print(rule.name)
     first argument of Kill, Live_In: Peop
-    second argument of Kill: Peop
     second argument of Live_In: Loc
+    second argument of Kill: Peop
     """
     wanted: dict[tuple[str, tuple[Scalar, ...]], list[Scalar]] = {}
     for relation, own in types.items():

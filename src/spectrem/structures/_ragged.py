@@ -92,3 +92,21 @@ def indicators(choices: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArra
     made = choices >= 0
     chosen[offsets[:-1][made] + choices[made]] = 1.0
     return chosen
+
+
+def runs_at_once(starts: NDArray[np.int64], most: int) -> list[slice]:
+    """Runs of instances that follow each other, of about ``most`` entries each.
+
+    Parameters
+    ----------
+    starts : ndarray of shape (n_instances + 1,)
+        Entries before every instance, and of all.
+    most : int
+
+    Examples
+    --------
+    >>> runs_at_once(np.array([0, 3, 5, 12, 13]), 4)
+    [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None)]
+    """
+    _, first = np.unique(starts[:-1] // most, return_index=True)
+    return list(map(slice, first.tolist(), [*first[1:].tolist(), len(starts) - 1]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from spectrem.structures._ragged import (
     check_scores,
     indicators,
     no_parts,
+    runs_at_once,
 )
 from spectrem.structures.chains._bigram import BigramTable
 from spectrem.structures.chains._tokens import TokenStructure
@@ -134,15 +134,11 @@ class Chain(TokenStructure):
             counts += own.factors[0]
         return Parts(found, (counts,))
 
-    def _pieces(self) -> Iterator[slice]:
+    def _pieces(self) -> list[slice]:
         """Sentences that follow each other, whose neighbouring states make some hundred thousand pairs."""
         widths = np.diff(self.offsets)
         pairs = np.append(0, np.cumsum(widths * np.append(1, widths[:-1])[: self.n_tokens]))
-        number = pairs[self.token_offsets[1:]] // _PAIRS
-        cuts = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), self.n_instances]
-        for start, stop in pairwise(cuts):
-            if stop > start:
-                yield slice(start, stop)
+        return runs_at_once(pairs[self.token_offsets], _PAIRS)
 
     def decode(self, scores: Parts) -> NDArray[np.int64]:
         """Best state of every token, shape (n_tokens,); -1 throughout an impossible sentence."""

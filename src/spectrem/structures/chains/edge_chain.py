@@ -21,6 +21,7 @@ from spectrem.structures._ragged import (
     no_parts,
     offsets_of,
     positions_of,
+    runs_at_once,
 )
 from spectrem.structures.chains._potentials import potentials_of
 from spectrem.structures.chains._tokens import TokenStructure
@@ -251,9 +252,7 @@ class EdgeChain(TokenStructure):
     @cached_property
     def _runs(self) -> list[slice]:
         """Sentences that are worked on at once."""
-        starts = self.offsets[self.token_offsets]
-        _, first = np.unique(starts[:-1] // _AT_ONCE, return_index=True)
-        return list(map(slice, first.tolist(), [*first[1:].tolist(), self.n_instances]))
+        return runs_at_once(self.offsets[self.token_offsets], _AT_ONCE)
 
     def _with_transitions(self, unary: NDArray[np.float64], transition: NDArray[np.float64]) -> NDArray[np.float64]:
         """Scores of all parts, those of transitions included."""

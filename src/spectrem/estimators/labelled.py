@@ -91,7 +91,7 @@ def fit_labelled(estimator: Any, model: Any, corpus: Corpus, *, goes_on: bool) -
 
 
 class _Steps:
-    """What is told of the steps of a training, and what is kept of them on disk."""
+    """Hands the record of every step to a listener, and keeps the state of training on disk."""
 
     def __init__(self, listener: Callable[[Record], None] | None, record_at: Callable[[Floats, float], Record]) -> None:
         self.saved: Checkpoint | None = None

@@ -129,8 +129,8 @@ class BatchRows:
         Of all rows kept, constraint after constraint.
     bounds : ndarray of shape (n_rows,)
         Those of the whole set, as the batch lets them be estimated.
-    told : ndarray of shape (n_rows,), bool
-        Rows of which the batch tells something.
+    observed : ndarray of shape (n_rows,), bool
+        Rows of which all counts that they are divided by are above 0 so far; the gradient of others is not known.
     open : ndarray of int
         Rows that do not hold whatever the batch's distributions are: those that `compile_constraints` makes of them.
     """
@@ -139,7 +139,7 @@ class BatchRows:
     heads: tuple[Head, ...]
     matrix: sp.csr_array
     bounds: Floats
-    told: Bools
+    observed: Bools
     open: Ints
 
     @property
@@ -173,7 +173,7 @@ class BatchRows:
         terms = rows._terms
         for _ in range(_LOOKS):
             marginals = posterior(rows)
-            gradient = np.where(rows.told, rows.bounds - weight * (rows.matrix @ marginals), 0.0)
+            gradient = np.where(rows.observed, rows.bounds - weight * (rows.matrix @ marginals), 0.0)
             bend, most = (weight / gamma * own for own in _curvatures(rows.matrix, structure, marginals))
             curvature = rows._gathered("curvature")
             curvature = curvature + share * (np.maximum(bend, _FLAT * most) - curvature)
@@ -184,7 +184,7 @@ class BatchRows:
             rows = rows._with(prices=prices, curvature=curvature)
             if not (moved >= limit).any():
                 break
-        return rows._with(seen=np.where(rows.told, rows._gathered("seen") + n, rows._gathered("seen")))
+        return rows._with(seen=np.where(rows.observed, rows._gathered("seen") + n, rows._gathered("seen")))
 
     def solved(
         self, structure: TableStructure, posterior: Callable[[BatchRows], Floats], prices: Floats, gamma: float
@@ -246,7 +246,7 @@ def batch_rows(
     """
     assert table.weights is not None
     n, weight = table.structure.n_instances, float(table.weights[0])
-    heads, joined, entries, bounds, told, held, start = [], [], [], [], [], [], 0
+    heads, joined, entries, bounds, observed, held, start = [], [], [], [], [], [], 0
     for constraint, before in zip(constraints, kept, strict=True):
         draft = draft_rows(constraint, table)
         rows, place = before.join(draft.rows)
@@ -267,7 +267,7 @@ def batch_rows(
         heads.append(draft.head)
         joined.append(rows)
         bounds.append(bound)
-        told.append((whole > 0).all(axis=1))
+        observed.append((whole > 0).all(axis=1))
         held.append(start + place[draft.rows.bounds(draft.head)[1]])
         start += len(rows)
     row, part, values = (np.concatenate(own) for own in zip(*entries, strict=True))
@@ -277,7 +277,7 @@ def batch_rows(
         tuple(heads),
         sp.csr_array((values, (row, part)), shape=(start, table.structure.n_unary)),
         np.concatenate(bounds),
-        np.concatenate(told),
+        np.concatenate(observed),
         np.concatenate([nothing, *held]),
     )
 

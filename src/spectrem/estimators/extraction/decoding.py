@@ -76,9 +76,5 @@ def infer(
 
 def _shard_tables(posed: Posed, step: Step) -> dict[str, tuple[Ints, Floats]]:
     """By member of the model: the numbers of what it labels in a shard, and their distributions."""
-    shares = step.model.shares(posed.shard, posterior(posed, step).marginals)
-    members = posed.shard.members
-    return {
-        key: (members[key].instances, own.distributions(members[key], shares[key]))
-        for key, own in step.model.members.items()
-    }
+    tables = step.model.distributions(posed.shard, posterior(posed, step).marginals)
+    return {key: (posed.shard.members[key].instances, table) for key, table in tables.items()}

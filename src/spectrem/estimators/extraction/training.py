@@ -215,7 +215,7 @@ def _names(settings: Any, sentences: Iterable[RelationSentence]) -> Names:
 
 
 def _guess_types(settings: Any, data: Mentions, types: Ints, names: Names) -> tuple[Floats, Floats]:
-    """The weights of a classifier of mentions, and probabilities of the types of all, which it has not been told."""
+    """The weights of a classifier of mentions, and types of all by classifiers that were not trained on them."""
     model = make_model(settings, names, data.mention.n_features, 0).members["mention"]
     model = _exact(model, settings.m_tol)
     labelled = np.unique(data.mention_owner[types >= 0])

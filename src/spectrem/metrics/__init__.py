@@ -1,6 +1,13 @@
 """Measures of how good predictions are."""
 
 from spectrem.metrics.alignment import AlignmentScores, alignment_scores, expected_f1_threshold
+from spectrem.metrics.attachment import (
+    AttachmentScores,
+    attachment_scores,
+    compare_attachments,
+    head_is_next,
+    not_punctuation,
+)
 from spectrem.metrics.chunks import Chunk, ChunkCounts, ChunkScores, chunk_scores, find_chunks
 from spectrem.metrics.clustering import (
     StateMapping,
@@ -17,6 +24,7 @@ from spectrem.metrics.tagging import ambiguous_tokens, correct_tokens, cross_ent
 
 __all__ = [
     "AlignmentScores",
+    "AttachmentScores",
     "Chunk",
     "ChunkCounts",
     "ChunkScores",
@@ -27,15 +35,19 @@ __all__ = [
     "TaggingComparison",
     "alignment_scores",
     "ambiguous_tokens",
+    "attachment_scores",
     "average_l1_linf",
     "chunk_scores",
+    "compare_attachments",
     "compare_taggings",
     "correct_tokens",
     "cross_entropy",
     "expected_f1_threshold",
     "find_chunks",
+    "head_is_next",
     "many_to_one",
     "mutual_information",
+    "not_punctuation",
     "one_to_one",
     "posterior_entropy",
     "relation_scores",

@@ -1,4 +1,4 @@
-"""Texts, bitexts, alignments and tagged text: arrays, readers and writers."""
+"""Texts, bitexts, alignments, tagged text and treebanks: arrays, readers and writers."""
 
 from spectrem.data.alignments import pharaoh_lines, read_both_links, read_links, write_pharaoh, write_shared_task
 from spectrem.data.bitext import Bitext, encode_bitext
@@ -13,6 +13,15 @@ from spectrem.data.tagging.tagged import FileSentences, TaggedCorpus, read_sente
 from spectrem.data.tagging.tagged_dictionary import read_tag_dictionary, write_tag_dictionary
 from spectrem.data.tagging.tagsets import PENN_TO_17, PENN_TO_UNIVERSAL, map_tags
 from spectrem.data.text import Text, tokenise
+from spectrem.data.treebank import (
+    ROOT,
+    UNKNOWN_HEAD,
+    ParsedSentence,
+    is_projective,
+    projectivise,
+    read_conllu,
+    write_conllu,
+)
 from spectrem.data.vocabulary import UNKNOWN, Vocabulary
 from spectrem.data.writers import open_output, write_lines
 
@@ -20,11 +29,14 @@ __all__ = [
     "MAX_LENGTH",
     "PENN_TO_17",
     "PENN_TO_UNIVERSAL",
+    "ROOT",
     "UNKNOWN",
+    "UNKNOWN_HEAD",
     "Bitext",
     "FeatureIndex",
     "FileSentences",
     "Links",
+    "ParsedSentence",
     "RelationSentence",
     "Symmetrization",
     "TableFile",
@@ -33,15 +45,18 @@ __all__ = [
     "Vocabulary",
     "display_name",
     "encode_bitext",
+    "is_projective",
     "map_tags",
     "mention_features",
     "open_output",
     "open_table",
     "pair_features",
     "pharaoh_lines",
+    "projectivise",
     "read_bitext",
     "read_both_links",
     "read_bytes",
+    "read_conllu",
     "read_links",
     "read_relations",
     "read_sentences",
@@ -51,6 +66,7 @@ __all__ = [
     "symmetrize",
     "token_features",
     "tokenise",
+    "write_conllu",
     "write_lines",
     "write_pharaoh",
     "write_relations",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple, NoReturn
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, NoReturn
 
 from spectrem.data.decoding import decode
 from spectrem.exceptions import InvalidInputError, quoted, shorten
@@ -116,17 +116,44 @@ def parse_columns(lines: Lines, columns: tuple[int, int]) -> _Tagged:
 
 def parse_conllu(lines: Lines, field: str | None) -> _Tagged:
     """CoNLL-U: the form and one tag of every word; without a field, forms alone."""
-    from conllu.exceptions import ParseException
-    from conllu.parser import DEFAULT_FIELD_PARSERS, parse_line
-
     words: list[list[str]] = []
     tags: list[list[str | None]] = []
     known: dict[str, str] = {}
-    fields: tuple[str, ...] = _FIELDS
-    parsers = DEFAULT_FIELD_PARSERS.copy()
-    for run in lines.sentences():
+    for rows in conllu_words(lines, _FIELDS):
         sentence: list[str] = []
         its_tags: list[str | None] = []
+        for number, token in rows:
+            form, tag = token.get("form"), token.get(field, "") if field else None
+            if token.get("id") is None or not form or tag == "":
+                lines.refuse(
+                    number,
+                    f"must have a number, a form and {field or 'a tag'}, but is {quoted(lines.lines[number])}; "
+                    "add columns",
+                )
+            sentence.append(known.setdefault(form, form))
+            its_tags.append(None if tag is None or tag == MISSING else known.setdefault(tag, tag))
+        words.append(sentence)
+        tags.append(its_tags)
+    return words, tags
+
+
+def conllu_words(lines: Lines, fields: tuple[str, ...]) -> Iterator[list[tuple[int, Mapping[str, Any]]]]:
+    """The words of every sentence of CoNLL-U: of each the number of its line, from 0, and its columns by name.
+
+    Comments, multiword ranges and empty nodes are left out, and so are sentences without words.
+
+    Parameters
+    ----------
+    lines : Lines
+    fields : tuple of str
+        Names of the first columns; a line ``# global.columns`` (CoNLL-U Plus) takes their place.
+    """
+    from conllu.exceptions import ParseException
+    from conllu.parser import DEFAULT_FIELD_PARSERS, parse_line
+
+    parsers = {name: DEFAULT_FIELD_PARSERS[name] for name in ("id", "xpos", "head")}
+    for run in lines.sentences():
+        sentence: list[tuple[int, Mapping[str, Any]]] = []
         for number, line in run:
             if line.startswith("#"):
                 if line.startswith("# global.columns ="):
@@ -136,20 +163,10 @@ def parse_conllu(lines: Lines, field: str | None) -> _Tagged:
                 token = parse_line(line, fields, parsers)
             except ParseException as error:
                 lines.refuse(number, f"is not a line of CoNLL-U: {shorten(str(error))}")
-            if isinstance(token.get("id"), tuple):  # a multiword range or an empty node
-                continue
-            form, tag = token.get("form"), token.get(field, "") if field else None
-            if token.get("id") is None or not form or tag == "":
-                lines.refuse(
-                    number,
-                    f"must have a number, a form and {field or 'a tag'}, but is {quoted(line)}; add columns",
-                )
-            sentence.append(known.setdefault(form, form))
-            its_tags.append(None if tag is None or tag == MISSING else known.setdefault(tag, tag))
+            if not isinstance(token.get("id"), tuple):  # neither a multiword range nor an empty node
+                sentence.append((number, token))
         if sentence:
-            words.append(sentence)
-            tags.append(its_tags)
-    return words, tags
+            yield sentence
 
 
 def _split(lines: Lines, number: int, token: str) -> tuple[str, str | None]:

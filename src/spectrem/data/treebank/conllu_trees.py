@@ -1,0 +1,166 @@
+"""Treebanks in CoNLL-U: sentences with heads and relations from files, and into files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, TextIO
+
+import numpy as np
+
+from spectrem.data.readers import display_name, read_bytes
+from spectrem.data.tagging.tagged_lines import MISSING, Lines, conllu_words, decoded_lines
+from spectrem.data.treebank.heads import describe_problem
+from spectrem.data.treebank.sentence import UNKNOWN_HEAD, ParsedSentence
+from spectrem.data.writers import open_output
+from spectrem.exceptions import InvalidInputError, quoted
+
+_FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel")
+_FORBIDDEN = "\t\n\r"
+
+
+def read_conllu(path: str | os.PathLike[str]) -> list[ParsedSentence]:
+    r"""Read sentences with tags, heads and relations from CoNLL-U; UTF-8, plain or gzipped.
+
+    As the format of Universal Dependencies says, the tree is one over words: lines of multiword ranges (``3-4``), of
+    empty nodes (``5.1``) and comments are left out. Forms may have spaces. Heads ``_`` are not known; a sentence may
+    have some, and then the others must fit a tree.
+
+    Parameters
+    ----------
+    path : path or "-"
+        ``-`` is standard input.
+
+    Returns
+    -------
+    list of ParsedSentence
+        Heads count from 0, and -1 is the root; in the file words count from 1, and 0 is the root.
+
+    Raises
+    ------
+    InvalidInputError
+        Naming file and line: a line without number, form or tags, words that are not numbered 1, 2, 3 ..., a head that
+        is not a number or out of range, heads in a cycle (which a sentence without a root always has).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from spectrem.data import write_lines
+    >>> rows = ["1-2\tvámonos\t_", "1\tvamos\t_\tVERB\t_\t_\t0\troot", "2\tnos\t_\tPRON\t_\t_\t1\tobj"]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_lines(f"{folder}/a.conllu", rows)
+    ...     (sentence,) = read_conllu(f"{folder}/a.conllu")
+    >>> sentence.forms, sentence.heads, sentence.relations
+    (('vamos', 'nos'), array([-1,  0]), ('root', 'obj'))
+    """
+    lines = decoded_lines(read_bytes(path), display_name(path))
+    known: dict[str, str] = {}
+    return [_sentence_of(lines, rows, known) for rows in conllu_words(lines, _FIELDS)]
+
+
+def write_conllu(output: str | os.PathLike[str] | TextIO, sentences: Iterable[ParsedSentence]) -> None:
+    r"""Write sentences as CoNLL-U so that `read_conllu` gives them back.
+
+    Parameters
+    ----------
+    output : path, "-" or text stream
+        A file appears under its name only when complete, and is gzipped if the name ends in ``.gz`` (see
+        `open_output`); a stream is written directly and left open.
+    sentences : iterable of ParsedSentence
+        Lemmas, morphological features and the last two columns are written as ``_``.
+
+    Raises
+    ------
+    InvalidInputError
+        If a sentence is empty, its tags, heads or relations are not one per word, heads are out of range or form a
+        cycle, or a text is empty or holds tabs or line ends; names the sentence.
+
+    Examples
+    --------
+    >>> import io
+    >>> stream = io.StringIO()
+    >>> write_conllu(stream, [ParsedSentence(("it", "fell"), ("PRON", "VERB"), ("_", "_"), np.array([1, -1]))])
+    >>> [line.split("\t")[:8] for line in stream.getvalue().splitlines()]  # doctest: +NORMALIZE_WHITESPACE
+    [['1', 'it', '_', 'PRON', '_', '_', '2', '_'],
+     ['2', 'fell', '_', 'VERB', '_', '_', '0', '_'],
+     ['']]
+    """
+    texts = (_text_of(number, sentence) for number, sentence in enumerate(sentences))
+    if isinstance(output, str | os.PathLike):
+        with open_output(output) as stream:
+            stream.writelines(texts)
+    else:
+        output.writelines(texts)
+
+
+def _sentence_of(lines: Lines, rows: list[tuple[int, Mapping[str, Any]]], known: dict[str, str]) -> ParsedSentence:
+    columns: dict[str, list[str]] = {"form": [], "upos": [], "xpos": [], "deprel": []}
+    heads = np.full(len(rows), UNKNOWN_HEAD, np.int64)
+    for place, (number, token) in enumerate(rows):
+        if token.get("id") != place + 1:
+            lines.refuse(
+                number,
+                f"must have the number {place + 1}, but is {quoted(lines.lines[number])}; number the words of every "
+                "sentence from 1 on, and leave a blank line between sentences",
+            )
+        for name, column in columns.items():
+            text = token.get(name, MISSING if name == "deprel" else "")
+            text = MISSING if text is None else text
+            if not text:
+                lines.refuse(number, f"has no {name} in {quoted(lines.lines[number])}; write _ where there is none")
+            column.append(known.setdefault(text, text))
+        head = token.get("head")
+        if head is not None:
+            if not 0 <= head <= len(rows):
+                lines.refuse(
+                    number,
+                    f"has the head {head}, but the sentence has the words 1 to {len(rows)}; write 0 for the root, "
+                    "_ for a head that is not known",
+                )
+            heads[place] = head - 1
+    problem = describe_problem(heads)
+    if problem is not None:
+        lines.refuse(
+            rows[problem[0]][0],
+            f"{problem[1]}, so the heads are not a tree; repair them, or write _ for heads that are not known",
+        )
+    return ParsedSentence(
+        tuple(columns["form"]),
+        tuple(columns["upos"]),
+        tuple(columns["xpos"]),
+        None if (heads == UNKNOWN_HEAD).all() else heads,
+        None if all(relation == MISSING for relation in columns["deprel"]) else tuple(columns["deprel"]),
+    )
+
+
+def _text_of(number: int, sentence: ParsedSentence) -> str:
+    """The lines of a sentence and the blank one after it."""
+    n = len(sentence.forms)
+    if not n:
+        raise InvalidInputError(f"sentence {number} is empty, which CoNLL-U cannot say; leave it out")
+    none = (MISSING,) * n
+    relations = none if sentence.relations is None else sentence.relations
+    heads = np.full(n, UNKNOWN_HEAD) if sentence.heads is None else np.asarray(sentence.heads)
+    columns = (sentence.forms, sentence.upos, sentence.xpos, relations)
+    sizes = {"upos": len(sentence.upos), "xpos": len(sentence.xpos), "relations": len(relations), "heads": len(heads)}
+    for name, size in sizes.items():
+        if size != n:
+            raise InvalidInputError(f"sentence {number}: {name} must be one per word, got {size} for {n} words")
+    for column in columns:
+        for text in column:
+            if not isinstance(text, str) or not text or any(mark in text for mark in _FORBIDDEN):
+                raise InvalidInputError(
+                    f"sentence {number}: {text!r} cannot be written; forms, tags and relations are str, not empty, "
+                    "without tabs and line ends; replace it"
+                )
+    problem = describe_problem(heads)
+    if problem is not None:
+        raise InvalidInputError(
+            f"sentence {number}: heads must be a tree, but {problem[1]}; use -2 for heads that are not known"
+        )
+    names = [MISSING if head == UNKNOWN_HEAD else str(head + 1) for head in heads.tolist()]
+    rows = zip(*columns, names, strict=True)
+    return "".join(
+        f"{place}\t{form}\t_\t{upos}\t{xpos}\t_\t{head}\t{relation}\t_\t_\n"
+        for place, (form, upos, xpos, relation, head) in enumerate(rows, start=1)
+    ) + ("\n")

@@ -1,0 +1,38 @@
+"""A sentence with its tags and, as far as they are known, the heads of its words."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from spectrem._arrays import Ints
+
+# The head of a word that hangs on the root, and of one whose head is not known.
+ROOT, UNKNOWN_HEAD = -1, -2
+
+
+class ParsedSentence(NamedTuple):
+    """Words, tags, heads and relations of one sentence.
+
+    Attributes
+    ----------
+    forms : tuple of str
+    upos, xpos : tuple of str
+        Universal and language-specific tags; ``_`` where there is none.
+    heads : ndarray of shape (n_words,), int64, or None
+        The position of every word's head in the sentence, from 0; ``ROOT`` (-1) where it hangs on the root,
+        ``UNKNOWN_HEAD`` (-2) where its head is not known. None where no head is known.
+    relations : tuple of str, or None
+        The relation of every word to its head; ``_`` where it is not known. None where none is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ParsedSentence(("it", "fell"), ("PRON", "VERB"), ("_", "_"), np.array([1, ROOT]), ("nsubj", "root")).heads
+    array([ 1, -1])
+    """
+
+    forms: tuple[str, ...]
+    upos: tuple[str, ...]
+    xpos: tuple[str, ...]
+    heads: Ints | None = None
+    relations: tuple[str, ...] | None = None

@@ -1,0 +1,63 @@
+"""Projective trees and those made of others, against all trees of few words."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from spectrem.data import is_projective, projectivise
+from spectrem.data.treebank import describe_problem
+from spectrem.exceptions import InvalidInputError
+
+
+def descends(heads, word, over):
+    while word != over and word != -1:
+        word = heads[word]
+    return word == over
+
+
+def projective(heads):
+    """The definition: all words between a head and its dependent descend from the head."""
+    return all(
+        descends(heads, between, head)
+        for word, head in enumerate(heads)
+        for between in range(min(word, head) + 1, max(word, head))
+    )
+
+
+def trees(n):
+    for heads in product(range(-1, n), repeat=n):
+        if describe_problem(np.array(heads)) is None:
+            yield heads
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
+def test_all_trees_of_few_words(n):
+    found = list(trees(n))
+    assert len(found) == (n + 1) ** (n - 1)  # Cayley: spanning trees on the words and the root
+    for heads in found:
+        assert is_projective(heads) == projective(heads)
+        lifted = projectivise(heads)
+        assert projective(lifted)
+        assert not projective(heads) or lifted.tolist() == list(heads)
+        assert (lifted == -1).sum() == 1 or heads.count(-1) > 1
+
+
+def test_the_shortest_arc_is_lifted_first():
+    # 1 -> 3 passes over the root word 2, and so does 0 -> 4, the longer of the two
+    assert projectivise([2, 2, -1, 1, 0]).tolist() == [2, 2, -1, 2, 2]
+    assert projectivise([1, -1, 1, 0]).tolist() == [1, -1, 1, 1]
+
+
+def test_unknown_heads_cross_nothing():
+    assert is_projective([2, -2, -2])
+    assert not is_projective([2, -1, -2])
+
+
+@pytest.mark.parametrize(
+    ("heads", "message"),
+    [([1, 0], "words 1 and 2 are heads of each other"), ([-1, -2], "word 2 has no known head"), ([3], "has the head")],
+)
+def test_what_is_not_a_tree_is_not_lifted(heads, message):
+    with pytest.raises(InvalidInputError, match=f"heads must be a tree, but .*{message}"):
+        projectivise(heads)

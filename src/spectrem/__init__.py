@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from spectrem.constraints import E, agreement, fertility, linear, max_over, part
     from spectrem.estimators import (
         CRFTagger,
+        EdgeFactoredParser,
         GaussianMixture,
         HMMTagger,
         MaxEntClassifier,
@@ -33,6 +34,7 @@ _HOMES = {
     "CRFTagger": "estimators",
     "ConstrainedTargets": "tables",
     "E": "constraints",
+    "EdgeFactoredParser": "estimators",
     "GaussianMixture": "estimators",
     "HMMTagger": "estimators",
     "Lattice": "tables",
@@ -54,6 +56,7 @@ __all__ = [
     "CRFTagger",
     "ConstrainedTargets",
     "E",
+    "EdgeFactoredParser",
     "GaussianMixture",
     "HMMTagger",
     "Lattice",

@@ -1,4 +1,4 @@
-"""The estimators: word alignment, tagging, classification, extraction, clustering and self-training."""
+"""The estimators: word alignment, tagging, parsing, classification, extraction, clustering and self-training."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from spectrem.estimators.crf.crf_tagger import CRFTagger
     from spectrem.estimators.extraction.relation_extractor import RelationExtractor
     from spectrem.estimators.mixture.gaussian_mixture import GaussianMixture
+    from spectrem.estimators.parser.edge_factored_parser import EdgeFactoredParser
     from spectrem.estimators.selftraining.self_trainer import SelfTrainer
     from spectrem.estimators.tagging.hmm_tagger import HMMTagger
     from spectrem.estimators.views.views import Views
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 # Loaded on first use, since an aligner does not need the libraries that a mixture imports.
 _HOMES = {
     "CRFTagger": "crf.crf_tagger",
+    "EdgeFactoredParser": "parser.edge_factored_parser",
     "GaussianMixture": "mixture.gaussian_mixture",
     "HMMTagger": "tagging.hmm_tagger",
     "LinkPosteriors": "alignment.decoding",
@@ -28,6 +30,7 @@ _HOMES = {
 
 __all__ = [
     "CRFTagger",
+    "EdgeFactoredParser",
     "GaussianMixture",
     "HMMTagger",
     "LinkPosteriors",

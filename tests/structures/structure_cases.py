@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from spectrem.structures import Alignment, Categorical, Chain, Chain2, EdgeChain, Parts, Product
+from spectrem.structures import Alignment, Bracketings, Categorical, Chain, Chain2, EdgeChain, Parts, Product
 
 GAMMAS = (0.0, 0.3, 1.0, 2.5)
 
@@ -44,6 +44,10 @@ def alignments(draw):
     )
 
 
+def bracketings():
+    return st.lists(st.integers(0, 5), max_size=3).map(Bracketings)
+
+
 @st.composite
 def products(draw):
     n = draw(st.integers(0, 2))
@@ -79,6 +83,7 @@ FAMILIES = {
     "chain2": chains2(),
     "chain of edges": edge_chains(),
     "alignment": alignments(),
+    "bracketings": bracketings(),
     "product": products(),
     "product of parts": products_of_parts(),
 }

@@ -3,7 +3,17 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from spectrem.structures import Alignment, Categorical, Chain, Chain2, EdgeChain, Parts, Product, ProjectiveTrees
+from spectrem.structures import (
+    Alignment,
+    Bracketings,
+    Categorical,
+    Chain,
+    Chain2,
+    EdgeChain,
+    Parts,
+    Product,
+    ProjectiveTrees,
+)
 
 GAMMAS = (0.0, 0.3, 1.0, 2.5)
 
@@ -42,6 +52,10 @@ def alignments(draw):
         max_jump=draw(st.sampled_from([None, 1, 2, 5])),
         reverse=draw(st.booleans()),
     )
+
+
+def bracketings():
+    return st.lists(st.integers(0, 5), max_size=3).map(Bracketings)
 
 
 @st.composite
@@ -84,6 +98,7 @@ FAMILIES = {
     "chain2": chains2(),
     "chain of edges": edge_chains(),
     "alignment": alignments(),
+    "bracketings": bracketings(),
     "product": products(),
     "product of parts": products_of_parts(),
     "projective trees": projective_trees(),

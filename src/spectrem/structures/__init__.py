@@ -2,6 +2,7 @@
 
 from spectrem.structures.agreement import full_agreement
 from spectrem.structures.alignment import NULL, Alignment
+from spectrem.structures.bracketings import Bracketings
 from spectrem.structures.categorical import Categorical
 from spectrem.structures.chains.chain import Chain
 from spectrem.structures.chains.chain2 import Chain2
@@ -20,6 +21,7 @@ __all__ = [
     "NULL",
     "ROOT",
     "Alignment",
+    "Bracketings",
     "Categorical",
     "Chain",
     "Chain2",

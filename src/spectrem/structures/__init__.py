@@ -13,9 +13,12 @@ from spectrem.structures.known import Known
 from spectrem.structures.parts import Parts
 from spectrem.structures.product import Product
 from spectrem.structures.structure import Polytope, Structure
+from spectrem.structures.trees._arcs import ROOT
+from spectrem.structures.trees.valence import ValenceTrees
 
 __all__ = [
     "NULL",
+    "ROOT",
     "Alignment",
     "Categorical",
     "Chain",
@@ -30,6 +33,7 @@ __all__ = [
     "TiedChain2",
     "TiedCounts",
     "TiedCounts2",
+    "ValenceTrees",
     "entropy",
     "full_agreement",
 ]

@@ -13,6 +13,7 @@ from spectrem.structures import (
     Parts,
     Product,
     ProjectiveTrees,
+    ValenceTrees,
 )
 
 GAMMAS = (0.0, 0.3, 1.0, 2.5)
@@ -92,6 +93,12 @@ def projective_trees(draw):
     return ProjectiveTrees(draw(st.lists(st.integers(0, 4), max_size=3)), single_root=draw(st.booleans()))
 
 
+@st.composite
+def valence_trees(draw):
+    lengths = draw(st.lists(st.integers(0, 4), max_size=2))
+    return ValenceTrees(np.array(lengths, np.int64), single_root=draw(st.booleans()))
+
+
 FAMILIES = {
     "categorical": categoricals(),
     "chain": chains(),
@@ -102,6 +109,7 @@ FAMILIES = {
     "product": products(),
     "product of parts": products_of_parts(),
     "projective trees": projective_trees(),
+    "trees with valence": valence_trees(),
 }
 
 

@@ -16,6 +16,7 @@ from spectrem.structures.product import Product
 from spectrem.structures.structure import Polytope, Structure
 from spectrem.structures.trees._arcs import ROOT
 from spectrem.structures.trees.projective import ProjectiveTrees
+from spectrem.structures.trees.valence import ValenceTrees
 
 __all__ = [
     "NULL",
@@ -36,6 +37,7 @@ __all__ = [
     "TiedChain2",
     "TiedCounts",
     "TiedCounts2",
+    "ValenceTrees",
     "entropy",
     "full_agreement",
 ]

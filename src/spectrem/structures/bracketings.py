@@ -22,7 +22,6 @@ from spectrem.structures._ragged import (
     no_parts,
     offsets_of,
     positions_of,
-    rows_of,
 )
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope

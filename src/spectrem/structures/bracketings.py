@@ -213,8 +213,10 @@ class Bracketings:
         one = Bracketings([size])
         start, end = one.spans
         inner = np.flatnonzero((end - start > 1) & (end - start < size))
-        parent, left, right = (np.array(own, np.int64) for own in zip(*_cuts(size), strict=True)) if size > 1 else (
-            [np.zeros(0, np.int64)] * 3
+        parent, left, right = (
+            (np.array(own, np.int64) for own in zip(*_cuts(size), strict=True))
+            if size > 1
+            else ([np.zeros(0, np.int64)] * 3)
         )
         always = np.flatnonzero(end - start == 1)
         n_spans, cut = one.n_spans, np.arange(n_cuts)
@@ -267,9 +269,7 @@ class Bracketings:
         """Gains of all spans, over gamma and less the largest, scores of no constituent and largest gains."""
         own, exponents = np.zeros(self.n_spans), np.full(self.n_spans, -np.inf)
         base, tops = np.zeros(self.n_instances), np.zeros(self.n_instances)
-        gains.find_gains(
-            self.lengths, self.span_offsets, given.unary, gamma, given.active, own, exponents, base, tops
-        )
+        gains.find_gains(self.lengths, self.span_offsets, given.unary, gamma, given.active, own, exponents, base, tops)
         return own, exponents, base, tops
 
     def _best(self, given: Inputs) -> tuple[NDArray[np.float64], Parts]:
@@ -302,9 +302,7 @@ def _cuts(size: int) -> Iterator[tuple[int, int, int]]:
                 yield _place(size, start, end), _place(size, start, cut), _place(size, cut, end)
 
 
-def _matrix(
-    entries: list[tuple[NDArray[np.int64], NDArray[np.int64], float]], shape: tuple[int, int]
-) -> sp.csr_array:
+def _matrix(entries: list[tuple[NDArray[np.int64], NDArray[np.int64], float]], shape: tuple[int, int]) -> sp.csr_array:
     rows, columns = (np.concatenate([own[k] for own in entries]) for k in (0, 1))
     values = np.concatenate([np.full(len(row), value) for row, _, value in entries])
     return sp.csr_array((values, (rows, columns)), shape=shape)

@@ -35,8 +35,9 @@ def _close(n, start, end, gains):
 def find_gains(lengths, offsets, unary, gamma, active, gains, exponents, base, tops):
     """Fill gains of all spans (nats) and, by sentence, the score of no constituent and the largest gain.
 
-    ``exponents`` of spans between words and the whole sentence become (gain - largest) / gamma, at most 0. ``base`` is -inf for a sentence without any possible tree that shows
-    here already, in which case gains are not to be read. Inactive sentences are left alone.
+    ``exponents`` of spans between words and the whole sentence become (gain - largest) / gamma, at most 0. ``base`` is
+    -inf for a sentence without any possible tree that shows here already, in which case gains are not to be read.
+    Inactive sentences are left alone.
     """
     for n in range(len(lengths)):
         if not active[n]:

@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from spectrem.structures import Alignment, Categorical, Chain, Chain2, EdgeChain, Parts, Product
+from spectrem.structures import Alignment, Categorical, Chain, Chain2, EdgeChain, Parts, Product, ProjectiveTrees
 
 GAMMAS = (0.0, 0.3, 1.0, 2.5)
 
@@ -73,6 +73,11 @@ def products_of_parts(draw):
     return Product(members, owners={"entity": entities, "mention": mentions}, n_instances=n)
 
 
+@st.composite
+def projective_trees(draw):
+    return ProjectiveTrees(draw(st.lists(st.integers(0, 4), max_size=3)), single_root=draw(st.booleans()))
+
+
 FAMILIES = {
     "categorical": categoricals(),
     "chain": chains(),
@@ -81,6 +86,7 @@ FAMILIES = {
     "alignment": alignments(),
     "product": products(),
     "product of parts": products_of_parts(),
+    "projective trees": projective_trees(),
 }
 
 

@@ -13,9 +13,12 @@ from spectrem.structures.known import Known
 from spectrem.structures.parts import Parts
 from spectrem.structures.product import Product
 from spectrem.structures.structure import Polytope, Structure
+from spectrem.structures.trees._arcs import ROOT
+from spectrem.structures.trees.projective import ProjectiveTrees
 
 __all__ = [
     "NULL",
+    "ROOT",
     "Alignment",
     "Categorical",
     "Chain",
@@ -25,6 +28,7 @@ __all__ = [
     "Parts",
     "Polytope",
     "Product",
+    "ProjectiveTrees",
     "Structure",
     "TiedChain",
     "TiedChain2",

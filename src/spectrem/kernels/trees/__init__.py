@@ -1,0 +1,1 @@
+"""Passes over trees, and what they share."""

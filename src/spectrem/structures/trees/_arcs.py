@@ -1,0 +1,225 @@
+"""Words that each take one head: the shapes of every structure whose parts are arcs, whatever trees it allows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spectrem._validate import as_integers, as_lengths
+from spectrem.exceptions import InvalidInputError
+from spectrem.structures._ragged import check_instance, no_parts, offsets_of, positions_of, rows_of
+from spectrem.structures.parts import Parts
+from spectrem.structures.structure import Structure
+
+ROOT = -1
+"""Head of a word that hangs on the root, wherever heads are positions in the sentence."""
+
+NO_HEAD = -2
+"""Head of every word of a sentence without any possible tree."""
+
+TEXT = np.dtypes.StringDType(na_object=np.nan)
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class ArcStructure(Structure):
+    """Abstract: sentences whose words each take one head, another word of the sentence or the root.
+
+    A structure over arcs adds ``smoothed_max``, ``decode``, ``polytope`` and ``enumerate``. ``Parts.unary`` holds for
+    every sentence of n words a block of shape (n, n), row-major, indexed [dependent, head]; the entry [d, d] is the
+    arc from the root to d.
+    """
+
+    lengths: NDArray[np.int64]
+    single_root: bool
+
+    def __init__(self, lengths: ArrayLike, *, single_root: bool = True) -> None:
+        if not isinstance(single_root, bool | np.bool_):
+            raise InvalidInputError(
+                f"single_root must be True or False; got {single_root!r}; pass single_root=False for trees with "
+                "several roots"
+            )
+        vars(self).update(lengths=as_lengths(lengths, "lengths"), single_root=bool(single_root))
+
+    @property
+    def n_instances(self) -> int:
+        """Number of sentences of the batch."""
+        return len(self.lengths)
+
+    @property
+    def n_tokens(self) -> int:
+        """Number of words of the batch."""
+        return int(self.token_offsets[-1])
+
+    @property
+    def n_unary(self) -> int:
+        """Number of arcs of the batch, the square of its length for every sentence."""
+        return int(self.block_offsets[-1])
+
+    @property
+    def factor_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Nothing is shared."""
+        return ()
+
+    @cached_property
+    def token_offsets(self) -> NDArray[np.int64]:
+        """Boundaries of the sentences among the words, shape (n_instances + 1,)."""
+        return offsets_of(self.lengths)
+
+    @cached_property
+    def block_offsets(self) -> NDArray[np.int64]:
+        """Boundaries of the sentences in ``Parts.unary``, shape (n_instances + 1,)."""
+        return offsets_of(self.lengths**2)
+
+    @cached_property
+    def offsets(self) -> NDArray[np.int64]:
+        """Boundaries of the words, as dependents, in ``Parts.unary``, shape (n_tokens + 1,)."""
+        return offsets_of(np.repeat(self.lengths, self.lengths))
+
+    @property
+    def instance_name(self) -> str:
+        """The column that numbers the sentences."""
+        return "sentence"
+
+    @cached_property
+    def instance(self) -> NDArray[np.int64]:
+        """Sentence of every arc, shape (n_unary,)."""
+        return rows_of(self.lengths**2)
+
+    @property
+    def choice(self) -> NDArray[np.int64]:
+        """Dependent of every arc among the words of the batch, shape (n_unary,); built anew at every call."""
+        return rows_of(np.repeat(self.lengths, self.lengths))
+
+    @property
+    def columns(self) -> Mapping[str, NDArray]:
+        """The columns of the class notes, each of shape (n_unary,); built anew at every call."""
+        dependent, head = self._ends
+        root = dependent == head
+        direction = np.where(dependent < head, "left", "right").astype(TEXT)
+        direction[root] = np.nan
+        return {
+            "sentence": self.instance,
+            "dependent": dependent,
+            "head": np.where(root, np.nan, head),
+            "occurrence": self.choice,
+            "root": root,
+            "direction": direction,
+            "length": np.where(root, np.nan, np.abs(dependent - head)),
+        }
+
+    def arc_columns(self, values: Mapping[str, ArrayLike]) -> dict[str, NDArray]:
+        """Columns over arcs from values of words: of a mapping ``{"tag": ...}``, ``head_tag`` and ``dependent_tag``.
+
+        Parameters
+        ----------
+        values : mapping of name -> array-like of shape (n_tokens,)
+            One value for every word of the batch, text, numbers or truth values.
+
+        Returns
+        -------
+        dict of name -> ndarray of shape (n_unary,)
+            What belongs to the head is missing (NaN) at arcs from the root; numbers are floating-point there.
+
+        Raises
+        ------
+        InvalidInputError
+            If there is not one value per word.
+
+        Examples
+        --------
+        >>> from spectrem.structures import ProjectiveTrees
+        >>> columns = ProjectiveTrees([2]).arc_columns({"tag": ["DET", "NOUN"]})
+        >>> columns["head_tag"].tolist(), columns["dependent_tag"].tolist()
+        ([nan, 'NOUN', 'DET', nan], ['DET', 'DET', 'NOUN', 'NOUN'])
+        """
+        columns: dict[str, NDArray] = {}
+        dependent, head = self._ends
+        first = np.repeat(self.token_offsets[:-1], self.lengths**2)
+        for name, given in values.items():
+            words = np.asarray(given)
+            if words.shape != (self.n_tokens,):
+                raise InvalidInputError(
+                    f"values[{name!r}] must have shape ({self.n_tokens},), one value per word of the batch; got "
+                    f"{words.shape}; join the values of all sentences"
+                )
+            words = words.astype(TEXT if words.dtype.kind in "UOT" else np.float64)
+            of_head = words[first + head]
+            of_head[dependent == head] = np.nan
+            columns[f"head_{name}"] = of_head
+            columns[f"dependent_{name}"] = np.asarray(given)[first + dependent]
+        return columns
+
+    def arcs_of(self, heads: ArrayLike) -> NDArray[np.int64]:
+        """The arcs that words take, as positions in ``Parts.unary``; -1 where the head of a word is not given.
+
+        Parameters
+        ----------
+        heads : array-like of shape (n_tokens,), int
+            Positions in the sentence, ``ROOT`` (-1) for the root, -2 where it is not known.
+
+        Returns
+        -------
+        ndarray of shape (n_tokens,), int64
+
+        Raises
+        ------
+        InvalidInputError
+            If a head lies outside its sentence, or a word is its own head.
+
+        Notes
+        -----
+        Whether the heads of a sentence make a tree is not asked.
+
+        Examples
+        --------
+        >>> from spectrem.structures import ROOT, ProjectiveTrees
+        >>> ProjectiveTrees([1, 2]).arcs_of([ROOT, 1, ROOT]).tolist()
+        [0, 2, 4]
+        """
+        checked = as_integers(heads, "heads")
+        if len(checked) != self.n_tokens:
+            raise InvalidInputError(
+                f"heads must have {self.n_tokens} entries, one per word of the batch; got {len(checked)}; join the "
+                "heads of all sentences"
+            )
+        own, lengths = positions_of(self.lengths), np.repeat(self.lengths, self.lengths)
+        wrong = (checked < NO_HEAD) | (checked >= lengths) | (checked == own)
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            n = int(np.searchsorted(self.token_offsets, at, side="right")) - 1
+            raise InvalidInputError(
+                f"heads must be in 0..{lengths[at] - 1} (positions in the sentence) and not the word itself, {ROOT} "
+                f"for the root or {NO_HEAD} if unknown; got {checked[at]} for word {own[at]} of sentence {n}; "
+                "CoNLL's heads less one are such positions"
+            )
+        arcs = self.offsets[:-1] + np.where(checked == ROOT, own, checked)
+        return np.where(checked == NO_HEAD, -1, arcs)
+
+    @property
+    def _ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Dependent and head of every arc as positions in the sentence; the head of an arc from the root is its end."""
+        lengths = self.lengths
+        dependent = np.repeat(positions_of(lengths), np.repeat(lengths, lengths))
+        return dependent, positions_of(np.repeat(lengths, lengths))
+
+    def _tokens_of(self, instance: int) -> slice:
+        """The words of one sentence as a range of those of the batch."""
+        n = check_instance(self, instance)
+        return slice(int(self.token_offsets[n]), int(self.token_offsets[n + 1]))
+
+    def _with_heads(self, tokens: slice, heads: NDArray[np.int64]) -> Parts:
+        """Indicators over the batch of one tree over some words of it."""
+        indicator, all_heads = no_parts(self), np.full(self.n_tokens, NO_HEAD)
+        all_heads[tokens] = heads
+        indicator.unary[self.arcs_of(all_heads)[tokens]] = 1.0
+        return indicator
+
+    def _taken(self, heads: NDArray[np.int64]) -> Parts:
+        """Indicators of the arcs of decoded heads."""
+        indicator, arcs = no_parts(self), self.arcs_of(heads)
+        indicator.unary[arcs[arcs >= 0]] = 1.0
+        return indicator

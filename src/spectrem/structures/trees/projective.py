@@ -1,0 +1,143 @@
+"""Projective trees: every word of a sentence takes one head, and no two arcs cross."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem._validate import as_gamma
+from spectrem.kernels.trees import eisner_log, eisner_max
+from spectrem.structures._ragged import Inputs, check_inputs, check_instance, check_scores, no_parts
+from spectrem.structures.parts import Parts
+from spectrem.structures.structure import Polytope
+from spectrem.structures.trees._arcs import NO_HEAD, ROOT, ArcStructure
+from spectrem.structures.trees._projective_polytope import projective_polytope
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class ProjectiveTrees(ArcStructure):
+    """Dependency trees without crossing arcs: every word takes one head, another word or the root.
+
+    The sum pass is the inside-outside algorithm over the spans of [Eisner1996], the max pass his parser. Time grows
+    with the cube of the length of a sentence, memory with its square.
+
+    Use when words depend on words and word order is mostly projective: dependency parsers, grammar induction.
+
+    Parameters
+    ----------
+    lengths : array-like of shape (n_instances,), int
+        Words of every sentence, >= 0. A sentence without words has one tree, the empty one, of value 0.
+    single_root : bool, default True
+        Whether exactly one word of a sentence hangs on the root, or one or more. The root stands before the first word,
+        so that with several roots no arc spans a word that hangs on the root.
+
+    Raises
+    ------
+    InvalidInputError
+        If lengths are negative, or ``single_root`` is not a truth value.
+
+    Notes
+    -----
+    ``Parts.unary`` holds for every sentence of n words a block of shape (n, n), row-major, indexed [dependent, head];
+    the entry [d, d] is the arc from the root to d. Give forbidden arcs the score ``-inf``. Nothing is shared. Columns:
+    ``sentence``, ``dependent`` and ``head`` (positions in the sentence), ``occurrence`` (the dependent among the words
+    of the batch), ``root`` (whether the arc comes from the root), ``direction`` ("left" where the dependent stands left
+    of its head, else "right") and ``length`` (distance in words). ``head``, ``direction`` and ``length`` are missing,
+    so NaN, at arcs from the root. Columns from values of words, such as tags, are made by ``arc_columns``.
+
+    Examples
+    --------
+    Two words; that the second one is the root and the first one its dependent is three times as likely as the reverse:
+
+    >>> import numpy as np
+    >>> from spectrem.structures import Parts, ProjectiveTrees
+    >>> trees = ProjectiveTrees([2])
+    >>> scores = Parts(np.log([1.0, 3.0, 1.0, 1.0]))
+    >>> values, marginals = trees.smoothed_max(scores, gamma=1.0)
+    >>> float(np.exp(values[0]).round(12)), marginals.unary.reshape(2, 2).round(12).tolist()
+    (4.0, [[0.25, 0.75], [0.25, 0.75]])
+    >>> trees.decode(scores).tolist()
+    [1, -1]
+    """
+
+    def smoothed_max(
+        self,
+        scores: Parts,
+        gamma: float,
+        *,
+        active: NDArray[np.bool_] | None = None,
+        weights: NDArray[np.float64] | None = None,
+    ) -> tuple[NDArray[np.float64], Parts]:
+        """Values, shape (n_instances,) in nats, and probabilities of arcs; see `Structure.smoothed_max`.
+
+        Among equals at ``gamma == 0``, spans are divided as far to the left as possible.
+        """
+        gamma = as_gamma(gamma)
+        given = check_inputs(self, scores, active, weights)
+        if gamma == 0.0:
+            values, heads = self._best(given)
+            return values, self._taken(heads)
+        values, marginals = np.zeros(self.n_instances), np.zeros(self.n_unary)
+        status = given.active.astype(np.int8)
+        layout = (self.lengths, self.block_offsets, given.unary)
+        eisner_log.sum_pass(*layout, gamma, self.single_root, values, marginals, status)
+        return values, Parts(marginals)
+
+    def decode(self, scores: Parts) -> NDArray[np.int64]:
+        """Best head of every word, shape (n_tokens,): its position in the sentence, or ``ROOT`` (-1).
+
+        -2 throughout a sentence without any possible tree.
+        """
+        return self._best(check_inputs(self, scores))[1]
+
+    def polytope(self, scores: Parts, instance: int) -> Polytope:
+        """Unit flow through the spans of Eisner's algorithm: a variable per arc and per way to divide a span.
+
+        Raises
+        ------
+        InvalidInputError
+            If the sentence is too long: variables grow with the cube of its length.
+        """
+        n = check_instance(self, instance)
+        own = slice(int(self.block_offsets[n]), int(self.block_offsets[n + 1]))
+        unary = check_scores(self, scores).unary[own]
+        return projective_polytope(int(self.lengths[n]), self.single_root, own.start, unary)
+
+    def enumerate(self, instance: int) -> Iterator[Parts]:
+        """Every projective tree of one sentence as indicators over the batch: for a handful of words."""
+        tokens = self._tokens_of(instance)
+        size = tokens.stop - tokens.start
+        if size == 0:
+            yield no_parts(self)
+            return
+        for given in itertools.product(range(ROOT, size), repeat=size):
+            one = not self.single_root or given.count(ROOT) == 1
+            if one and _is_tree(given) and not _crosses(given):
+                yield self._with_heads(tokens, np.array(given))
+
+    def _best(self, given: Inputs) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Values, and heads of all words."""
+        values, heads = np.zeros(self.n_instances), np.full(self.n_tokens, NO_HEAD)
+        layout = (self.lengths, self.block_offsets, self.token_offsets, given.unary)
+        eisner_max.max_pass(*layout, self.single_root, given.active, values, heads)
+        return values, heads
+
+
+def _is_tree(heads: tuple[int, ...]) -> bool:
+    """Whether every word reaches the root."""
+    for word in range(len(heads)):
+        for _ in heads:
+            word = heads[word] if word != ROOT else word
+        if word != ROOT:
+            return False
+    return True
+
+
+def _crosses(heads: tuple[int, ...]) -> bool:
+    """Whether two arcs cross; the root stands before the first word."""
+    arcs = [(min(arc), max(arc)) for arc in enumerate(heads)]
+    return any(a < c < b < d for a, b in arcs for c, d in arcs)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from spectrem._validate import as_gamma
 from spectrem.kernels.chains.potentials import subtract_tops
-from spectrem.kernels.trees import eisner, eisner_log, eisner_max
+from spectrem.kernels.trees import eisner, eisner_covariance, eisner_log, eisner_max
 from spectrem.structures._ragged import Inputs, check_inputs, check_instance, check_scores, no_parts
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
@@ -95,6 +95,31 @@ class ProjectiveTrees(ArcStructure):
             layout = (self.lengths, self.block_offsets, given.unary)
             eisner_log.sum_pass(*layout, gamma, self.single_root, values, marginals, status)
         return values, Parts(marginals)
+
+    def covariances(
+        self, scores: Parts, values: NDArray[np.float64], weights: NDArray[np.float64] | None = None
+    ) -> Parts:
+        """Of every arc with the sum of values of the arcs taken, at gamma = 1.
+
+        Parameters
+        ----------
+        scores : Parts
+        values : ndarray of shape (n_unary,)
+        weights : ndarray of shape (n_instances,), optional
+            Without effect, as nothing is shared.
+
+        Notes
+        -----
+        By the expectation semiring [LiEisner2009], in log space: some forty times as slow as marginals.
+        """
+        given, found = check_inputs(self, scores, None, weights), np.zeros(self.n_unary)
+        for n in np.flatnonzero(self.lengths):
+            shape, own = (self.lengths[n], self.lengths[n]), slice(self.block_offsets[n], self.block_offsets[n + 1])
+            arcs = given.unary[own].reshape(shape)
+            tables = eisner_log.inside(arcs, 1.0, self.single_root)
+            if tables[3][-1] > -np.inf:
+                eisner_covariance.covary(arcs, values[own].reshape(shape), *tables, found[own].reshape(shape))
+        return Parts(found)
 
     def decode(self, scores: Parts) -> NDArray[np.int64]:
         """Best head of every word, shape (n_tokens,): its position in the sentence, or ``ROOT`` (-1).

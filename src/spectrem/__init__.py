@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from spectrem.constraints import E, agreement, fertility, linear, max_over, part
     from spectrem.estimators import (
+        BracketingModel,
         CRFTagger,
         GaussianMixture,
         HMMTagger,
@@ -30,6 +31,7 @@ __version__ = "0.1.0"
 
 # Loaded on first use, so that importing the package (and `spectrem --help`) stays quick.
 _HOMES = {
+    "BracketingModel": "estimators",
     "CRFTagger": "estimators",
     "ConstrainedTargets": "tables",
     "E": "constraints",
@@ -51,6 +53,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "BracketingModel",
     "CRFTagger",
     "ConstrainedTargets",
     "E",

@@ -4,9 +4,9 @@ Every head is split into its left and its right half [Eisner1996]. A half that r
 child yet, so that the first child of a side is told from later ones, and stopping without a child from stopping with
 one, by the width of spans alone: the passes take O(n^3) steps, as those of trees without valence.
 
-Parts of a sentence of n words, from ``offsets[m]`` on: arcs [dependent, head, 0: first child of its head on that side, 1:
-later], row-major, the entry [d, d, 0] being the arc from the root; behind them stops [head, 0: left / 1: right, 0:
-without / 1: with a child]. Entries [d, d, 1] belong to no tree.
+Parts of a sentence of n words, from ``offsets[m]`` on: arcs [dependent, head, 0: first child of its head on that side,
+1: later], row-major, the entry [d, d, 0] being the arc from the root; behind them stops [head, 0: left / 1: right,
+0: without / 1: with a child]. Entries [d, d, 1] belong to no tree.
 
 Everything is done in log space with one exponential per pair of items: the sums below are the inside values of items,
 and what is carried down in the outside pass are marginals of items, which stay within [0, 1]. So nothing under- or
@@ -86,7 +86,8 @@ def _share(mass, whole, first, second, more, first_mass, second_mass):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _outside(
     n, arcs, stops, open_right, open_left, right_arc, left_arc, right, right_end, left, left_end,
-    m_open_right, m_open_left, m_right_arc, m_left_arc, m_right, m_right_end, m_left, m_left_end, found_arcs, found_stops,
+    m_open_right, m_open_left, m_right_arc, m_left_arc, m_right, m_right_end, m_left, m_left_end,
+    found_arcs, found_stops,
 ):  # fmt: skip
     """Marginals of all items from those of stopped halves, which ``m_right_end`` and ``m_left_end`` add to."""
     for width in range(n - 1, 0, -1):

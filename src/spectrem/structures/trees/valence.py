@@ -73,16 +73,16 @@ class ValenceTrees:
     Notes
     -----
     ``Parts.unary`` holds for every sentence of n words first the arcs, a block of shape (n, n, 2), row-major, indexed
-    [dependent, head, 0: first child on that side, 1: later], where [d, d, 0] is the arc from the root to d and [d, d, 1]
-    never taken; then the stops, of shape (n, 2, 2), indexed [head, 0: left, 1: right, 0: without child, 1: with]. There
-    are no shared factors. A word chooses its arc; each of its two stops is a choice of its own, so that
-    ``E.count(~part("stop"))`` counts words.
+    [dependent, head, 0: first child on that side, 1: later], where [d, d, 0] is the arc from the root to d and
+    [d, d, 1] is never taken; then the stops, of shape (n, 2, 2), indexed [head, 0: left, 1: right, 0: without child,
+    1: with]. There are no shared factors. A word chooses its arc; each of its two stops is a choice of its own, so
+    that ``E.count(~part("stop"))`` counts words.
 
-    Columns: ``sentence``, ``dependent``, ``head``, ``occurrence`` (the dependent among the words of the batch), ``root``,
-    ``direction`` ("left": the dependent stands left of its head) and ``length`` as those of `ProjectiveTrees`;
-    ``adjacent`` (bool), true of the first child of a head on a side and of arcs from the root; ``stop`` (bool). At stops
-    ``dependent``, ``head``, ``occurrence``, ``direction`` and ``length`` are missing, so that whatever names them speaks
-    of arcs alone.
+    Columns: ``sentence``, ``dependent``, ``head``, ``occurrence`` (the dependent among the words of the batch),
+    ``root``, ``direction`` ("left": the dependent stands left of its head) and ``length`` as those of
+    `ProjectiveTrees`; ``adjacent`` (bool), true of the first child of a head on a side and of arcs from the root;
+    ``stop`` (bool). At stops ``dependent``, ``head``, ``occurrence``, ``direction`` and ``length`` are missing, so that
+    whatever names them speaks of arcs alone.
 
     Examples
     --------
@@ -102,7 +102,7 @@ class ValenceTrees:
     arcs: ArcStructure
 
     def __init__(self, lengths: ArrayLike, *, single_root: bool = True) -> None:
-        object.__setattr__(self, "arcs", ArcStructure(lengths, single_root=single_root))
+        object.__setattr__(self, "arcs", ArcStructure(lengths, single_root=single_root))  # type: ignore[abstract]
 
     @property
     def lengths(self) -> NDArray[np.int64]:

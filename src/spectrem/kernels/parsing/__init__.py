@@ -1,0 +1,1 @@
+"""Features of arcs, computed on the fly."""

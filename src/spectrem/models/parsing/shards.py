@@ -1,0 +1,134 @@
+"""Sentences to parse, cut into shards by the data alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem._arrays import Floats, Ints
+from spectrem.data import UNKNOWN_HEAD
+from spectrem.models.loglinear.shards import cut_instances, runs_of
+from spectrem.models.parsing.templates import Atoms
+from spectrem.structures._ragged import offsets_of, ranges_of
+
+# What is known of the heads of a sentence: nothing or some of them, all, or their distributions.
+FREE, GIVEN, SHARED = 0, 1, 2
+# Arcs of a shard at least: every shard of an evaluation has a gradient of all weights to be made and added up.
+_LEAST_ARCS = 1 << 19
+
+
+@dataclass(frozen=True, eq=False)
+class ParsingShard:
+    """Some sentences of a corpus, with what is known of their heads.
+
+    Attributes
+    ----------
+    lengths : ndarray of shape (n_sentences,), int64
+    atoms : ndarray of shape (n_tokens, 3), uint32
+        See `TokenAtoms.encode`.
+    heads : ndarray of shape (n_tokens,), int64, or None
+        Positions in the sentence, -1 for the root, -2 where not known; None where none is.
+    shares : ndarray of shape (n_arcs,), float64, or None
+        Probabilities of arcs, [dependent, head], those from the root on the diagonal, in place of heads.
+    known : bool
+        Whether all heads, or distributions over heads, are given.
+    weights : ndarray of shape (n_sentences,), float64
+    instances : ndarray of shape (n_sentences,), int64
+        Numbers of the sentences in the corpus.
+    columns : mapping of name -> ndarray of shape (n_tokens,) or (n_sentences,)
+        What constraints may name: values of words are there for heads and for dependents.
+    """
+
+    lengths: Ints
+    atoms: Atoms
+    heads: Ints | None
+    shares: Floats | None
+    known: bool
+    weights: Floats
+    instances: Ints
+    columns: Mapping[str, NDArray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class ParsingText:
+    """All sentences of a corpus, from which shards are cut.
+
+    Attributes
+    ----------
+    lengths : ndarray of shape (n_sentences,), int64
+    atoms : ndarray of shape (n_tokens, 3), uint32
+    heads : ndarray of shape (n_tokens,), int64
+        Positions in the sentence, -1 for the root, -2 where not known.
+    kinds : ndarray of shape (n_sentences,), int
+        FREE, GIVEN (all heads) or SHARED (distributions over heads).
+    shares : mapping of int -> ndarray of shape (length, length), float64
+        Of the number of every sentence with distributions, these, [dependent, head].
+    weights : ndarray of shape (n_sentences,), float64
+    columns : mapping of name -> ndarray of shape (n_tokens,) or (n_sentences,)
+
+    Examples
+    --------
+    >>> text = ParsingText.raw(np.array([2, 1]), np.zeros((3, 3), np.uint32))
+    >>> [shard.lengths.tolist() for shard in text.shards()]
+    [[2, 1]]
+    """
+
+    lengths: Ints
+    atoms: Atoms
+    heads: Ints
+    kinds: Ints
+    shares: Mapping[int, Floats]
+    weights: Floats
+    columns: Mapping[str, NDArray] = field(default_factory=dict)
+
+    @classmethod
+    def raw(cls, lengths: Ints, atoms: Atoms, columns: Mapping[str, NDArray] | None = None) -> ParsingText:
+        """Sentences of whose heads nothing is known."""
+        n = len(lengths)
+        nothing = np.full(len(atoms), UNKNOWN_HEAD)
+        return cls(lengths, atoms, nothing, np.full(n, FREE), {}, np.ones(n), {} if columns is None else columns)
+
+    @cached_property
+    def _tokens(self) -> Ints:
+        return offsets_of(self.lengths)
+
+    def take(self, own: Ints) -> ParsingShard:
+        """The shard of sentences of one kind, by their numbers."""
+        sizes, kind = self.lengths[own], FREE if not len(own) else int(self.kinds[own[0]])
+        words = ranges_of(self._tokens[own], sizes)
+        own_heads, shares = self.heads[words], None
+        if kind == SHARED:
+            shares = np.concatenate([self.shares[n].ravel() for n in own.tolist()])
+        none = kind == SHARED or (kind == FREE and bool((own_heads == UNKNOWN_HEAD).all()))
+        heads = None if none else own_heads
+        n = len(self.lengths)
+        columns = {name: c[own] if len(c) == n else c[words] for name, c in self.columns.items()}
+        return ParsingShard(sizes, self.atoms[words], heads, shares, kind != FREE, self.weights[own], own, columns)
+
+    def shards(self, most: int = _LEAST_ARCS) -> list[ParsingShard]:
+        """Shards of about ``most`` arcs, or an eighth of all if that is more: first what is inferred, then the known.
+
+        Sentences without words are in none. At least one shard, the same for every number of threads.
+        """
+        work, present = self.lengths**2, self.lengths > 0
+        shards = [
+            self.take(own)
+            for kind in (FREE, GIVEN, SHARED)
+            for own, _ in cut_instances(work, present & (self.kinds == kind), None, most)
+        ]
+        return shards or [self.take(np.zeros(0, np.int64))]
+
+    def batches(self, size: int, rng: np.random.Generator) -> list[ParsingShard]:
+        """Shards of about ``size`` sentences of like lengths, in random order, for learning in small steps."""
+        found = []
+        for kind in (FREE, GIVEN, SHARED):
+            own = np.flatnonzero((self.lengths > 0) & (self.kinds == kind))
+            # like lengths are worked on side by side; which sentences of one length come together is chance
+            own = rng.permutation(own)
+            own = own[np.argsort(self.lengths[own], kind="stable")]
+            found += [self.take(run) for run in runs_of(own, np.ones(len(own), np.int64), size)]
+        return [found[place] for place in rng.permutation(len(found))]

@@ -1,6 +1,7 @@
 """What all tests share."""
 
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -44,12 +45,22 @@ def python_steps():
     return count
 
 
+# Dask looks at itself up to a hundred times a second, which for a whole run of the suite is a minute of processor time
+QUIET = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.system-monitor.interval": "10s",
+}
+
+
 @pytest.fixture(scope="session")
 def cluster():
     """One Dask cluster of two processes for all tests."""
     distributed = pytest.importorskip("distributed", reason="needs the extra `dask`")
+    import dask
+
     settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
-    with distributed.LocalCluster(**settings) as cluster:
+    with dask.config.set(QUIET), distributed.LocalCluster(**settings) as cluster:
         yield cluster
 
 
@@ -63,20 +74,27 @@ def session_client(cluster):
 
 @pytest.fixture
 def restock(cluster, session_client):
-    """Start another worker, for one that is about to be killed: whether Dask starts a new one itself is uncertain."""
+    """Make sure of a third worker before one is killed: whether Dask starts that one again itself is uncertain.
+
+    Afterwards two are left, so that neither tests that count workers nor the processor find more.
+    """
 
     def start():
-        cluster.scale(len(cluster.workers) + 1)
-        session_client.wait_for_workers(2)
+        _scale(cluster, session_client, 3)
 
-    return start
+    yield start
+    _scale(cluster, session_client, 2)
 
 
 @pytest.fixture
 def client(cluster, session_client):
     """A client of a cluster that has both its workers, whatever the test before did to them."""
-    missing = 2 - len(session_client.scheduler_info()["workers"])
-    if missing > 0:
-        cluster.scale(len(cluster.workers) + missing)
-    session_client.wait_for_workers(2)
+    _scale(cluster, session_client, 2)
     return session_client
+
+
+def _scale(cluster, client, n_workers):
+    """Wait until a cluster has so many workers; one that died meanwhile may count for Dask until it gives it up."""
+    while len(client.scheduler_info()["workers"]) != n_workers:
+        cluster.scale(n_workers)
+        time.sleep(0.05)

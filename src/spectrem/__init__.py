@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from spectrem.constraints import E, agreement, fertility, linear, max_over, part
     from spectrem.estimators import (
+        BracketingModel,
         CRFTagger,
         EdgeFactoredParser,
         GaussianMixture,
@@ -31,6 +32,7 @@ __version__ = "0.1.0"
 
 # Loaded on first use, so that importing the package (and `spectrem --help`) stays quick.
 _HOMES = {
+    "BracketingModel": "estimators",
     "CRFTagger": "estimators",
     "ConstrainedTargets": "tables",
     "E": "constraints",
@@ -53,6 +55,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "BracketingModel",
     "CRFTagger",
     "ConstrainedTargets",
     "E",

@@ -14,22 +14,28 @@ TYPES, RELATIONS = ("Loc", "Org", "Peop"), ("none", "Kill", "Live_In", "Work_For
 RULES = argument_types({"Kill": ("Peop", "Peop"), "Live_In": ("Peop", "Loc"), "Work_For": ("Peop", "Org")})
 
 
-def case(sizes, seed, sharp=2.0):
-    """Sentences of so many mentions and all their pairs, with random scores, some of them impossible."""
+def sentences(sizes, types=TYPES, relations=RELATIONS):
+    """The structure of sentences of so many mentions and all their pairs, and its columns."""
     pairs = np.array([(n, a, b) for n, m in enumerate(sizes) for a in range(m) for b in range(m) if a != b])
+    k, r = len(types), len(relations)
     structure = Product(
-        {"mention": Categorical(np.full(sum(sizes), 3)), "pair": Categorical(np.full(len(pairs), 4))},
+        {"mention": Categorical(np.full(sum(sizes), k)), "pair": Categorical(np.full(len(pairs), r))},
         owners={"mention": np.repeat(np.arange(len(sizes)), sizes), "pair": pairs[:, 0]},
         n_instances=len(sizes),
         instance_name="sentence",
     )
-    lacking = [np.nan] * (3 * sum(sizes))
-    columns = {
-        "type": [*TYPES * sum(sizes), *[None] * (4 * len(pairs))],
-        "relation": [*[None] * (3 * sum(sizes)), *RELATIONS * len(pairs)],
-        "first": [*lacking, *np.repeat(pairs[:, 1].astype(float), 4)],
-        "second": [*lacking, *np.repeat(pairs[:, 2].astype(float), 4)],
+    lacking = [np.nan] * (k * sum(sizes))
+    return structure, {
+        "type": [*types * sum(sizes), *[None] * (r * len(pairs))],
+        "relation": [*[None] * (k * sum(sizes)), *relations * len(pairs)],
+        "first": [*lacking, *np.repeat(pairs[:, 1].astype(float), r)],
+        "second": [*lacking, *np.repeat(pairs[:, 2].astype(float), r)],
     }
+
+
+def case(sizes, seed, sharp=2.0):
+    """Random scores, some of them impossible, under the rules."""
+    structure, columns = sentences(sizes)
     rng = np.random.default_rng(seed)
     scores = rng.normal(size=structure.n_unary) * sharp
     impossible = np.array([kind == "Org" for kind in columns["type"]]) & (rng.random(structure.n_unary) < 0.2)
@@ -69,6 +75,26 @@ def test_problems_with_more_rows_off_their_bounds_than_slots(monkeypatch):
     assert few.violation <= 1e-7
     assert found.violation <= 1e-7
     np.testing.assert_allclose(found.marginals.unary, other.marginals.unary, atol=1e-5)
+
+
+def test_a_step_that_ends_at_bounds_is_shortened(monkeypatch):
+    """From these multipliers the full step, cut at the bounds, goes uphill; no other solver is needed for that."""
+    relations = ("none", "Kill", "Live_In", "Located_In", "OrgBased_In", "Work_For")
+    kinds = {"Kill": "Peop Peop", "Live_In": "Peop Loc", "Located_In": "Loc Loc", "OrgBased_In": "Org Loc"}
+    rules = argument_types({name: tuple(own.split()) for name, own in {**kinds, "Work_For": "Peop Org"}.items()})
+    structure, columns = sentences([2], ("Loc", "Org", "Other", "Peop"), relations)
+    rows = compile_constraints(rules, structure, columns)
+    scores = [0.67, -1.93, -1.22, 2.47, 1.52, -0.1, -0.85, -0.57]
+    scores += [1.66, -0.64, 3.44, 1.54, 0.34, 2.13, 6.13, -0.44, 0.48, 0.92, 1.06, 0.33]
+    start = [0, 0, 0.7, 0, 0.12, 0, 0.29, 0, 0.32, 0, 0, 0]
+
+    def refuse(*_):
+        raise AssertionError("handed to another solver")
+
+    monkeypatch.setattr(QuasiNewton, "solve", refuse)
+    found = project_batch(structure, Parts(np.array(scores)), rows, 0.5, start=start, tol=1e-7)
+    assert found.status == Status.SOLVED
+    assert found.violation <= 1e-7
 
 
 def test_without_violated_rows_nothing_moves():

@@ -65,3 +65,10 @@ def test_probabilities_may_take_the_place_of_the_counts(prior):
     assert counts.tolist() == [3.0, 0.0, 2.0, 0.0]
     assert prior.normalise(counts, row, sizes, out=counts) is counts
     np.testing.assert_array_equal(counts, expected)
+
+
+def test_rows_with_hardly_any_mass_are_uniform():
+    # The reciprocal of a subnormal total is infinite.
+    counts = np.array([1e-310, 0.0, 3.0, 1.0])
+    found = DirichletPrior(0.0).normalise(counts, np.array([0, 0, 1, 1]), np.array([2, 2]))
+    assert found.tolist() == [0.5, 0.5, 0.75, 0.25]

@@ -3,7 +3,18 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from spectrem.structures import Alignment, Categorical, Chain, Chain2, EdgeChain, Parts, Product, ProjectiveTrees
+from spectrem.structures import (
+    Alignment,
+    Bracketings,
+    Categorical,
+    Chain,
+    Chain2,
+    EdgeChain,
+    Parts,
+    Product,
+    ProjectiveTrees,
+    ValenceTrees,
+)
 
 GAMMAS = (0.0, 0.3, 1.0, 2.5)
 
@@ -44,6 +55,10 @@ def alignments(draw):
     )
 
 
+def bracketings():
+    return st.lists(st.integers(0, 5), max_size=3).map(Bracketings)
+
+
 @st.composite
 def products(draw):
     n = draw(st.integers(0, 2))
@@ -78,15 +93,23 @@ def projective_trees(draw):
     return ProjectiveTrees(draw(st.lists(st.integers(0, 4), max_size=3)), single_root=draw(st.booleans()))
 
 
+@st.composite
+def valence_trees(draw):
+    lengths = draw(st.lists(st.integers(0, 4), max_size=2))
+    return ValenceTrees(np.array(lengths, np.int64), single_root=draw(st.booleans()))
+
+
 FAMILIES = {
     "categorical": categoricals(),
     "chain": chains(),
     "chain2": chains2(),
     "chain of edges": edge_chains(),
     "alignment": alignments(),
+    "bracketings": bracketings(),
     "product": products(),
     "product of parts": products_of_parts(),
     "projective trees": projective_trees(),
+    "trees with valence": valence_trees(),
 }
 
 

@@ -16,6 +16,7 @@ from spectrem.constraints.expectation import E, Expectation, as_share
 from spectrem.constraints.links import cannot_link, must_link
 from spectrem.constraints.max_over import max_over
 from spectrem.constraints.proportions import label_proportions, parity
+from spectrem.constraints.tag_rules import tag_rules
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures.alignment import NULL
 
@@ -34,6 +35,7 @@ __all__ = [
     "must_link",
     "parity",
     "sparsity",
+    "tag_rules",
 ]
 
 Labels = Scalar | Iterable[Scalar]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spectrem.estimators.alignment.word_aligner import LinkPosteriors, WordAligner
+    from spectrem.estimators.bracketing.bracketing_model import BracketingModel
     from spectrem.estimators.classification.maxent_classifier import MaxEntClassifier
     from spectrem.estimators.crf.crf_tagger import CRFTagger
     from spectrem.estimators.extraction.relation_extractor import RelationExtractor
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 # Loaded on first use, since an aligner does not need the libraries that a mixture imports.
 _HOMES = {
+    "BracketingModel": "bracketing.bracketing_model",
     "CRFTagger": "crf.crf_tagger",
     "EdgeFactoredParser": "parser.edge_factored_parser",
     "GaussianMixture": "mixture.gaussian_mixture",
@@ -29,6 +31,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "BracketingModel",
     "CRFTagger",
     "EdgeFactoredParser",
     "GaussianMixture",

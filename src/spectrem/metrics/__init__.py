@@ -8,6 +8,14 @@ from spectrem.metrics.attachment import (
     head_is_next,
     not_punctuation,
 )
+from spectrem.metrics.brackets import (
+    BracketingComparison,
+    BracketScores,
+    binary_ceiling,
+    bracket_scores,
+    branching,
+    compare_bracketings,
+)
 from spectrem.metrics.chunks import Chunk, ChunkCounts, ChunkScores, chunk_scores, find_chunks
 from spectrem.metrics.clustering import (
     StateMapping,
@@ -25,6 +33,8 @@ from spectrem.metrics.tagging import ambiguous_tokens, correct_tokens, cross_ent
 __all__ = [
     "AlignmentScores",
     "AttachmentScores",
+    "BracketScores",
+    "BracketingComparison",
     "Chunk",
     "ChunkCounts",
     "ChunkScores",
@@ -37,8 +47,12 @@ __all__ = [
     "ambiguous_tokens",
     "attachment_scores",
     "average_l1_linf",
+    "binary_ceiling",
+    "bracket_scores",
+    "branching",
     "chunk_scores",
     "compare_attachments",
+    "compare_bracketings",
     "compare_taggings",
     "correct_tokens",
     "cross_entropy",

@@ -77,7 +77,7 @@ class DirichletPrior:
         """
         smoothed = np.add(counts, self.pseudo_count, out=out)
         totals = np.bincount(row, smoothed, len(row_sizes)).astype(np.float64)
-        empty = totals <= 0
+        empty = totals < np.finfo(np.float64).tiny  # of less, not even the reciprocal is finite
         scale = np.divide(1.0, totals, out=np.zeros_like(totals), where=~empty)
         if empty.any():
             smoothed[empty[row]] = 1.0

@@ -2,6 +2,7 @@
 
 from spectrem.structures.agreement import full_agreement
 from spectrem.structures.alignment import NULL, Alignment
+from spectrem.structures.bracketings import Bracketings
 from spectrem.structures.categorical import Categorical
 from spectrem.structures.chains.chain import Chain
 from spectrem.structures.chains.chain2 import Chain2
@@ -15,11 +16,13 @@ from spectrem.structures.product import Product
 from spectrem.structures.structure import Polytope, Structure
 from spectrem.structures.trees._arcs import ROOT
 from spectrem.structures.trees.projective import ProjectiveTrees
+from spectrem.structures.trees.valence import ValenceTrees
 
 __all__ = [
     "NULL",
     "ROOT",
     "Alignment",
+    "Bracketings",
     "Categorical",
     "Chain",
     "Chain2",
@@ -34,6 +37,7 @@ __all__ = [
     "TiedChain2",
     "TiedCounts",
     "TiedCounts2",
+    "ValenceTrees",
     "entropy",
     "full_agreement",
 ]

@@ -341,19 +341,22 @@ def newton_duals(problems, instances, rows, tol, max_iter, x, first_value, resid
                     else:
                         trial[a] = lower[r] if slope[a] > 0.0 else upper[r]
                     expected += slope[a] * (trial[a] - at[a])
-                if not expected < 0.0:
-                    break
-                value_trial = evaluate(chosen, instances, trial, slot, n_slots, scratch, mass, slope_trial, bend_trial)
-                count += 1
-                along = 0.0
-                for a in range(m):
-                    value_trial += bounds[own[a]] * trial[a]
-                    slope_trial[a] = bounds[own[a]] - slope_trial[a]
-                    along += slope_trial[a] * (trial[a] - at[a])
-                # Armijo's rule; by convexity the slope at the trial proves decreases that rounding hides in the values.
-                if value_trial <= value + 1e-4 * expected or along <= 1e-4 * expected:
-                    accepted = True
-                    break
+                # A long step may run so far into bounds that it no longer descends; a shorter one does.
+                if expected < 0.0:
+                    value_trial = evaluate(
+                        chosen, instances, trial, slot, n_slots, scratch, mass, slope_trial, bend_trial
+                    )
+                    count += 1
+                    along = 0.0
+                    for a in range(m):
+                        value_trial += bounds[own[a]] * trial[a]
+                        slope_trial[a] = bounds[own[a]] - slope_trial[a]
+                        along += slope_trial[a] * (trial[a] - at[a])
+                    # Armijo's rule; by convexity the slope at the trial proves decreases that rounding hides in the
+                    # values.
+                    if value_trial <= value + 1e-4 * expected or along <= 1e-4 * expected:
+                        accepted = True
+                        break
                 # Where the first bound is met, the projected path bends: try that point before shorter steps.
                 step, block = (block, np.inf) if 0.0 < block < step else (0.3 * step, block)
             if not accepted:

@@ -112,33 +112,35 @@ def _outside(n, gamma, complete, incomplete, joint, mass, marginals):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sum_pass(lengths, offsets, scores, gamma, single_root, values, marginals, status):
-    """Smoothed max and marginals of the sentences of ``status`` 1, which becomes 0.
+def inside(scores, gamma, single_root):
+    """The tables of one sentence, upwards: complete, incomplete, joint, prefix, rooted.
 
-    Sentence n has the scores ``scores[offsets[n]:offsets[n + 1]]``, indexed [dependent, head], with arcs from the root
-    on the diagonal; ``marginals`` are zero at first.
+    ``scores`` are indexed [dependent, head], with arcs from the root on the diagonal.
     """
-    longest = 0
-    for n in range(len(status)):
-        if status[n] == 1:
-            longest = max(longest, lengths[n])
-    tables, terms = np.empty((4, longest, longest)), np.empty(longest)
-    prefix, rooted, p_prefix, p_rooted = np.empty((4, longest + 1))
+    n = len(scores)
+    complete, incomplete, joint = np.empty((n, n)), np.empty((n, n)), np.empty((n, n))
+    prefix, rooted, terms = np.empty(n + 1), np.empty(n), np.empty(n)
+    _inside(n, scores, gamma, complete, incomplete, joint, terms)
+    _inside_root(n, scores, gamma, single_root, complete, prefix, rooted, terms)
+    return complete, incomplete, joint, prefix, rooted
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sum_pass(lengths, offsets, scores, gamma, single_root, values, marginals, status):
+    """Smoothed max and marginals of the sentences of ``status`` 1, which becomes 0; none of them is empty.
+
+    Sentence n has the scores ``scores[offsets[n]:offsets[n + 1]]``; ``marginals`` are zero at first.
+    """
     for n in range(len(status)):
         if status[n] != 1:
             continue
         status[n], size = 0, lengths[n]
-        if size == 0:
-            values[n] = 0.0
-            continue
         own = scores[offsets[n] : offsets[n + 1]].reshape(size, size)
-        complete, incomplete, joint, mass = tables[0], tables[1], tables[2], tables[3]
-        _inside(size, own, gamma, complete, incomplete, joint, terms)
-        _inside_root(size, own, gamma, single_root, complete, prefix, rooted, terms)
+        complete, incomplete, joint, prefix, rooted = inside(own, gamma, single_root)
         values[n] = prefix[size]
         if values[n] == -np.inf:
             continue
-        found = marginals[offsets[n] : offsets[n + 1]].reshape(size, size)
-        mass[:] = 0.0
+        found, mass = marginals[offsets[n] : offsets[n + 1]].reshape(size, size), np.zeros((size, size))
+        p_prefix, p_rooted = np.empty(size + 1), np.empty(size)
         _outside_root(size, gamma, own, complete, prefix, rooted, mass, p_prefix, p_rooted, found)
         _outside(size, gamma, complete, incomplete, joint, mass, found)

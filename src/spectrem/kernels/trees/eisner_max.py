@@ -1,48 +1,49 @@
-"""The best projective tree of every sentence; see ``eisner_log`` for the tables."""
+"""The best projective trees of sentences, LANES of them side by side.
+
+``eisner_log`` says what the tables are, ``_lanes`` how sentences share them; they hold largest sums of scores. The best
+tree is read from the tables afterwards, sentence by sentence: a sum that is computed again is the same to the last bit,
+so that no pass needs to remember the best way to make a span.
+"""
 
 import numpy as np
 
 from spectrem._compiled import njit
+from spectrem._lanes import LANES, empty_table, largest_sum, load_arcs
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _inside(n, scores, complete, incomplete):
-    for h in range(n):
-        complete[h, h] = 0.0
+def _inside(n, stride, arcs, complete, incomplete, joint):
+    for i in range(n):
+        complete[i * (stride + LANES) : i * (stride + LANES) + LANES] = 0.0
     for width in range(1, n):
         for i in range(n - width):
             j = i + width
-            joint, right, left = -np.inf, -np.inf, -np.inf
-            for k in range(i, j):
-                joint = max(joint, complete[i, k] + complete[j, k + 1])
-            incomplete[i, j] = joint + scores[j, i]
-            incomplete[j, i] = joint + scores[i, j]
-            for d in range(i + 1, j + 1):
-                right = max(right, incomplete[i, d] + complete[d, j])
-            for d in range(i, j):
-                left = max(left, incomplete[j, d] + complete[d, i])
-            complete[i, j], complete[j, i] = right, left
+            ii, ij, ji = i * stride + i * LANES, i * stride + j * LANES, j * stride + i * LANES
+            largest_sum(joint, 0, complete, ii, LANES, complete, ji + LANES, LANES, width)
+            largest_sum(incomplete, ij, joint, 0, 0, arcs, ji, 0, 1)
+            largest_sum(incomplete, ji, joint, 0, 0, arcs, ij, 0, 1)
+            largest_sum(complete, ij, incomplete, ii + LANES, LANES, complete, ij + stride, stride, width)
+            largest_sum(complete, ji, incomplete, ji, LANES, complete, ii, stride, width)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _inside_root(n, scores, single_root, complete, prefix, rooted):
+def _inside_root(n, stride, single_root, arcs, complete, prefix, rooted, spare):
+    """With a single root the only prefix that another root may follow is the empty one."""
     prefix[:] = -np.inf
-    prefix[0] = 0.0
+    prefix[:LANES] = 0.0
     for d in range(n):
-        rooted[d] = -np.inf
-        for k in range(d + 1):
-            rooted[d] = max(rooted[d], prefix[k] + complete[d, k])
-        rooted[d] += scores[d, d]
+        row = d * stride
+        largest_sum(spare, 0, prefix, 0, LANES, complete, row, LANES, 1 if single_root else d + 1)
+        largest_sum(rooted, d * LANES, spare, 0, 0, arcs, row + d * LANES, 0, 1)
         if not single_root or d == n - 1:
-            for k in range(d + 1):
-                prefix[d + 1] = max(prefix[d + 1], rooted[k] + complete[k, d])
+            largest_sum(prefix, (d + 1) * LANES, rooted, 0, LANES, complete, d * LANES, stride, d + 1)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _trace(n, scores, complete, incomplete, prefix, rooted, stack, heads):
-    """Read the best tree from the tables: of several best ways to make a span, the leftmost.
+def _trace(n, arcs, complete, incomplete, prefix, rooted, stack, heads):
+    """Read one tree from its tables: of several best ways to make a span, the leftmost.
 
-    A sum that is computed again is the same to the last bit, so that no way needs to be remembered.
+    Every word puts a span of each side on the stack, so that this holds at most two of each.
     """
     top, end = 0, n
     while end > 0:
@@ -52,13 +53,13 @@ def _trace(n, scores, complete, incomplete, prefix, rooted, stack, heads):
         heads[d] = -1
         stack[top, 0], stack[top, 1] = d, end - 1
         end = 0
-        while prefix[end] + complete[d, end] + scores[d, d] != rooted[d]:
+        while prefix[end] + complete[d, end] + arcs[d, d] != rooted[d]:
             end += 1
         stack[top + 1, 0], stack[top + 1, 1] = d, end
         top += 2
     while top > 0:
         top -= 1
-        h, e = stack[top]
+        h, e = stack[top, 0], stack[top, 1]
         if h == e:
             continue
         d, last = (h + 1, e) if h < e else (e, h - 1)
@@ -68,7 +69,7 @@ def _trace(n, scores, complete, incomplete, prefix, rooted, stack, heads):
         stack[top, 0], stack[top, 1] = d, e
         i, j = min(h, d), max(h, d)
         k = i
-        while complete[i, k] + complete[j, k + 1] + scores[d, h] != incomplete[h, d]:
+        while complete[i, k] + complete[j, k + 1] + arcs[d, h] != incomplete[h, d]:
             k += 1
         stack[top + 1, 0], stack[top + 1, 1] = i, k
         stack[top + 2, 0], stack[top + 2, 1] = j, k + 1
@@ -76,22 +77,37 @@ def _trace(n, scores, complete, incomplete, prefix, rooted, stack, heads):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def max_pass(lengths, offsets, token_offsets, scores, single_root, active, values, heads):
-    """Score and heads of the best tree of every active sentence; a head is -1 for the root, -2 if impossible."""
+def max_pass(order, lengths, offsets, token_offsets, scores, single_root, values, heads):
+    """Score and heads of the best trees of the sentences in ``order``, none of them empty, in groups of LANES.
+
+    A head is -1 for the root; heads of a sentence without any possible tree are left as they are. Sentences that follow
+    each other should not differ much in length.
+    """
     longest = 0
-    for n in range(len(active)):
+    for n in order:
         longest = max(longest, lengths[n])
-    complete, incomplete = np.empty((2, longest, longest))
-    prefix, rooted = np.empty((2, longest + 1))
-    stack = np.empty((2 * longest + 4, 2), np.int64)
-    for n in range(len(active)):
-        if not active[n] or lengths[n] == 0:
-            continue
-        size, first = lengths[n], token_offsets[n]
-        own = scores[offsets[n] : offsets[n + 1]].reshape(size, size)
-        _inside(size, own, complete, incomplete)
-        _inside_root(size, own, single_root, complete, prefix, rooted)
-        values[n] = prefix[size]
-        heads[first : first + size] = -2
-        if values[n] > -np.inf:
-            _trace(size, own, complete, incomplete, prefix, rooted, stack, heads[first : first + size])
+    # an odd number of cache lines keeps the entries of a column from competing for the same places
+    columns = longest | 1
+    arcs, complete = empty_table(longest * columns), empty_table(longest * columns)
+    incomplete, spare = empty_table(longest * columns), empty_table(1)
+    prefix, rooted = empty_table(longest + 1), empty_table(longest)
+    stack, tree = np.empty((2 * longest + 2, 2), np.int64), np.empty(longest, np.int64)
+    for start in range(0, len(order), LANES):
+        members, n = order[start : start + LANES], 0
+        for member in members:
+            n = max(n, lengths[member])
+        stride = (n | 1) * LANES
+        load_arcs(members, lengths, offsets, scores, -np.inf, 0.0, n, stride, arcs)
+        _inside(n, stride, arcs, complete, incomplete, spare)
+        _inside_root(n, stride, single_root, arcs, complete, prefix, rooted, spare)
+        shape, used = (n, n | 1, LANES), n * stride
+        all_arcs, all_complete = arcs[:used].reshape(shape), complete[:used].reshape(shape)
+        all_incomplete = incomplete[:used].reshape(shape)
+        for lane in range(len(members)):
+            member, value = members[lane], prefix[n * LANES + lane]
+            first, size = token_offsets[member], lengths[member]
+            values[member] = value
+            if value > -np.inf:
+                own = (all_arcs[:, :, lane], all_complete[:, :, lane], all_incomplete[:, :, lane])
+                _trace(n, *own, prefix[lane::LANES], rooted[lane::LANES], stack, tree)
+                heads[first : first + size] = tree[:size]

@@ -1,0 +1,1 @@
+"""BracketingModel: the constituent-context model learned from sentences without trees."""

@@ -1,0 +1,216 @@
+"""BracketingModel: binary brackets learned from sentences of tags without trees."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from spectrem._arrays import Floats
+from spectrem._validate import check_same_index
+from spectrem.corpus import Corpus
+from spectrem.estimators.bracketing import file
+from spectrem.estimators.bracketing.decoding import bracket, log_likelihoods, span_posteriors
+from spectrem.estimators.bracketing.input import SpanCoding, read_sentences
+from spectrem.estimators.bracketing.parameters import BracketingParameters, check_settings
+from spectrem.estimators.bracketing.training import make_model, train
+from spectrem.estimators.conventions import Estimator, not_fitted, row_weights, take_course
+from spectrem.estimators.declare import documented
+from spectrem.estimators.homes import make_corpus
+from spectrem.estimators.shared_parameters import constraint_names
+from spectrem.estimators.tagging.text import LabelledText, Sentences
+from spectrem.exceptions import InvalidInputError
+from spectrem.models.bracketing import ConstituentContextModel, SpanParameters
+from spectrem.reports import report_training
+from spectrem.structures import Bracketings
+
+Brackets = list[tuple[int, int]]
+"""Spans of a sentence as (start, end), the position behind the last word, from 0."""
+
+
+@documented
+@dataclass(eq=False, repr=False)
+class BracketingModel(BracketingParameters, Estimator):
+    """Bracket sentences by a constituent-context model that is learned without trees.
+
+    Every span of a sentence draws its tags, and the tags beside it, as a constituent or as something else
+    [KleinManning2002]; the posteriors of EM over binary trees can be restricted by constraints on expectations
+    ([Ganchev2010]), annealed or hardened by gamma ([SmithEisner2004], [Samdani2012]).
+
+    Use when sentences of parts of speech (or words) are to be bracketed and there are no trees to learn from. Short
+    sentences, of some ten words, suit it best: time grows with the third power of their length.
+
+    Attributes
+    ----------
+    tags_ : tuple of str or int
+        The tags, or words, of the training sentences.
+    coding_ : SpanCoding
+        Their numbers and those of their spans.
+    params_ : SpanParameters
+    history_ : list of Record
+        With the violation that few ``dual_steps`` leave of constraints over the corpus.
+    n_iter_ : int
+    objective_ : float
+        The objective of the last record, nats.
+    status_ : FitStatus
+    converged_ : bool
+        Whether the objective gained less than ``tol`` at every gamma in the end.
+    report_ : FitReport
+        The course of training and, at the parameters learned, what the constraints demanded and cost.
+    log_likelihood_ : float
+        The log-likelihood of the training sentences, nats. The model is deficient, as each tag is drawn once for every
+        span around it: compare it between fits to the same sentences only.
+    gamma_ : float
+        The last one of training.
+
+    Examples
+    --------
+    >>> from spectrem.datasets import make_bracketed_corpus
+    >>> sentences = make_bracketed_corpus(200).sentences
+    >>> model = BracketingModel(max_iter=40, tol=0.0, n_threads=1).fit(sentences)
+    >>> model.predict(["DT NN VBD DT NN"])
+    [[(0, 2), (0, 5), (2, 5), (3, 5)]]
+    """
+
+    def fit(self, sentences: Sentences, y: None = None, sample_weight: ArrayLike | None = None) -> BracketingModel:
+        """Train on sentences.
+
+        Parameters
+        ----------
+        sentences : sequence of sequences of tags, or of str
+            Strings are split at spaces.
+        y : None
+            Not used; scikit-learn passes it.
+        sample_weight : array-like of shape (n_sentences,), optional
+            At least 0.
+
+        Returns
+        -------
+        BracketingModel
+            Itself.
+
+        Raises
+        ------
+        InvalidInputError
+            If a parameter or the input breaks its rule.
+        InfeasibleConstraintError
+            If a sentence cannot meet a constraint and ``infeasible`` is "raise".
+        """
+        check_settings(self)
+        check_same_index(sentences=sentences, sample_weight=sample_weight)
+        n_sentences = len(sentences)
+        weights = row_weights(sample_weight, n_sentences, "sentence")
+        coding, result, likelihood, reports, summaries = train(self, sentences, weights, partial(make_corpus, self))
+        self._take(coding, result.params, result.history[-1].gamma, likelihood)
+        take_course(self, result.history, result.status)
+        settings = {
+            "model": "yields given their length" if self.by_length else "yields of all lengths",
+            "tags": len(coding.tags),
+            "constraints": constraint_names(self.constraints),
+        }
+        self.report_ = report_training(self, n_sentences, settings, reports, unit="sentences", summaries=summaries)
+        return self
+
+    def predict(self, sentences: Sentences) -> list[Brackets]:
+        """The brackets of every sentence: its constituents of two words and more, the whole sentence among them.
+
+        Returns
+        -------
+        list of list of (start, end)
+            By start and end, from 0; ``end`` is the position behind the last word. A sentence of n words has n - 1.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
+        model, corpus, text = self._encoded(sentences)
+        found = list(map(tuple, bracket(self, model, corpus).tolist()))
+        ends = Bracketings(text.lengths).bracket_offsets.tolist()
+        return [found[start:end] for start, end in pairwise(ends)]
+
+    def predict_proba(self, sentences: Sentences) -> list[Floats]:
+        """Posterior probabilities of spans to be constituents.
+
+        Returns
+        -------
+        list of ndarray of shape (n_words, n_words + 1)
+            One array per sentence, indexed [start, end]; 0 where ``end <= start``.
+        """
+        model, corpus, text = self._encoded(sentences)
+        shares = span_posteriors(self, model, corpus)
+        trees = Bracketings(text.lengths)
+        start, end = trees.spans
+        tables = []
+        for n, size in enumerate(text.lengths.tolist()):
+            own = slice(int(trees.span_offsets[n]), int(trees.span_offsets[n + 1]))
+            table = np.zeros((size, size + 1))
+            table[start[own], end[own]] = shares[own]
+            tables.append(table)
+        return tables
+
+    def score(self, sentences: Sentences, y: None = None, sample_weight: ArrayLike | None = None) -> float:
+        """Mean log-likelihood per word in nats; always finite, see `score_samples`."""
+        values = self.score_samples(sentences)
+        weights = row_weights(sample_weight, len(values), "sentence")
+        words = float(weights @ read_sentences(sentences).lengths)
+        if words <= 0:
+            raise InvalidInputError("sentences must hold at least one word to be scored, got none with weight above 0")
+        return float(weights @ values) / words
+
+    def score_samples(self, sentences: Sentences) -> Floats:
+        """Log-likelihood of every sentence, shape (n_sentences,), nats.
+
+        A yield or context that training did not see counts as one more event of its distribution, as probable as the
+        average one; where a sentence is impossible, events of probability 0 count as 1e-9.
+        """
+        model, corpus, _ = self._encoded(sentences)
+        return np.concatenate([np.zeros(0), *corpus.collect(log_likelihoods, model, self.params_)])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write what bracketing needs, and how training went, to one file of JSON and arrays.
+
+        Constraints are written as texts. Of the other parameters, those that only training reads and that are not plain
+        numbers, texts or lists come back as their defaults. ``report_`` is left out.
+
+        Raises
+        ------
+        InvalidInputError
+            If ``project_at_predict`` needs constraints that cannot be written as text (matrices, objects of your own).
+
+        Warns
+        -----
+        UserWarning
+            If such constraints, which only training needs, are left out.
+        """
+        self._check_fitted()
+        file.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> BracketingModel:
+        """Read a model that `save` wrote.
+
+        Raises
+        ------
+        InvalidInputError
+            If the file is missing, damaged or foreign.
+        """
+        return file.load(cls(), path)
+
+    def _check_fitted(self) -> None:
+        if "params_" not in vars(self):
+            raise not_fitted(self)
+
+    def _encoded(self, sentences: Sentences) -> tuple[ConstituentContextModel, Corpus, LabelledText]:
+        self._check_fitted()
+        text = read_sentences(sentences)
+        return make_model(self, self.coding_), make_corpus(self, self.coding_.encode(text)), text
+
+    def _take(self, coding: SpanCoding, params: SpanParameters, gamma: float, log_likelihood: float) -> None:
+        """Set the attributes that bracketing needs, from training or a file."""
+        self.coding_, self.params_, self.gamma_ = coding, params, gamma
+        self.tags_, self.log_likelihood_ = coding.tags, log_likelihood

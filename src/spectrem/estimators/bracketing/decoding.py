@@ -1,0 +1,119 @@
+"""From a model and a shard of sentences to brackets, posteriors of spans and log-likelihoods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from spectrem._arrays import Floats, Ints
+from spectrem.corpus import Corpus
+from spectrem.exceptions import InvalidInputError, setting
+from spectrem.learning import EStep, Posed, Step, pose, posterior
+from spectrem.models.bracketing import BracketShard, ConstituentContextModel, SpanParameters
+from spectrem.structures import Bracketings, Parts
+
+# Dual steps on the multipliers of constraints over new sentences, for which no iteration before gives a start.
+_DUAL_STEPS = 100
+# The probability of an impossible event where a sentence needs one, to bracket it and to score it.
+_TINY, _RARE = 1e-100, 1e-9
+
+
+def bracket(estimator: Any, model: ConstituentContextModel, corpus: Corpus) -> Ints:
+    """Constituents of two words and more of all sentences, as `Bracketings.decode` gives them."""
+    params, exact = floored(estimator.params_, _TINY), estimator.decode == "viterbi"
+    if not _projects(estimator):
+        parts = corpus.collect(_best if exact else _most_expected, model, params)
+    else:
+        posed, step = _posed(estimator, model, corpus, exact)
+        parts = posed.collect(_most_expected_projected, step)
+    return np.concatenate([np.zeros((0, 2), np.int64), *parts])
+
+
+def span_posteriors(estimator: Any, model: ConstituentContextModel, corpus: Corpus) -> Floats:
+    """Probability of every span to be a constituent, shape (n_spans,)."""
+    if not _projects(estimator):
+        parts = corpus.collect(_shares, model, floored(estimator.params_, _TINY))
+    else:
+        posed, step = _posed(estimator, model, corpus, False)
+        parts = posed.collect(_projected_shares, step)
+    return np.concatenate([np.zeros(0), *parts])
+
+
+def log_likelihoods(shard: BracketShard, model: ConstituentContextModel, params: SpanParameters) -> Floats:
+    """Log-probabilities of the tags of every sentence, nats, always finite.
+
+    In sentences that are impossible, events of probability 0 count as 1e-9. A yield or context never seen counts as
+    one more event of its distribution, as probable as the average one, whatever its span is.
+    """
+    structure = model.structure(shard)
+    values, _ = structure.smoothed_max(model.scores(params, shard), 1.0)
+    impossible = np.isneginf(values)
+    if impossible.any():
+        again, _ = structure.smoothed_max(model.scores(floored(params, _RARE), shard), 1.0, active=impossible)
+        values = np.where(impossible, again, values)
+    vocabulary = model.vocabulary
+    start, end = structure.spans
+    sizes = np.full(int(max(shard.lengths.max(initial=0), len(vocabulary.yield_offsets) - 1)), vocabulary.n_yields)
+    if model.by_length:
+        sizes[:] = 0
+        sizes[: len(vocabulary.yield_offsets) - 1] = np.diff(vocabulary.yield_offsets)
+    cost = np.where(shard.yields < 0, np.log(sizes[end - start - 1] + 1.0), 0.0)
+    cost += np.where(shard.contexts < 0, np.log(vocabulary.n_contexts + 1.0), 0.0)
+    return values - np.bincount(structure.instance[::2], cost, len(values))
+
+
+def log_likelihood(shard: BracketShard, model: ConstituentContextModel, params: SpanParameters) -> float:
+    """The weighted sum of `log_likelihoods` over the sentences of a shard, nats."""
+    return float(shard.weights @ log_likelihoods(shard, model, params))
+
+
+def floored(params: SpanParameters, least: float) -> SpanParameters:
+    """Parameters under which every sentence is possible, and others are as probable as they were."""
+    return SpanParameters(np.maximum(params.yields, least), np.maximum(params.contexts, least))
+
+
+def _posed(estimator: Any, model: ConstituentContextModel, corpus: Corpus, exact: bool) -> tuple[Corpus, Step]:
+    estep = EStep(estimator.constraints, infeasible=estimator.infeasible, dual_steps=_DUAL_STEPS)
+    posed = pose(model, corpus, estep)
+    if exact and posed.rows is not None:
+        raise InvalidInputError(
+            f"{setting('decode')} must be posterior where {setting('project_at_predict')} meets constraints over the "
+            f"corpus ({posed.rows.blocks[0].name!r}), got viterbi: the best trees that meet them cannot be found "
+            f"sentence by sentence; set {setting('decode', 'posterior')}"
+        )
+    step = Step(model, floored(estimator.params_, _TINY), -np.inf if exact else estimator.gamma_, estep)
+    return posed.at_prices(step)
+
+
+def _projects(estimator: Any) -> bool:
+    return estimator.project_at_predict and bool(estimator.constraints)
+
+
+def _best(shard: BracketShard, model: ConstituentContextModel, params: SpanParameters) -> Ints:
+    return model.structure(shard).decode(model.scores(params, shard))
+
+
+def _shares(shard: BracketShard, model: ConstituentContextModel, params: SpanParameters) -> Floats:
+    _, marginals = model.structure(shard).smoothed_max(model.scores(params, shard), 1.0)
+    return marginals.unary[::2]
+
+
+def _most_expected(shard: BracketShard, model: ConstituentContextModel, params: SpanParameters) -> Ints:
+    return _tree_of(shard.lengths, _shares(shard, model, params))
+
+
+def _projected_shares(posed: Posed, step: Step) -> Floats:
+    return posterior(posed, step).marginals.unary[::2]
+
+
+def _most_expected_projected(posed: Posed, step: Step) -> Ints:
+    """Of indicators of trees, which gamma -inf gives, the trees themselves."""
+    return _tree_of(posed.shard.lengths, _projected_shares(posed, step))
+
+
+def _tree_of(lengths: Ints, shares: Floats) -> Ints:
+    """The trees with the largest sums of these shares."""
+    scores = np.zeros((len(shares), 2))
+    scores[:, 0] = shares
+    return Bracketings(lengths).decode(Parts(scores.ravel()))

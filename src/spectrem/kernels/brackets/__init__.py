@@ -1,0 +1,1 @@
+"""Kernels of binary trees over the spans of a sentence."""

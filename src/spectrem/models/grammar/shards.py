@@ -1,0 +1,189 @@
+"""A corpus of tagged sentences, with some heads or none, cut into shards whose borders depend on the data only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spectrem._arrays import Floats, Ints
+from spectrem._validate import as_integers, as_lengths, as_weights
+from spectrem.exceptions import InvalidInputError
+from spectrem.structures import ValenceTrees
+from spectrem.structures._ragged import offsets_of, ranges_of
+from spectrem.structures.trees._arcs import NO_HEAD
+
+# A shard is closed after this many parts: an eighth of the corpus, within bounds.
+_SHARDS, _LEAST_PARTS, _MOST_PARTS = 8, 1 << 15, 1 << 21
+
+
+@dataclass(frozen=True, eq=False)
+class GrammarShard:
+    """Some sentences of a corpus.
+
+    Attributes
+    ----------
+    lengths : ndarray of shape (n_sentences,), int64
+        Words of every sentence.
+    tags : ndarray of shape (n_tokens,), int64
+        Numbers of their tags.
+    heads : ndarray of shape (n_tokens,), int64
+        Positions in the sentence, -1 for the root, -2 where the head is not known.
+    weights : ndarray of shape (n_sentences,), float64
+    known : bool
+        Whether all heads are given; constraints inside instances then do not apply.
+    sentences : ndarray of shape (n_sentences,), int64
+        Numbers of the sentences in the corpus.
+    cells : ndarray of shape (n_unary,), int64
+        For every part of `ValenceTrees`, its place in the table of all scores; see `cells_of`.
+    columns : mapping of name -> ndarray
+        More columns for constraints, with a value per part.
+    """
+
+    lengths: Ints
+    tags: Ints
+    heads: Ints
+    weights: Floats
+    known: bool
+    sentences: Ints
+    cells: Ints
+    columns: Mapping[str, NDArray] = field(default_factory=dict)
+
+    @property
+    def n_tokens(self) -> int:
+        return len(self.tags)
+
+
+def n_cells(n_tags: int) -> int:
+    """Size of the table of all scores of a model: arcs, arcs from the root, stops, and what is impossible."""
+    return 4 * n_tags * n_tags + 5 * n_tags + 1
+
+
+def cells_of(trees: ValenceTrees, tags: Ints, heads: Ints, n_tags: int) -> Ints:
+    """Where the scores of parts stand in the table of all scores.
+
+    The table holds arcs [tag of the head, side, later, tag of the child], then arcs from the root [tag], then stops
+    [tag of the head, side, with a child], and last the score of what is impossible: arcs to a word with another head.
+    """
+    parts = trees.parts
+    head_side = (2 * tags[parts.head] + parts.side) * 2 + parts.later
+    n_arcs = 4 * n_tags * n_tags
+    cells = np.where(parts.stop, n_arcs + n_tags + head_side, head_side * n_tags + tags[parts.dependent])
+    cells[parts.root] = n_arcs + tags[parts.dependent[parts.root]]
+    first = trees.token_offsets[:-1][trees.instance]
+    own = np.where(parts.root, -1, parts.head - first)
+    given = heads[parts.dependent]
+    cells[parts.never | (~parts.stop & (given != NO_HEAD) & (given != own))] = n_cells(n_tags) - 1
+    return cells
+
+
+def build_shards(
+    lengths: ArrayLike,
+    tags: ArrayLike,
+    n_tags: int,
+    *,
+    heads: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+) -> list[GrammarShard]:
+    """Cut a corpus into shards: first sentences with unknown heads, then those whose heads are all given.
+
+    Within each of the two kinds sentences keep their order. Sentences of length 0 are in no shard.
+
+    Parameters
+    ----------
+    lengths : array-like of shape (n_sentences,), int
+        Words of every sentence, >= 0.
+    tags : array-like of shape (n_tokens,), int
+        Numbers of tags, sentence after sentence.
+    n_tags : int
+    heads : array-like of shape (n_tokens,), int, optional
+        Positions in the sentence, -1 for the root, -2 where the head is not known; by default none is.
+    weights : array-like of shape (n_sentences,), optional
+        Weight of every sentence, >= 0; default 1.
+
+    Returns
+    -------
+    list of GrammarShard
+        At least one, the same for every number of workers.
+
+    Raises
+    ------
+    InvalidInputError
+        If lengths do not add up to the number of tags or heads, a tag is out of range, a head lies outside its
+        sentence, or a word is its own head.
+
+    Examples
+    --------
+    >>> shards = build_shards([1, 2, 1], [0, 0, 1, 0], 2, heads=[-1, -2, -2, -1])
+    >>> [(shard.known, shard.sentences.tolist()) for shard in shards]
+    [(False, [1]), (True, [0, 2])]
+    """
+    lengths, tags = as_lengths(lengths, "lengths"), as_integers(tags, "tags")
+    given = np.full(len(tags), NO_HEAD) if heads is None else as_integers(heads, "heads")
+    for name, values in (("tags", tags), ("heads", given)):
+        if lengths.sum() != len(values):
+            raise InvalidInputError(
+                f"lengths must add up to the number of {name}, got {lengths.sum()} and {len(values)}; give one per word"
+            )
+    outside = (tags < 0) | (tags >= n_tags)
+    if outside.any():
+        at = int(np.argmax(outside))
+        raise InvalidInputError(f"tags must be in 0..{n_tags - 1}; got {tags[at]} at index {at}; raise n_tags")
+    weights = as_weights(weights, len(lengths))
+    offsets, sizes = offsets_of(lengths), 2 * lengths**2 + 4 * lengths
+    unknown = np.diff(offsets_of(given == NO_HEAD)[offsets])
+    most = int(np.clip(sizes.sum() // _SHARDS, _LEAST_PARTS, _MOST_PARTS))
+    shards: list[GrammarShard] = []
+    for known in (False, True):
+        chosen = np.flatnonzero(((unknown == 0) == known) & (lengths > 0))
+        for sentences in _runs(chosen, sizes[chosen], most):
+            own = lengths[sentences]
+            tokens = ranges_of(offsets[sentences], own)
+            trees = ValenceTrees(own)
+            trees.arcs.arcs_of(given[tokens])  # validates them
+            cells = cells_of(trees, tags[tokens], given[tokens], n_tags)
+            shards.append(GrammarShard(own, tags[tokens], given[tokens], weights[sentences], known, sentences, cells))
+    none = np.zeros(0, np.int64)
+    return shards or [GrammarShard(none, none, none, weights[:0], False, none, none)]
+
+
+def in_corpus_order(shards: Sequence[GrammarShard], values: Sequence[NDArray], n_sentences: int) -> list[NDArray]:
+    """Values by word, shard after shard, as one array per sentence of the corpus.
+
+    Parameters
+    ----------
+    shards : sequence of GrammarShard
+        All shards of a corpus.
+    values : sequence of ndarrays of shape (n_tokens of the shard, ...)
+    n_sentences : int
+        Sentences of the corpus; those that are in no shard have no words.
+
+    Examples
+    --------
+    >>> shards = build_shards([1, 2, 0, 1], [0, 0, 1, 0], 2, heads=[-1, -2, -2, -1])
+    >>> [own.tolist() for own in in_corpus_order(shards, [np.array([10, 20]), np.array([30, 40])], 4)]
+    [[30], [10, 20], [], [40]]
+    """
+    found = [np.zeros(0, np.int64)] * n_sentences
+    for shard, own in zip(shards, values, strict=True):
+        pieces = np.split(own, np.cumsum(shard.lengths)[:-1]) if len(shard.lengths) else []
+        for sentence, piece in zip(shard.sentences.tolist(), pieces, strict=True):
+            found[sentence] = piece
+    return found
+
+
+def _runs(sentences: Ints, sizes: Ints, most: int) -> list[Ints]:
+    """Runs of sentences of about ``most`` parts each, as equal as whole sentences allow."""
+    if not len(sentences):
+        return []
+    ends = np.cumsum(sizes)
+    n_runs = -(-int(ends[-1]) // most)
+    cuts = np.searchsorted(ends, ends[-1] * np.arange(1, n_runs) / n_runs) + 1
+    return [run for run in np.split(sentences, np.unique(cuts)) if len(run)]
+
+
+def count_known(shard: GrammarShard) -> int:
+    """1 for a shard of sentences whose heads are all given, else 0."""
+    return int(shard.known)

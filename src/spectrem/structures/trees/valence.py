@@ -1,0 +1,355 @@
+"""Projective dependency trees for grammars that generate the children of a head one by one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spectrem._validate import as_gamma
+from spectrem.kernels.trees import valence as kernel
+from spectrem.kernels.trees import valence_max
+from spectrem.structures._ragged import check_inputs, check_instance, check_scores, no_parts, offsets_of, positions_of
+from spectrem.structures.parts import Parts
+from spectrem.structures.structure import Polytope
+from spectrem.structures.trees._arcs import NO_HEAD, ROOT, TEXT, ArcStructure
+from spectrem.structures.trees._derivations import Derivations
+from spectrem.structures.trees._projective import is_projective_tree
+
+
+class ValenceParts(NamedTuple):
+    """What the parts of a batch of `ValenceTrees` stand for, each array of shape (n_unary,).
+
+    Attributes
+    ----------
+    dependent, head : ndarray of int64
+        Words of the batch. The head of an arc from the root is its dependent; a stop has its head as dependent, too.
+    side : ndarray of int64
+        0 to the left of the head, 1 to its right; 0 for arcs from the root.
+    later : ndarray of bool
+        Arcs: whether the head has a child on that side already. Stops: whether it has one at all.
+    stop, root : ndarray of bool
+    never : ndarray of bool
+        Parts that no tree has: a second arc from the root to the same word.
+    """
+
+    dependent: NDArray[np.int64]
+    head: NDArray[np.int64]
+    side: NDArray[np.int64]
+    later: NDArray[np.bool_]
+    stop: NDArray[np.bool_]
+    root: NDArray[np.bool_]
+    never: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class ValenceTrees:
+    """Projective trees whose parts say which child of its head a word is, and when heads stop taking children.
+
+    A head takes the children of each side from the inside out, and then stops, as in the dependency model with valence
+    [KleinManning2004]. So an arc has one score as the first child of its head on that side and another one as a later
+    child, and a head has a score for stopping on a side without a child and one for stopping with some.
+
+    Use for generative grammars of dependencies; where arcs have scores of their own, `ProjectiveTrees` is smaller.
+
+    Parameters
+    ----------
+    lengths : array-like of shape (n_instances,), int
+        Words of every sentence, >= 0; a sentence without words has the value 0.
+    single_root : bool, default True
+        Whether exactly one word hangs on the root, or any number of them, at least one. The root takes its words
+        independently: it neither counts nor stops.
+
+    Raises
+    ------
+    InvalidInputError
+        If lengths are negative or ``single_root`` is not a truth value.
+
+    Notes
+    -----
+    ``Parts.unary`` holds for every sentence of n words first the arcs, a block of shape (n, n, 2), row-major, indexed
+    [dependent, head, 0: first child on that side, 1: later], where [d, d, 0] is the arc from the root to d and
+    [d, d, 1] is never taken; then the stops, of shape (n, 2, 2), indexed [head, 0: left, 1: right, 0: without child,
+    1: with]. There are no shared factors. A word chooses its arc; each of its two stops is a choice of its own, so
+    that ``E.count(~part("stop"))`` counts words.
+
+    Columns: ``sentence``, ``dependent``, ``head``, ``occurrence`` (the dependent among the words of the batch),
+    ``root``, ``direction`` ("left": the dependent stands left of its head) and ``length`` as those of
+    `ProjectiveTrees`; ``adjacent`` (bool), true of the first child of a head on a side and of arcs from the root;
+    ``stop`` (bool). At stops ``dependent``, ``head``, ``occurrence``, ``direction`` and ``length`` are missing, so that
+    whatever names them speaks of arcs alone.
+
+    Examples
+    --------
+    Two words: the first or the second one is the root.
+
+    >>> import numpy as np
+    >>> from spectrem.structures import Parts, ValenceTrees
+    >>> trees = ValenceTrees([2])
+    >>> scores = Parts(np.zeros(trees.n_unary))
+    >>> values, marginals = trees.smoothed_max(scores, gamma=1.0)
+    >>> float(np.exp(values[0]).round(9)), marginals.unary[:8].round(9).reshape(2, 2, 2)[:, :, 0].tolist()
+    (2.0, [[0.5, 0.5], [0.5, 0.5]])
+    >>> trees.decode(scores).tolist()
+    [-1, 0]
+    """
+
+    arcs: ArcStructure
+
+    def __init__(self, lengths: ArrayLike, *, single_root: bool = True) -> None:
+        object.__setattr__(self, "arcs", ArcStructure(lengths, single_root=single_root))  # type: ignore[abstract]
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Words of every sentence, shape (n_instances,)."""
+        return self.arcs.lengths
+
+    @property
+    def single_root(self) -> bool:
+        """Whether exactly one word hangs on the root."""
+        return self.arcs.single_root
+
+    @property
+    def n_instances(self) -> int:
+        """Number of sentences of the batch."""
+        return self.arcs.n_instances
+
+    @property
+    def n_tokens(self) -> int:
+        """Number of words of the batch."""
+        return self.arcs.n_tokens
+
+    @property
+    def n_unary(self) -> int:
+        """Number of parts of the batch: 2 n² + 4 n for every sentence of n words."""
+        return int(self.offsets[-1])
+
+    @property
+    def factor_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Nothing is shared."""
+        return ()
+
+    @property
+    def token_offsets(self) -> NDArray[np.int64]:
+        """Boundaries of the sentences among the words, shape (n_instances + 1,)."""
+        return self.arcs.token_offsets
+
+    @cached_property
+    def offsets(self) -> NDArray[np.int64]:
+        """Boundaries of the sentences in ``Parts.unary``, shape (n_instances + 1,)."""
+        return offsets_of(2 * self.lengths**2 + 4 * self.lengths)
+
+    @property
+    def instance_name(self) -> str:
+        """The column that numbers the sentences."""
+        return "sentence"
+
+    @cached_property
+    def instance(self) -> NDArray[np.int64]:
+        """Sentence of every part, shape (n_unary,)."""
+        return np.repeat(np.arange(self.n_instances), np.diff(self.offsets))
+
+    @property
+    def choice(self) -> NDArray[np.int64]:
+        """The dependent of every arc among the words of the batch; behind them two numbers per word for its stops."""
+        parts = self.parts
+        return np.where(parts.stop, self.n_tokens + 2 * parts.head + parts.side, parts.dependent)
+
+    @property
+    def parts(self) -> ValenceParts:
+        """What the parts stand for; built anew at every call."""
+        lengths, instance = self.lengths, self.instance
+        place, n = positions_of(np.diff(self.offsets)), lengths[instance]
+        first = self.token_offsets[:-1][instance]
+        behind = place - 2 * n * n
+        stop = behind >= 0
+        n = np.maximum(n, 1)
+        dependent = np.where(stop, behind // 4, place // (2 * n))
+        head = np.where(stop, behind // 4, place // 2 % n)
+        side = np.where(stop, behind // 2 % 2, dependent > head)
+        later = place % 2 == 1  # n² arcs are twice as many parts, so that stops begin at an even place
+        root = ~stop & (dependent == head)
+        return ValenceParts(first + dependent, first + head, side, later, stop, root & ~later, root & later)
+
+    @property
+    def columns(self) -> Mapping[str, NDArray]:
+        """The columns of the class notes, each of shape (n_unary,); built anew at every call."""
+        parts, first = self.parts, self.token_offsets[:-1][self.instance]
+        rooted = parts.root | parts.never
+        no_arc = parts.stop | rooted
+        direction = np.where(parts.side == 0, "left", "right").astype(TEXT)
+        direction[no_arc] = np.nan
+        return {
+            "sentence": self.instance,
+            "dependent": np.where(parts.stop, np.nan, parts.dependent - first),
+            "head": np.where(no_arc, np.nan, parts.head - first),
+            "occurrence": np.where(parts.stop, np.nan, parts.dependent),
+            "root": parts.root,
+            "direction": direction,
+            "length": np.where(no_arc, np.nan, np.abs(parts.dependent - parts.head)),
+            "adjacent": ~parts.stop & ~parts.later,
+            "stop": parts.stop,
+        }
+
+    def arc_columns(self, values: Mapping[str, ArrayLike]) -> dict[str, NDArray]:
+        """Columns over parts from values of words: of a mapping ``{"tag": ...}``, ``head_tag`` and ``dependent_tag``.
+
+        Parameters
+        ----------
+        values : mapping of name -> array-like of shape (n_tokens,)
+
+        Returns
+        -------
+        dict of name -> ndarray of shape (n_unary,)
+            Both are missing (NaN) at stops, and what belongs to the head at arcs from the root.
+
+        Raises
+        ------
+        InvalidInputError
+            If there is not one value per word.
+        """
+        parts, sizes = self.parts, self.lengths**2
+        n = self.lengths[self.instance]
+        place = positions_of(np.diff(self.offsets))
+        arc = np.where(parts.stop, 0, offsets_of(sizes)[:-1][self.instance] + np.minimum(place // 2, n * n - 1))
+        columns: dict[str, NDArray] = {}
+        for name, found in self.arcs.arc_columns(values).items():
+            spread = found.astype(TEXT if found.dtype.kind in "UOT" else np.float64)[arc]
+            spread[parts.stop] = np.nan
+            columns[name] = spread
+        return columns
+
+    def parts_of(self, heads: ArrayLike) -> Parts:
+        """Indicators of the arcs and stops of given trees, which need not be projective.
+
+        Parameters
+        ----------
+        heads : array-like of shape (n_tokens,), int
+            Positions in the sentence, ``ROOT`` (-1) for the root, -2 throughout a sentence that is to have no parts.
+
+        Raises
+        ------
+        InvalidInputError
+            If a head lies outside its sentence, or a word is its own head.
+        """
+        self.arcs.arcs_of(heads)  # validates them
+        given, indicator = np.asarray(heads, np.int64), no_parts(self)
+        first, n = np.repeat(self.token_offsets[:-1], self.lengths), np.repeat(self.lengths, self.lengths)
+        start, own = np.repeat(self.offsets[:-1], self.lengths), positions_of(self.lengths)
+        known = given != NO_HEAD
+        rooted = given == ROOT
+        head = np.where(given < 0, own, given)
+        word = np.flatnonzero(known & ~rooted)
+        slot = 2 * (first + head)[word] + (own > head)[word]  # a side of a head
+        distance = np.abs(own - head)[word]
+        nearest = np.full(2 * self.n_tokens, np.iinfo(np.int64).max)
+        np.minimum.at(nearest, slot, distance)
+        later = np.zeros(self.n_tokens, np.int64)
+        later[word] = distance > nearest[slot]
+        arc = start + 2 * (own * n + head) + later
+        indicator.unary[arc[known]] = 1.0
+        has_child = (nearest < np.iinfo(np.int64).max).reshape(-1, 2)
+        stops = (start + 2 * n * n + 4 * own)[:, None] + 2 * np.arange(2) + has_child
+        indicator.unary[stops[known]] = 1.0
+        return indicator
+
+    def smoothed_max(
+        self,
+        scores: Parts,
+        gamma: float,
+        *,
+        active: NDArray[np.bool_] | None = None,
+        weights: NDArray[np.float64] | None = None,
+    ) -> tuple[NDArray[np.float64], Parts]:
+        """Values, shape (n_instances,) in nats, and marginals of arcs and stops; see `Structure.smoothed_max`.
+
+        Among equals at ``gamma == 0``, the lowest root wins, and then the split with the lowest position.
+        """
+        gamma = as_gamma(gamma)
+        given = check_inputs(self, scores, active, weights)
+        values = np.zeros(self.n_instances)
+        if gamma == 0.0:
+            heads = np.full(self.n_tokens, NO_HEAD)
+            layout = (self.lengths, self.offsets, self.token_offsets, self.single_root)
+            valence_max.max_pass(*layout, given.unary, given.active, values, heads)
+            return values, self.parts_of(heads)
+        marginals = np.zeros(self.n_unary)
+        kernel.sum_pass(
+            self.lengths, self.offsets, self.single_root, given.unary, gamma, given.active, values, marginals
+        )
+        return values, Parts(marginals)
+
+    def decode(self, scores: Parts) -> NDArray[np.int64]:
+        """Heads of the best trees, shape (n_tokens,): positions in the sentence, ``ROOT`` (-1) for the root.
+
+        -2 throughout a sentence without any possible tree.
+        """
+        given = check_inputs(self, scores)
+        heads = np.full(self.n_tokens, NO_HEAD)
+        layout = (self.lengths, self.offsets, self.token_offsets, self.single_root)
+        valence_max.max_pass(*layout, given.unary, given.active, np.zeros(self.n_instances), heads)
+        return heads
+
+    def polytope(self, scores: Parts, instance: int) -> Polytope:
+        """A unit of flow through the items of the kernels, whose vertices are derivations: one for every tree."""
+        m = check_instance(self, instance)
+        checked = check_scores(self, scores)
+        n, start = int(self.lengths[m]), int(self.offsets[m])
+        derivations = _valence_derivations(n, self.single_root)
+        return derivations.polytope(checked.unary, start, int(self.offsets[m + 1]) - start)
+
+    def enumerate(self, instance: int) -> Iterator[Parts]:
+        """Every tree of one sentence as indicators over the batch."""
+        m = check_instance(self, instance)
+        words, n = slice(int(self.token_offsets[m]), int(self.token_offsets[m + 1])), int(self.lengths[m])
+        for candidate in itertools.product(range(ROOT, n), repeat=n):
+            tree = np.array(candidate, np.int64)
+            if is_projective_tree(tree) and (n == 0 or not self.single_root or (tree == ROOT).sum() == 1):
+                heads = np.full(self.n_tokens, NO_HEAD)
+                heads[words] = tree
+                yield self.parts_of(heads)
+
+
+def _valence_derivations(n: int, single_root: bool) -> Derivations:
+    """The steps by which the kernels put items together; parts are numbered within the sentence."""
+
+    def arc(dependent: int, head: int, later: int) -> int:
+        return 2 * (dependent * n + head) + later
+
+    def stop(head: int, side: int, with_child: int) -> int:
+        return 2 * n * n + 4 * head + 2 * side + with_child
+
+    steps = Derivations()
+    if n == 0:
+        return steps
+    for i in range(n):
+        steps.add(("right", i, i), (), stop(i, 1, 0))
+        steps.add(("left", i, i), (), stop(i, 0, 0))
+    for width in range(1, n):
+        for i in range(n - width):
+            j = i + width
+            steps.add(("right arc", i, j), (("left", j, i + 1),), arc(j, i, 0))
+            steps.add(("left arc", j, i), (("right", i, j - 1),), arc(i, j, 0))
+            for k in range(i + 1, j):
+                steps.add(("right arc", i, j), (("open right", i, k), ("left", j, k + 1)), arc(j, i, 1))
+                steps.add(("left arc", j, i), (("right", i, k - 1), ("open left", j, k)), arc(i, j, 1))
+            for k in range(i + 1, j + 1):
+                steps.add(("open right", i, j), (("right arc", i, k), ("right", k, j)))
+                steps.add(("open left", j, i), (("left arc", j, k - 1), ("left", k - 1, i)))
+            steps.add(("right", i, j), (("open right", i, j),), stop(i, 1, 1))
+            steps.add(("left", j, i), (("open left", j, i),), stop(j, 0, 1))
+    for r in range(n):
+        if single_root:
+            steps.add(steps.goal, (("left", r, 0), ("right", r, n - 1)), arc(r, r, 0))
+            continue
+        steps.add(("rooted", r), (("left", r, 0),), arc(r, r, 0))
+        for i in range(1, r + 1):
+            steps.add(("rooted", r), (("reached", i), ("left", r, i)), arc(r, r, 0))
+        for j in range(r, n):
+            steps.add(("reached", j + 1) if j + 1 < n else steps.goal, (("rooted", r), ("right", r, j)))
+    return steps

@@ -1,0 +1,162 @@
+import itertools
+
+import numpy as np
+import pytest
+
+from spectrem.constraints import E, compile_constraints, part
+from spectrem.exceptions import InvalidInputError
+from spectrem.inference import project_batch
+from spectrem.structures import ROOT, Parts, ValenceTrees
+from spectrem.testing import check_projection, check_structure
+
+GAMMAS = (-np.inf, 0.0, 0.3, 1.0, 2.5)
+HEAD, DEPENDENT, ROOTED = part("head"), part("dependent"), part("root")
+RULES = {
+    "no second child to the right of the first word": (
+        E[(HEAD == 0) & (part("direction") == "right") & ~part("adjacent")] <= 0
+    ).per("sentence"),
+    "few long arcs": (E[part("length") > 1] <= 0.5).per("sentence"),
+    "the last word is not the root": (E[ROOTED & (DEPENDENT == 2)] <= 0.1).per("sentence"),
+    "half of the words hang on their neighbour": E[part("length") == 1] >= 0.5 * E.count(~part("stop")),
+}
+
+
+def random_scores(structure, seed=0):
+    return Parts(np.random.default_rng(seed).normal(size=structure.n_unary))
+
+
+def score_of(heads, arcs, stops):
+    """The score of a tree by its story: every head takes its children of each side from the inside out, and stops."""
+    total = 0.0
+    for word, head in enumerate(heads):
+        if head == ROOT:
+            total += arcs[word, word, 0]
+        for side, children in enumerate(
+            (
+                [d for d in range(word - 1, -1, -1) if heads[d] == word],
+                [d for d in range(word + 1, len(heads)) if heads[d] == word],
+            )
+        ):
+            for number, child in enumerate(children):
+                total += arcs[child, word, min(number, 1)]
+            total += stops[word, side, min(len(children), 1)]
+    return total
+
+
+def is_tree(heads):
+    """Whether all words lie below the root, and those below any word are neighbours of each other."""
+
+    def below(word):
+        return [word] + [d for child in range(len(heads)) if heads[child] == word for d in below(child)]
+
+    reached = []
+    for word in (w for w in range(len(heads)) if heads[w] == ROOT):
+        reached += below(word)
+    if sorted(reached) != list(range(len(heads))):
+        return False
+    return all(max(below(w)) - min(below(w)) == len(below(w)) - 1 for w in range(len(heads)))
+
+
+@pytest.mark.parametrize("single_root", [True, False])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
+def test_values_are_sums_over_stories(n, single_root):
+    trees = ValenceTrees([2, n], single_root=single_root)
+    scores = random_scores(trees, n)
+    own = scores.unary[trees.offsets[1] :]
+    arcs, stops = own[: 2 * n * n].reshape(n, n, 2), own[2 * n * n :].reshape(n, 2, 2)
+    found = {
+        heads: score_of(heads, arcs, stops)
+        for heads in itertools.product(range(ROOT, n), repeat=n)
+        if is_tree(heads) and (not single_root or heads.count(ROOT) == 1)
+    }
+    for gamma in (0.3, 1.0, 2.5):
+        expected = gamma * np.logaddexp.reduce(np.array(list(found.values())) / gamma)
+        assert trees.smoothed_max(scores, gamma)[0][1] == pytest.approx(expected, rel=1e-12)
+    assert trees.smoothed_max(scores, 0.0)[0][1] == pytest.approx(max(found.values()), rel=1e-12)
+    assert tuple(trees.decode(scores)[2:]) == max(found, key=found.get)
+    assert len(list(trees.enumerate(1))) == len(found)
+
+
+def test_promises_for_longer_sentences():
+    check_structure(ValenceTrees([5, 0, 1]), np.random.default_rng(0))
+
+
+def test_parts_and_columns():
+    trees = ValenceTrees([1, 0, 2])
+    columns = trees.columns
+    nan = np.nan
+    assert trees.n_unary == 6 + 16
+    np.testing.assert_array_equal(columns["sentence"], [0] * 6 + [2] * 16)
+    np.testing.assert_array_equal(columns["dependent"][6:], [0, 0, 0, 0, 1, 1, 1, 1] + [nan] * 8)
+    np.testing.assert_array_equal(columns["head"][6:], [nan, nan, 1, 1, 0, 0, nan, nan] + [nan] * 8)
+    np.testing.assert_array_equal(columns["occurrence"][6:], [1, 1, 1, 1, 2, 2, 2, 2] + [nan] * 8)
+    np.testing.assert_array_equal(columns["root"][6:14], [1, 0, 0, 0, 0, 0, 1, 0])
+    directions = [str(value) for value in columns["direction"][6:14]]
+    assert directions == ["nan", "nan", "left", "left", "right", "right", "nan", "nan"]
+    np.testing.assert_array_equal(columns["length"][6:14], [nan, nan, 1, 1, 1, 1, nan, nan])
+    np.testing.assert_array_equal(columns["adjacent"], ([True, False] + [False] * 4) + [True, False] * 4 + [False] * 8)
+    np.testing.assert_array_equal(columns["stop"][6:], [False] * 8 + [True] * 8)
+    np.testing.assert_array_equal(trees.choice, [0, 0, 3, 3, 4, 4, 1, 1, 1, 1, 2, 2, 2, 2, 5, 5, 6, 6, 7, 7, 8, 8])
+
+
+def test_columns_of_words():
+    found = ValenceTrees([1, 2]).arc_columns({"tag": ["V", "D", "N"], "number": [7, 8, 9]})
+    text = {name: [str(value) for value in column] for name, column in found.items()}
+    assert text["dependent_tag"] == ["V"] * 2 + ["nan"] * 4 + ["D"] * 4 + ["N"] * 4 + ["nan"] * 8
+    assert text["head_tag"] == ["nan"] * 6 + ["nan", "nan", "N", "N", "D", "D", "nan", "nan"] + ["nan"] * 8
+    np.testing.assert_array_equal(found["dependent_number"][6:14], [8, 8, 8, 8, 9, 9, 9, 9])
+    np.testing.assert_array_equal(found["head_number"][8:12], [9, 9, 8, 8])
+
+
+def test_given_trees_as_parts():
+    trees = ValenceTrees([3, 2, 4])
+    # The middle sentence is left out; the last tree is not projective.
+    heads = np.array([1, ROOT, 1, -2, -2, 2, 3, ROOT, 0])
+    indicator = trees.parts_of(heads).unary
+    for m, own in enumerate([heads[:3], [], heads[5:]]):
+        n, block = len(own), indicator[trees.offsets[m] : trees.offsets[m + 1]]
+        if n == 0:
+            assert not block.any()
+            continue
+        scores = np.random.default_rng(m).normal(size=len(block))
+        arcs, stops = scores[: 2 * n * n].reshape(n, n, 2), scores[2 * n * n :].reshape(n, 2, 2)
+        assert block @ scores == pytest.approx(score_of(own, arcs, stops))
+    with pytest.raises(InvalidInputError, match=r"heads must be in 0\.\.1 .* got 2 for word 0 of sentence 1"):
+        trees.parts_of([1, ROOT, 1, 2, ROOT, ROOT, 0, 0, 0])
+
+
+def test_impossible_sentences():
+    trees = ValenceTrees([2, 1])
+    scores = np.zeros(trees.n_unary)
+    scores[[8, 10]] = -np.inf  # the first word never stops on its left
+    for gamma in (0.0, 1.0):
+        values, marginals = trees.smoothed_max(Parts(scores), gamma)
+        assert values.tolist() == [-np.inf, 0.0]
+        assert not marginals.unary[:16].any()
+        assert marginals.unary[16:].tolist() == [1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
+    assert trees.decode(Parts(scores)).tolist() == [-2, -2, ROOT]
+
+
+@pytest.mark.parametrize("single_root", [True, False])
+@pytest.mark.parametrize("rule", RULES)
+def test_rules_are_projected_like_brute_force(rule, single_root):
+    trees = ValenceTrees([3, 1, 2], single_root=single_root)
+    found = check_projection(RULES[rule], trees, random_scores(trees, 1), gammas=GAMMAS)
+    assert all(result is not None for result in found.values())
+
+
+def test_best_trees_under_a_rule_over_the_batch():
+    trees = ValenceTrees([3, 3])
+    rows = compile_constraints(E[ROOTED & (DEPENDENT == 0)] == 1, trees)
+    best = project_batch(trees, random_scores(trees), rows, gamma=-np.inf).marginals
+    assert best.unary[trees.columns["root"] & (trees.columns["dependent"] == 0)].sum() == pytest.approx(1.0)
+
+
+def test_a_long_sentence():
+    trees = ValenceTrees([200])
+    values, marginals = trees.smoothed_max(random_scores(trees), 1.0)
+    columns = trees.columns
+    assert np.isfinite(values[0])
+    per_word = np.bincount(columns["dependent"][~columns["stop"]].astype(int), marginals.unary[~columns["stop"]])
+    np.testing.assert_allclose(per_word, 1.0, atol=1e-9)
+    assert marginals.unary[columns["root"]].sum() == pytest.approx(1.0)

@@ -219,3 +219,38 @@ def test_scoring_needs_heads():
     parser = EdgeFactoredParser(**SMALL).fit(TRAIN)
     with pytest.raises(InvalidInputError, match="sentence 1 must have all its heads to be scored"):
         parser.score([TEST[0], TEST[1]._replace(heads=None)])
+
+
+def with_relations(sentences):
+    """The relation of a word is a matter of its tag, its head's, and the side it stands on."""
+    found = []
+    for one in sentences:
+        names = []
+        for word, head in enumerate(one.heads.tolist()):
+            tag = one.upos[word]
+            side = "subject" if word < head else "object"
+            names.append("root" if head == ROOT else side if tag == "NOUN" else tag.lower())
+        found.append(one._replace(relations=tuple(names)))
+    return found
+
+
+def test_relations(tmp_path):
+    gold = with_relations(TEST)
+    parser = EdgeFactoredParser(**SMALL).fit(with_relations(TRAIN))
+    assert [one.relations for one in parser.parse(bare(TEST))] == [one.relations for one in gold]
+    assert parser.predict_relations(TEST) == [one.relations for one in gold]
+    parser.save(tmp_path / "parser.npz")
+    again = EdgeFactoredParser.load(tmp_path / "parser.npz")
+    assert again.predict_relations(TEST) == [one.relations for one in gold]
+    unknown = np.full(len(TEST[0].forms), -2)
+    assert parser.predict_relations(TEST[:1], [unknown]) == [("_",) * len(unknown)]
+
+
+def test_relations_are_learned_where_they_are_known():
+    some = [one if n % 2 else one._replace(relations=None) for n, one in enumerate(with_relations(TRAIN))]
+    assert EdgeFactoredParser(**SMALL).fit(some).parse(TEST[:1])[0].relations == with_relations(TEST[:1])[0].relations
+    for settings, sentences in (({}, TRAIN), ({"relations": False}, some)):
+        parser = EdgeFactoredParser(**SMALL, **settings).fit(sentences)
+        assert parser.relations_ is None
+        assert parser.parse(TEST[:1])[0].relations is None
+        assert parser.predict_relations([ParsedSentence((), (), ())]) == [()]

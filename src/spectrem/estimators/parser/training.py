@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spectrem._validate import as_sample_weight
+from spectrem.data import ParsedSentence
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.labelled import fit_labelled
 from spectrem.estimators.parser.input import read_columns, read_heads, read_sentences
+from spectrem.estimators.parser.relations import RelationModel, labelled_words, relation_shards, train_relations
 from spectrem.estimators.training import learn_unlabelled
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import EStep, FitStatus, Record, SmallSteps, Step, run_online
@@ -39,6 +41,7 @@ class Trained(NamedTuple):
     status : FitStatus
     constraints : tuple of ConstraintReport
     summaries : sequence of ConstraintSummary
+    relations : RelationModel or None
     """
 
     n_sentences: int
@@ -50,6 +53,7 @@ class Trained(NamedTuple):
     status: FitStatus
     constraints: tuple[ConstraintReport, ...] = ()
     summaries: tuple[ConstraintSummary, ...] = ()
+    relations: RelationModel | None = None
 
 
 def train(parser: Any, sentences: Any, heads: Any, sample_weight: Any, columns: Mapping[str, Any] | None) -> Trained:
@@ -81,7 +85,8 @@ def train(parser: Any, sentences: Any, heads: Any, sample_weight: Any, columns: 
     check_possible(model, text)
     run = _in_small_steps if parser.learner == "online" else _in_batch
     found = run(parser, model, text, any_known, learns)
-    return Trained(len(read), known.n_lifted, atoms, model, *found)
+    relations = _relations(parser, read, text) if parser.relations else None
+    return Trained(len(read), known.n_lifted, atoms, model, *found, relations=relations)
 
 
 def model_of(parser: Any, atoms: TokenAtoms) -> EdgeFactoredModel:
@@ -137,6 +142,15 @@ def check_possible(model: EdgeFactoredModel, text: ParsingText) -> None:
 
 
 _Found = tuple[Table, list[Record], FitStatus, tuple[ConstraintReport, ...], tuple[ConstraintSummary, ...]]
+
+
+def _relations(parser: Any, read: list[ParsedSentence], text: ParsingText) -> RelationModel | None:
+    """The classifier of arcs, where relations of words with known heads are given."""
+    names, chosen = labelled_words(read, text.heads)
+    if not chosen.any():
+        return None
+    labels, support, shards = relation_shards(text.lengths, text.atoms, text.heads, names, chosen)
+    return train_relations(labels, support, make_corpus(parser, shards), parser.C)
 
 
 def _in_batch(parser: Any, model: EdgeFactoredModel, text: ParsingText, any_known: bool, learns: bool) -> _Found:

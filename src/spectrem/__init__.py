@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from spectrem.constraints import E, agreement, fertility, linear, max_over, part
     from spectrem.estimators import (
         CRFTagger,
+        DependencyModel,
         GaussianMixture,
         HMMTagger,
         MaxEntClassifier,
@@ -32,6 +33,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "CRFTagger": "estimators",
     "ConstrainedTargets": "tables",
+    "DependencyModel": "estimators",
     "E": "constraints",
     "GaussianMixture": "estimators",
     "HMMTagger": "estimators",
@@ -53,6 +55,7 @@ _HOMES = {
 __all__ = [
     "CRFTagger",
     "ConstrainedTargets",
+    "DependencyModel",
     "E",
     "GaussianMixture",
     "HMMTagger",

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from spectrem.estimators.classification.maxent_classifier import MaxEntClassifier
     from spectrem.estimators.crf.crf_tagger import CRFTagger
     from spectrem.estimators.extraction.relation_extractor import RelationExtractor
+    from spectrem.estimators.grammar.dependency_model import DependencyModel
     from spectrem.estimators.mixture.gaussian_mixture import GaussianMixture
     from spectrem.estimators.selftraining.self_trainer import SelfTrainer
     from spectrem.estimators.tagging.hmm_tagger import HMMTagger
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 # Loaded on first use, since an aligner does not need the libraries that a mixture imports.
 _HOMES = {
     "CRFTagger": "crf.crf_tagger",
+    "DependencyModel": "grammar.dependency_model",
     "GaussianMixture": "mixture.gaussian_mixture",
     "HMMTagger": "tagging.hmm_tagger",
     "LinkPosteriors": "alignment.decoding",
@@ -28,6 +30,7 @@ _HOMES = {
 
 __all__ = [
     "CRFTagger",
+    "DependencyModel",
     "GaussianMixture",
     "HMMTagger",
     "LinkPosteriors",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from spectrem.estimators import (
         BracketingModel,
         CRFTagger,
+        DependencyModel,
         GaussianMixture,
         HMMTagger,
         MaxEntClassifier,
@@ -34,6 +35,7 @@ _HOMES = {
     "BracketingModel": "estimators",
     "CRFTagger": "estimators",
     "ConstrainedTargets": "tables",
+    "DependencyModel": "estimators",
     "E": "constraints",
     "GaussianMixture": "estimators",
     "HMMTagger": "estimators",
@@ -56,6 +58,7 @@ __all__ = [
     "BracketingModel",
     "CRFTagger",
     "ConstrainedTargets",
+    "DependencyModel",
     "E",
     "GaussianMixture",
     "HMMTagger",

@@ -164,6 +164,8 @@ def test_a_long_sentence():
     per_word = np.bincount(columns["dependent"][~columns["stop"]].astype(int), marginals.unary[~columns["stop"]])
     np.testing.assert_allclose(per_word, 1.0, atol=1e-9)
     assert marginals.unary[columns["root"]].sum() == pytest.approx(1.0)
+    with pytest.raises(InvalidInputError, match=r"sentences must have at most 90 words for a program .* got 200"):
+        trees.polytope(random_scores(trees), 0)
 
 
 def in_log_space(trees, scores, gamma):

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from spectrem.estimators.classification.maxent_classifier import MaxEntClassifier
     from spectrem.estimators.crf.crf_tagger import CRFTagger
     from spectrem.estimators.extraction.relation_extractor import RelationExtractor
+    from spectrem.estimators.grammar.dependency_model import DependencyModel
     from spectrem.estimators.mixture.gaussian_mixture import GaussianMixture
     from spectrem.estimators.selftraining.self_trainer import SelfTrainer
     from spectrem.estimators.tagging.hmm_tagger import HMMTagger
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "BracketingModel": "bracketing.bracketing_model",
     "CRFTagger": "crf.crf_tagger",
+    "DependencyModel": "grammar.dependency_model",
     "GaussianMixture": "mixture.gaussian_mixture",
     "HMMTagger": "tagging.hmm_tagger",
     "LinkPosteriors": "alignment.decoding",
@@ -31,6 +33,7 @@ _HOMES = {
 __all__ = [
     "BracketingModel",
     "CRFTagger",
+    "DependencyModel",
     "GaussianMixture",
     "HMMTagger",
     "LinkPosteriors",

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._validate import as_gamma
+from spectrem.kernels.chains.potentials import subtract_tops
 from spectrem.kernels.trees import valence as kernel
-from spectrem.kernels.trees import valence_max
+from spectrem.kernels.trees import valence_lanes, valence_max
 from spectrem.structures._ragged import check_inputs, check_instance, check_scores, no_parts, offsets_of, positions_of
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
@@ -143,6 +144,13 @@ class ValenceTrees:
     def offsets(self) -> NDArray[np.int64]:
         """Boundaries of the sentences in ``Parts.unary``, shape (n_instances + 1,)."""
         return offsets_of(2 * self.lengths**2 + 4 * self.lengths)
+
+    @cached_property
+    def _choice_offsets(self) -> NDArray[np.int64]:
+        """Boundaries in ``Parts.unary`` of what words may hang on, and of the stops of their sides."""
+        sizes, sentence = np.full(3 * self.n_tokens, 2), np.repeat(np.arange(self.n_instances), self.lengths)
+        sizes[2 * self.token_offsets[sentence] + np.arange(self.n_tokens)] = 2 * self.lengths[sentence]
+        return offsets_of(sizes)
 
     @property
     def instance_name(self) -> str:
@@ -278,10 +286,18 @@ class ValenceTrees:
             layout = (self.lengths, self.offsets, self.token_offsets, self.single_root)
             valence_max.max_pass(*layout, given.unary, given.active, values, heads)
             return values, self.parts_of(heads)
-        marginals = np.zeros(self.n_unary)
-        kernel.sum_pass(
-            self.lengths, self.offsets, self.single_root, given.unary, gamma, given.active, values, marginals
-        )
+        marginals, possible = np.zeros(self.n_unary), given.active & (self.lengths > 0)
+        potentials, tops = np.empty(self.n_unary), np.empty(3 * self.n_tokens)
+        subtract_tops(given.unary, self._choice_offsets, gamma, potentials, tops)
+        np.exp(potentials, out=potentials)  # which has vector instructions that a kernel does not have
+        by_length, status = np.argsort(self.lengths, kind="stable"), possible.astype(np.int8)
+        scaled = (potentials, tops, self.token_offsets, gamma, self.single_root)
+        order = by_length[possible[by_length]]
+        valence_lanes.sum_pass(order, self.lengths, self.offsets, *scaled, values, marginals, status)
+        if status.any():
+            kernel.sum_pass(
+                self.lengths, self.offsets, self.single_root, given.unary, gamma, status != 0, values, marginals
+            )
         return values, Parts(marginals)
 
     def decode(self, scores: Parts) -> NDArray[np.int64]:

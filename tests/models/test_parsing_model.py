@@ -12,7 +12,16 @@ from spectrem.learning import run_em
 from spectrem.learning.schedule import Stopping
 from spectrem.models.loglinear import Optimiser, WeightPrior
 from spectrem.models.loglinear.model import fit_known
-from spectrem.models.parsing import FREE, GIVEN, SHARED, ArcTemplates, EdgeFactoredModel, ParsingText, TokenAtoms
+from spectrem.models.parsing import (
+    FREE,
+    GIVEN,
+    SHARED,
+    ArcTemplates,
+    Columns,
+    EdgeFactoredModel,
+    ParsingText,
+    TokenAtoms,
+)
 from spectrem.structures import Parts
 from spectrem.testing import check_model
 
@@ -156,13 +165,16 @@ def test_check_model():
     def reweigh(shard, weights):
         return replace(shard, weights=weights)
 
-    words = replace(text, columns={"tag": np.array(list("abcabcabcabca")), "length": np.arange(6.0)})
+    words = replace(
+        text, columns=Columns({"size": np.arange(6)}, {"tag": np.array(list("abcabcabcabca"))}, {"arc": np.arange(39)})
+    )
     start = rng.normal(size=model.n_weights)
     check_model(model, start, words.shards(), rng, perturb=perturb, reweigh=reweigh, iterations=3)
     columns = model.columns(words.shards()[0])
     assert columns["head_tag"].tolist()[10:13] == ["b", "c", "a"]
     assert columns["dependent_tag"].tolist()[9:13] == ["a"] * 4
-    assert columns["length"].tolist() == [0, 1]
+    assert columns["size"].tolist() == [0, 1]
+    assert columns["arc"].tolist() == list(range(25))
 
 
 def test_training_on_known_shards_and_em_on_all():

@@ -1,4 +1,4 @@
-"""The estimators: word alignment, tagging, classification, extraction, clustering and self-training."""
+"""The estimators: word alignment, tagging, parsing, classification, extraction, clustering and self-training."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from spectrem.estimators.extraction.relation_extractor import RelationExtractor
     from spectrem.estimators.grammar.dependency_model import DependencyModel
     from spectrem.estimators.mixture.gaussian_mixture import GaussianMixture
+    from spectrem.estimators.parser.edge_factored_parser import EdgeFactoredParser
     from spectrem.estimators.selftraining.self_trainer import SelfTrainer
     from spectrem.estimators.tagging.hmm_tagger import HMMTagger
     from spectrem.estimators.views.views import Views
@@ -20,6 +21,7 @@ _HOMES = {
     "BracketingModel": "bracketing.bracketing_model",
     "CRFTagger": "crf.crf_tagger",
     "DependencyModel": "grammar.dependency_model",
+    "EdgeFactoredParser": "parser.edge_factored_parser",
     "GaussianMixture": "mixture.gaussian_mixture",
     "HMMTagger": "tagging.hmm_tagger",
     "LinkPosteriors": "alignment.decoding",
@@ -34,6 +36,7 @@ __all__ = [
     "BracketingModel",
     "CRFTagger",
     "DependencyModel",
+    "EdgeFactoredParser",
     "GaussianMixture",
     "HMMTagger",
     "LinkPosteriors",

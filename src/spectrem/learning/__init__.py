@@ -1,4 +1,4 @@
-"""The EM loop and its E-step, criteria of expectations, schedules, stopping rules and history."""
+"""The EM loop and its E-step, learning in small steps, criteria of expectations, schedules, stopping and history."""
 
 from spectrem.learning.ascent import run_ascent
 from spectrem.learning.criteria import Expectations, Posteriors
@@ -6,6 +6,7 @@ from spectrem.learning.em import run_em
 from spectrem.learning.estep import EStep, Posed, Step, posterior
 from spectrem.learning.history import FitResult, FitStatus, Record
 from spectrem.learning.model import Kernel, Model
+from spectrem.learning.online import SmallSteps, run_online
 from spectrem.learning.posed_corpus import PosedCorpus, pose
 from spectrem.learning.restarts import keep_best
 from spectrem.learning.schedule import Anneal, Constant, Quench, Schedule, Stopping
@@ -25,6 +26,7 @@ __all__ = [
     "Quench",
     "Record",
     "Schedule",
+    "SmallSteps",
     "Step",
     "Stopping",
     "keep_best",
@@ -32,4 +34,5 @@ __all__ = [
     "posterior",
     "run_ascent",
     "run_em",
+    "run_online",
 ]

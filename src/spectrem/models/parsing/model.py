@@ -160,18 +160,17 @@ class EdgeFactoredModel:
     def columns(self, shard: ParsingShard) -> Mapping[str, NDArray]:
         """Columns for constraints beside the structure's own.
 
-        ``sentence``, the number in the corpus, shape (n_sentences,); ``labelled``, whether heads are given, likewise;
-        of values of words, such as ``tag``, columns of arcs, ``head_tag`` and ``dependent_tag``.
+        ``sentence``, the number in the corpus, and ``labelled``, whether all heads are given, both of shape
+        (n_sentences,); those of the shard, of values of words such as ``tag`` columns of arcs, ``head_tag`` and
+        ``dependent_tag``.
         """
-        inside = self.free_structure(shard)
-        n, of_words = len(shard.lengths), len(shard.atoms)
-        words = {name: values for name, values in shard.columns.items() if len(values) == of_words}
-        others = {name: values for name, values in shard.columns.items() if len(values) != of_words}
+        inside, own = self.free_structure(shard), shard.columns
         return {
             "sentence": shard.instances,
-            "labelled": np.full(n, shard.known),
-            **others,
-            **inside.arc_columns(words),  # type: ignore[attr-defined]
+            "labelled": np.full(len(shard.lengths), shard.known),
+            **own.of_sentences,
+            **inside.arc_columns(own.of_words),  # type: ignore[attr-defined]
+            **own.of_arcs,
         }
 
     def log_prior(self, theta: Table) -> float:

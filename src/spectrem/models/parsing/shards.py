@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem._arrays import Floats, Ints
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem.data import UNKNOWN_HEAD
 from spectrem.models.loglinear.shards import cut_instances, runs_of
 from spectrem.models.parsing.templates import Atoms
@@ -17,8 +18,27 @@ from spectrem.structures._ragged import offsets_of, ranges_of
 
 # What is known of the heads of a sentence: nothing or some of them, all, or their distributions.
 FREE, GIVEN, SHARED = 0, 1, 2
+# Of a sentence that is in no shard.
+LEFT_OUT = -1
 # Arcs of a shard at least: every shard of an evaluation has a gradient of all weights to be made and added up.
 _LEAST_ARCS = 1 << 19
+
+
+class Columns(NamedTuple):
+    """Values that constraints may name, by what they belong to.
+
+    Attributes
+    ----------
+    of_sentences : mapping of name -> ndarray of shape (n_sentences,)
+    of_words : mapping of name -> ndarray of shape (n_tokens,)
+        Constraints name them with "head_" and with "dependent_" before the name.
+    of_arcs : mapping of name -> ndarray of shape (n_arcs,)
+        In blocks [dependent, head], arcs from the root on the diagonal.
+    """
+
+    of_sentences: Mapping[str, NDArray] = {}
+    of_words: Mapping[str, NDArray] = {}
+    of_arcs: Mapping[str, NDArray] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +59,8 @@ class ParsingShard:
     weights : ndarray of shape (n_sentences,), float64
     instances : ndarray of shape (n_sentences,), int64
         Numbers of the sentences in the corpus.
-    columns : mapping of name -> ndarray of shape (n_tokens,) or (n_sentences,)
-        What constraints may name: values of words are there for heads and for dependents.
+    columns : Columns
+        What constraints may name.
     """
 
     lengths: Ints
@@ -50,7 +70,7 @@ class ParsingShard:
     known: bool
     weights: Floats
     instances: Ints
-    columns: Mapping[str, NDArray] = field(default_factory=dict)
+    columns: Columns = Columns()  # noqa: RUF009
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +88,7 @@ class ParsingText:
     shares : mapping of int -> ndarray of shape (length, length), float64
         Of the number of every sentence with distributions, these, [dependent, head].
     weights : ndarray of shape (n_sentences,), float64
-    columns : mapping of name -> ndarray of shape (n_tokens,) or (n_sentences,)
+    columns : Columns
 
     Examples
     --------
@@ -83,18 +103,21 @@ class ParsingText:
     kinds: Ints
     shares: Mapping[int, Floats]
     weights: Floats
-    columns: Mapping[str, NDArray] = field(default_factory=dict)
+    columns: Columns = Columns()  # noqa: RUF009
 
     @classmethod
-    def raw(cls, lengths: Ints, atoms: Atoms, columns: Mapping[str, NDArray] | None = None) -> ParsingText:
+    def raw(cls, lengths: Ints, atoms: Atoms, columns: Columns = Columns()) -> ParsingText:  # noqa: B008
         """Sentences of whose heads nothing is known."""
         n = len(lengths)
-        nothing = np.full(len(atoms), UNKNOWN_HEAD)
-        return cls(lengths, atoms, nothing, np.full(n, FREE), {}, np.ones(n), {} if columns is None else columns)
+        return cls(lengths, atoms, np.full(len(atoms), UNKNOWN_HEAD), np.full(n, FREE), {}, np.ones(n), columns)
 
     @cached_property
     def _tokens(self) -> Ints:
         return offsets_of(self.lengths)
+
+    @cached_property
+    def _arcs(self) -> Ints:
+        return offsets_of(self.lengths**2)
 
     def take(self, own: Ints) -> ParsingShard:
         """The shard of sentences of one kind, by their numbers."""
@@ -105,9 +128,18 @@ class ParsingText:
             shares = np.concatenate([self.shares[n].ravel() for n in own.tolist()])
         none = kind == SHARED or (kind == FREE and bool((own_heads == UNKNOWN_HEAD).all()))
         heads = None if none else own_heads
-        n = len(self.lengths)
-        columns = {name: c[own] if len(c) == n else c[words] for name, c in self.columns.items()}
+        arcs = ranges_of(self._arcs[own], sizes**2) if self.columns.of_arcs else words
+        columns = Columns(
+            *(
+                {name: values[chosen] for name, values in group.items()}
+                for group, chosen in zip(self.columns, (own, words, arcs), strict=True)
+            )
+        )
         return ParsingShard(sizes, self.atoms[words], heads, shares, kind != FREE, self.weights[own], own, columns)
+
+    def without(self, left_out: Bools) -> ParsingText:
+        """The same sentences, some of which, shape (n_sentences,), are in no shard."""
+        return replace(self, kinds=np.where(left_out, LEFT_OUT, self.kinds))
 
     def shards(self, most: int = _LEAST_ARCS) -> list[ParsingShard]:
         """Shards of about ``most`` arcs, or an eighth of all if that is more: first what is inferred, then the known.

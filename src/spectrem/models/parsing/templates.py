@@ -29,6 +29,8 @@ _PARTS: dict[str, tuple[tuple[int, int], ...]] = {
     "around": ((_TAG, -1), (_TAG, 0), (_TAG, 1)),
     "two before": ((_TAG, -2), (_TAG, -1), (_TAG, 0)),
     "two after": ((_TAG, 0), (_TAG, 1), (_TAG, 2)),
+    "form before": ((_FORM, -1), (_TAG, 0)),
+    "form after": ((_FORM, 1), (_TAG, 0)),
     "fine": ((_FINE, 0),),
     "form fine": ((_FORM, 0), (_FINE, 0)),
     "fine before": ((_FINE, -1), (_FINE, 0)),
@@ -39,26 +41,26 @@ _ONE = ("form", "tag", "form tag", "around")
 _FURTHER = ("two before", "two after")
 _ONE_FINE = ("fine", "form fine")
 _PAIRS = (
-    *(("form tag", "form tag"), ("form tag", "tag"), ("tag", "form tag"), ("tag", "tag")),
-    *(("form", "form"), ("form tag", "form"), ("form", "form tag")),
+    *(("form tag", "form tag"), ("form tag", "tag"), ("tag", "form tag"), ("tag", "tag"), ("form", "form")),
     *(("after", "before"), ("before", "before"), ("after", "after"), ("before", "after")),
-    *(("after", "tag"), ("before", "tag"), ("tag", "before"), ("tag", "after")),
+    *(("tag", "form before"), ("form tag", "form before"), ("tag", "form after")),
+    *(("form before", "tag"), ("form after", "tag")),
 )
 _PAIRS_FINE = (
-    *(("fine", "fine"), ("fine", "form fine"), ("form fine", "fine")),
-    *(("fine after", "fine before"), ("fine before", "fine before")),
+    *(("fine", "fine"), ("fine after", "fine before"), ("fine before", "fine before")),
     *(("fine after", "fine after"), ("fine before", "fine after")),
 )
 
 
 @dataclass(frozen=True)
 class ArcTemplates:
-    """The features of arcs: those of the first-order MSTParser [McDonald2005], as [Ganchev2010] table 7 lists them.
+    """The features of arcs: those of the first-order MSTParser [McDonald2005], and more.
 
-    Forms and tags of head and dependent, alone and in pairs, with tags of their neighbours; tags of head and
-    dependent with each tag that stands between them. Each is taken as it is, with the direction of the arc, and with
-    direction and length in bins (1, 2, 3, 4-5, 6-10, more words). An arc from the root has the distance from a word
-    before the first.
+    As [Ganchev2010] table 7 lists them: forms and tags of head and dependent, alone and in pairs; their tags with those
+    of their neighbours, and with each tag that stands between them. Beyond MSTParser: the tag of one end and the form
+    before or after it, as a preposition before a noun, with what the other end is. Each is taken as it is, with the
+    direction of the arc, and with direction and length in bins (1, 2, 3, 4-5, 6-10, more words). An arc from the root
+    has the distance from a word before the first.
 
     Parameters
     ----------
@@ -68,7 +70,7 @@ class ArcTemplates:
     Examples
     --------
     >>> len(ArcTemplates(fine=False).pairs), len(ArcTemplates().pairs)
-    (15, 22)
+    (14, 19)
     """
 
     fine: bool = True

@@ -1,0 +1,1 @@
+"""Dependency parsers from trees, parts of trees and constraints."""

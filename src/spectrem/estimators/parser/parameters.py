@@ -1,0 +1,116 @@
+"""The parameters of EdgeFactoredParser."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Literal
+
+from spectrem.estimators.declare import check_parameters, choice, count, given, number, switch
+from spectrem.estimators.shared_parameters import (
+    TRAINING,
+    ComputingParameters,
+    CriterionParameters,
+    LearningParameters,
+    check_constraints,
+    check_criterion_alone,
+    check_one_gamma,
+)
+from spectrem.exceptions import InvalidInputError, quoted
+
+if TYPE_CHECKING:
+    from spectrem.constraints.constraint import AnyConstraint
+
+MODEL = "Model"
+"""A heading of ``--help``."""
+_LARGEST_TABLE = 27
+_OF_BATCH_LEARNING = (("schedule", None), ("criterion", None), ("checkpoint", None), ("corpus", None))
+
+
+def check_settings(parser: ParserParameters) -> None:
+    """Raise `InvalidInputError` for a parameter that breaks its rule, or parameters that exclude each other."""
+    check_parameters(parser)
+    check_one_gamma(parser)
+    check_criterion_alone(parser)
+    if parser.bits > _LARGEST_TABLE:
+        raise InvalidInputError(f"bits must be at most {_LARGEST_TABLE}, got {parser.bits}; 20 makes 2^24 weights")
+    if parser.learner == "online":
+        for name, default in _OF_BATCH_LEARNING:
+            value = getattr(parser, name)
+            if value != default:
+                raise InvalidInputError(
+                    f"{name} must be {default} to learn in small steps, got {quoted(value)}; set learner='batch'"
+                )
+
+
+@dataclass(eq=False, repr=False)
+class ParserParameters(CriterionParameters, LearningParameters, ComputingParameters):
+    """Of `spectrem.EdgeFactoredParser`.
+
+    Parameters
+    ----------
+    projective : bool
+        Whether trees have no crossing arcs. Sentences to learn from whose arcs cross are made projective first, which
+        changes some heads in a thousand. Otherwise all trees count, by the matrix-tree theorem.
+    single_root : bool
+        Whether exactly one word of a sentence hangs on the root, or one or more.
+    learner : {"online", "batch"}
+        "online": in small steps, some sentences at a time, the mean of the weights after all steps; one thread.
+        "batch": L-BFGS over the whole corpus, and EM around it where heads are missing.
+    passes : int
+        Of online learning over the sentences.
+    rate : float
+        Of online learning: by what gradients are multiplied in the first pass, above 0; later it falls.
+    batch_size : int
+        Sentences of a step of online learning.
+    bits : int
+        The weights stand in a table of ``2 ** bits`` rows of 16, where a hash finds them; with few rows, more features
+        share their weights.
+    min_count : int
+        Words that occur less often in training are alike.
+    C : float
+        Variance of the Gaussian prior of weights, above 0: the objective is the log-likelihood less half their squares
+        over C.
+    constraints : sequence of constraints or their texts, mapping of names to them, or one text
+        In the language of `spectrem.E` over the columns of arcs, sentence, dependent, head, occurrence, root, direction
+        and length, values of both ends, such as head_tag and dependent_tag (also upos, xpos, form), and those given to
+        `fit`; see `spectrem.constraints`. Sentences with all heads are left alone by constraints inside sentences.
+    gamma : float
+        How soft the posteriors of sentences without all heads are, 0 or greater, or -inf: 1 is EM, between 0 and 1
+        unified EM, 0 hard (Viterbi) EM, above 1 smoother posteriors.
+    unlabelled_weight : float
+        How much a sentence counts of which not all heads are known, beside the others. At 0 they are left out.
+    m_steps : int, optional
+        Of batch learning: steps of L-BFGS in an iteration of EM at most; by default as many as ``m_tol`` needs.
+    m_tol : float
+        Of batch learning: how far below its maximum, relative to its size, the objective of an M-step may end.
+    decode : {"posterior", "viterbi"}
+        "posterior": the tree whose arcs have the largest sum of probabilities, in which the expected number of right
+        heads is largest; "viterbi": the most probable tree.
+    project_at_predict : bool
+        Whether new sentences meet the constraints, too; decoding is then that of ``posterior``.
+    dual_steps : int
+        Steps per iteration on the multipliers of constraints over the corpus, from those of the iteration before; 0
+        solves them every time.
+    random_state : int
+        Of the order of sentences in online learning.
+    """
+
+    projective: bool = switch(True, option=None)
+    _: KW_ONLY
+    single_root: bool = switch(True, option=None)
+    learner: Literal["online", "batch"] = choice("online", "online", "batch", group=TRAINING, metavar="WAY")
+    passes: int = count(5, group=TRAINING)
+    rate: float = number(0.1, open=True, group=TRAINING)
+    batch_size: int = count(16, group=TRAINING)
+    bits: int = count(20, group=MODEL)
+    min_count: int = count(2, group=MODEL)
+    C: float = number(100.0, open=True, option="--variance", group=MODEL, metavar="C")
+    constraints: Sequence[AnyConstraint] = given((), check_constraints)
+    unlabelled_weight: float = number(1.0, group=TRAINING)
+    m_steps: int | None = count(None, group=TRAINING)
+    m_tol: float = number(1e-4, group=TRAINING)
+    decode: Literal["posterior", "viterbi"] = choice("posterior", "posterior", "viterbi", group=MODEL, metavar="WAY")
+    project_at_predict: bool = switch(False, option=None)
+    dual_steps: int = count(8, 0, group=TRAINING)
+    random_state: int = count(0, 0, group=TRAINING)

@@ -1,0 +1,189 @@
+"""Log-linear models trained in small steps: online EM, which with labelled data alone is stochastic gradient ascent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem._arrays import Floats
+from spectrem.corpus import Local
+from spectrem.exceptions import InvalidInputError
+from spectrem.learning.em import warn_skipped
+from spectrem.learning.estep import EStep, Posed, Step, posterior
+from spectrem.learning.history import FitResult, FitStatus, Record
+from spectrem.learning.model import log_prior
+from spectrem.learning.posed_corpus import pose
+from spectrem.structures import Known, Parts
+
+# Shares of arcs that a step leaves out: posteriors that are right to three places change nothing that lasts.
+_LEAST = 1e-4
+# Weights are kept as a scale times an array; when the scale is below this, the array takes it up.
+_SMALLEST_SCALE = 1e-3
+
+
+@dataclass(frozen=True)
+class SmallSteps:
+    """How a model is trained in small steps.
+
+    Parameters
+    ----------
+    passes : int
+        Over all batches, at least 1.
+    rate : float
+        Of the first pass, above 0: by what the gradient of a batch is multiplied.
+    decay : float
+        In pass k, from 0 on, the rate is ``rate / (1 + decay * k)``; at least 0.
+    average : bool
+        Whether the result is the mean of the weights after all steps, in place of the last ones.
+    """
+
+    passes: int = 4
+    rate: float = 0.1
+    decay: float = 0.3
+    average: bool = True
+
+
+def run_online(
+    model: Any,
+    batches: Sequence[Any],
+    theta: Floats,
+    estep: EStep | None = None,
+    gamma: float = 1.0,
+    how: SmallSteps = SmallSteps(),
+    *,
+    random_state: int = 0,
+    on_iteration: Callable[[Record], None] | None = None,
+) -> FitResult[NDArray[np.float32]]:
+    """Climb the objective of EM batch by batch: posteriors under constraints less those of the model, times a rate.
+
+    Ganchev et al. train their discriminative parser so ([Ganchev2010] §7.3.3). A Gaussian prior shrinks all weights a
+    little at every step, in proportion to the share of the batch in the corpus.
+
+    Parameters
+    ----------
+    model : EdgeFactoredModel
+        Or another with the methods ``free_structure``, ``free_scores``, ``restricted``, ``shares`` and ``climb``.
+    batches : sequence of shards
+        A step is made of each, pass by pass in another order.
+    theta : ndarray of shape (n_weights,)
+        Where to start.
+    estep : EStep, optional
+        With constraints inside instances.
+    gamma : float
+        Of the posteriors.
+    how : SmallSteps
+    random_state : int
+        Of the orders.
+    on_iteration : callable, optional
+        Called with the record of every pass.
+
+    Returns
+    -------
+    FitResult
+        Weights of single precision. The record of a pass adds up what every step found before it changed the weights.
+
+    Raises
+    ------
+    InvalidInputError
+        If constraints span the corpus, or the prior is not Gaussian.
+    """
+    estep = EStep() if estep is None else estep
+    if model.prior.l1:
+        raise InvalidInputError(f"prior must be Gaussian to learn in small steps, got l1={model.prior.l1}; set l1=0")
+    posed = pose(model, Local(batches), replace(estep, warm_start=True))
+    if posed.rows is not None:
+        raise InvalidInputError(
+            f"constraints must lie inside sentences to learn in small steps, but {posed.rows.blocks[0].name!r} spans "
+            "the corpus; learn in batch"
+        )
+    held: list[Posed] = list(posed.shards.collect(lambda own: own))
+    course = _Course(model, theta, how, max(len(batches), 1))
+    rng, history, warned = np.random.default_rng(random_state), [], False
+    for number in range(how.passes):
+        started, value, free, violation = time.perf_counter(), 0.0, 0.0, 0.0
+        rate = how.rate / (1.0 + how.decay * number)
+        for place in rng.permutation(len(held)).tolist():
+            own = held[place]
+            step = Step(model, course.weights, gamma, estep)
+            scores = Parts(course.scale * model.free_scores(course.weights, own.shard).unary)
+            values, expected = model.free_structure(own.shard).smoothed_max(scores, 1.0)
+            normaliser = float(own.weights @ values)
+            if isinstance(own.structure, Known):
+                wanted = own.structure.shares
+                mine = float(np.repeat(own.weights, own.shard.lengths**2) @ (wanted * scores.unary))
+                value, free = value + mine - normaliser, free + mine - normaliser
+            else:
+                inside = Parts(model.restricted(own.shard, scores.unary))
+                found = posterior(replace(own, scores=inside), step)
+                wanted, violation = found.marginals.unary, max(violation, found.violation)
+                value += found.value - normaliser
+                free += _without(own, inside, gamma, found.value) - normaliser
+                held[place] = replace(own, multipliers=found.multipliers)
+                if found.skipped and not warned:
+                    warned = True
+                    warn_skipped(found.skipped, stacklevel=3)
+            course.climb(own.shard, wanted - expected.unary, rate)
+        prior = log_prior(model, course.scale * course.weights)
+        record = Record(gamma, value + prior, free, violation, time.perf_counter() - started, prior)
+        history.append(record)
+        if on_iteration is not None:
+            on_iteration(record)
+    shards = Local(list(held))
+    return FitResult(course.result(), tuple(history), FitStatus.FIXED_ITERATIONS, replace(posed, shards=shards))
+
+
+def _without(own: Posed, scores: Parts, gamma: float, value: float) -> float:
+    """The value of a batch without its constraints, nats."""
+    if own.inside is None:
+        return value
+    return float(own.weights @ own.structure.smoothed_max(scores, max(gamma, 0.0))[0])
+
+
+class _Course:
+    """Weights that change in small steps, and their mean.
+
+    The weights are ``scale * weights``, so that a prior that shrinks all of them costs nothing. If step i adds d_i to
+    the array and s_t is the scale after step t, the sum of the weights over steps is S_T * weights less the sum of
+    d_i * S_(i - 1), where S_t adds up the scales: ``later`` holds that last sum.
+    """
+
+    def __init__(self, model: Any, theta: Floats, how: SmallSteps, n_batches: int) -> None:
+        self.weights = theta.astype(np.float32)
+        self.scale = 1.0
+        self._model, self._average = model, how.average
+        self._shrinks = model.prior.l2 / n_batches
+        self._later = np.zeros(len(theta) if how.average else 0, np.float32)
+        self._scales, self._n_steps = 0.0, 0
+        self._before: Floats | None = None  # the sum of the weights until the array took up the scale
+
+    def climb(self, shard: Any, shares: Floats, rate: float) -> None:
+        """Make one step."""
+        self.scale /= 1.0 + rate * self._shrinks
+        if self.scale < _SMALLEST_SCALE:
+            self._take_up()
+        self._model.climb(self.weights, self._later, shard, shares, rate / self.scale, self._scales, _LEAST)
+        self._scales += self.scale
+        self._n_steps += 1
+
+    def result(self) -> NDArray[np.float32]:
+        """The mean of the weights, or the last ones."""
+        if not (self._average and self._n_steps):
+            return self.weights * np.float32(self.scale)
+        return (self._sum() / self._n_steps).astype(np.float32)
+
+    def _sum(self) -> Floats:
+        total = self._scales * self.weights.astype(np.float64) - self._later
+        return total if self._before is None else total + self._before
+
+    def _take_up(self) -> None:
+        if self._average:
+            self._before = self._sum()
+            self._later[:] = 0.0
+            self._scales = 0.0
+        self.weights *= np.float32(self.scale)
+        self.scale = 1.0

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from spectrem.estimators import (
         BracketingModel,
         CRFTagger,
+        DependencyModel,
         EdgeFactoredParser,
         GaussianMixture,
         HMMTagger,
@@ -35,6 +36,7 @@ _HOMES = {
     "BracketingModel": "estimators",
     "CRFTagger": "estimators",
     "ConstrainedTargets": "tables",
+    "DependencyModel": "estimators",
     "E": "constraints",
     "EdgeFactoredParser": "estimators",
     "GaussianMixture": "estimators",
@@ -58,6 +60,7 @@ __all__ = [
     "BracketingModel",
     "CRFTagger",
     "ConstrainedTargets",
+    "DependencyModel",
     "E",
     "EdgeFactoredParser",
     "GaussianMixture",

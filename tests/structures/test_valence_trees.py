@@ -2,10 +2,14 @@ import itertools
 
 import numpy as np
 import pytest
+import structure_cases
+from structure_cases import SCORE_KINDS
 
 from spectrem.constraints import E, compile_constraints, part
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference import project_batch
+from spectrem.kernels.chains.potentials import subtract_tops
+from spectrem.kernels.trees import valence, valence_lanes
 from spectrem.structures import ROOT, Parts, ValenceTrees
 from spectrem.testing import check_projection, check_structure
 
@@ -160,3 +164,44 @@ def test_a_long_sentence():
     per_word = np.bincount(columns["dependent"][~columns["stop"]].astype(int), marginals.unary[~columns["stop"]])
     np.testing.assert_allclose(per_word, 1.0, atol=1e-9)
     assert marginals.unary[columns["root"]].sum() == pytest.approx(1.0)
+    with pytest.raises(InvalidInputError, match=r"sentences must have at most 90 words for a program .* got 200"):
+        trees.polytope(random_scores(trees), 0)
+
+
+def in_log_space(trees, scores, gamma):
+    """Values and marginals by the pass that neither over- nor underflows."""
+    values, marginals = np.zeros(trees.n_instances), np.zeros(trees.n_unary)
+    active = np.ones(trees.n_instances, np.bool_)
+    valence.sum_pass(trees.lengths, trees.offsets, trees.single_root, scores.unary, gamma, active, values, marginals)
+    return values, marginals
+
+
+@pytest.mark.parametrize("single_root", [True, False])
+@pytest.mark.parametrize("kind", SCORE_KINDS)
+@pytest.mark.parametrize("gamma", [0.3, 1.0, 2.5])
+def test_groups_of_any_lengths_equal_the_pass_in_log_space(single_root, kind, gamma):
+    rng = np.random.default_rng(1)
+    trees = ValenceTrees(rng.integers(0, 13, 30), single_root=single_root)
+    scores = structure_cases.random_scores(trees, rng, kind)
+    values, marginals = trees.smoothed_max(scores, gamma)
+    expected, slow = in_log_space(trees, scores, gamma)
+    np.testing.assert_allclose(values, expected, rtol=1e-12, atol=1e-11)
+    np.testing.assert_allclose(marginals.unary, slow, rtol=0, atol=1e-10)
+
+
+def test_sentences_near_the_limit_of_the_scaled_pass_are_exact():
+    rng = np.random.default_rng(4)
+    trees = ValenceTrees([8] * 60)
+    scores = Parts(rng.normal(size=trees.n_unary) * np.repeat(np.linspace(1, 100, 60), 160))
+    status, values, marginals = np.ones(60, np.int8), np.zeros(60), np.zeros(trees.n_unary)
+    potentials, tops = np.empty(trees.n_unary), np.empty(3 * trees.n_tokens)
+    subtract_tops(scores.unary, trees._choice_offsets, 1.0, potentials, tops)
+    scaled = (np.exp(potentials), tops, trees.token_offsets, 1.0, True)
+    valence_lanes.sum_pass(np.arange(60), trees.lengths, trees.offsets, *scaled, values, marginals, status)
+    expected, slow = in_log_space(trees, scores, 1.0)
+    kept = status == 0
+    assert 20 < kept.sum() < 60  # some are beyond the limit
+    assert (expected - tops.reshape(60, 24).sum(axis=1))[kept].min() < -450
+    np.testing.assert_allclose(values[kept], expected[kept], rtol=1e-13)
+    np.testing.assert_allclose(marginals.reshape(60, -1)[kept], slow.reshape(60, -1)[kept], atol=1e-11)
+    assert not marginals.reshape(60, -1)[~kept].any()

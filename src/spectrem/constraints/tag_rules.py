@@ -28,6 +28,7 @@ def tag_rules(
     Parameters
     ----------
     rules : mapping of tag of the head -> tag or tags of children
+        Tags that the text does not have may be among them.
     share : float or str
         Of the words; in (0, 1], or as ``"80%"``.
     roots : tag or tags
@@ -45,7 +46,7 @@ def tag_rules(
     >>> tag_rules({"VERB": ["NOUN", "ADV"], "NOUN": "DET"}, roots="VERB")  # doctest: +NORMALIZE_WHITESPACE
     (E[part("root") & (part("dependent_tag") == "VERB") | (part("head_tag") == "VERB") &
     part("dependent_tag").isin(["NOUN", "ADV"]) | (part("head_tag") == "NOUN") & (part("dependent_tag") == "DET")] >=
-    0.8 * E.count(..., each="occurrence")).named("tag rules")
+    0.8 * E.count(..., each="occurrence")).allow_empty().named("tag rules")
     """
     clauses = [_has_tag("dependent_tag", children, part("head_tag") == head) for head, children in rules.items()]
     if isinstance(roots, str) or not isinstance(roots, Iterable) or list(roots):
@@ -56,7 +57,7 @@ def tag_rules(
     if not isinstance(least, Real) or not 0 < least <= 1:
         raise InvalidInputError(f"tag_rules: share must be in (0, 1], got {share!r}; 0.8 is four of five words")
     follows = E[functools.reduce(operator.or_, clauses)] >= float(least) * E.count(..., each="occurrence")
-    return (follows if per is None else follows.per(per)).named("tag rules")
+    return (follows if per is None else follows.per(per)).allow_empty().named("tag rules")
 
 
 def _has_tag(column: str, tags: Scalar | Iterable[Scalar], of: Column) -> Column:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from spectrem.estimators.classification.maxent_classifier import MaxEntClassifier
     from spectrem.estimators.crf.crf_tagger import CRFTagger
     from spectrem.estimators.extraction.relation_extractor import RelationExtractor
+    from spectrem.estimators.grammar.dependency_model import DependencyModel
     from spectrem.estimators.mixture.gaussian_mixture import GaussianMixture
     from spectrem.estimators.parser.edge_factored_parser import EdgeFactoredParser
     from spectrem.estimators.selftraining.self_trainer import SelfTrainer
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "BracketingModel": "bracketing.bracketing_model",
     "CRFTagger": "crf.crf_tagger",
+    "DependencyModel": "grammar.dependency_model",
     "EdgeFactoredParser": "parser.edge_factored_parser",
     "GaussianMixture": "mixture.gaussian_mixture",
     "HMMTagger": "tagging.hmm_tagger",
@@ -33,6 +35,7 @@ _HOMES = {
 __all__ = [
     "BracketingModel",
     "CRFTagger",
+    "DependencyModel",
     "EdgeFactoredParser",
     "GaussianMixture",
     "HMMTagger",

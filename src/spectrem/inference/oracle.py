@@ -352,10 +352,9 @@ def split_problems(structure: Structure, rows: Rows) -> tuple[Ints, Ints, int]:
     """
     n_instances, n_rows = structure.n_instances, len(rows.bounds)
     if (rows.row_instance >= 0).all():
-        used, row_problem = np.unique(rows.row_instance, return_inverse=True)
-        instance_problem = np.full(n_instances, -1)
-        instance_problem[used] = np.arange(len(used))
-        return instance_problem, row_problem.astype(np.int64), len(used)
+        touched = np.bincount(rows.row_instance, minlength=n_instances) > 0
+        number = np.cumsum(touched) - 1
+        return np.where(touched, number, -1), number[rows.row_instance], int(touched.sum())
     if _one_problem(structure, rows):
         return np.zeros(n_instances, np.int64), np.zeros(n_rows, np.int64), 1
     entry_row = np.repeat(np.arange(n_rows), np.diff(rows.matrix.indptr))

@@ -8,12 +8,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from spectrem._arrays import Floats
-from spectrem.constraints.compilation.rows import CorpusRows
+from spectrem.constraints.compilation.rows import CorpusRows, no_rows
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.corpus.choice import ShardVariants, find_variants
+from spectrem.inference.corpus.curvature import curvature_of_batch
 from spectrem.inference.oracle import possible_parts
 from spectrem.inference.slack import compile_slack
 from spectrem.learning.estep import Latest, Posed, Step, expectation, less_cost, posterior, scores_of
+from spectrem.learning.model import is_known
 from spectrem.models.estep import RowSum
 from spectrem.structures import Parts
 
@@ -50,6 +52,20 @@ def evaluate_and_keep(posed: Posed, step: Step) -> tuple[DualSum, Posed]:
     found = posterior(posed, step)
     kept = replace(posed, multipliers=found.multipliers, latest=None)
     return DualSum(found.value, expectation(posed, found.marginals)), kept
+
+
+def curvature_of(posed: Posed, step: Step) -> Floats:
+    """The second derivatives of a shard's value in the prices, at its own multipliers; NaN where they are not known."""
+    structure, across, prices = posed.structure, posed.transpose, step.prices
+    assert across is not None
+    assert prices is not None
+    if is_known(step.model, posed.shard):
+        return np.zeros((len(prices), len(prices)))
+    scores = scores_of(posed, step)
+    shifted = Parts(less_cost(posed, scores.unary, prices), scores.factors)
+    inside = no_rows(structure.n_unary) if posed.inside is None else posed.inside
+    own = np.zeros(0) if posed.multipliers is None else posed.multipliers
+    return curvature_of_batch(structure, shifted, inside, own, step.gamma, posed.weights, across)
 
 
 def support_of(posed: Posed, step: Step, direction: Floats) -> DualSum:

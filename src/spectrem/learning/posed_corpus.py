@@ -25,6 +25,7 @@ from spectrem.inference.corpus.master import check_corpus_rows
 from spectrem.inference.corpus.mixture import solve_corpus_program
 from spectrem.learning.across import (
     DualSum,
+    curvature_of,
     evaluate_and_keep,
     evaluate_shard,
     squared_norms,
@@ -186,8 +187,13 @@ class PosedCorpus:
         def support(direction: Floats) -> tuple[Floats, Floats]:
             return _gathered(latest, True, support_of, last[0][0], direction)
 
+        def curvature(prices: Floats) -> Floats:
+            evaluate(prices)
+            curve: Floats = latest.sum(curvature_of, last[0][0])
+            return curve
+
         solution = solve_corpus_dual(
-            evaluate, rows, step.gamma, support=support,
+            evaluate, rows, step.gamma, support=support, curvature=curvature if self.nested else None,
             solver=None if steps is None else Spectral(steps, self.length, step.estep.tol),
             start=self._start(), tol=step.estep.tol,
         )  # fmt: skip

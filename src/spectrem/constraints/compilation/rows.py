@@ -225,6 +225,11 @@ class Rows:
         return sp.csr_array(self.matrix.astype(np.float64, copy=False).T)
 
 
+def no_rows(n_unary: int) -> Rows:
+    """Rows of a batch without constraints."""
+    return Rows(sp.csr_array((0, n_unary)), np.zeros(0), np.zeros(0, np.int64), ())
+
+
 @dataclass(frozen=True)
 class ShardRows:
     """What constraints compile to in one shard of a corpus.

@@ -15,7 +15,8 @@ from spectrem.inference.conflict.text import place_of
 from spectrem.inference.oracle import Evaluation
 from spectrem.inference.result import Status
 from spectrem.inference.slack import compile_slack
-from spectrem.inference.solvers.newton import smooth_solver
+from spectrem.inference.solvers.curved import Curved
+from spectrem.inference.solvers.newton import MOST_ROWS, smooth_solver
 from spectrem.inference.solvers.solver import Solution, Solver
 
 Evaluate = Callable[[Floats], tuple[float | Floats, Floats]]
@@ -142,6 +143,7 @@ def solve_corpus_dual(
     gamma: float = 1.0,
     *,
     support: Evaluate | None = None,
+    curvature: Callable[[Floats], Floats] | None = None,
     solver: Solver | None = None,
     start: ArrayLike | None = None,
     tol: float = 1e-8,
@@ -167,6 +169,9 @@ def solve_corpus_dual(
     support : callable or None
         From a direction d to ``sum_i max over structures of -d . U h`` and ``U h`` of those structures, shaped as those
         of ``evaluate``; lets an infeasible constraint be proven.
+    curvature : callable or None
+        From the multipliers that ``evaluate`` saw last to the second derivatives of its value, shape (n_rows, n_rows),
+        or NaN. Few rows are then solved in fewer evaluations, which pays where these solve rows inside shards.
     solver, start, tol, max_iter
         As in `project_batch`.
 
@@ -196,7 +201,10 @@ def solve_corpus_dual(
     if solver is None and not gamma > 0:
         raise InvalidInputError(f"gamma must be positive; got {gamma:g}; at gamma = 0 call solve_corpus_program")
     dual = CorpusDual(evaluate, rows, gamma, support)
-    solution = dual.solve(smooth_solver(dual, tol, max_iter) if solver is None else solver, start)
+    if solver is None:
+        few = dual.terms.is_box and len(dual.bounds) <= MOST_ROWS and max_iter is None
+        solver = smooth_solver(dual, tol, max_iter) if curvature is None or not few else Curved(curvature, tol)
+    solution = dual.solve(solver, start)
     value = dual.evaluate(solution.multipliers, np.ones(1, bool)).value + dual.terms.value(solution.multipliers)
     return CorpusSolution(
         solution.multipliers,

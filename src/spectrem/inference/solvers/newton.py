@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spectrem._arrays import Floats
+from spectrem._arrays import Floats, Ints
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.choices import choice_offsets
 from spectrem.inference.oracle import BatchDual, DualFunction
@@ -16,7 +16,7 @@ from spectrem.inference.solvers.accelerated import Accelerated
 from spectrem.inference.solvers.quasi_newton import QuasiNewton
 from spectrem.inference.solvers.solver import Solution, Solver
 from spectrem.kernels.duals.newton import Instances, Problems, Rows, newton_duals
-from spectrem.structures.structure import has_one_label
+from spectrem.structures.structure import Structure, has_one_label
 
 # Rows of a problem; many more where instances hold several choices, as most rows then rest at their bounds.
 MOST_ROWS, MOST_OF_CHOICES = 40, 4096
@@ -53,17 +53,11 @@ class Newton:
             )
         assert isinstance(dual, BatchDual)
         structure, terms, n = dual.structure, dual.terms, dual.n_problems
-        starts = choice_offsets(structure)
-        assert starts is not None
+        starts, own = choices_of(structure)
         # Every choice is an instance of the kernel.
-        own = slice(None) if has_one_label(structure) else structure.instance[starts[:-1]]
-        rows, row_offsets = members_of(dual.row_problem, n)
-        instances, instance_offsets = members_of(dual.instance_problem[own], n)
-        place = np.empty(len(rows), np.int64)
-        place[rows] = np.arange(len(rows)) - np.repeat(row_offsets[:-1], np.diff(row_offsets))
+        problems, place = problems_of(dual.row_problem, dual.instance_problem[own], n)
         x = np.array(start, np.float64)
         value, residual, evaluations = np.zeros(n), np.full(n, np.inf), np.zeros(n, np.int64)
-        problems = Problems(row_offsets, rows, instance_offsets, instances)
         transpose, alike = dual.transpose, dual.rows.alike
         offsets = starts if alike is None else np.arange(0, structure.n_unary + 1, alike.width)
         scored = Instances(
@@ -96,6 +90,22 @@ class Newton:
             np.where(unsolved, again.residual, residual),
             passes + again.n_iter,
         )
+
+
+def choices_of(structure: Structure) -> tuple[Ints, Ints | slice]:
+    """Where the labels of every choice begin, and the instance that each belongs to."""
+    starts = choice_offsets(structure)
+    assert starts is not None
+    return starts, slice(None) if has_one_label(structure) else structure.instance[starts[:-1]]
+
+
+def problems_of(row_problem: Ints, choice_problem: Ints, n: int) -> tuple[Problems, Ints]:
+    """The rows and choices of every problem, and the place of every row in its problem."""
+    rows, row_offsets = members_of(row_problem, n)
+    choices, choice_starts = members_of(choice_problem, n)
+    place = np.empty(len(rows), np.int64)
+    place[rows] = np.arange(len(rows)) - np.repeat(row_offsets[:-1], np.diff(row_offsets))
+    return Problems(row_offsets, rows, choice_starts, choices), place
 
 
 def suits_newton(dual: DualFunction) -> bool:

@@ -371,3 +371,59 @@ def newton_duals(problems, instances, rows, tol, max_iter, x, first_value, resid
         for a in range(m):
             x[own[a]] = at[a]
         evaluations[p] = count
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def curve_minima(problems, instances, lower, upper, n_shared, x, total):
+    """Add up how the minima of all problems curve in the multipliers of rows that they share.
+
+    ``x`` are the multipliers of the problems' own rows at the minimum. The shared rows have the first places of every
+    problem, and their price is in the scores already. Rows off their bounds follow a change of that price: they are
+    eliminated from the curvature of both (a Schur complement), last row first, in the lower triangle. A row that
+    depends on others has a pivot of 0 then, and changes nothing. Whether all problems had slots enough.
+    """
+    row_offsets, own_rows, instance_offsets, own_instances = problems
+    offsets = instances.offsets
+    most, widest = 0, 1
+    for p in range(row_offsets.shape[0] - 1):
+        n_free = 0
+        for r in own_rows[row_offsets[p] : row_offsets[p + 1]]:
+            n_free += lower[r] < x[r] < upper[r]
+        if n_free > _MOST_SLOTS:
+            return False
+        most = max(most, n_free)
+    for i in own_instances:
+        widest = max(widest, offsets[i + 1] - offsets[i])
+    wide, longest = n_shared + most, n_shared + own_rows.shape[0]
+    scratch = Scratch(np.empty(widest), np.zeros(wide), np.empty(wide, np.int64))
+    at, slot, bend = np.zeros(longest), np.empty(longest, np.int64), np.empty((wide, wide))
+    mass, slope, diagonal = np.empty(longest), np.empty(longest), np.empty(wide)
+    for p in range(row_offsets.shape[0] - 1):
+        own = own_rows[row_offsets[p] : row_offsets[p + 1]]
+        chosen = own_instances[instance_offsets[p] : instance_offsets[p + 1]]
+        n = n_shared
+        m = n_shared + own.shape[0]
+        for c in range(n_shared):
+            slot[c] = c
+        for a in range(own.shape[0]):
+            r = own[a]
+            at[n_shared + a] = x[r]
+            slot[n_shared + a] = -1
+            if lower[r] < x[r] < upper[r]:
+                slot[n_shared + a] = n
+                n += 1
+        evaluate(chosen, instances, at[:m], slot[:m], n, scratch, mass[:m], slope[:m], bend)
+        for a in range(n):
+            diagonal[a] = bend[a, a]
+        for k in range(n - 1, n_shared - 1, -1):
+            if bend[k, k] <= 1e-11 * diagonal[k]:
+                continue
+            for a in range(k):
+                f = bend[k, a] / bend[k, k]
+                if f != 0.0:
+                    for b in range(a + 1):
+                        bend[a, b] -= f * bend[k, b]
+        for c in range(n_shared):
+            for b in range(c + 1):
+                total[c, b] += bend[c, b]
+    return True

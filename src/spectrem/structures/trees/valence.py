@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,14 +11,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._validate import as_gamma
+from spectrem.exceptions import InvalidInputError
+from spectrem.kernels.chains.potentials import subtract_tops
 from spectrem.kernels.trees import valence as kernel
-from spectrem.kernels.trees import valence_max
+from spectrem.kernels.trees import valence_lanes, valence_max
 from spectrem.structures._ragged import check_inputs, check_instance, check_scores, no_parts, offsets_of, positions_of
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
-from spectrem.structures.trees._arcs import NO_HEAD, ROOT, TEXT, ArcStructure
+from spectrem.structures.trees._arcs import NO_HEAD, ROOT, TEXT
 from spectrem.structures.trees._derivations import Derivations
-from spectrem.structures.trees._projective import is_projective_tree
+from spectrem.structures.trees.projective import ProjectiveTrees
+
+# Words of the longest sentence that a program is made of: half a million variables.
+_LONGEST = 90
 
 
 class ValenceParts(NamedTuple):
@@ -99,10 +103,10 @@ class ValenceTrees:
     [-1, 0]
     """
 
-    arcs: ArcStructure
+    arcs: ProjectiveTrees
 
     def __init__(self, lengths: ArrayLike, *, single_root: bool = True) -> None:
-        object.__setattr__(self, "arcs", ArcStructure(lengths, single_root=single_root))  # type: ignore[abstract]
+        object.__setattr__(self, "arcs", ProjectiveTrees(lengths, single_root=single_root))
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -143,6 +147,13 @@ class ValenceTrees:
     def offsets(self) -> NDArray[np.int64]:
         """Boundaries of the sentences in ``Parts.unary``, shape (n_instances + 1,)."""
         return offsets_of(2 * self.lengths**2 + 4 * self.lengths)
+
+    @cached_property
+    def _choice_offsets(self) -> NDArray[np.int64]:
+        """Boundaries in ``Parts.unary`` of what words may hang on, and of the stops of their sides."""
+        sizes, sentence = np.full(3 * self.n_tokens, 2), np.repeat(np.arange(self.n_instances), self.lengths)
+        sizes[2 * self.token_offsets[sentence] + np.arange(self.n_tokens)] = 2 * self.lengths[sentence]
+        return offsets_of(sizes)
 
     @property
     def instance_name(self) -> str:
@@ -278,10 +289,18 @@ class ValenceTrees:
             layout = (self.lengths, self.offsets, self.token_offsets, self.single_root)
             valence_max.max_pass(*layout, given.unary, given.active, values, heads)
             return values, self.parts_of(heads)
-        marginals = np.zeros(self.n_unary)
-        kernel.sum_pass(
-            self.lengths, self.offsets, self.single_root, given.unary, gamma, given.active, values, marginals
-        )
+        marginals, possible = np.zeros(self.n_unary), given.active & (self.lengths > 0)
+        potentials, tops = np.empty(self.n_unary), np.empty(3 * self.n_tokens)
+        subtract_tops(given.unary, self._choice_offsets, gamma, potentials, tops)
+        np.exp(potentials, out=potentials)  # which has vector instructions that a kernel does not have
+        by_length, status = np.argsort(self.lengths, kind="stable"), possible.astype(np.int8)
+        scaled = (potentials, tops, self.token_offsets, gamma, self.single_root)
+        order = by_length[possible[by_length]]
+        valence_lanes.sum_pass(order, self.lengths, self.offsets, *scaled, values, marginals, status)
+        if status.any():
+            kernel.sum_pass(
+                self.lengths, self.offsets, self.single_root, given.unary, gamma, status != 0, values, marginals
+            )
         return values, Parts(marginals)
 
     def decode(self, scores: Parts) -> NDArray[np.int64]:
@@ -300,19 +319,23 @@ class ValenceTrees:
         m = check_instance(self, instance)
         checked = check_scores(self, scores)
         n, start = int(self.lengths[m]), int(self.offsets[m])
+        if n > _LONGEST:
+            raise InvalidInputError(
+                f"sentences must have at most {_LONGEST} words for a program over trees with valence, which has some "
+                f"0.7 n³ variables, a kilobyte each with the solver; got {n}; leave the sentence out, or use "
+                "gamma > 0, which needs no program"
+            )
         derivations = _valence_derivations(n, self.single_root)
         return derivations.polytope(checked.unary, start, int(self.offsets[m + 1]) - start)
 
     def enumerate(self, instance: int) -> Iterator[Parts]:
-        """Every tree of one sentence as indicators over the batch."""
-        m = check_instance(self, instance)
-        words, n = slice(int(self.token_offsets[m]), int(self.token_offsets[m + 1])), int(self.lengths[m])
-        for candidate in itertools.product(range(ROOT, n), repeat=n):
-            tree = np.array(candidate, np.int64)
-            if is_projective_tree(tree) and (n == 0 or not self.single_root or (tree == ROOT).sum() == 1):
-                heads = np.full(self.n_tokens, NO_HEAD)
-                heads[words] = tree
-                yield self.parts_of(heads)
+        """Every tree of one sentence as indicators over the batch: for a handful of words."""
+        for tree in self.arcs.enumerate(instance):
+            taken = np.flatnonzero(tree.unary)
+            dependent, head = self.arcs.choice[taken], positions_of(np.repeat(self.lengths, self.lengths))[taken]
+            heads = np.full(self.n_tokens, NO_HEAD)
+            heads[dependent] = np.where(head == positions_of(self.lengths)[dependent], ROOT, head)
+            yield self.parts_of(heads)
 
 
 def _valence_derivations(n: int, single_root: bool) -> Derivations:

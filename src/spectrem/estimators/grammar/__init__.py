@@ -1,0 +1,1 @@
+"""DependencyModel: grammars of dependencies over tags, learned with or without trees."""

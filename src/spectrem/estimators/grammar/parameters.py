@@ -1,0 +1,162 @@
+"""The parameters of DependencyModel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from spectrem.estimators.declare import check_number, check_parameters, choice, count, given, switch
+from spectrem.estimators.shared_parameters import (
+    TRAINING,
+    ComputingParameters,
+    LearningParameters,
+    StartingParameters,
+    check_constraints,
+    check_one_gamma,
+)
+from spectrem.exceptions import InvalidInputError, quoted
+
+if TYPE_CHECKING:
+    from spectrem.constraints.constraint import AnyConstraint
+    from spectrem.estimators.grammar.dependency_model import DependencyModel
+    from spectrem.models.grammar import GrammarParameters
+    from spectrem.models.priors import Prior
+
+MODEL = "Model"
+"""A heading of ``--help``."""
+
+TABLES = ("root", "choose", "stop")
+"""Tables that have pseudo-counts and priors of their own."""
+
+STARTS = ("harmonic", "uniform", "random", "supervised")
+
+
+def table_smoothing(smoothing: float | Mapping[str, float]) -> dict[str, float]:
+    """Pseudo-counts of the three tables; 0 for those that a mapping leaves out."""
+    if isinstance(smoothing, Mapping):
+        return {name: float(smoothing.get(name, 0.0)) for name in TABLES}
+    return dict.fromkeys(TABLES, float(smoothing))
+
+
+def check_settings(model: GrammarSettings) -> None:
+    """Raise `InvalidInputError` for a parameter that breaks its rule, or parameters that exclude each other."""
+    check_parameters(model)
+    check_one_gamma(model)
+    counts, prior = table_smoothing(model.smoothing), model.prior
+    with_prior = prior if isinstance(prior, Mapping) else () if prior is None else TABLES
+    both = [name for name in with_prior if counts[name] > 0]
+    if both:
+        raise InvalidInputError(
+            f"prior and smoothing must not be given for one table, got both for {both[0]}; smoothing is the prior "
+            "DirichletPrior(smoothing)"
+        )
+
+
+def _check_table(name: str, table: str) -> None:
+    if table and table not in TABLES:
+        raise InvalidInputError(f"{name} must name tables among {', '.join(TABLES)}, got {table!r}")
+
+
+def _check_amounts(name: str, value: Any) -> None:
+    """A number of at least 0, or one per table."""
+    for table, amount in value.items() if isinstance(value, Mapping) else [("", value)]:
+        _check_table(name, table)
+        check_number(f"{name}[{table!r}]" if table else name, amount)
+
+
+def _check_prior(name: str, value: Any) -> None:
+    for table, own in value.items() if isinstance(value, Mapping) else [("", value)]:
+        _check_table(name, table)
+        if not hasattr(own, "normalise"):
+            raise InvalidInputError(
+                f"{name} must be DirichletPrior or MeanFieldPrior, or map tables to them, got {own!r}; for a "
+                "pseudo-count use smoothing"
+            )
+
+
+def _check_fitted(name: str, value: Any) -> None:
+    from spectrem.models.grammar import GrammarParameters
+
+    if value is not None and not isinstance(value, GrammarParameters) and not hasattr(value, "params_"):
+        raise InvalidInputError(f"{name} must be a fitted DependencyModel or GrammarParameters, got {quoted(value)}")
+
+
+def _check_start(name: str, value: Any) -> None:
+    if isinstance(value, Mapping) or (isinstance(value, str) and value in STARTS):
+        return
+    from spectrem.models.grammar import GrammarParameters
+
+    if not isinstance(value, GrammarParameters) and not hasattr(value, "params_"):
+        raise InvalidInputError(
+            f"{name} must be one of {', '.join(STARTS)}, a mapping of tags of heads to tags of children, "
+            f"GrammarParameters or a fitted DependencyModel, got {quoted(value)}"
+        )
+
+
+@dataclass(eq=False, repr=False)
+class GrammarSettings(LearningParameters, StartingParameters, ComputingParameters):
+    """The parameters of `spectrem.DependencyModel`.
+
+    Parameters
+    ----------
+    adjacency : bool
+        Whether the tag of a child depends on its being the first one on its side.
+    single_root : bool
+        Whether exactly one word of a sentence hangs on the root, or any number of them.
+    tags : sequence of str or int, optional
+        By default those of the sentences, sorted.
+    constraints : sequence of constraints or their texts, mapping of names to them, or one text
+        Constraints in the language of `spectrem.E` over the columns of `spectrem.structures.ValenceTrees` (sentence,
+        dependent, head, root, direction, length, adjacent ...), ``head_tag`` and ``dependent_tag``, and those given to
+        ``fit``; `spectrem.constraints.tag_rules` makes one of rules of grammar. Sentences with all heads are left alone
+        by constraints inside sentences.
+    gamma : float
+        How soft posteriors are, 0 or greater, or -inf: 1 is EM, between 0 and 1 unified EM, 0 hard (Viterbi) EM, above
+        1 smoother posteriors.
+    reference : fitted DependencyModel or GrammarParameters, optional
+        At gamma > 1, posteriors are drawn to this model's instead of the uniform ones: skewed annealing.
+    init : {"harmonic", "uniform", "random", "supervised"}, mapping, GrammarParameters or DependencyModel, optional
+        Where to start: "harmonic", heads near by ([KleinManning2004]); "uniform" tables; "random" ones; those of
+        sentences with all heads; or given ones. A mapping of tags of heads to lists of tags of children (of None to
+        those under the root) is the harmonic start in which such arcs count a hundred times. By default "supervised" if
+        there are sentences with all heads, else "harmonic".
+    smoothing : float or mapping of {"root", "choose", "stop"} -> float
+        Added to every expected count.
+    prior : Prior or mapping of {"root", "choose", "stop"} -> Prior, optional
+        A prior in place of smoothing, such as `spectrem.models.priors.MeanFieldPrior` for variational Bayes: the
+        objective is then a bound on the probability of the text, whatever the parameters, by which settings can be
+        compared.
+    decode : {"viterbi", "posterior"}
+        "viterbi": the most probable tree; "posterior": the tree whose arcs have the largest sum of probabilities.
+    project_at_predict : bool
+        Whether new sentences meet the constraints, too; those over the corpus then span the sentences given.
+    dual_steps : int
+        Steps per iteration on the multipliers of constraints over the corpus, from those of the iteration before; 0
+        solves them every time.
+    """
+
+    adjacency: bool = switch(False, group=MODEL)
+    _: KW_ONLY
+    single_root: bool = switch(True, group=MODEL)
+    tags: Sequence[str | int] | None = given(None)
+    constraints: Sequence[AnyConstraint] = given((), check_constraints)
+    reference: DependencyModel | GrammarParameters | None = given(None, _check_fitted)
+    init: str | Mapping[Any, Any] | GrammarParameters | DependencyModel | None = given(
+        None,
+        _check_start,
+        convert=str,
+        choices=STARTS,
+        option="",
+        group=TRAINING,
+        metavar="NAME",
+        help="Where to start. harmonic: heads near by. supervised: from the sentences with all heads, if there are "
+        "any. uniform, or random: tables drawn by --random-state. By default supervised or harmonic.",
+    )
+    smoothing: float | Mapping[str, float] = given(
+        0.0, _check_amounts, convert=float, option="", least=0.0, group=MODEL, metavar="COUNT"
+    )
+    prior: Prior | Mapping[str, Prior] | None = given(None, _check_prior)
+    decode: Literal["viterbi", "posterior"] = choice("viterbi", "viterbi", "posterior", group=MODEL, metavar="WAY")
+    project_at_predict: bool = switch(False, group=MODEL)
+    dual_steps: int = count(8, 0, group=TRAINING)

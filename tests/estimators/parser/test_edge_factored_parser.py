@@ -50,7 +50,15 @@ def bare(sentences):
     return [one._replace(heads=None) for one in sentences]
 
 
-@pytest.mark.parametrize("settings", [{}, {"learner": "batch"}, {"decode": "viterbi", "single_root": False}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"learner": "batch"},
+        {"decode": "viterbi", "single_root": False},
+        {"projective": False, "single_root": False},
+    ],
+)
 def test_full_supervision(settings):
     parser = EdgeFactoredParser(**SMALL, **settings).fit(TRAIN)
     assert parser.score(TEST) == 1.0
@@ -138,6 +146,14 @@ def test_crossing_arcs_are_lifted_and_counted():
     parser = EdgeFactoredParser(**SMALL).fit([*TRAIN, crossing])
     assert parser.n_lifted_ == 1
     assert parser.report_.settings["heads lifted"] == 1
+
+
+def test_crossing_arcs_are_learned_where_trees_may_cross():
+    crossing = ParsedSentence(("a", "b", "c", "d"), ("W", "X", "Y", "Z"), ("_",) * 4, np.array([2, 3, 3, ROOT]))
+    assert not is_projective(crossing.heads)
+    parser = EdgeFactoredParser(False, **SMALL, min_count=1).fit([crossing] * 20)
+    assert parser.n_lifted_ == 0
+    assert parser.predict([crossing])[0].tolist() == [2, 3, 3, ROOT]
 
 
 def test_save_and_load(tmp_path):

@@ -167,7 +167,10 @@ class EdgeFactoredParser(ParserParameters, Estimator):
     def parse(
         self, sentences: Iterable[ParsedSentence], *, columns: Mapping[str, Any] | None = None
     ) -> list[ParsedSentence]:
-        """The sentences with the heads that `predict` finds and, if they were learned, relations in place of their own."""
+        """The sentences with the heads that `predict` finds, and relations where they were learned.
+
+        Heads and relations that they had are replaced.
+        """
         read = self._read(sentences)
         heads = self.predict(read, columns=columns)
         relations = self.predict_relations(read, heads)

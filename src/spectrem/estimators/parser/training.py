@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ from spectrem.models.loglinear import Optimiser, WeightPrior
 from spectrem.models.parsing import FREE, ArcTemplates, EdgeFactoredModel, ParsingText, TokenAtoms
 from spectrem.models.parsing.model import Table
 from spectrem.reports import ConstraintReport, ConstraintSummary, report_posed
-from spectrem.structures import Parts, ProjectiveTrees
+from spectrem.structures import NonProjectiveTrees, Parts, ProjectiveTrees
 from spectrem.structures._ragged import offsets_of
 
 
@@ -103,11 +102,7 @@ def model_of(parser: Any, atoms: TokenAtoms) -> EdgeFactoredModel:
 
 def trees_of(projective: bool) -> type:
     """The structure over trees with or without crossing arcs."""
-    if projective:
-        return ProjectiveTrees
-    structures: Any = import_module("spectrem.structures")
-    found: type = structures.NonProjectiveTrees
-    return found
+    return ProjectiveTrees if projective else NonProjectiveTrees
 
 
 def tag_field(atoms: TokenAtoms) -> str:

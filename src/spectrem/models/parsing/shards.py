@@ -72,6 +72,11 @@ class ParsingShard:
     instances: Ints
     columns: Columns = Columns()  # noqa: RUF009
 
+    @property
+    def labels(self) -> Ints | Floats | None:
+        """What is known of the heads; None where every tree is possible."""
+        return self.heads if self.shares is None else self.shares
+
 
 @dataclass(frozen=True, eq=False)
 class ParsingText:

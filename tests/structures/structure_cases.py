@@ -10,6 +10,7 @@ from spectrem.structures import (
     Chain,
     Chain2,
     EdgeChain,
+    NonProjectiveTrees,
     Parts,
     Product,
     ProjectiveTrees,
@@ -89,6 +90,11 @@ def products_of_parts(draw):
 
 
 @st.composite
+def nonprojective_trees(draw):
+    return NonProjectiveTrees(draw(st.lists(st.integers(0, 4), max_size=3)), single_root=draw(st.booleans()))
+
+
+@st.composite
 def projective_trees(draw):
     return ProjectiveTrees(draw(st.lists(st.integers(0, 4), max_size=3)), single_root=draw(st.booleans()))
 
@@ -106,6 +112,7 @@ FAMILIES = {
     "chain of edges": edge_chains(),
     "alignment": alignments(),
     "bracketings": bracketings(),
+    "nonprojective trees": nonprojective_trees(),
     "product": products(),
     "product of parts": products_of_parts(),
     "projective trees": projective_trees(),

@@ -15,6 +15,7 @@ from spectrem.structures.parts import Parts
 from spectrem.structures.product import Product
 from spectrem.structures.structure import Polytope, Structure
 from spectrem.structures.trees._arcs import ROOT
+from spectrem.structures.trees.nonprojective import NonProjectiveTrees
 from spectrem.structures.trees.projective import ProjectiveTrees
 from spectrem.structures.trees.valence import ValenceTrees
 
@@ -28,6 +29,7 @@ __all__ = [
     "Chain2",
     "EdgeChain",
     "Known",
+    "NonProjectiveTrees",
     "Parts",
     "Polytope",
     "Product",

@@ -223,3 +223,13 @@ class ArcStructure(Structure):
         indicator, arcs = no_parts(self), self.arcs_of(heads)
         indicator.unary[arcs[arcs >= 0]] = 1.0
         return indicator
+
+
+def is_tree(heads: tuple[int, ...]) -> bool:
+    """Whether every word reaches the root."""
+    for word in range(len(heads)):
+        for _ in heads:
+            word = heads[word] if word != ROOT else word
+        if word != ROOT:
+            return False
+    return True

@@ -16,7 +16,7 @@ from spectrem.kernels.trees import eisner, eisner_covariance, eisner_log, eisner
 from spectrem.structures._ragged import Inputs, check_inputs, check_instance, check_scores, no_parts
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
-from spectrem.structures.trees._arcs import NO_HEAD, ROOT, ArcStructure
+from spectrem.structures.trees._arcs import NO_HEAD, ROOT, ArcStructure, is_tree
 from spectrem.structures.trees._projective_polytope import projective_polytope
 
 
@@ -151,7 +151,7 @@ class ProjectiveTrees(ArcStructure):
             return
         for given in itertools.product(range(ROOT, size), repeat=size):
             one = not self.single_root or given.count(ROOT) == 1
-            if one and _is_tree(given) and not _crosses(given):
+            if one and is_tree(given) and not _crosses(given):
                 yield self._with_heads(tokens, np.array(given))
 
     def _best(self, given: Inputs) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -169,16 +169,6 @@ class ProjectiveTrees(ArcStructure):
     def _by_length(self) -> NDArray[np.int64]:
         """All sentences by length."""
         return np.argsort(self.lengths, kind="stable")
-
-
-def _is_tree(heads: tuple[int, ...]) -> bool:
-    """Whether every word reaches the root."""
-    for word in range(len(heads)):
-        for _ in heads:
-            word = heads[word] if word != ROOT else word
-        if word != ROOT:
-            return False
-    return True
 
 
 def _crosses(heads: tuple[int, ...]) -> bool:

@@ -1,0 +1,155 @@
+"""Trees over the words of sentences, whether or not their arcs cross."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem._validate import as_gamma
+from spectrem.kernels.trees import edmonds, matrix_tree, matrix_tree_log
+from spectrem.structures._ragged import Inputs, check_inputs, check_instance, check_scores, no_parts, runs_at_once
+from spectrem.structures.parts import Parts
+from spectrem.structures.structure import Polytope
+from spectrem.structures.trees._arcs import NO_HEAD, ROOT, ArcStructure, is_tree
+from spectrem.structures.trees._nonprojective_polytope import nonprojective_polytope
+
+# Potentials that are held at once: a quarter of a megabyte.
+_AT_ONCE = 1 << 15
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class NonProjectiveTrees(ArcStructure):
+    """Dependency trees whose arcs may cross: every word takes one head, another word or the root, without cycles.
+
+    The sum pass is the matrix-tree theorem [Koo2007] by elimination without subtraction, so that marginals keep their
+    digits where posteriors are nearly certain; its time grows with the cube of the length of a sentence. The max pass
+    contracts cycles [Chu1965; Edmonds1967], in time that grows with the square [Tarjan1977].
+
+    Use when words depend on words and word order is free: dependency parsers of Czech, Latin or Turkish.
+
+    Parameters
+    ----------
+    lengths : array-like of shape (n_instances,), int
+        Words of every sentence, >= 0. A sentence without words has one tree, the empty one, of value 0.
+    single_root : bool, default True
+        Whether exactly one word of a sentence hangs on the root, or one or more.
+
+    Raises
+    ------
+    InvalidInputError
+        If lengths are negative, or ``single_root`` is not a truth value.
+
+    Notes
+    -----
+    Parts and columns are those of `ProjectiveTrees`. With a single root the best tree is exact, not the best of one run
+    per root: an arc from the root is taken where nothing else is left, which puts the number of roots before the score.
+
+    Examples
+    --------
+    Two words; that the second one is the root and the first one its dependent is three times as likely as the reverse:
+
+    >>> import numpy as np
+    >>> from spectrem.structures import NonProjectiveTrees, Parts
+    >>> trees = NonProjectiveTrees([2])
+    >>> scores = Parts(np.log([1.0, 3.0, 1.0, 1.0]))
+    >>> values, marginals = trees.smoothed_max(scores, gamma=1.0)
+    >>> float(np.exp(values[0]).round(12)), marginals.unary.reshape(2, 2).round(12).tolist()
+    (4.0, [[0.25, 0.75], [0.25, 0.75]])
+    >>> trees.decode(scores).tolist()
+    [1, -1]
+    """
+
+    def smoothed_max(
+        self,
+        scores: Parts,
+        gamma: float,
+        *,
+        active: NDArray[np.bool_] | None = None,
+        weights: NDArray[np.float64] | None = None,
+    ) -> tuple[NDArray[np.float64], Parts]:
+        """Values, shape (n_instances,) in nats, and probabilities of arcs; see `Structure.smoothed_max`.
+
+        ``weights`` change nothing, as there are no shared factors. Among equals at ``gamma == 0``, words, and cycles
+        that are contracted, take the first of their best arcs in the order of the parts.
+        """
+        gamma = as_gamma(gamma)
+        given = check_inputs(self, scores, active, weights)
+        if gamma == 0.0:
+            values, heads = self._best(given)
+            return values, self._taken(heads)
+        values, marginals = np.zeros(self.n_instances), np.zeros(self.n_unary)
+        status = (given.active & (self.lengths > 0)).astype(np.int8)
+        tops = np.zeros(self.n_instances)
+        layout = (self.lengths, self.block_offsets, given.unary, self.single_root, gamma)
+        groups = self._groups(status > 0)
+        if groups:
+            space = matrix_tree.working_space(int(self.lengths.max()))
+            buffer = np.empty(max(size for _, _, size in groups))
+        for sentences, places, size in groups:
+            exponents = buffer[:size]
+            matrix_tree.fill_exponents(sentences, *layout, places, exponents, tops)
+            np.exp(exponents, out=exponents)  # which has vector instructions that a kernel does not have
+            matrix_tree.sum_pass(sentences, *layout, places, exponents, tops, *space, values, marginals, status)
+        if status.any():
+            matrix_tree_log.sum_pass(*layout, values, marginals, status)
+        return values, Parts(marginals)
+
+    def decode(self, scores: Parts) -> NDArray[np.int64]:
+        """Best head of every word, shape (n_tokens,): its position in the sentence, or ``ROOT`` (-1).
+
+        -2 throughout a sentence without any possible tree.
+        """
+        return self._best(check_inputs(self, scores))[1]
+
+    def polytope(self, scores: Parts, instance: int) -> Polytope:
+        """Arcs, and for every word a unit of flow from the root over arcs that are taken.
+
+        Raises
+        ------
+        InvalidInputError
+            If the sentence is too long: variables grow with the cube of its length.
+        """
+        n = check_instance(self, instance)
+        own = slice(int(self.block_offsets[n]), int(self.block_offsets[n + 1]))
+        unary = check_scores(self, scores).unary[own]
+        return nonprojective_polytope(int(self.lengths[n]), self.single_root, own.start, unary)
+
+    def enumerate(self, instance: int) -> Iterator[Parts]:
+        """Every tree of one sentence as indicators over the batch: for a handful of words."""
+        tokens = self._tokens_of(instance)
+        size = tokens.stop - tokens.start
+        if size == 0:
+            yield no_parts(self)
+            return
+        for heads in itertools.product(range(ROOT, size), repeat=size):
+            if (heads.count(ROOT) == 1 or not self.single_root) and is_tree(heads):
+                yield self._with_heads(tokens, np.array(heads))
+
+    def _groups(self, active: NDArray[np.bool_]) -> list[tuple[NDArray[np.int64], NDArray[np.int64], int]]:
+        """Runs of groups of sentences of one length: the sentences, where blocks of groups start, and their total."""
+        lanes = matrix_tree.LANES
+        sentences = np.flatnonzero(active)
+        sentences = sentences[np.argsort(self.lengths[sentences], kind="stable")]
+        found, counts = np.unique(self.lengths[sentences], return_counts=True)
+        n_groups = -(-counts // lanes)
+        starts = np.repeat(np.cumsum(counts) - counts, n_groups * lanes)
+        within = np.concatenate([np.zeros(0, np.int64), *(np.arange(lanes * groups) for groups in n_groups.tolist())])
+        filled = sentences[starts + np.minimum(within, np.repeat(counts, n_groups * lanes) - 1)]
+        places = np.concatenate([[0], np.cumsum(np.repeat(found**2 * lanes, n_groups))])
+        groups = []
+        for run in runs_at_once(places, _AT_ONCE) if len(filled) else []:
+            first = int(places[run.start])
+            own = filled[run.start * lanes : run.stop * lanes]
+            groups.append((own, places[run] - first, int(places[run.stop]) - first))
+        return groups
+
+    def _best(self, given: Inputs) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Values, and heads of all words."""
+        values, heads = np.zeros(self.n_instances), np.full(self.n_tokens, NO_HEAD)
+        layout = (self.lengths, self.block_offsets, self.token_offsets, given.unary)
+        edmonds.max_pass(*layout, self.single_root, given.active, values, heads)
+        return values, heads

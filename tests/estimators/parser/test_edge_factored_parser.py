@@ -50,7 +50,15 @@ def bare(sentences):
     return [one._replace(heads=None) for one in sentences]
 
 
-@pytest.mark.parametrize("settings", [{}, {"learner": "batch"}, {"decode": "viterbi", "single_root": False}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"learner": "batch"},
+        {"decode": "viterbi", "single_root": False},
+        {"projective": False, "single_root": False},
+    ],
+)
 def test_full_supervision(settings):
     parser = EdgeFactoredParser(**SMALL, **settings).fit(TRAIN)
     assert parser.score(TEST) == 1.0
@@ -140,6 +148,14 @@ def test_crossing_arcs_are_lifted_and_counted():
     assert parser.report_.settings["heads lifted"] == 1
 
 
+def test_crossing_arcs_are_learned_where_trees_may_cross():
+    crossing = ParsedSentence(("a", "b", "c", "d"), ("W", "X", "Y", "Z"), ("_",) * 4, np.array([2, 3, 3, ROOT]))
+    assert not is_projective(crossing.heads)
+    parser = EdgeFactoredParser(False, **SMALL, min_count=1).fit([crossing] * 20)
+    assert parser.n_lifted_ == 0
+    assert parser.predict([crossing])[0].tolist() == [2, 3, 3, ROOT]
+
+
 def test_save_and_load(tmp_path):
     parser = EdgeFactoredParser(**SMALL, single_root=False).fit(TRAIN)
     parser.save(tmp_path / "parser.npz")
@@ -219,3 +235,38 @@ def test_scoring_needs_heads():
     parser = EdgeFactoredParser(**SMALL).fit(TRAIN)
     with pytest.raises(InvalidInputError, match="sentence 1 must have all its heads to be scored"):
         parser.score([TEST[0], TEST[1]._replace(heads=None)])
+
+
+def with_relations(sentences):
+    """The relation of a word is a matter of its tag, its head's, and the side it stands on."""
+    found = []
+    for one in sentences:
+        names = []
+        for word, head in enumerate(one.heads.tolist()):
+            tag = one.upos[word]
+            side = "subject" if word < head else "object"
+            names.append("root" if head == ROOT else side if tag == "NOUN" else tag.lower())
+        found.append(one._replace(relations=tuple(names)))
+    return found
+
+
+def test_relations(tmp_path):
+    gold = with_relations(TEST)
+    parser = EdgeFactoredParser(**SMALL).fit(with_relations(TRAIN))
+    assert [one.relations for one in parser.parse(bare(TEST))] == [one.relations for one in gold]
+    assert parser.predict_relations(TEST) == [one.relations for one in gold]
+    parser.save(tmp_path / "parser.npz")
+    again = EdgeFactoredParser.load(tmp_path / "parser.npz")
+    assert again.predict_relations(TEST) == [one.relations for one in gold]
+    unknown = np.full(len(TEST[0].forms), -2)
+    assert parser.predict_relations(TEST[:1], [unknown]) == [("_",) * len(unknown)]
+
+
+def test_relations_are_learned_where_they_are_known():
+    some = [one if n % 2 else one._replace(relations=None) for n, one in enumerate(with_relations(TRAIN))]
+    assert EdgeFactoredParser(**SMALL).fit(some).parse(TEST[:1])[0].relations == with_relations(TEST[:1])[0].relations
+    for settings, sentences in (({}, TRAIN), ({"relations": False}, some)):
+        parser = EdgeFactoredParser(**SMALL, **settings).fit(sentences)
+        assert parser.relations_ is None
+        assert parser.parse(TEST[:1])[0].relations is None
+        assert parser.predict_relations([ParsedSentence((), (), ())]) == [()]

@@ -79,8 +79,8 @@ def restore(tagger: Any, header: dict[str, Any], arrays: dict[str, NDArray[Any]]
         if not all(isinstance(name, str) for name in names) or len(names) != n_features:
             raise ValueError("features do not fit their number")
         index = FeatureIndex(tuple(names))
-    support = _pairs_in(arrays, ("pair_features", "pair_tags"), n_features, n) or Support(n_features, n)
-    edges = _pairs_in(arrays, ("edge_features", "edges"), n_features, n * n)
+    support = pairs_in(arrays, ("pair_features", "pair_tags"), n_features, n) or Support(n_features, n)
+    edges = pairs_in(arrays, ("edge_features", "edges"), n_features, n * n)
     cells = arrays.get("transitions")
     if cells is not None and len(cells) and ((np.diff(cells) <= 0).any() or cells[0] < 0 or cells[-1] >= n * n):
         raise ValueError("transitions do not fit the tags")
@@ -97,7 +97,7 @@ def restore(tagger: Any, header: dict[str, Any], arrays: dict[str, NDArray[Any]]
     tagger.tags_, tagger.model_, tagger.theta_, tagger.gamma_ = tags, model, theta, gamma
 
 
-def _pairs_in(arrays: dict[str, NDArray[Any]], names: tuple[str, str], n_features: int, n: int) -> Support | None:
+def pairs_in(arrays: dict[str, NDArray[Any]], names: tuple[str, str], n_features: int, n: int) -> Support | None:
     """The pairs that two arrays list; None without them."""
     if names[0] not in arrays:
         return None

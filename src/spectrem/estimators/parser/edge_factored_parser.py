@@ -19,6 +19,7 @@ from spectrem.estimators.parser import file
 from spectrem.estimators.parser.decoding import arc_posteriors, best_heads, log_probabilities
 from spectrem.estimators.parser.input import read_columns, read_heads, read_sentences
 from spectrem.estimators.parser.parameters import ParserParameters, check_settings
+from spectrem.estimators.parser.relations import MISSING
 from spectrem.estimators.parser.training import Trained, tag_field, train
 from spectrem.estimators.shared_parameters import constraint_names
 from spectrem.estimators.storage import save_arrays
@@ -48,6 +49,8 @@ class EdgeFactoredParser(ParserParameters, Estimator):
         Weights; online learning gives them in single precision.
     n_lifted_ : int
         Heads of the training sentences that were changed to make trees projective.
+    relations_ : RelationModel or None
+        The classifier of arcs, where relations were learned.
     history_ : list of Record
         Of the passes of online learning, or of EM; where all sentences have all heads and learning is in batch, one
         record, of the end of training.
@@ -164,10 +167,41 @@ class EdgeFactoredParser(ParserParameters, Estimator):
     def parse(
         self, sentences: Iterable[ParsedSentence], *, columns: Mapping[str, Any] | None = None
     ) -> list[ParsedSentence]:
-        """The sentences with the heads that `predict` finds in place of their own, and without relations."""
+        """The sentences with the heads that `predict` finds, and relations where they were learned.
+
+        Heads and relations that they had are replaced.
+        """
         read = self._read(sentences)
         heads = self.predict(read, columns=columns)
-        return [one._replace(heads=own, relations=None) for one, own in zip(read, heads, strict=True)]
+        relations = self.predict_relations(read, heads)
+        return [
+            one._replace(heads=own, relations=names if self.relations_ else None)
+            for one, own, names in zip(read, heads, relations, strict=True)
+        ]
+
+    def predict_relations(
+        self, sentences: Iterable[ParsedSentence], heads: Sequence[ArrayLike] | None = None
+    ) -> list[tuple[str, ...]]:
+        """The relation of every word to its head; ``_`` where none was learned, or the head is not known.
+
+        Parameters
+        ----------
+        sentences : iterable of ParsedSentence
+        heads : sequence of array-like of int, optional
+            By default those of the sentences.
+        """
+        read = self._read(sentences)
+        text, known = self._text(read, None), read_heads(read, heads, projective=False)
+        if known.shares:
+            raise InvalidInputError(
+                f"heads must be numbers to have relations, got a matrix for sentence {min(known.shares)}; decide for "
+                "heads first"
+            )
+        names = [MISSING] * len(known.heads)
+        if self.relations_ is not None and len(names):
+            names = self.relations_.label(text.lengths, text.atoms, known.heads)
+        ends = np.cumsum(text.lengths).tolist()
+        return [tuple(names[end - size : end]) for size, end in zip(text.lengths.tolist(), ends, strict=True)]
 
     def score(self, sentences: Iterable[ParsedSentence]) -> float:
         """The share of words but punctuation (universal tag ``PUNCT``) whose head `predict` finds, from 0 to 1.
@@ -269,7 +303,7 @@ class EdgeFactoredParser(ParserParameters, Estimator):
     def _take(self, found: Trained) -> None:
         """What parsing needs, from training."""
         self.atoms_, self.model_, self.theta_ = found.atoms, found.model, found.theta
-        self.n_lifted_, self.gamma_ = found.n_lifted, found.history[-1].gamma
+        self.n_lifted_, self.gamma_, self.relations_ = found.n_lifted, found.history[-1].gamma, found.relations
 
 
 def _split(values: Any, sizes: list[int]) -> list[Any]:

@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem.estimators.crf.file import pairs_in
+from spectrem.estimators.crf.training import pairs_of
 from spectrem.estimators.parser.parameters import check_settings
+from spectrem.estimators.parser.relations import N_FEATURES, RelationModel, relation_model
 from spectrem.estimators.parser.training import model_of
 from spectrem.estimators.shared_parameters import NOT_SAVED
 from spectrem.estimators.storage import (
@@ -24,7 +27,10 @@ from spectrem.learning.schedule import check_gamma
 from spectrem.models.parsing import TokenAtoms
 
 KIND, LAYOUT = "EdgeFactoredParser", 1
-MEMBERS = {"forms": ("u1", 1), "places": ("i4", 1), "theta": ("f4", 1)}
+MEMBERS = {
+    **{"forms": ("u1", 1), "places": ("i4", 1), "theta": ("f4", 1)},
+    **{"relation_features": ("i4", 1), "relations": ("i4", 1), "relation_theta": ("f8", 1)},
+}
 
 
 def content_of(parser: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -38,8 +44,14 @@ def content_of(parser: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         "fine": parser.atoms_.fine,
         "gamma": parser.gamma_,
     }
-    weights = parser.theta_[places].astype(np.float32)
-    return header, {"forms": pack_words(forms), "places": places.astype(np.int32), "theta": weights}
+    arrays: dict[str, NDArray[Any]] = {"forms": pack_words(forms), "places": places.astype(np.int32)}
+    arrays["theta"] = parser.theta_[places].astype(np.float32)
+    if parser.relations_ is not None:
+        header["relations"] = list(parser.relations_.names)
+        features, relations = pairs_of(parser.relations_.model.support)
+        arrays |= {"relation_features": features.astype(np.int32), "relations": relations.astype(np.int32)}
+        arrays["relation_theta"] = parser.relations_.theta
+    return header, arrays
 
 
 def load(parser: Any, path: str | os.PathLike[str]) -> Any:
@@ -63,5 +75,21 @@ def load(parser: Any, path: str | os.PathLike[str]) -> Any:
         take_saved_course(parser, header)
         theta = np.zeros(model.n_weights, np.float32)
         theta[places] = weights
+        relations = _relations(parser, header, arrays)
         parser.atoms_, parser.model_, parser.theta_, parser.gamma_ = atoms, model, theta, gamma
+        parser.relations_ = relations
     return parser
+
+
+def _relations(parser: Any, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> RelationModel | None:
+    """The classifier of arcs in a file, if there is one."""
+    names = header.get("relations")
+    if names is None:
+        return None
+    if not all(isinstance(name, str) for name in names) or not names:
+        raise ValueError("relations are not texts")
+    support = pairs_in(arrays, ("relation_features", "relations"), N_FEATURES, len(names))
+    theta = arrays["relation_theta"]
+    if support is None or theta.shape != (support.n_weights,) or not np.isfinite(theta).all():
+        raise ValueError("weights of relations do not fit their pairs")
+    return RelationModel(tuple(names), relation_model(names, support, parser.C), theta)

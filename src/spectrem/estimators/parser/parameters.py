@@ -71,6 +71,9 @@ class ParserParameters(CriterionParameters, LearningParameters, ComputingParamet
     C : float
         Variance of the Gaussian prior of weights, above 0: the objective is the log-likelihood less half their squares
         over C.
+    relations : bool
+        Whether `parse` also gives the relation of every word to its head, learned from the ``relations`` of the
+        sentences by a classifier of arcs. It takes about as long again as online learning of heads.
     constraints : sequence of constraints or their texts, mapping of names to them, or one text
         In the language of `spectrem.E` over the columns of arcs, sentence, dependent, head, occurrence, root, direction
         and length, values of both ends, such as head_tag and dependent_tag (also upos, xpos, form), and those given to
@@ -106,6 +109,7 @@ class ParserParameters(CriterionParameters, LearningParameters, ComputingParamet
     bits: int = count(20, group=MODEL)
     min_count: int = count(2, group=MODEL)
     C: float = number(100.0, open=True, option="--variance", group=MODEL, metavar="C")
+    relations: bool = switch(True, option=None)
     constraints: Sequence[AnyConstraint] = given((), check_constraints)
     unlabelled_weight: float = number(1.0, group=TRAINING)
     m_steps: int | None = count(None, group=TRAINING)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from spectrem._validate import as_sample_weight
+from spectrem.data import ParsedSentence
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.labelled import fit_labelled
 from spectrem.estimators.parser.input import read_columns, read_heads, read_sentences
+from spectrem.estimators.parser.relations import RelationModel, labelled_words, relation_shards, train_relations
 from spectrem.estimators.training import learn_unlabelled
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import EStep, FitStatus, Record, SmallSteps, Step, run_online
@@ -19,7 +20,7 @@ from spectrem.models.loglinear import Optimiser, WeightPrior
 from spectrem.models.parsing import FREE, ArcTemplates, EdgeFactoredModel, ParsingText, TokenAtoms
 from spectrem.models.parsing.model import Table
 from spectrem.reports import ConstraintReport, ConstraintSummary, report_posed
-from spectrem.structures import Parts, ProjectiveTrees
+from spectrem.structures import NonProjectiveTrees, Parts, ProjectiveTrees
 from spectrem.structures._ragged import offsets_of
 
 
@@ -39,6 +40,7 @@ class Trained(NamedTuple):
     status : FitStatus
     constraints : tuple of ConstraintReport
     summaries : sequence of ConstraintSummary
+    relations : RelationModel or None
     """
 
     n_sentences: int
@@ -50,6 +52,7 @@ class Trained(NamedTuple):
     status: FitStatus
     constraints: tuple[ConstraintReport, ...] = ()
     summaries: tuple[ConstraintSummary, ...] = ()
+    relations: RelationModel | None = None
 
 
 def train(parser: Any, sentences: Any, heads: Any, sample_weight: Any, columns: Mapping[str, Any] | None) -> Trained:
@@ -81,7 +84,8 @@ def train(parser: Any, sentences: Any, heads: Any, sample_weight: Any, columns: 
     check_possible(model, text)
     run = _in_small_steps if parser.learner == "online" else _in_batch
     found = run(parser, model, text, any_known, learns)
-    return Trained(len(read), known.n_lifted, atoms, model, *found)
+    relations = _relations(parser, read, text) if parser.relations else None
+    return Trained(len(read), known.n_lifted, atoms, model, *found, relations=relations)
 
 
 def model_of(parser: Any, atoms: TokenAtoms) -> EdgeFactoredModel:
@@ -98,11 +102,7 @@ def model_of(parser: Any, atoms: TokenAtoms) -> EdgeFactoredModel:
 
 def trees_of(projective: bool) -> type:
     """The structure over trees with or without crossing arcs."""
-    if projective:
-        return ProjectiveTrees
-    structures: Any = import_module("spectrem.structures")
-    found: type = structures.NonProjectiveTrees
-    return found
+    return ProjectiveTrees if projective else NonProjectiveTrees
 
 
 def tag_field(atoms: TokenAtoms) -> str:
@@ -137,6 +137,15 @@ def check_possible(model: EdgeFactoredModel, text: ParsingText) -> None:
 
 
 _Found = tuple[Table, list[Record], FitStatus, tuple[ConstraintReport, ...], tuple[ConstraintSummary, ...]]
+
+
+def _relations(parser: Any, read: list[ParsedSentence], text: ParsingText) -> RelationModel | None:
+    """The classifier of arcs, where relations of words with known heads are given."""
+    names, chosen = labelled_words(read, text.heads)
+    if not chosen.any():
+        return None
+    labels, support, shards = relation_shards(text.lengths, text.atoms, text.heads, names, chosen)
+    return train_relations(labels, support, make_corpus(parser, shards), parser.C)
 
 
 def _in_batch(parser: Any, model: EdgeFactoredModel, text: ParsingText, any_known: bool, learns: bool) -> _Found:

@@ -25,8 +25,8 @@ def main() -> None:
     from spectrem import RelationExtractor
     from spectrem.constraints import E, part
     from spectrem.corpus import Local
-    from spectrem.estimators.extraction.input import encode_sentences, typed_features
-    from spectrem.estimators.extraction.training import infer_types
+    from spectrem.estimators.extraction.guide import describe_pairs
+    from spectrem.estimators.extraction.input import encode_sentences
     from spectrem.learning import EStep, Step, pose
     from spectrem.models.loglinear import build_joint_shards
 
@@ -36,8 +36,7 @@ def main() -> None:
     model, guide = extractor.model_, extractor.guide_
     assert guide is not None
     data = encode_sentences(sentences, extractor.indexes_)
-    types = infer_types(model.members["mention"], guide.theta, data.mention)
-    members = data.members(typed_features(data, guide.contexts, types), None, None)
+    members = data.members(describe_pairs(extractor, guide, data, extractor.names_), None, None)
     sizes = {key: own.n_labels for key, own in model.members.items()}
     shards = build_joint_shards(members, sizes, n_instances=len(sentences), n_weights=model.n_weights)
     pairs = sum(len(sentence.pairs) for sentence in labelled)

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from reproductions.alignment import em_constraints_fig3, em_constraints_fig4, pr_fig6, uem_table2
+from reproductions.bracketing import da_table2, da_table3
 from reproductions.clustering import cluster_links, em_constraints_fig1
 from reproductions.extraction import uem_fig2
 from reproductions.relatives import ge_compare
@@ -26,7 +27,7 @@ EXPERIMENTS: dict[str, ModuleType] = {
     module.__name__.rpartition(".")[2].replace("_", "-"): module
     for module in (
         *(uem_table2, em_constraints_fig1, em_constraints_fig3, em_constraints_fig4, pr_fig6),
-        *(da_table1, pr_fig12, uem_fig1, pos_dictionary, cluster_links),
+        *(da_table1, da_table2, da_table3, pr_fig12, uem_fig1, pos_dictionary, cluster_links),
         *(uem_fig2, pr_table4, pr_table5, pr_table6, ge_compare),
     )
 }
@@ -55,6 +56,7 @@ OPTIONS: dict[str, tuple[Any, str]] = {
     "data": (Path, "folder of the corpora  [default: what SPECTREM_DATA names, else ../shared/data]"),
     "sizes": (_sizes, "training pairs, or labelled sentences, with commas between"),
     "size": (_count, "training pairs"),
+    "trials": (_count, "random parts of the corpus, each trained on, and each left out"),
     "starts": (_count, "random starts"),
     "seeds": (_count, "random starts of every method"),
     "draws": (_count, "how often links, labelled sentences of each number, or splits of the features are drawn"),

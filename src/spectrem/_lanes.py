@@ -24,7 +24,7 @@ from numba.extending import intrinsic
 
 from spectrem._compiled import njit
 
-LANES = 8
+LANES = 16
 
 _DOUBLES = ir.VectorType(ir.DoubleType(), LANES)
 _PLACE = ir.IntType(64)

@@ -84,6 +84,14 @@ def test_proportions_and_partial_labels_help_where_labels_are_few(output_of):
     assert sharp + 0.02 < partial
 
 
+def test_a_constraint_on_brackets_adds_to_them(output_of):
+    rows = re.findall(r"^ *(\S.*?) +([01]\.\d{3})  (\d\.\d\d)$", output_of("brackets_under_a_constraint.py"), re.M)
+    f1 = {name: float(value) for name, value, _ in rows}
+    crossing = {name: float(value) for name, _, value in rows}
+    assert f1["right-branching"] < f1["EM"] < f1["under the constraint"] - 0.03 < f1["best binary trees"] == 1.0
+    assert crossing["under the constraint"] < crossing["EM"]
+
+
 def test_a_verb_in_every_sentence_mends_most(output_of):
     rows = re.findall(r"(EM|with a verb) +(0\.\d+) +(\d+) of 300", output_of("every_sentence_has_a_verb.py"))
     accuracy, without = ({name: float(row[k]) for name, *row in rows} for k in (0, 1))

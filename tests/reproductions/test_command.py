@@ -18,6 +18,8 @@ OPTIONS = {
     "em-constraints-fig4": {"--data", "--size", "--threads"},
     "pr-fig6": {"--data", "--size", "--threads"},
     "da-table1": {"--data", "--threads"},
+    "da-table2": {"--data", "--threads"},
+    "da-table3": {"--data", "--seed", "--threads", "--trials"},
     "pr-fig12": {"--data", "--languages", "--seeds", "--threads"},
     "uem-fig1": {"--data", "--draws", "--threads"},
     "pos-dictionary": {"--data", "--threads"},

@@ -2,6 +2,7 @@
 
 import json
 import math
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -10,11 +11,19 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
 from spectrem import BracketingModel, E, part
-from spectrem.corpus import Local
+from spectrem.corpus import Local, Spilled
 from spectrem.datasets import make_bracketed_corpus
+from spectrem.estimators.bracketing.input import read_sentences
 from spectrem.exceptions import InvalidInputError, NotFittedError
 from spectrem.learning import Anneal, FitStatus
-from spectrem.models.bracketing import ConstituentContextModel, SpanParameters, SpanVocabulary, build_shards, start_from
+from spectrem.models.bracketing import (
+    ConstituentContextModel,
+    SpanParameters,
+    SpanVocabulary,
+    build_shards,
+    shards,
+    start_from,
+)
 
 CORPUS = make_bracketed_corpus(60, seed=4)
 SENTENCES = CORPUS.sentences
@@ -177,6 +186,25 @@ def test_results_do_not_depend_on_threads_or_shards():
     one, two = (BracketingModel(max_iter=2, tol=0.0, n_threads=n).fit(many) for n in (1, 2))
     assert np.array_equal(one.params_.yields, two.params_.yields)
     assert one.predict(SENTENCES) == two.predict(SENTENCES)
+
+
+MODALS = E[CONSTITUENT & (part("last") == "MD") & (part("span_length") > 1)] <= 2.0
+
+
+@pytest.mark.parametrize(
+    ("gamma", "constraints"), [(1.0, []), (0.5, [RULE]), (0.0, [MODALS]), (1.0, [RULE, MODALS]), (-math.inf, [RULE])]
+)
+def test_results_do_not_depend_on_where_shards_live(gamma, constraints, tmp_path, monkeypatch):
+    monkeypatch.setattr(shards, "_LEAST_SPANS", 400)
+    options = {"gamma": gamma, "constraints": constraints, "max_iter": 2, "dual_steps": 0}
+    one = make(**options).fit(SENTENCES)
+    assert len(one.coding_.encode(read_sentences(SENTENCES))) > 2
+    other = make(corpus=partial(Spilled, folder=tmp_path), **options).fit(SENTENCES)
+    assert np.array_equal(one.params_.yields, other.params_.yields)
+    assert one.predict(SENTENCES) == other.predict(SENTENCES)
+    monkeypatch.undo()
+    whole = make(**options).fit(SENTENCES)
+    np.testing.assert_allclose(whole.params_.yields, one.params_.yields, rtol=0, atol=1e-5)
 
 
 def test_impossible_sentences_have_brackets_and_a_score():

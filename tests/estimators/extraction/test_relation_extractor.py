@@ -53,6 +53,65 @@ def test_without_other_sentences_the_models_are_maximum_entropy_classifiers():
     assert np.allclose(weights, other.coef_.T, atol=1e-4)
 
 
+def test_copies_of_a_sentence_share_its_weight():
+    """Types that are inferred for pairs are those without copies: by weight, and from other sentences."""
+    once = RelationExtractor(m_tol=1e-12).fit(LABELLED)
+    copies = [copy for one in LABELLED for copy in (one, one, one)]
+    thrice = RelationExtractor(m_tol=1e-12).fit(copies, sample_weight=np.full(len(copies), 1 / 3))
+    np.testing.assert_allclose(thrice.guide_.theta, once.guide_.theta, atol=1e-5)
+    assert np.isin(once.guide_.contexts, thrice.guide_.contexts).all()  # which are counted, not weighed
+
+
+def slow_related(pairs, probabilities):
+    """What `related_features` adds to the features of the pairs of one sentence."""
+    rows = []
+    for one, (first, second) in enumerate(pairs):
+        others = [number for number in range(len(pairs)) if number != one]
+        chosen = [
+            [number for number in others if pairs[number] == (second, first)],
+            [number for number in others if pairs[number][0] == first],
+            [number for number in others if pairs[number][1] == second],
+            [number for number in others if first in pairs[number]],
+            [number for number in others if second in pairs[number]],
+        ]
+        row = []
+        for r in range(1, probabilities.shape[1]):
+            row.append(np.log(probabilities[one, r] / probabilities[one, 0]) / 3)
+            row += [max([probabilities[number, r] for number in numbers], default=0.0) for numbers in chosen]
+        rows.append(row)
+    return np.array(rows)
+
+
+def test_relations_of_other_pairs_are_features():
+    """Those of every sentence are its own, here of two, three and one mention."""
+    from spectrem.estimators.extraction.guide import related_features
+    from spectrem.estimators.extraction.input import encode_sentences
+
+    rng = np.random.default_rng(0)
+    words = ["Ann", "Ben", "Cid"]
+    made = [RelationSentence(words[:n], [(k, k + 1) for k in range(n)]) for n in (2, 3, 1)]
+    extractor = RelationExtractor().fit(LABELLED)
+    data = encode_sentences(made, extractor.indexes_)
+    probabilities = rng.dirichlet(np.ones(4), size=8)
+    found = related_features(data, data.pair, probabilities).matrix.toarray()
+    own = found[:, data.pair.n_features :]
+    np.testing.assert_allclose(own[:2], slow_related(made[0].pairs, probabilities[:2]))
+    np.testing.assert_allclose(own[2:], slow_related(made[1].pairs, probabilities[2:]))
+    assert (found[:, : data.pair.n_features] == data.pair.matrix.toarray()).all()
+
+
+def test_relation_features_predict_and_are_saved(tmp_path):
+    extractor = RelationExtractor([RULES], relation_features=True).fit(LABELLED)
+    assert extractor.predict(LABELLED) == LABELLED
+    extractor.save(tmp_path / "model")
+    again = RelationExtractor.load(tmp_path / "model")
+    found = zip(extractor.predict_proba(TEST), again.predict_proba(TEST), strict=True)
+    assert all(np.array_equal(a.relations, b.relations) for a, b in found)
+    assert again.predict([RelationSentence(["Ohio"], [(0, 1)])])[0].relations == {}
+    with pytest.raises(InvalidInputError, match="relation_features must be False without type_features, got True; "):
+        RelationExtractor(relation_features=True, type_features=False).fit(LABELLED)
+
+
 def brute_force(extractor, sentence):
     """The best labels that meet the rules, of all combinations."""
     found = extractor.set_params(project_at_predict=False).predict_proba([sentence])[0]

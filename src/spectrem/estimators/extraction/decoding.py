@@ -10,8 +10,9 @@ import numpy as np
 from spectrem._arrays import Floats, Ints
 from spectrem.constraints.compilation.compile import flatten
 from spectrem.data import RelationSentence
-from spectrem.estimators.extraction.input import encode_sentences, typed_features
-from spectrem.estimators.extraction.training import check_constraints, infer_types, is_inside
+from spectrem.estimators.extraction.guide import describe_pairs
+from spectrem.estimators.extraction.input import encode_sentences
+from spectrem.estimators.extraction.training import check_constraints, is_inside
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.table_input import row_columns
 from spectrem.learning import EStep, Posed, Step, pose, posterior
@@ -45,8 +46,7 @@ def infer(
         return [RelationPosteriors(*(np.zeros((0, len(own))) for own in extractor.names_)) for _ in range(n)]
     guide, features = extractor.guide_, data.pair
     if guide is not None:
-        probabilities = infer_types(model.members["mention"], guide.theta, data.mention)
-        features = typed_features(data, guide.contexts, probabilities)
+        features = describe_pairs(extractor, guide, data, extractor.names_)
     theta = extractor.theta_
     if bonus:
         theta = theta.copy()

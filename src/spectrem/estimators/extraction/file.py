@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from spectrem.data import FeatureIndex
+from spectrem.estimators.extraction.guide import Guide, Names, n_pair_features
 from spectrem.estimators.extraction.input import Indexes
 from spectrem.estimators.extraction.parameters import check_settings
-from spectrem.estimators.extraction.training import Guide, Names, make_model
+from spectrem.estimators.extraction.training import make_model
 from spectrem.estimators.storage import (
     damage_named,
     load_arrays,
@@ -23,7 +24,11 @@ from spectrem.estimators.storage import (
 from spectrem.learning.schedule import check_gamma
 
 _KIND, _LAYOUT = "RelationExtractor", 1
-_MEMBERS = {"mention": ("u1", 1), "pair": ("u1", 1), "theta": ("f8", 1), "guide": ("f8", 1), "contexts": ("i8", 1)}
+_MEMBERS = {
+    **dict.fromkeys(("mention", "pair"), ("u1", 1)),
+    **dict.fromkeys(("theta", "guide", "guide_pairs"), ("f8", 1)),
+    "contexts": ("i8", 1),
+}
 
 
 def save(extractor: Any, path: str | os.PathLike[str]) -> None:
@@ -32,14 +37,17 @@ def save(extractor: Any, path: str | os.PathLike[str]) -> None:
         key: np.frombuffer(json.dumps(index.names).encode(), np.uint8)
         for key, index in extractor.indexes_._asdict().items()
     }
-    guide = {} if extractor.guide_ is None else {"guide": extractor.guide_.theta, "contexts": extractor.guide_.contexts}
+    guide, given = extractor.guide_, {}
+    if guide is not None:
+        given = {"guide": guide.theta, "contexts": guide.contexts}
+        given |= {} if guide.pairs is None else {"guide_pairs": guide.pairs}
     header = {
         **settings_of(extractor),
         "types": extractor.types_,
         "relations": extractor.relations_,
         "gamma": extractor.gamma_,
     }
-    save_arrays(path, _KIND, _LAYOUT, header, {**names, **guide, "theta": extractor.theta_})
+    save_arrays(path, _KIND, _LAYOUT, header, {**names, **given, "theta": extractor.theta_})
 
 
 def load(extractor: Any, path: str | os.PathLike[str]) -> Any:
@@ -50,13 +58,20 @@ def load(extractor: Any, path: str | os.PathLike[str]) -> Any:
         check_settings(extractor)
         names = Names(*(tuple(map(str, header[key])) for key in ("types", "relations")))
         indexes = Indexes(*(FeatureIndex(tuple(json.loads(arrays[key].tobytes()))) for key in ("mention", "pair")))
-        guide = Guide(arrays["guide"], arrays["contexts"]) if "guide" in arrays else None
+        pairs = arrays.get("guide_pairs")
+        guide = Guide(arrays["guide"], arrays["contexts"], pairs) if "guide" in arrays else None
         contexts = np.zeros(0, np.int64) if guide is None else guide.contexts
         if len(contexts) and not 0 <= contexts.min() <= contexts.max() < len(indexes.pair):
             raise ValueError("contexts are not features of pairs")
-        n_pair = len(indexes.pair) + len(contexts) * len(names.types) ** 2
+        n_typed = n_pair_features(indexes, names, contexts, related=False)
+        n_pair = n_pair_features(indexes, names, contexts, related=pairs is not None)
         model, theta = make_model(extractor, names, len(indexes.mention), n_pair), arrays["theta"]
-        sizes = {"theta": model.n_weights, "guide": model.members["mention"].n_weights}
+        first = make_model(extractor, names, len(indexes.mention), n_typed).members
+        sizes = {
+            "theta": model.n_weights,
+            "guide": first["mention"].n_weights,
+            "guide_pairs": first["pair"].n_weights,
+        }
         for key, size in sizes.items():
             if key in arrays and (arrays[key].shape != (size,) or not np.isfinite(arrays[key]).all()):
                 raise ValueError(f"{key} does not fit the names of features and labels")

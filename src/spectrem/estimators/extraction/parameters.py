@@ -30,6 +30,11 @@ def check_settings(extractor: ExtractionParameters) -> None:
     """Raise `InvalidInputError` for a parameter that breaks its rule, or parameters that exclude each other."""
     check_parameters(extractor)
     check_one_gamma(extractor)
+    if extractor.relation_features and not extractor.type_features:
+        raise InvalidInputError(
+            "relation_features must be False without type_features, got True; set type_features=True, on which they "
+            "build"
+        )
 
 
 def _check_names(name: str, value: Any) -> None:
@@ -58,6 +63,11 @@ class ExtractionParameters(LearningParameters, ComputingParameters):
     type_features : bool
         Whether pairs are also described by probable types of their mentions, which a classifier of mentions gives that
         is trained first (for labelled sentences, on four fifths of the others).
+    relation_features : bool
+        Whether pairs are also described by probable relations of other pairs of their sentence, which a first
+        classifier of pairs gives (for labelled sentences, one trained on four fifths of the others): what the same
+        mentions are to each other the other way round, and whether an argument has a better partner. It needs
+        ``type_features``, and six more trainings on labelled pairs.
     min_count : int
         Features that occur less often in training are left out.
     count_margin : float, optional
@@ -93,6 +103,7 @@ class ExtractionParameters(LearningParameters, ComputingParameters):
     relations: Sequence[str] | None = given(None, _check_names)
     no_relation: str = given("none", _TEXT, convert=str, option="", group=MODEL, metavar="NAME")
     type_features: bool = switch(True, option="", group=MODEL)
+    relation_features: bool = switch(False, option="", group=MODEL)
     min_count: int = count(1, group=MODEL)
     count_margin: float | None = number(None, 0.0, 1.0, group=TRAINING)
     unlabelled_weight: float = number(1.0, group=TRAINING)

@@ -17,57 +17,23 @@ from spectrem.constraints import Constraint, E, check_columns, check_values, par
 from spectrem.constraints.compilation.compile import flatten
 from spectrem.corpus import Corpus
 from spectrem.data import RelationSentence
+from spectrem.estimators.extraction.guide import Guide, Names, exact, learn_guide, make_member
 from spectrem.estimators.extraction.input import (
     Indexes,
     Mentions,
-    choose_contexts,
     known_sentences,
     labels_of,
     learn_sentences,
     number_labels,
     relations_of,
-    typed_features,
 )
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.table_input import row_columns
 from spectrem.estimators.training import run_stage
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import EStep, FitStatus, Record, Step
-from spectrem.models.loglinear import (
-    Features,
-    JointModel,
-    LogLinearModel,
-    Optimiser,
-    Support,
-    WeightPrior,
-    build_joint_shards,
-    build_shards,
-)
+from spectrem.models.loglinear import JointModel, build_joint_shards
 from spectrem.reports import ConstraintReport, ConstraintSummary, report_posed
-
-_FOLDS = 5  # of labelled sentences, whose types are inferred from the other folds
-
-
-class Names(NamedTuple):
-    """Labels by their numbers; the first relation is that of pairs that have none."""
-
-    types: tuple[str, ...]
-    relations: tuple[str, ...]
-
-
-class Guide(NamedTuple):
-    """What makes features of pairs of the types of their mentions.
-
-    Attributes
-    ----------
-    theta : ndarray of shape (n_weights,)
-        Weights of a classifier of mentions.
-    contexts : ndarray of int64
-        Features of pairs that are combined with types.
-    """
-
-    theta: Floats
-    contexts: Ints
 
 
 class Trained(NamedTuple):
@@ -127,9 +93,7 @@ def train(
         )
     guide, features = None, data.pair
     if settings.type_features:
-        theta, probabilities = _guess_types(settings, data, types, names)
-        guide = Guide(theta, choose_contexts(data, indexes))
-        features = typed_features(data, guide.contexts, probabilities)
+        guide, features = learn_guide(settings, data, indexes, sentences, names, (types, relations), weights)
     model = make_model(settings, names, data.mention.n_features, features.n_features)
     learns = settings.unlabelled_weight > 0 and not known.all()
     weights = (np.ones(n) if weights is None else weights) * np.where(known, 1.0, settings.unlabelled_weight)
@@ -143,14 +107,14 @@ def train(
         return make_corpus(settings, shards)
 
     started = time.perf_counter()
-    exact = replace(model, members={key: _exact(own, settings.m_tol) for key, own in model.members.items()})
-    theta = exact.fit(cut(known, np.where(known, weights, 0.0)))
+    whole = replace(model, members={key: exact(own, settings.m_tol) for key, own in model.members.items()})
+    theta = whole.fit(cut(known, np.where(known, weights, 0.0)))
     constraints = [
         *flatten(settings.constraints),
         *_count_constraints(settings, names, relations, known, data, weights),
     ]
     if not learns:
-        record = _record(exact, cut(known, np.where(known, weights, 0.0)), theta, started)
+        record = _record(whole, cut(known, np.where(known, weights, 0.0)), theta, started)
         if settings.on_iteration is not None:
             settings.on_iteration(record)
         return Trained(indexes, names, guide, model, theta, int(known.sum()), (record,), FitStatus.CONVERGED)
@@ -167,12 +131,10 @@ def train(
 
 def make_model(settings: Any, names: Names, n_mention: int, n_pair: int) -> JointModel:
     """The model of a RelationExtractor with so many features of mentions and of pairs."""
-    prior, optimiser = WeightPrior(1.0 / settings.C), Optimiser(settings.m_steps, settings.m_tol)
-
-    def member(n_features: int, own: Sequence[str]) -> LogLinearModel:
-        return LogLinearModel(Support(n_features, len(own)), prior=prior, optimiser=optimiser, names=list(own))
-
-    members = {"mention": member(n_mention, names.types), "pair": member(n_pair, names.relations)}
+    members = {
+        "mention": make_member(settings, n_mention, names.types),
+        "pair": make_member(settings, n_pair, names.relations),
+    }
     return JointModel(members, "kind", "sentence", labels={"mention": "type", "pair": "relation"})
 
 
@@ -186,15 +148,6 @@ def check_constraints(constraints: Any, names: Names, columns: Mapping[str, NDAr
     check_values(constraints, "type", names.types)
     check_values(constraints, "relation", names.relations)
     check_columns(constraints, columns)
-
-
-def infer_types(model: LogLinearModel, theta: Floats, features: Features) -> Floats:
-    """Probabilities of the types of mentions, shape (n_mentions, n_types)."""
-    found = np.zeros((features.n_choices, model.n_labels))
-    for shard in build_shards(features, n_labels=model.n_labels):
-        _, marginals = model.structure(shard).smoothed_max(model.scores(theta, shard), 1.0)
-        found[shard.instances] = model.distributions(shard, marginals)
-    return found
 
 
 def _names(settings: Any, sentences: Iterable[RelationSentence]) -> Names:
@@ -214,30 +167,6 @@ def _names(settings: Any, sentences: Iterable[RelationSentence]) -> Names:
     return Names(tuple(types), (settings.no_relation, *others))
 
 
-def _guess_types(settings: Any, data: Mentions, types: Ints, names: Names) -> tuple[Floats, Floats]:
-    """The weights of a classifier of mentions, and types of all by classifiers that were not trained on them."""
-    model = make_model(settings, names, data.mention.n_features, 0).members["mention"]
-    model = _exact(model, settings.m_tol)
-    labelled = np.unique(data.mention_owner[types >= 0])
-    fold = np.full(data.n_sentences, -1)
-    fold[labelled] = np.arange(len(labelled)) % _FOLDS
-    own = fold[data.mention_owner]
-
-    def fit(chosen: Bools) -> Floats:
-        mentions = np.flatnonzero(chosen & (types >= 0))
-        labels = labels_of(types[mentions], model.n_labels)
-        known = np.ones(len(mentions), np.bool_)
-        return model.fit(build_shards(data.mention.take(mentions), labels=labels, known=known))
-
-    guide = fit(np.ones(len(types), np.bool_))
-    found = infer_types(model, guide, data.mention)
-    for number in range(_FOLDS if len(labelled) > 1 else 0):
-        held_out = np.flatnonzero(own == number)
-        if len(held_out):
-            found[held_out] = infer_types(model, fit(own != number), data.mention.take(held_out))
-    return guide, found
-
-
 def _count_constraints(
     settings: Any, names: Names, relations: Ints, known: Bools, data: Mentions, weights: Floats
 ) -> list[Constraint]:
@@ -255,10 +184,6 @@ def _count_constraints(
         for name, share in zip(names.relations[1:], shares[1:].tolist(), strict=True)
         if share > 0
     ]
-
-
-def _exact(model: LogLinearModel, tol: float) -> LogLinearModel:
-    return replace(model, optimiser=Optimiser(tol=tol))
 
 
 def _record(model: JointModel, corpus: Corpus, theta: Floats, started: float) -> Record:

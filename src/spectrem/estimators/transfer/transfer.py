@@ -1,4 +1,4 @@
-"""A parser of a language without trees, from parsed sentences of another one and word alignments."""
+"""A parser of a language without trees, from the trees of another one and word alignments."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from spectrem._arrays import Bools
 from spectrem.data import Links, ParsedSentence
@@ -20,7 +21,7 @@ class Transfer(NamedTuple):
 
     Attributes
     ----------
-    parser : estimator
+    parser : EdgeFactoredParser or DependencyModel
         Trained on the target sentences.
     share : float
         Of the words with a conserved arc, the share that had to take one in expectation.
@@ -38,13 +39,15 @@ class Transfer(NamedTuple):
 
 def transfer_parser(
     parser: Any,
-    source: Sequence[ParsedSentence],
-    target: Sequence[ParsedSentence],
+    source_heads: Sequence[ArrayLike | None],
+    target: Sequence[Any],
     links: Links,
     *,
     share: float | Sequence[float] = (0.6, 0.7, 0.8, 0.9),
+    start: Any = None,
+    labelled: tuple[Sequence[Any], Sequence[ArrayLike]] | None = None,
+    labelled_weight: float = 1.0,
     unaligned_children: float | None = None,
-    labelled: Sequence[ParsedSentence] = (),
     roots: bool = True,
     name: str = "links",
     random_state: int | np.random.Generator | None = 0,
@@ -52,29 +55,36 @@ def transfer_parser(
     """Train a parser on target sentences whose trees conserve arcs of the source trees ([Ganchev2010] §7).
 
     The arc between two target words is conserved if source words linked with them stand in an arc. Trees of the target
-    sentences are hidden; in expectation they have at least a share of the conserved arcs of their sentence. Sentences
-    that no such tree fits, as conserved arcs cross, are trained on without the constraint if the parser has
-    ``infeasible="skip"``, and are an error else.
+    sentences are hidden; in expectation they have at least a share of the conserved arcs of their sentence.
 
     Use when the target language has no treebank, but text aligned with a language that has a parser.
 
     Parameters
     ----------
     parser : EdgeFactoredParser or DependencyModel
-        Its settings; it is trained in place. Its ``constraints`` hold, too.
-    source : sequence of ParsedSentence
-        With heads, those of a parser as a rule.
-    target : sequence of ParsedSentence
-        With tags; heads, if there are any, are not looked at.
+        Its settings; it is trained in place. Its ``constraints`` hold, too. Sentences that no tree fits, as conserved
+        arcs cross, are an error, unless ``infeasible="skip"`` leaves them alone.
+    source_heads : sequence of array-like of shape (n_source_words,), int
+        Trees of the source sentences, those of a parser as a rule: positions from 0, -1 of the root.
+    target : sequence
+        Sentences as the parser takes them: `ParsedSentence`, whose heads are not looked at, or sequences of tags.
     links : Links
         Between words of the source and of the target; mostly those that `spectrem.data.one_to_one` keeps.
     share : float, or sequence of float
         The share, in (0, 1]; of several the one is taken with which a parser learnt on half of the sentences conserves
         most arcs of the other half, as [Ganchev2010] chose it.
+    start : fitted EdgeFactoredParser or DependencyModel, optional
+        A parser that knows something of the target language, such as one of the source language that reads tags alone.
+        A `DependencyModel` starts from it (its ``init``); an `EdgeFactoredParser` learns from its posteriors under the
+        constraints, the one E-step before its own training.
+    labelled : (sentences, heads), optional
+        Sentences with trees to train on, too, such as those of the source language without their words. A
+        `DependencyModel` starts from them by default, and they keep it from drifting away from what both languages
+        share.
+    labelled_weight : float
+        How much such a sentence counts beside one of the target; above 0.
     unaligned_children : float, optional
         The most children, in expectation, of a word without a link; by default any number.
-    labelled : sequence of ParsedSentence
-        Sentences with trees that are trained on, too, such as those of the source language without their forms.
     roots : bool
         Whether the root of the source tree is conserved, too.
     name : str
@@ -89,42 +99,120 @@ def transfer_parser(
     Raises
     ------
     InvalidInputError
-        If sentences and links do not fit each other, naming the line, source sentences have no heads, or no arc at all
-        is conserved.
+        If sentences and links do not fit each other, naming the line, source sentences lack heads, or no arc at all is
+        conserved.
     InfeasibleConstraintError
         If no tree of some sentence meets the constraints, unless the parser skips them.
+
+    Examples
+    --------
+    "he sees dogs" against "ve perros", whose verb has the object of its counterpart:
+
+    >>> from spectrem import DependencyModel
+    >>> links = Links.from_pairs([[(1, 0), (2, 1)]] * 2)
+    >>> found = transfer_parser(
+    ...     DependencyModel(n_threads=1, max_iter=3, tol=0), [[1, -1, 1]] * 2, [["VERB", "NOUN"]] * 2, links, share=0.9
+    ... )
+    >>> found.conserved[0].astype(int).tolist(), found.parser.predict([["VERB", "NOUN"]])[0].tolist()
+    ([[1, 0], [1, 0]], [-1, 0])
     """
-    missing = [n for n, sentence in enumerate(source) if sentence.heads is None or (sentence.heads < -1).any()]
+    heads = [np.zeros(0, np.int64) if own is None else np.asarray(own, np.int64) for own in source_heads]
+    missing = [n for n, own in enumerate(heads) if source_heads[n] is None or (own < -1).any()]
     if missing:
         raise InvalidInputError(
-            f"source must have the head of every word, but sentence {missing[0] + 1} lacks some; parse it first"
+            f"source_heads must have the head of every word, but sentence {missing[0]} lacks some; parse it first"
         )
-    heads = [sentence.heads for sentence in source]
-    lengths = [len(sentence.forms) for sentence in target]
-    conserved = conserved_arcs(heads, links, lengths, name=name, roots=roots)  # type: ignore[arg-type]
+    if not (isinstance(labelled_weight, int | float) and 0 < labelled_weight < np.inf):
+        raise InvalidInputError(f"labelled_weight must be finite and above 0, got {labelled_weight!r}; try 1")
+    more_trees = _Trees(*(labelled or ((), ())), labelled_weight)
+    task = _Task(parser, start, [_without_heads(own) for own in target], known_constraints(parser), more_trees)
+    lengths = [_length(own) for own in task.target]
+    conserved = conserved_arcs(heads, links, lengths, name=name, roots=roots)
     if not any(arcs.any() for arcs in conserved):
         raise InvalidInputError(
             f"no arc of the source trees is conserved by {name}; give the alignment of these sentences, source first"
         )
-    aligned = aligned_words(links, lengths)
-    hidden = [sentence._replace(heads=None, relations=None) for sentence in target]
-    known = list(parser.constraints or ())
-    more = [] if unaligned_children is None else [few_children(unaligned_children)]
+    columns = {CONSERVED: conserved, ALIGNED: aligned_words(links, lengths)}
+    more = () if unaligned_children is None else (few_children(unaligned_children),)
 
-    def fit(model: Any, wanted: float, numbers: Sequence[int]) -> Any:
-        model.set_params(constraints=[*known, conservation(wanted), *more])
-        columns = {
-            CONSERVED: [*(conserved[n] for n in numbers), *(np.zeros((len(s.forms),) * 2, bool) for s in labelled)],
-            ALIGNED: [*(aligned[n] for n in numbers), *(np.ones(len(s.forms), bool) for s in labelled)],
-        }
-        return model.fit([*(hidden[n] for n in numbers), *labelled], columns=columns)
-
-    def fit_copy(wanted: float, numbers: Sequence[int]) -> Any:
-        return fit(type(parser)(**parser.get_params(deep=False)), wanted, numbers)
+    def fit(wanted: float, numbers: Sequence[int]) -> Any:
+        return task.fit(type(parser)(**parser.get_params(deep=False)), (conservation(wanted), *more), columns, numbers)
 
     trials: list[Trial] = []
     shares = [share] if isinstance(share, int | float) else list(share)
     chosen = shares[0] if len(shares) == 1 else None
     if chosen is None:
-        chosen, trials = choose_share(fit_copy, hidden, conserved, shares, random_state=random_state)
-    return Transfer(fit(parser, chosen, range(len(hidden))), chosen, conserved, trials)
+        chosen, trials = choose_share(fit, task.target, conserved, shares, random_state=random_state)
+    task.fit(parser, (conservation(chosen), *more), columns, range(len(lengths)))
+    return Transfer(parser, chosen, conserved, trials)
+
+
+class _Trees(NamedTuple):
+    """Sentences with trees that are trained on beside those of the target, and what they count."""
+
+    sentences: Sequence[Any]
+    heads: Sequence[ArrayLike]
+    weight: float
+
+    def columns(self) -> dict[str, list[Bools]]:
+        """No arc of theirs is conserved, and all their words are taken for aligned, so that constraints leave them."""
+        sizes = [_length(own) for own in self.sentences]
+        return {
+            CONSERVED: [np.zeros((size, size), np.bool_) for size in sizes],
+            ALIGNED: [np.ones(size, np.bool_) for size in sizes],
+        }
+
+
+class _Task(NamedTuple):
+    """What stays the same when several shares, or parts of the text, are trained on."""
+
+    parser: Any
+    start: Any
+    target: list[Any]
+    known: tuple[Any, ...]
+    labelled: _Trees
+
+    def fit(self, model: Any, demanded: tuple[Any, ...], columns: dict[str, list[Any]], numbers: Sequence[int]) -> Any:
+        """Train on the target sentences of these numbers, and on those with trees."""
+        sentences = [self.target[n] for n in numbers]
+        own = {name: [values[n] for n in numbers] for name, values in columns.items()}
+        constraints = [*self.known, *demanded]
+        model.set_params(constraints=constraints)
+        found: Sequence[Any] = [None] * len(sentences)
+        if self.start is not None and "init" in model.get_params(deep=False):
+            model.set_params(init=self.start)
+        elif self.start is not None:
+            found = self._guess(sentences, own, constraints, model.infeasible)
+        if not len(self.labelled.sentences):
+            return model.fit(sentences, found, columns=own)
+        weights = np.repeat([1.0, self.labelled.weight], [len(sentences), len(self.labelled.sentences)])
+        whole = {name: [*values, *self.labelled.columns()[name]] for name, values in own.items()}
+        return model.fit(
+            [*sentences, *self.labelled.sentences], [*found, *self.labelled.heads], weights, columns=whole
+        )  # fmt: skip
+
+    def _guess(
+        self, sentences: list[Any], columns: dict[str, list[Any]], constraints: list[Any], infeasible: str
+    ) -> Sequence[Any]:
+        """The posteriors of the start under the constraints."""
+        given = self.start.get_params(deep=False)
+        wanted = {"constraints": constraints, "project_at_predict": True, "infeasible": infeasible}
+        try:
+            posteriors: Sequence[Any] = self.start.set_params(**wanted).predict_proba(sentences, columns=columns)
+        finally:
+            self.start.set_params(**{name: given[name] for name in wanted})
+        return posteriors
+
+
+def known_constraints(parser: Any) -> tuple[Any, ...]:
+    """The constraints that a parser has already, a mapping or one text being one entry."""
+    given = parser.constraints
+    return (given,) if isinstance(given, str) or hasattr(given, "items") else tuple(given)
+
+
+def _without_heads(sentence: Any) -> Any:
+    return sentence._replace(heads=None, relations=None) if isinstance(sentence, ParsedSentence) else sentence
+
+
+def _length(sentence: Any) -> int:
+    return len(sentence.forms) if isinstance(sentence, ParsedSentence) else len(sentence)

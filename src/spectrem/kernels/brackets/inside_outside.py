@@ -17,7 +17,7 @@ import numpy as np
 
 from spectrem._compiled import njit
 
-WIDTH = 8
+WIDTH = 16
 QUARTER = 0.25
 LEAST = 1e-250
 

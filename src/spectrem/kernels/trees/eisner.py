@@ -23,9 +23,9 @@ GROWTH = math.log(27 / 4)
 def _inside(n, stride, arcs, complete, incomplete, joint):
     for i in range(n):
         complete[i * (stride + LANES) : i * (stride + LANES) + LANES] = 1.0
-    for width in range(1, n):
-        for i in range(n - width):
-            j = i + width
+    for j in range(1, n):
+        for i in range(j - 1, -1, -1):
+            width = j - i
             ii, ij, ji = i * stride + i * LANES, i * stride + j * LANES, j * stride + i * LANES
             sum_products(joint, 0, complete, ii, LANES, complete, ji + LANES, LANES, width)
             sum_products(incomplete, ij, joint, 0, 0, arcs, ji, 0, 1)
@@ -70,9 +70,8 @@ def _outside(n, stride, arcs, complete, incomplete, d_complete, d_joint, spare):
     Every derivative is gathered from all the wider spans that its own is part of. That of a complete span comes from
     those that it ends and from those that it meets another one in.
     """
-    for width in range(n - 1, 0, -1):
-        for i in range(n - width):
-            j = i + width
+    for j in range(n - 1, 0, -1):
+        for i in range(j):
             row_i, row_j, at_i, at_j = i * stride, j * stride, i * LANES, j * LANES
             ij, ji, after = row_i + at_j, row_j + at_i, n - 1 - j
             add_products(d_complete, ij, d_complete, at_j, stride, incomplete, at_i, stride, i)
@@ -93,12 +92,13 @@ def _outside(n, stride, arcs, complete, incomplete, d_complete, d_joint, spare):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sum_pass(order, lengths, offsets, potentials, tops, token_offsets, gamma, single_root, values, marginals, status):
+def sum_pass(order, lengths, offsets, parts, tops, token_offsets, gamma, single_root, values, status):
     """Smoothed max and marginals of the sentences in ``order``, none of them empty, in groups of LANES.
 
-    Sentence n has the potentials ``potentials[offsets[n]:offsets[n + 1]]``, indexed [dependent, head], with arcs from
-    the root on the diagonal, and its words the logs ``tops`` (nats times gamma) of what they were divided by. A
-    ``status`` becomes 0 where this succeeds. Sentences that follow each other should not differ much in length.
+    Sentence n has the potentials ``parts[offsets[n]:offsets[n + 1]]``, indexed [dependent, head], with arcs from the
+    root on the diagonal, and its words the scores ``tops``, in nats, that were taken off. Marginals take the place of
+    potentials, and ``status`` becomes 0; where this fails, zeros do. Sentences that follow each other should not differ
+    much in length.
     """
     longest = 0
     for n in order:
@@ -115,7 +115,7 @@ def sum_pass(order, lengths, offsets, potentials, tops, token_offsets, gamma, si
         for member in members:
             n = max(n, lengths[member])
         stride = (n | 1) * LANES
-        load_arcs(members, lengths, offsets, potentials, 0.0, 1.0, n, stride, arcs)
+        load_arcs(members, lengths, offsets, parts, 0.0, 1.0, n, stride, arcs)
         _inside(n, stride, arcs, complete, incomplete, spare)
         _inside_root(n, stride, single_root, arcs, complete, prefix, rooted, spare)
         d_prefix[:] = 0.0
@@ -134,10 +134,11 @@ def sum_pass(order, lengths, offsets, potentials, tops, token_offsets, gamma, si
         _outside(n, stride, arcs, complete, incomplete, d_complete, d_joint, spare)
         for lane in range(len(members)):
             member = members[lane]
-            size = lengths[member]
-            if status[member] == 0:
-                own = marginals[offsets[member] : offsets[member + 1]]
-                for d in range(size):
-                    row = arcs[d * stride : d * stride + size * LANES]
-                    for h in range(size):
-                        own[d * size + h] = row[h * LANES + lane]
+            own, size = parts[offsets[member] : offsets[member + 1]], lengths[member]
+            if status[member] != 0:
+                own[:] = 0.0
+                continue
+            for d in range(size):
+                row = arcs[d * stride : d * stride + size * LANES]
+                for h in range(size):
+                    own[d * size + h] = row[h * LANES + lane]

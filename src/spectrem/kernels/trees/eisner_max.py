@@ -15,9 +15,9 @@ from spectrem._lanes import LANES, empty_table, largest_sum, load_arcs
 def _inside(n, stride, arcs, complete, incomplete, joint):
     for i in range(n):
         complete[i * (stride + LANES) : i * (stride + LANES) + LANES] = 0.0
-    for width in range(1, n):
-        for i in range(n - width):
-            j = i + width
+    for j in range(1, n):
+        for i in range(j - 1, -1, -1):
+            width = j - i
             ii, ij, ji = i * stride + i * LANES, i * stride + j * LANES, j * stride + i * LANES
             largest_sum(joint, 0, complete, ii, LANES, complete, ji + LANES, LANES, width)
             largest_sum(incomplete, ij, joint, 0, 0, arcs, ji, 0, 1)

@@ -42,12 +42,12 @@ def _load(members, lengths, offsets, potentials, n, stride, first, later, stops)
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _unload(members, lengths, offsets, status, stride, first, later, stops, marginals):
-    """Marginals of the sentences of ``status`` 0 from tables as those of potentials."""
+    """Marginals of the sentences of ``status`` 0 from tables as those of potentials, zeros of the others."""
     for lane in range(len(members)):
+        own, size = marginals[offsets[members[lane]] : offsets[members[lane] + 1]], lengths[members[lane]]
         if status[members[lane]] != 0:
+            own[:] = 0.0
             continue
-        size = lengths[members[lane]]
-        own = marginals[offsets[members[lane]] : offsets[members[lane] + 1]]
         for d in range(size):
             row, other = first[d * stride : (d + 1) * stride], later[d * stride : (d + 1) * stride]
             for h in range(size):
@@ -64,9 +64,9 @@ def _inside(n, stride, first, later, stops, opened, closed, arcs, joint):
         opened[left : right + LANES] = 1.0
         closed[left:right] = stops[4 * h * LANES : (4 * h + 1) * LANES]
         closed[right : right + LANES] = stops[(4 * h + 2) * LANES : (4 * h + 3) * LANES]
-    for width in range(1, n):
-        for i in range(n - width):
-            j = i + width
+    for j in range(1, n):
+        for i in range(j - 1, -1, -1):
+            width = j - i
             ii, jj = i * (stride + LANES), j * (stride + LANES)
             ij, ji = ii + width * LANES, jj - width * LANES
             sum_products(joint, ij, opened, ii + 2 * LANES, LANES, closed, ji + 2 * LANES, LANES, width - 1)
@@ -159,11 +159,10 @@ def _outside(n, stride, first, later, stops, opened, closed, arcs, joint, d_half
     Marginals of arcs take the place of potentials in the end, those of stops are added to ``found``.
     """
     found[: 4 * n * LANES] = 0.0
-    for width in range(n - 1, -1, -1):
-        for i in range(n - width):
-            j = i + width
+    for j in range(n - 1, -1, -1):
+        for i in range(j + 1):
             _outside_halves(n, stride, i, j, stops, opened, closed, arcs, joint, d_first, d_half, found)
-            if width > 0:
+            if i < j:
                 ij, ji = i * stride + j * LANES, j * stride + i * LANES
                 below = j * (stride + LANES) + LANES
                 sum_products(spare, 0, d_half, ij + LANES, LANES, closed, below, LANES, n - j)
@@ -173,12 +172,12 @@ def _outside(n, stride, first, later, stops, opened, closed, arcs, joint, d_half
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sum_pass(order, lengths, offsets, potentials, tops, token_offsets, gamma, single_root, values, marginals, status):
+def sum_pass(order, lengths, offsets, parts, tops, token_offsets, gamma, single_root, values, status):
     """Smoothed max and marginals of the sentences in ``order``, none of them empty, in groups of LANES.
 
-    Sentence n has the potentials ``potentials[offsets[n]:offsets[n + 1]]``. ``tops`` are the scores that were taken
-    off, in nats, three for every word of the batch. A ``status`` becomes 0 where this succeeds. Sentences that follow
-    each other should not differ much in length.
+    Sentence n has the potentials ``parts[offsets[n]:offsets[n + 1]]``. ``tops`` are the scores that were taken off, in
+    nats, three for every word of the batch. Marginals take the place of potentials, and ``status`` becomes 0; where
+    this fails, zeros do. Sentences that follow each other should not differ much in length.
     """
     longest = 0
     for n in order:
@@ -195,7 +194,7 @@ def sum_pass(order, lengths, offsets, potentials, tops, token_offsets, gamma, si
         for member in members:
             n = max(n, lengths[member])
         stride = ((n + 1) | 1) * LANES
-        _load(members, lengths, offsets, potentials, n, stride, first, later, stops)
+        _load(members, lengths, offsets, parts, n, stride, first, later, stops)
         _inside(n, stride, first, later, stops, opened, closed, arcs, joint)
         _inside_root(n, stride, single_root, first, closed, prefix, rooted, spare)
         d_prefix[:] = 0.0
@@ -210,4 +209,4 @@ def sum_pass(order, lengths, offsets, potentials, tops, token_offsets, gamma, si
                 values[member] = value
         _outside_root(n, stride, single_root, first, closed, prefix, rooted, d_prefix, d_rooted, d_half, spare)
         _outside(n, stride, first, later, stops, opened, closed, arcs, joint, d_half, d_first, found, spare)
-        _unload(members, lengths, offsets, status, stride, first, later, found, marginals)
+        _unload(members, lengths, offsets, status, stride, first, later, found, parts)

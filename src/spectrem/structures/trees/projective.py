@@ -83,14 +83,15 @@ class ProjectiveTrees(ArcStructure):
         if gamma == 0.0:
             values, heads = self._best(given)
             return values, self._taken(heads)
-        values, marginals = np.zeros(self.n_instances), np.zeros(self.n_unary)
-        status = (given.active & (self.lengths > 0)).astype(np.int8)
-        potentials, tops = np.empty(self.n_unary), np.empty(self.n_tokens)
-        subtract_tops(given.unary, self.offsets, gamma, potentials, tops)
-        np.exp(potentials, out=potentials)  # which has vector instructions that a kernel does not have
-        order = self._in_order(given.active)
-        scaled = (potentials, tops, self.token_offsets, gamma, self.single_root)
-        eisner.sum_pass(order, self.lengths, self.block_offsets, *scaled, values, marginals, status)
+        # marginals take the place of potentials, since new memory costs as much as filling it
+        values, marginals, tops = np.zeros(self.n_instances), np.empty(self.n_unary), np.empty(self.n_tokens)
+        subtract_tops(given.unary, self.offsets, gamma, marginals, tops)
+        np.exp(marginals, out=marginals)  # which has vector instructions that a kernel does not have
+        if not given.active.all():
+            marginals[np.repeat(~given.active, self.lengths**2)] = 0.0
+        order, status = self._in_order(given.active), (given.active & (self.lengths > 0)).astype(np.int8)
+        scaled = (marginals, tops, self.token_offsets, gamma, self.single_root)
+        eisner.sum_pass(order, self.lengths, self.block_offsets, *scaled, values, status)
         if status.any():
             layout = (self.lengths, self.block_offsets, given.unary)
             eisner_log.sum_pass(*layout, gamma, self.single_root, values, marginals, status)

@@ -289,14 +289,16 @@ class ValenceTrees:
             layout = (self.lengths, self.offsets, self.token_offsets, self.single_root)
             valence_max.max_pass(*layout, given.unary, given.active, values, heads)
             return values, self.parts_of(heads)
-        marginals, possible = np.zeros(self.n_unary), given.active & (self.lengths > 0)
-        potentials, tops = np.empty(self.n_unary), np.empty(3 * self.n_tokens)
-        subtract_tops(given.unary, self._choice_offsets, gamma, potentials, tops)
-        np.exp(potentials, out=potentials)  # which has vector instructions that a kernel does not have
-        by_length, status = np.argsort(self.lengths, kind="stable"), possible.astype(np.int8)
-        scaled = (potentials, tops, self.token_offsets, gamma, self.single_root)
-        order = by_length[possible[by_length]]
-        valence_lanes.sum_pass(order, self.lengths, self.offsets, *scaled, values, marginals, status)
+        # marginals take the place of potentials, since new memory costs as much as filling it
+        marginals, tops = np.empty(self.n_unary), np.empty(3 * self.n_tokens)
+        subtract_tops(given.unary, self._choice_offsets, gamma, marginals, tops)
+        np.exp(marginals, out=marginals)  # which has vector instructions that a kernel does not have
+        if not given.active.all():
+            marginals[np.repeat(~given.active, np.diff(self.offsets))] = 0.0
+        possible, by_length = given.active & (self.lengths > 0), np.argsort(self.lengths, kind="stable")
+        order, status = by_length[possible[by_length]], possible.astype(np.int8)
+        scaled = (marginals, tops, self.token_offsets, gamma, self.single_root)
+        valence_lanes.sum_pass(order, self.lengths, self.offsets, *scaled, values, status)
         if status.any():
             kernel.sum_pass(
                 self.lengths, self.offsets, self.single_root, given.unary, gamma, status != 0, values, marginals

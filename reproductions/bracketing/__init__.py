@@ -1,0 +1,1 @@
+"""Experiments on brackets learned from sentences of tags."""

@@ -73,7 +73,7 @@ class ParserParameters(CriterionParameters, LearningParameters, ComputingParamet
         over C.
     relations : bool
         Whether `parse` also gives the relation of every word to its head, learned from the ``relations`` of the
-        sentences by a classifier of arcs. It takes about as long again as online learning of heads.
+        sentences by a classifier of arcs. It takes longer than online learning of heads.
     constraints : sequence of constraints or their texts, mapping of names to them, or one text
         In the language of `spectrem.E` over the columns of arcs, sentence, dependent, head, occurrence, root, direction
         and length, values of both ends, such as head_tag and dependent_tag (also upos, xpos, form), and those given to

@@ -195,3 +195,10 @@ def test_views_that_agree_carry_labels_on(output_of):
     assert joined < 0.65
     assert min(agreed, sharper) > 0.9
     assert few < together == 1
+
+
+def test_rules_lead_to_the_grammar(output_of):
+    lines = output_of("grammar_from_rules.py").splitlines()[:5]
+    found = [float(line.split()[-1]) for line in lines]
+    assert found == sorted(found)
+    assert found[-1] > 0.9

@@ -39,6 +39,7 @@ bench: $(VENV)/warm
 	$(BIN)/python benchmarks/hmm.py
 	$(BIN)/python benchmarks/homes.py
 	$(BIN)/python benchmarks/trigram.py
+	$(BIN)/python benchmarks/trees.py --write
 	$(BIN)/python benchmarks/projection.py --write
 	$(BIN)/python benchmarks/tables.py --write
 	$(BIN)/python benchmarks/long_sentences.py

@@ -8,7 +8,7 @@ from spectrem.constraints import E, part
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.trees import eisner, eisner_log
 from spectrem.structures import ROOT, Parts, Product, ProjectiveTrees
-from spectrem.structures.trees import _projective_polytope
+from spectrem.structures.trees import _derivations
 from spectrem.testing import brute_force_smoothed_max, check_constraint, check_projection, check_structure
 
 roots = pytest.mark.parametrize("single_root", [True, False], ids=["single root", "several roots"])
@@ -116,7 +116,7 @@ def test_two_hundred_words(single_root):
 
 def test_a_program_that_would_be_too_large_is_refused_beforehand():
     trees = ProjectiveTrees([200])
-    with pytest.raises(InvalidInputError, match=r"200 words need 4,040,300 variables, about .* GB .*gamma > 0"):
+    with pytest.raises(InvalidInputError, match=r"200 words need 4,039,900 variables, about .* GB .*gamma > 0"):
         trees.polytope(Parts(np.zeros(trees.n_unary)), 0)
 
 
@@ -126,9 +126,9 @@ def test_the_stated_number_of_variables_is_the_built_one(single_root, monkeypatc
         trees = ProjectiveTrees([n], single_root=single_root)
         scores = Parts(np.zeros(n * n))
         built = len(trees.polytope(scores, 0).objective)
-        monkeypatch.setattr(_projective_polytope, "_MOST", built)
+        monkeypatch.setattr(_derivations, "_MOST", built)
         trees.polytope(scores, 0)
-        monkeypatch.setattr(_projective_polytope, "_MOST", built - 1)
+        monkeypatch.setattr(_derivations, "_MOST", built - 1)
         with pytest.raises(InvalidInputError, match=f"{built} variables"):
             trees.polytope(scores, 0)
         monkeypatch.undo()

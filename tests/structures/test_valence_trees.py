@@ -11,6 +11,7 @@ from spectrem.inference import project_batch
 from spectrem.kernels.chains.potentials import subtract_tops
 from spectrem.kernels.trees import valence, valence_lanes
 from spectrem.structures import ROOT, Parts, ValenceTrees
+from spectrem.structures.trees import _derivations
 from spectrem.testing import check_projection, check_structure
 
 GAMMAS = (-np.inf, 0.0, 0.3, 1.0, 2.5)
@@ -164,8 +165,25 @@ def test_a_long_sentence():
     per_word = np.bincount(columns["dependent"][~columns["stop"]].astype(int), marginals.unary[~columns["stop"]])
     np.testing.assert_allclose(per_word, 1.0, atol=1e-9)
     assert marginals.unary[columns["root"]].sum() == pytest.approx(1.0)
-    with pytest.raises(InvalidInputError, match=r"sentences must have at most 90 words for a program .* got 200"):
+
+
+def test_a_program_that_would_be_too_large_is_refused_beforehand():
+    trees = ValenceTrees([200])
+    with pytest.raises(InvalidInputError, match=r"200 words need 5,373,600 variables, about .* GB .*gamma > 0"):
         trees.polytope(random_scores(trees), 0)
+
+
+@pytest.mark.parametrize("single_root", [True, False])
+def test_the_stated_number_of_variables_is_the_built_one(single_root, monkeypatch):
+    for n in range(1, 7):
+        trees = ValenceTrees([n], single_root=single_root)
+        built = len(trees.polytope(random_scores(trees), 0).objective)
+        monkeypatch.setattr(_derivations, "_MOST", built)
+        trees.polytope(random_scores(trees), 0)
+        monkeypatch.setattr(_derivations, "_MOST", built - 1)
+        with pytest.raises(InvalidInputError, match=f"{built} variables"):
+            trees.polytope(random_scores(trees), 0)
+        monkeypatch.undo()
 
 
 def in_log_space(trees, scores, gamma):

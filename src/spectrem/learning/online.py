@@ -43,7 +43,7 @@ class SmallSteps:
     """
 
     passes: int = 4
-    rate: float = 0.1
+    rate: float = 0.05
     decay: float = 0.3
     average: bool = True
 
@@ -174,7 +174,13 @@ class _Course:
         """The mean of the weights, or the last ones."""
         if not (self._average and self._n_steps):
             return self.weights * np.float32(self.scale)
-        return (self._sum() / self._n_steps).astype(np.float32)
+        if self._before is not None:
+            return (self._sum() / self._n_steps).astype(np.float32)
+        # the table is large, and single precision is enough for what is added up once
+        found = self.weights * np.float32(self._scales / self._n_steps)
+        self._later /= np.float32(self._n_steps)
+        found -= self._later
+        return found
 
     def _sum(self) -> Floats:
         total = self._scales * self.weights.astype(np.float64) - self._later

@@ -6,6 +6,7 @@ import pytest
 from spectrem import CRFTagger, E, EdgeFactoredParser, part
 from spectrem.data import ROOT, ParsedSentence, is_projective
 from spectrem.exceptions import InvalidInputError, NotFittedError
+from spectrem.learning import Anneal, Expectations, Posteriors
 
 NOUNS, VERBS, ADJECTIVES = ("dog", "cat", "bird"), ("sees", "likes"), ("old", "small")
 
@@ -43,6 +44,7 @@ def make_treebank(n, seed=0):
 
 
 TRAIN, TEST = make_treebank(60), make_treebank(20, seed=1)
+ROOT_IS_VERB = (E[part("root") & (part("dependent_tag") == "VERB")] >= 0.9).per("sentence")
 SMALL = {"bits": 10, "n_threads": 1}
 
 
@@ -70,7 +72,7 @@ def test_full_supervision(settings):
 
 
 def test_probabilities_are_those_of_trees():
-    parser = EdgeFactoredParser(**SMALL, passes=1).fit(TRAIN)
+    parser = EdgeFactoredParser(**SMALL, passes=1, rate=0.001).fit(TRAIN)
     (matrix,) = parser.predict_proba(TEST[:1])
     np.testing.assert_allclose(matrix.sum(axis=1), 1.0)
     assert np.trace(matrix) == pytest.approx(1.0)  # one root
@@ -93,6 +95,30 @@ def test_partial_heads(learner):
         partial.append(heads)
     parser = EdgeFactoredParser(**SMALL, learner=learner, max_iter=5, tol=0).fit(TRAIN, partial)
     assert parser.score(TEST) > 0.95
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"gamma": 0.0},
+        {"gamma": 2.5},
+        {"gamma": -np.inf, "learner": "batch"},
+        {"schedule": Anneal(0.5, 1.0, 2.0), "learner": "batch"},
+        {"criterion": Posteriors(), "learner": "batch"},
+        {"criterion": Expectations(1.0), "learner": "batch", "constraints": [ROOT_IS_VERB], "m_tol": 0.05},
+        {"constraints": [ROOT_IS_VERB], "gamma": 0.0},
+        {"constraints": [E[part("root") & (part("dependent_tag") == "VERB")] >= 5], "learner": "batch"},
+    ],
+    ids=lambda settings: "-".join(settings),
+)
+def test_some_trees_and_raw_sentences(settings):
+    raw = [one if n < 3 else one._replace(heads=None) for n, one in enumerate(TRAIN[:12])]
+    settings = {**SMALL, "max_iter": 2, "tol": 0, "passes": 2, "m_tol": 1e-2, **settings}
+    if settings.get("criterion") is not None:
+        settings |= {"max_iter": 100, "tol": 1e-6}
+    parser = EdgeFactoredParser(**settings).fit(raw)
+    assert parser.score(TEST) > 0.7
+    assert np.isfinite(parser.objective_)
 
 
 def test_soft_heads_are_as_hard_ones_where_they_are_certain():

@@ -72,6 +72,11 @@ class ParsingShard:
     instances: Ints
     columns: Columns = Columns()  # noqa: RUF009
 
+    @property
+    def labels(self) -> Ints | Floats | None:
+        """What is known of the heads; None where every tree is possible."""
+        return self.heads if self.shares is None else self.shares
+
 
 @dataclass(frozen=True, eq=False)
 class ParsingText:
@@ -155,12 +160,11 @@ class ParsingText:
         return shards or [self.take(np.zeros(0, np.int64))]
 
     def batches(self, size: int, rng: np.random.Generator) -> list[ParsingShard]:
-        """Shards of about ``size`` sentences of like lengths, in random order, for learning in small steps."""
+        """Shards of about ``size`` sentences drawn at random, in random order, for learning in small steps."""
         found = []
         for kind in (FREE, GIVEN, SHARED):
-            own = np.flatnonzero((self.lengths > 0) & (self.kinds == kind))
-            # like lengths are worked on side by side; which sentences of one length come together is chance
-            own = rng.permutation(own)
-            own = own[np.argsort(self.lengths[own], kind="stable")]
+            # sentences of like lengths in a batch would be worked on more quickly, but learn less: three tenths of a
+            # point of accuracy on English
+            own = rng.permutation(np.flatnonzero((self.lengths > 0) & (self.kinds == kind)))
             found += [self.take(run) for run in runs_of(own, np.ones(len(own), np.int64), size)]
         return [found[place] for place in rng.permutation(len(found))]

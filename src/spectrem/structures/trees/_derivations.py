@@ -10,7 +10,22 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from spectrem.exceptions import InvalidInputError
 from spectrem.structures.structure import Polytope
+
+# A sentence may need so many variables; each takes so many bytes here and in the solver.
+_MOST = 1 << 19
+_BYTES = 1000
+
+
+def check_size(n_words: int, n_variables: int) -> None:
+    """Raise `InvalidInputError` if the program of a sentence would be too large, before anything is built."""
+    if n_variables > _MOST:
+        raise InvalidInputError(
+            f"sentences must be shorter for a program over trees: {n_words} words need {n_variables:,} variables, "
+            f"about {n_variables * _BYTES / 1e9:.1f} GB with the solver, and the most is {_MOST:,}; leave the sentence "
+            "out, or use gamma > 0, which needs no program"
+        )
 
 
 @dataclass(frozen=True)

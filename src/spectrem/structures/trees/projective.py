@@ -17,7 +17,7 @@ from spectrem.structures._ragged import Inputs, check_inputs, check_instance, ch
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
 from spectrem.structures.trees._arcs import NO_HEAD, ROOT, ArcStructure, is_tree
-from spectrem.structures.trees._projective_polytope import projective_polytope
+from spectrem.structures.trees._derivations import Derivations, check_size
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -130,17 +130,17 @@ class ProjectiveTrees(ArcStructure):
         return self._best(check_inputs(self, scores))[1]
 
     def polytope(self, scores: Parts, instance: int) -> Polytope:
-        """Unit flow through the spans of Eisner's algorithm: a variable per arc and per way to divide a span.
+        """A unit of flow through the spans of Eisner's algorithm, whose vertices are trees.
 
         Raises
         ------
         InvalidInputError
             If the sentence is too long: variables grow with the cube of its length.
         """
-        n = check_instance(self, instance)
-        own = slice(int(self.block_offsets[n]), int(self.block_offsets[n + 1]))
-        unary = check_scores(self, scores).unary[own]
-        return projective_polytope(int(self.lengths[n]), self.single_root, own.start, unary)
+        m = check_instance(self, instance)
+        n, start = int(self.lengths[m]), int(self.block_offsets[m])
+        check_size(n, (n**3 - n) // 2 + (n**2 if self.single_root else 2 * n**2))
+        return _derivations(n, self.single_root).polytope(check_scores(self, scores).unary, start, n * n)
 
     def enumerate(self, instance: int) -> Iterator[Parts]:
         """Every projective tree of one sentence as indicators over the batch: for a handful of words."""
@@ -169,6 +169,35 @@ class ProjectiveTrees(ArcStructure):
     def _by_length(self) -> NDArray[np.int64]:
         """All sentences by length."""
         return np.argsort(self.lengths, kind="stable")
+
+
+def _derivations(n: int, single_root: bool) -> Derivations:
+    """The steps by which the kernels put spans together; arcs are numbered within the sentence."""
+
+    def complete(head: int, end: int) -> tuple[tuple[str, int, int], ...]:
+        return () if head == end else (("complete", head, end),)  # a word alone is there without being made
+
+    steps = Derivations()
+    for i in range(n):
+        for j in range(i + 1, n):
+            for k in range(i, j):
+                steps.add(("linked", i, j), complete(i, k) + complete(j, k + 1))
+                steps.add(("complete", i, j), (("arc", k + 1, i), *complete(k + 1, j)))
+                steps.add(("complete", j, i), (("arc", k, j), *complete(k, i)))
+            steps.add(("arc", j, i), (("linked", i, j),), j * n + i)
+            steps.add(("arc", i, j), (("linked", i, j),), i * n + j)
+    for root in range(n):
+        own = root * n + root
+        if single_root:
+            steps.add(steps.goal, complete(root, 0) + complete(root, n - 1), own)
+            continue
+        for first in range(root + 1):  # after the words before ``first``, which hang on earlier roots
+            before = (("prefix", first),) if first else ()
+            steps.add(("rooted", root), before + complete(root, first), own)
+        for last in range(root, n):
+            prefix = ("prefix", last + 1) if last < n - 1 else steps.goal
+            steps.add(prefix, (("rooted", root), *complete(root, last)))
+    return steps
 
 
 def _crosses(heads: tuple[int, ...]) -> bool:

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._validate import as_gamma
-from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.chains.potentials import subtract_tops
 from spectrem.kernels.trees import valence as kernel
 from spectrem.kernels.trees import valence_lanes, valence_max
@@ -19,11 +18,8 @@ from spectrem.structures._ragged import check_inputs, check_instance, check_scor
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
 from spectrem.structures.trees._arcs import NO_HEAD, ROOT, TEXT
-from spectrem.structures.trees._derivations import Derivations
+from spectrem.structures.trees._derivations import Derivations, check_size
 from spectrem.structures.trees.projective import ProjectiveTrees
-
-# Words of the longest sentence that a program is made of: half a million variables.
-_LONGEST = 90
 
 
 class ValenceParts(NamedTuple):
@@ -321,12 +317,8 @@ class ValenceTrees:
         m = check_instance(self, instance)
         checked = check_scores(self, scores)
         n, start = int(self.lengths[m]), int(self.offsets[m])
-        if n > _LONGEST:
-            raise InvalidInputError(
-                f"sentences must have at most {_LONGEST} words for a program over trees with valence, which has some "
-                f"0.7 n³ variables, a kilobyte each with the solver; got {n}; leave the sentence out, or use "
-                "gamma > 0, which needs no program"
-            )
+        n_roots = n if self.single_root else n * (n + 1)
+        check_size(n, 2 * (n**3 - n) // 3 + n * (n + 1) + n_roots)
         derivations = _valence_derivations(n, self.single_root)
         return derivations.polytope(checked.unary, start, int(self.offsets[m + 1]) - start)
 

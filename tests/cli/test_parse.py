@@ -158,10 +158,10 @@ def test_everything_but_trees_is_copied(run, treebank, tmp_path):
     found = out.read_text().split("\n")
     assert found[0] == lines[0]
     assert found[1] == lines[1]
-    assert found[2] == "1\tthe\tthe\tDET\t_\tDefinite=Def\t2\t_\t_\t_"
-    assert found[3] == "2\tdog\tdog\tNOUN\t_\t_\t3\t_\t_\t_"
+    assert found[2] == "1\tthe\tthe\tDET\t_\tDefinite=Def\t2\tdep\t_\t_"
+    assert found[3] == "2\tdog\tdog\tNOUN\t_\t_\t3\tdep\t_\t_"
     assert found[4] == lines[4]
-    assert found[5:] == ["3\tfell\tfall\tVERB\t_\t_\t0\t_\t_\tEnd=Yes", "", ""]
+    assert found[5:] == ["3\tfell\tfall\tVERB\t_\t_\t0\troot\t_\tEnd=Yes", "", ""]
     piped = run("parse", "predict", treebank.parser, "-", "-q", stdin=text.read_text())
     assert [line.split("\t")[6] for line in piped.stdout.splitlines() if line] == ["2", "3", "0"]
 
@@ -173,7 +173,8 @@ def test_posteriors_and_pictures(run, treebank, tmp_path):
     parser = EdgeFactoredParser.load(treebank.parser)
     tables, heads = parser.predict_proba(treebank.unseen), parser.predict(treebank.unseen)
     first = treebank.unseen[0]
-    assert done.stdout.startswith(draw_tree(first.forms, heads[0], tables[0]) + "\n\n")
+    relations = parser.parse(treebank.unseen[:1])[0].relations
+    assert done.stdout.startswith(draw_tree(first.forms, heads[0], tables[0], relations) + "\n\n")
     rows = posteriors.read_text().split("\n\n")[0].splitlines()
     assert [row.split("\t")[0] for row in rows] == list(first.forms)
     for word, row in enumerate(rows):

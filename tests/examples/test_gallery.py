@@ -97,6 +97,16 @@ def test_proportions_and_partial_labels_help_where_labels_are_few(output_of):
     assert sharp + 0.02 < partial
 
 
+def test_a_parser_knows_what_it_is_unsure_of(output_of):
+    pytest.importorskip("matplotlib")
+    row = r"(projective|arcs may cross|head = next word) +(0\.\d+)(?:.*mean doubt (0\.\d+))?"
+    found = {name: (float(uas), doubt) for name, uas, doubt in re.findall(row, output_of("trees_as_pictures.py"))}
+    assert found["projective"][0] > found["arcs may cross"][0] > found["head = next word"][0] + 0.3
+    assert float(found["projective"][1]) < float(found["arcs may cross"][1])
+    picture = output_of.folder("trees_as_pictures.py") / "out" / "trees.png"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
 def test_a_constraint_on_brackets_adds_to_them(output_of):
     rows = re.findall(r"^ *(\S.*?) +([01]\.\d{3})  (\d\.\d\d)$", output_of("brackets_under_a_constraint.py"), re.M)
     f1 = {name: float(value) for name, value, _ in rows}
@@ -195,3 +205,10 @@ def test_views_that_agree_carry_labels_on(output_of):
     assert joined < 0.65
     assert min(agreed, sharper) > 0.9
     assert few < together == 1
+
+
+def test_rules_lead_to_the_grammar(output_of):
+    lines = output_of("grammar_from_rules.py").splitlines()[:5]
+    found = [float(line.split()[-1]) for line in lines]
+    assert found == sorted(found)
+    assert found[-1] > 0.9

@@ -29,6 +29,8 @@ OPTIONS = {
     "pr-table5": {"--data", "--draws", "--seed", "--threads"},
     "pr-table6": {"--data", "--sizes", "--draws", "--threads"},
     "ge-compare": {"--data", "--draws", "--seed"},
+    "dmv": {"--data", "--threads"},
+    "universal-rules": {"--data", "--languages", "--threads"},
 }
 
 

@@ -19,6 +19,7 @@ _ROOT = -1
 _LEAST = 0.05
 _INCHES_PER_LETTER, _GAP = 0.105, 0.22
 _SMALL = 8.5
+_NARROW = 0.45  # inches, below which the number of an arc would hide it
 
 
 def plot_trees(
@@ -122,7 +123,8 @@ def _draw(
             bend = (end - start) * 0.12
             points = [(start, 0.0), (start, y), (start + bend, y), (end - bend, y), (end, y), (end, 0.1)]
             codes = [Path.MOVETO, Path.CURVE3, Path.CURVE3, Path.LINETO, Path.CURVE3, Path.CURVE3]
-            path, label = Path(points, codes), ((start + end) / 2, y)
+            above = 0.2 if abs(end - start) < _NARROW else 0.0
+            path, label = Path(points, codes), ((start + end) / 2, y + above)
         line: Any = ":" if missing else "-" if right else (0, (4, 2))
         axes.add_patch(PathPatch(path, fill=False, edgecolor=colour, alpha=alpha, linewidth=width, linestyle=line))
         axes.plot(end, 0.1, "v", color=colour, alpha=alpha, markersize=3 + 1.5 * width, markeredgewidth=0)

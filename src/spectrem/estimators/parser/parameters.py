@@ -109,7 +109,7 @@ class ParserParameters(CriterionParameters, LearningParameters, ComputingParamet
     bits: int = count(20, group=MODEL)
     min_count: int = count(2, group=MODEL)
     C: float = number(1.0, open=True, option="--variance", group=MODEL, metavar="C")
-    relations: bool = switch(True, option=None)
+    relations: bool = switch(True, group=MODEL)
     constraints: Sequence[AnyConstraint] = given((), check_constraints)
     unlabelled_weight: float = number(1.0, group=TRAINING)
     m_steps: int | None = count(None, group=TRAINING)

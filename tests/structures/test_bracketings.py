@@ -92,12 +92,13 @@ def test_a_thousand_nats_between_trees_are_summed_in_log_space(gamma):
     np.testing.assert_allclose(marginals.unary, expected.marginals.unary, atol=1e-12)
 
 
-def test_one_span_far_above_the_best_tree_needs_log_space():
-    """The span (0, 2) gains most, but no possible tree has it: all others fall behind by more than doubles can say."""
+@pytest.mark.parametrize("gain", [100.0, 244.0, 2e3])
+def test_one_span_far_above_the_best_tree_needs_log_space(gain):
+    """The span (0, 2) gains most, but no possible tree has it: others fall behind by more than doubles say well."""
     trees = Bracketings([5])
     scores = Parts(np.zeros(30))
     start, end = trees.spans
-    scores.unary[2 * np.flatnonzero((start == 0) & (end == 2))] = 2e3
+    scores.unary[2 * np.flatnonzero((start == 0) & (end == 2))] = gain
     scores.unary[2 * np.flatnonzero((start == 0) & (end > 2) & (end < 5) | (start == 2) & (end == 5))] = -np.inf
     values, marginals = trees.smoothed_max(scores, 1.0)
     expected = brute_force_smoothed_max(trees, scores, 1.0)

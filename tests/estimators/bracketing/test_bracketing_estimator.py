@@ -346,6 +346,7 @@ def test_bad_parameters(options, message):
         ([], "sentences must hold at least one word to train on, got 0 sentences"),
         (["", ""], "got 2 sentences without any"),
         ("DT NN", "sentences must be a sequence of sentences, got the string"),
+        (5, "sentences must be a sequence of sentences, got int 5"),
         ([["DT", 1.5]], "words must be text or whole numbers"),
         (
             [["DT"] * 20_000],

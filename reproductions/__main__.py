@@ -21,6 +21,7 @@ from reproductions.extraction import uem_fig2
 from reproductions.grammar import dmv, universal_rules
 from reproductions.relatives import ge_compare
 from reproductions.tagging import da_table1, pos_dictionary, pr_fig12, uem_fig1
+from reproductions.transfer import pr_fig10, pr_table8
 from reproductions.views import pr_table4, pr_table5, pr_table6
 from spectrem.exceptions import SpectremError
 
@@ -29,6 +30,7 @@ EXPERIMENTS: dict[str, ModuleType] = {
     for module in (
         *(uem_table2, em_constraints_fig1, em_constraints_fig3, em_constraints_fig4, pr_fig6),
         *(da_table1, da_table2, da_table3, pr_fig12, uem_fig1, pos_dictionary, cluster_links),
+        *(pr_table8, pr_fig10),
         *(uem_fig2, pr_table4, pr_table5, pr_table6, ge_compare),
         *(dmv, universal_rules),
     )

@@ -24,6 +24,8 @@ OPTIONS = {
     "uem-fig1": {"--data", "--draws", "--threads"},
     "pos-dictionary": {"--data", "--threads"},
     "cluster-links": {"--draws", "--seed"},
+    "pr-table8": {"--data", "--languages", "--sizes", "--seed", "--threads"},
+    "pr-fig10": {"--data", "--threads"},
     "uem-fig2": {"--data", "--draws", "--threads"},
     "pr-table4": {"--data", "--draws", "--threads"},
     "pr-table5": {"--data", "--draws", "--seed", "--threads"},

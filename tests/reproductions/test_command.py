@@ -24,7 +24,7 @@ OPTIONS = {
     "uem-fig1": {"--data", "--draws", "--threads"},
     "pos-dictionary": {"--data", "--threads"},
     "cluster-links": {"--draws", "--seed"},
-    "uem-fig2": {"--data", "--draws", "--threads"},
+    "uem-fig2": {"--data", "--draws", "--best", "--threads"},
     "pr-table4": {"--data", "--draws", "--threads"},
     "pr-table5": {"--data", "--draws", "--seed", "--threads"},
     "pr-table6": {"--data", "--sizes", "--draws", "--threads"},

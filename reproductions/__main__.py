@@ -64,6 +64,7 @@ OPTIONS: dict[str, tuple[Any, str]] = {
     "starts": (_count, "random starts"),
     "seeds": (_count, "random starts of every method"),
     "draws": (_count, "how often links, labelled sentences of each number, or splits of the features are drawn"),
+    "best": (partial(_count, least=0), "CoDL also with so many labellings of every sentence, by a beam search"),
     "languages": (_names, "with commas between"),
     "seed": (partial(_count, least=0), "the same seed gives the same result"),
     "threads": (_count, "results do not depend on it  [default: one per processor]"),

@@ -26,7 +26,7 @@ OPTIONS = {
     "cluster-links": {"--draws", "--seed"},
     "pr-table8": {"--data", "--languages", "--sizes", "--seed", "--threads"},
     "pr-fig10": {"--data", "--threads"},
-    "uem-fig2": {"--data", "--draws", "--threads"},
+    "uem-fig2": {"--data", "--draws", "--best", "--threads"},
     "pr-table4": {"--data", "--draws", "--threads"},
     "pr-table5": {"--data", "--draws", "--seed", "--threads"},
     "pr-table6": {"--data", "--sizes", "--draws", "--threads"},

@@ -31,7 +31,7 @@ from spectrem.constraints import tag_rules
 from spectrem.corpus import Local
 from spectrem.data import ParsedSentence
 from spectrem.estimators import DependencyModel
-from spectrem.exceptions import ConvergenceWarning
+from spectrem.exceptions import ConvergenceWarning, InvalidInputError
 from spectrem.metrics import attachment_scores, head_is_next
 from spectrem.models.grammar import (
     GrammarParameters,
@@ -107,6 +107,9 @@ def run(
         At most, for each training.
     threads : int, optional
     """
+    unknown = [language for language in languages if language not in PARTS]
+    if unknown:
+        raise InvalidInputError(f"languages must be among {', '.join(PARTS)}, got {', '.join(unknown)}")
     runs: list[Run] = []
     for language in languages:
         parts = (read_ud(data, *part) for part in PARTS[language])

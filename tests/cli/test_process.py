@@ -157,8 +157,8 @@ def shell(script, **environment):
         ("S --version >&-", 2, "standard output: it is closed"),
         ("S align - <&-", 2, "standard input: cannot be read: it is closed; give a readable file"),
         ("S align nothing 2>&-", 2, None),
-        ("S align $both -q -o $out <&- >&- 2>&-", 0, None),
-        ("S align $both -o $out 2>/dev/full", 0, None),
+        ("S symmetrize $gold $gold -o $out <&- >&- 2>&-", 0, None),
+        ("S align $both --max-iter 1 -o $out 2>/dev/full", 0, None),
         ("S evaluate $gold $gold >/dev/full", 2, "standard output: No space left on device"),
         ("S --help >/dev/full", 2, "standard output: No space left on device"),
         ("S align $both -q -o /dev/full --save $out", 2, "/dev/full: No space left on device"),
@@ -182,7 +182,9 @@ def test_closed_and_full_streams(files, tmp_path, script, status, errors):
 def test_a_file_never_takes_the_place_of_a_closed_stream(files, tmp_path):
     """The first file opened would get descriptor 1, and be written into by whoever prints."""
     done = shell(
-        "S align $both -q -o $out <&- >&- 2>&- && S align $both -q", both=str(files.both), out=str(tmp_path / "out")
+        "S symmetrize $gold $gold -o $out <&- >&- 2>&- && S symmetrize $gold $gold",
+        gold=str(files.gold),
+        out=str(tmp_path / "out"),
     )
     assert done.stdout == (tmp_path / "out").read_bytes()
 
@@ -210,8 +212,9 @@ def test_names_of_files_need_not_be_utf8(files, tmp_path):
 
 
 def test_descriptors_are_written_where_they_stand(files, tmp_path):
-    script = "(echo first; S align $both -q -o /dev/stdout; S align $both -q -o /dev/fd/1; echo last) > $out"
-    shell(script, both=str(files.both), out=str(tmp_path / "out"))
+    merge = "S symmetrize $gold $gold -o"
+    script = f"(echo first; {merge} /dev/stdout; {merge} /dev/fd/1; echo last) > $out"
+    shell(script, gold=str(files.gold), out=str(tmp_path / "out"))
     lines = (tmp_path / "out").read_text().splitlines()
     assert len(lines) == 242
     assert lines[0] + lines[-1] == "firstlast"

@@ -10,6 +10,7 @@ from reproductions.grammar.dmv import Run, claims
 from reproductions.grammar.universal_rules import METHODS, RULES, make_start, without
 from spectrem.data import ParsedSentence
 from spectrem.datasets import make_treebank
+from spectrem.exceptions import InvalidInputError
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +69,11 @@ def test_words_that_are_left_out_give_their_children_to_their_heads():
     assert text.tags == [("X", "VERB", "X")]
     assert text.heads[0].tolist() == [1, -1, 1]
     assert without([sentence], frozenset({"PUNCT"}), 3).tags == []
+
+
+def test_languages_are_those_there_are():
+    with pytest.raises(InvalidInputError, match="languages must be among en, bg, es, de, got fr"):
+        universal_rules.run(languages=["en", "fr"])
 
 
 def test_there_are_some_thirty_rules():

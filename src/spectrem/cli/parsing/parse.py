@@ -1,4 +1,4 @@
-"""`spectrem parse train`, `predict` and `evaluate`."""
+"""`spectrem parse train`, `predict`, `evaluate` and `transfer`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import typer
 from spectrem.cli.parsing.evaluate import evaluate
 from spectrem.cli.parsing.predict import predict
 from spectrem.cli.parsing.train import train
+from spectrem.cli.parsing.transfer import transfer
 
 app = typer.Typer(
     help="Find the heads of words: learn a parser from trees, or a grammar from tags alone, apply it, judge it.",
@@ -15,3 +16,4 @@ app = typer.Typer(
 app.command()(train)
 app.command()(predict)
 app.command()(evaluate)
+app.command()(transfer)

@@ -17,6 +17,7 @@ from spectrem._lanes import LANES, add_products, empty_table, load_arcs, sum_pro
 
 ROOM = 600.0
 GROWTH = math.log(27 / 4)
+LONGEST = int(ROOM / GROWTH)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -97,8 +98,8 @@ def sum_pass(order, lengths, offsets, parts, tops, token_offsets, gamma, single_
 
     Sentence n has the potentials ``parts[offsets[n]:offsets[n + 1]]``, indexed [dependent, head], with arcs from the
     root on the diagonal, and its words the scores ``tops``, in nats, that were taken off. Marginals take the place of
-    potentials, and ``status`` becomes 0; where this fails, zeros do. Sentences that follow each other should not differ
-    much in length.
+    potentials, and ``status`` becomes 0; where this fails, both are left as they are. Sentences that follow each other
+    should not differ much in length; above LONGEST words none succeeds.
     """
     longest = 0
     for n in order:
@@ -136,7 +137,6 @@ def sum_pass(order, lengths, offsets, parts, tops, token_offsets, gamma, single_
             member = members[lane]
             own, size = parts[offsets[member] : offsets[member + 1]], lengths[member]
             if status[member] != 0:
-                own[:] = 0.0
                 continue
             for d in range(size):
                 row = arcs[d * stride : d * stride + size * LANES]

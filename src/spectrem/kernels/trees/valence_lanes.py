@@ -22,6 +22,7 @@ from spectrem._lanes import LANES, add_products, empty_table, sum_products
 
 ROOM = 600.0
 GROWTH = math.log(27 / 4)
+LONGEST = int(ROOM / GROWTH)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -42,11 +43,10 @@ def _load(members, lengths, offsets, potentials, n, stride, first, later, stops)
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _unload(members, lengths, offsets, status, stride, first, later, stops, marginals):
-    """Marginals of the sentences of ``status`` 0 from tables as those of potentials, zeros of the others."""
+    """Marginals of the sentences of ``status`` 0 from tables as those of potentials."""
     for lane in range(len(members)):
         own, size = marginals[offsets[members[lane]] : offsets[members[lane] + 1]], lengths[members[lane]]
         if status[members[lane]] != 0:
-            own[:] = 0.0
             continue
         for d in range(size):
             row, other = first[d * stride : (d + 1) * stride], later[d * stride : (d + 1) * stride]
@@ -177,7 +177,8 @@ def sum_pass(order, lengths, offsets, parts, tops, token_offsets, gamma, single_
 
     Sentence n has the potentials ``parts[offsets[n]:offsets[n + 1]]``. ``tops`` are the scores that were taken off, in
     nats, three for every word of the batch. Marginals take the place of potentials, and ``status`` becomes 0; where
-    this fails, zeros do. Sentences that follow each other should not differ much in length.
+    this fails, both are left as they are. Sentences that follow each other should not differ much in length; above
+    LONGEST words none succeeds.
     """
     longest = 0
     for n in order:

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures.structure import Polytope
 
-# A sentence may need so many variables; each takes so many bytes here and in the solver.
-_MOST = 1 << 19
-_BYTES = 1000
+# A sentence may need so many variables; each takes so many bytes in the solver, as measured on integer programs over
+# projective trees of 20 to 40 words, which took seconds to many minutes.
+_MOST = 1 << 18
+_BYTES = 15_000
 
 
 def check_size(n_words: int, n_variables: int) -> None:

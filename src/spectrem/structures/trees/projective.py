@@ -25,7 +25,8 @@ class ProjectiveTrees(ArcStructure):
     """Dependency trees without crossing arcs: every word takes one head, another word or the root.
 
     The sum pass is the inside-outside algorithm over the spans of [Eisner1996], the max pass his parser. Time grows
-    with the cube of the length of a sentence, memory with its square.
+    with the cube of the length of a sentence, memory with its square: for n words the sum pass takes 640 n² bytes (26
+    MB for 200 words) and the max pass 384 n², beside 16 n² for scores and marginals.
 
     Use when words depend on words and word order is mostly projective: dependency parsers, grammar induction.
 
@@ -89,10 +90,12 @@ class ProjectiveTrees(ArcStructure):
         np.exp(marginals, out=marginals)  # which has vector instructions that a kernel does not have
         if not given.active.all():
             marginals[np.repeat(~given.active, self.lengths**2)] = 0.0
-        order, status = self._in_order(given.active), (given.active & (self.lengths > 0)).astype(np.int8)
+        status = (given.active & (self.lengths > 0)).astype(np.int8)
+        order = self._in_order(given.active & (self.lengths <= eisner.LONGEST))
         scaled = (marginals, tops, self.token_offsets, gamma, self.single_root)
         eisner.sum_pass(order, self.lengths, self.block_offsets, *scaled, values, status)
         if status.any():
+            marginals[np.repeat(status == 1, self.lengths**2)] = 0.0
             layout = (self.lengths, self.block_offsets, given.unary)
             eisner_log.sum_pass(*layout, gamma, self.single_root, values, marginals, status)
         return values, Parts(marginals)

@@ -292,10 +292,12 @@ class ValenceTrees:
         if not given.active.all():
             marginals[np.repeat(~given.active, np.diff(self.offsets))] = 0.0
         possible, by_length = given.active & (self.lengths > 0), np.argsort(self.lengths, kind="stable")
-        order, status = by_length[possible[by_length]], possible.astype(np.int8)
+        order = by_length[(possible & (self.lengths <= valence_lanes.LONGEST))[by_length]]
+        status = possible.astype(np.int8)
         scaled = (marginals, tops, self.token_offsets, gamma, self.single_root)
         valence_lanes.sum_pass(order, self.lengths, self.offsets, *scaled, values, status)
         if status.any():
+            marginals[np.repeat(status == 1, np.diff(self.offsets))] = 0.0
             kernel.sum_pass(
                 self.lengths, self.offsets, self.single_root, given.unary, gamma, status != 0, values, marginals
             )

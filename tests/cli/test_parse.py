@@ -8,6 +8,7 @@ import pytest
 
 from spectrem import DependencyModel, EdgeFactoredParser
 from spectrem.cli.parsing.drawing import draw_tree
+from spectrem.cli.parsing.punctuation import table_with_punctuation, with_punctuation, without_punctuation
 from spectrem.constraints import parse_constraint
 from spectrem.data import ParsedSentence, read_conllu, write_conllu
 from spectrem.exceptions import ConvergenceWarning, InvalidInputError
@@ -123,6 +124,38 @@ def test_the_grammar_learns_from_heads_if_asked(run, treebank, tmp_path):
         assert run("parse", "predict", model, treebank.test, "-o", out).exit_code == 0
         scores = json.loads(run("parse", "evaluate", treebank.test, out, "--json").stdout)
         assert scores["predicted"][0]["all_words"]["uas"] > 0.95
+
+
+def test_punctuation_is_left_out_if_asked(run, treebank, tmp_path):
+    model, out = tmp_path / "model.npz", tmp_path / "out.conllu"
+    options = ["--dmv", "--skip-punctuation", "--max-iter", "3", "--max-length", "4"]
+    assert run("parse", "train", treebank.train, "--model", model, *options).exit_code == 0
+    tags = [one.upos[:-1] for one in treebank.trees if len(one.upos) <= 5]
+    expected = fitted_quietly(DependencyModel(max_iter=3), tags)
+    posteriors = tmp_path / "posteriors.txt"
+    arguments = ["--skip-punctuation", "-o", out, "--posteriors", posteriors]
+    assert run("parse", "predict", model, treebank.test, *arguments).exit_code == 0
+    mark = tmp_path / "mark.conllu"
+    write_conllu(mark, [ParsedSentence(("!", "?"), ("PUNCT", "PUNCT"), ("_", "_"))])
+    alone = run("parse", "predict", model, mark, "--skip-punctuation", "--show", "-q")
+    assert alone.stdout.split("\n")[:2] == ["! ─┐ root 1.00", "? ◄┘ 1.00"]
+    heads = expected.predict([one.upos[:-1] for one in treebank.unseen])
+    parsed = read_conllu(out)
+    assert same_trees([one._replace(heads=one.heads[:-1]) for one in parsed], heads)
+    assert all(one.heads[-1] == one.heads.tolist().index(-1) for one in parsed)
+    assert posteriors.read_text().split("\n\n")[0].splitlines()[-1] == f".\t{heads[0].tolist().index(-1) + 1}:1"
+
+
+def test_trees_without_punctuation_are_those_of_the_words_left():
+    # the head of "a" is a comma, whose head is "b"
+    sentence = ParsedSentence(("a", ",", "b", "!"), ("X", "PUNCT", "X", "PUNCT"), ("_",) * 4, np.array([1, 2, -1, -2]))
+    reduced, kept = without_punctuation(sentence)
+    assert (reduced.forms, reduced.heads.tolist(), kept.tolist()) == (("a", "b"), [1, -1], [0, 2])
+    assert with_punctuation(reduced.heads, kept, 4).tolist() == [2, 2, -1, 2]
+    assert with_punctuation(np.array([-2]), np.array([1]), 2).tolist() == [-2, -2]
+    assert with_punctuation(np.zeros(0, np.int64), np.zeros(0, np.int64), 2).tolist() == [-1, 0]
+    table = table_with_punctuation(np.array([[0.2, 0.8], [0.1, 0.9]]), kept, np.array([2, 2, -1, 2]))
+    assert table.tolist() == [[0.2, 0, 0.8, 0], [0, 0, 1, 0], [0.1, 0, 0.9, 0], [0, 0, 1, 0]]
 
 
 def test_rules_are_met_by_new_trees(run, treebank):
@@ -264,6 +297,8 @@ CASES = [
     (["train", "EMPTY", "--model", "M"], "holds no sentences; give a file of CoNLL-U"),
     (["train", "TRAIN", "--model", "M", "--dmv", "--constraint", "E[tag == 'X'] <= 1"], "--constraint \"E[tag == 'X']"),
     (["predict", "PARSER", "TEST", "--project-at-predict"], "holds no constraints to meet; train it with --constraint"),
+    (["train", "TRAIN", "--model", "M", "--skip-punctuation"], "--skip-punctuation changes nothing without --dmv"),
+    (["predict", "PARSER", "TEST", "--skip-punctuation"], "--skip-punctuation changes nothing without a model of --d"),
     (["predict", "PARSER", "TEST", "--field", "upos"], "--field upos changes nothing without a model of --dmv"),
     (
         ["predict", "PARSER", "TEST", "--min-probability", "0.1"],

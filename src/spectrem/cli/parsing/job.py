@@ -11,6 +11,7 @@ import typer
 from spectrem.cli.annealing import Annealing
 from spectrem.cli.constraint_option import parse_options
 from spectrem.cli.parsing.options import read_treebank, sentences_named
+from spectrem.cli.parsing.punctuation import without_punctuation
 from spectrem.cli.parsing.train import TrainingOptions
 from spectrem.cli.progress import progress_bar, warn_gaining, without_unconverged
 from spectrem.data import ParsedSentence, display_name
@@ -46,7 +47,17 @@ def train_grammar(own: TrainingOptions, settings: dict[str, Any], annealing: Ann
     """Train a `DependencyModel` on the tags of the corpus and save it."""
     started = time.perf_counter()
     constraints = parse_options(own.constraint or (), (*_ARCS, "adjacent", "stop"))
-    sentences = read_treebank(own.corpus, own.max_length)
+    if own.skip_punctuation:
+        sentences = [without_punctuation(one)[0] for one in read_treebank(own.corpus)]
+        longest = own.max_length or max(len(one.forms) for one in sentences)
+        sentences = [one for one in sentences if 0 < len(one.forms) <= longest]
+    else:
+        sentences = read_treebank(own.corpus, own.max_length)
+    if not sentences:
+        raise InvalidInputError(
+            f"{display_name(own.corpus)}: no sentence has a word that is not PUNCT, and at most --max-length; drop "
+            "--skip-punctuation or raise the length"
+        )
     tags = tags_of(sentences, own.field, own.corpus)
     heads = [one.heads for one in sentences] if own.heads or settings.get("init") == "supervised" else None
     if heads is not None and all(one is None for one in heads):

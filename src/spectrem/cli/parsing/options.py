@@ -24,6 +24,15 @@ MaxLength: TypeAlias = Annotated[
     ),
 ]
 
+SkipPunctuation: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--skip-punctuation",
+        help="With --dmv, leave out words tagged PUNCT, in training and again in predict, where they then hang on the "
+        "word under the root.",
+    ),
+]
+
 
 def read_treebank(path: str, max_length: int | None = None) -> list[ParsedSentence]:
     """The sentences of a file of CoNLL-U, those that are too long left out.

@@ -12,7 +12,7 @@ from spectrem.cli.ending import STANDARD_OUTPUT
 from spectrem.cli.estimator_options import Settings, takes
 from spectrem.cli.files import command_files
 from spectrem.cli.options import LEAST_PROBABILITY, MinProbability, Quiet, refuse_unused
-from spectrem.cli.parsing.options import read_treebank, sentences_named
+from spectrem.cli.parsing.options import SkipPunctuation, read_treebank, sentences_named
 from spectrem.estimators.parser.parameters import ParserParameters
 from spectrem.exceptions import InvalidInputError, spelled
 
@@ -71,6 +71,7 @@ def predict(
             show_default="the one that it knows",
         ),
     ] = None,
+    skip_punctuation: SkipPunctuation = False,
     quiet: Quiet = False,
 ) -> None:
     """Find the heads of the words of a text with a trained model.
@@ -105,12 +106,16 @@ def predict(
             refuse_unused(f"--infeasible {settings['infeasible']}", "--project-at-predict")
         if field is not None and not grammar:
             refuse_unused(f"--field {field}", "a model of --dmv")
+        if skip_punctuation and not grammar:
+            refuse_unused("--skip-punctuation", "a model of --dmv")
         sentences = read_treebank(text)
-        given: Sequence[Any] = sentences if not grammar else _tags(sentences, parser.tags_, field, text)
         names = {"infeasible": "--infeasible", "project_at_predict": "--project-at-predict", "decode": "--decode"}
         with sentences_named(text, sentences), spelled(names):
-            parsed = _parsed(parser, sentences, given)
-            tables = parser.predict_proba(given) if show or posteriors_out is not None else []
+            wanted = show or posteriors_out is not None
+            if grammar:
+                parsed, tables = _parsed_by_tags(parser, sentences, field, text, skip_punctuation, wanted)
+            else:
+                parsed, tables = parser.parse(sentences), parser.predict_proba(sentences) if wanted else []
         if trees_out is not None:
             if text == "-":
                 write_conllu(trees_out, parsed)
@@ -129,13 +134,23 @@ def predict(
         typer.echo(f"parsed {len(sentences)} sentences ({sum(len(one.forms) for one in sentences)} words)", err=True)
 
 
-def _parsed(parser: Any, sentences: list[ParsedSentence], given: Sequence[Any]) -> list[ParsedSentence]:
-    """The sentences with the heads that the model finds, and relations where it has them."""
-    if hasattr(parser, "parse"):
-        found: list[ParsedSentence] = parser.parse(sentences)
-        return found
-    heads = parser.predict(given)
-    return [one._replace(heads=own, relations=None) for one, own in zip(sentences, heads, strict=True)]
+def _parsed_by_tags(
+    grammar: Any, sentences: list[ParsedSentence], field: str | None, path: str, skipping: bool, wanted: bool
+) -> tuple[list[ParsedSentence], list[Floats]]:
+    """The sentences with the heads that a grammar finds, and probabilities of arcs if ``wanted``."""
+    from spectrem.cli.parsing.punctuation import table_with_punctuation, with_punctuation, without_punctuation
+
+    given = sentences
+    if skipping:
+        given, places = map(list, zip(*map(without_punctuation, sentences), strict=True))
+    tags = _tags(given, grammar.tags_, field, path)
+    heads, tables = grammar.predict(tags), grammar.predict_proba(tags) if wanted else []
+    if skipping:
+        sizes = [len(one.forms) for one in sentences]
+        heads = [with_punctuation(own, kept, n) for own, kept, n in zip(heads, places, sizes, strict=True)]
+        if wanted:
+            tables = list(map(table_with_punctuation, tables, places, heads))
+    return [one._replace(heads=own, relations=None) for one, own in zip(sentences, heads, strict=True)], tables
 
 
 def _tags(sentences: list[ParsedSentence], known: Sequence[Any], field: str | None, path: str) -> list[tuple[str, ...]]:

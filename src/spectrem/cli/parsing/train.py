@@ -12,7 +12,7 @@ from spectrem.cli.estimator_options import Settings, option_of, takes
 from spectrem.cli.files import command_files
 from spectrem.cli.homes import Home
 from spectrem.cli.options import Quiet, refuse_unused
-from spectrem.cli.parsing.options import MaxLength
+from spectrem.cli.parsing.options import MaxLength, SkipPunctuation
 from spectrem.estimators.declare import parameters_of
 from spectrem.estimators.grammar.parameters import MODEL, GrammarSettings
 from spectrem.estimators.parser.parameters import ParserParameters
@@ -68,6 +68,7 @@ class TrainingOptions:
             rich_help_panel=TRAINING,
         ),
     ] = None
+    skip_punctuation: SkipPunctuation = False
     max_length: MaxLength = None
     quiet: Quiet = False
 
@@ -81,7 +82,7 @@ def train(own: TrainingOptions, settings: Settings, annealing: Annealing, home: 
     Sentences may have all heads, some or none: what is missing is inferred, with
     --learner batch under constraints too.
 
-    Without trees: **spectrem parse train tagged.conllu --dmv --max-length 10 --model model.npz**
+    Without trees: **spectrem parse train tagged.conllu --dmv --skip-punctuation --max-length 10 --model model.npz**
     """
     _check(own, settings, annealing, home)
     outputs = {"--model": own.model}
@@ -107,7 +108,22 @@ def _check(own: TrainingOptions, settings: Settings, annealing: Annealing, home:
         refuse_unused("--project-at-predict", "--constraint")
     if own.dmv:
         return
-    for option, given in {"--heads": own.heads, "--field": own.field != "upos"}.items():
+    flags = {"--heads": own.heads, "--field": own.field != "upos", "--skip-punctuation": own.skip_punctuation}
+    for option, was_given in flags.items():
+        if was_given:
+            refuse_unused(option, "--dmv")
+    annealing.check(settings.get("gamma", 1.0))
+    if "infeasible" in settings and not own.constraint:
+        refuse_unused(f"--infeasible {settings['infeasible']}", "--constraint")
+    if settings.get("project_at_predict") and not own.constraint:
+        refuse_unused("--project-at-predict", "--constraint")
+    if own.dmv:
+        return
+    for option, given in {
+        "--heads": own.heads,
+        "--field": own.field != "upos",
+        "--skip-punctuation": own.skip_punctuation,
+    }.items():
         if given:
             refuse_unused(option, "--dmv")
     if settings.get("learner", "online") == "online":

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from spectrem._compiled import njit
-from spectrem._lanes import LANES, add_products, empty_table, largest_sum, load_arcs, sum_products
+from spectrem._lanes import LANES, add_products, empty_table, largest_sum, load_arcs, raise_to_sum, sum_products
 
 
 @njit()
@@ -22,6 +22,11 @@ def run_largest(out, left, right, at, step, count):
     largest_sum(out, LANES, left, at, step, right, LANES, 2 * LANES, count)
 
 
+@njit()
+def run_raise(out, left, right, at, step, count):
+    raise_to_sum(out, LANES, left, at, step, right, LANES, 2 * LANES, count)
+
+
 @pytest.mark.parametrize("count", [-1, 0, 1, 2, 7])
 @pytest.mark.parametrize("step", [0, 1, 3])
 def test_folds_over_entries(count, step):
@@ -34,6 +39,9 @@ def test_folds_over_entries(count, step):
     best = out.copy()
     run_largest(best.ravel(), *flat)
     np.testing.assert_array_equal(best[1], (own + other).max(axis=0, initial=-np.inf))
+    raised = out.copy()
+    run_raise(raised.ravel(), *flat)
+    np.testing.assert_array_equal(raised[1], np.maximum(out[1], best[1]))
     right[5, 3] = 0.0
     for run, before in ((run_sum, 0.0), (run_add, out[1])):
         total = out.copy()

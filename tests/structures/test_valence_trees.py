@@ -223,3 +223,22 @@ def test_sentences_near_the_limit_of_the_scaled_pass_are_exact():
     assert (expected - tops.reshape(60, 24).sum(axis=1))[kept].min() < -450
     np.testing.assert_allclose(values[kept], expected[kept], rtol=1e-13)
     np.testing.assert_allclose(marginals.reshape(60, -1)[kept], slow.reshape(60, -1)[kept], atol=1e-11)
+
+
+@pytest.mark.parametrize("single_root", [True, False])
+@pytest.mark.parametrize("kind", SCORE_KINDS)
+def test_best_trees_in_groups_of_any_lengths(single_root, kind):
+    rng = np.random.default_rng(2)
+    lengths = rng.integers(0, 13, 40)
+    trees = ValenceTrees(lengths, single_root=single_root)
+    scores = structure_cases.random_scores(trees, rng, kind)
+    values, best = trees.smoothed_max(scores, 0.0)
+    smoothed, _ = trees.smoothed_max(scores, 1e-4)
+    np.testing.assert_allclose(values, smoothed, rtol=1e-12, atol=0.01)
+    possible = np.where(np.isneginf(values)[trees.instance], 0.0, scores.unary)
+    np.testing.assert_allclose(Parts(possible).dot(best), values[np.isfinite(values)].sum(), rtol=1e-12)
+    heads = trees.decode(scores)
+    for m, size in enumerate(lengths):
+        alone = ValenceTrees([size], single_root=single_root)
+        own = heads[trees.token_offsets[m] : trees.token_offsets[m + 1]]
+        assert (alone.decode(Parts(scores.unary[trees.instance == m])) == own).all()

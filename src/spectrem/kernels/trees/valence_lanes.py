@@ -18,27 +18,11 @@ import math
 import numpy as np
 
 from spectrem._compiled import njit
-from spectrem._lanes import LANES, add_products, empty_table, sum_products
+from spectrem._lanes import LANES, add_products, empty_table, load_valence, sum_products
 
 ROOM = 600.0
 GROWTH = math.log(27 / 4)
 LONGEST = int(ROOM / GROWTH)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _load(members, lengths, offsets, potentials, n, stride, first, later, stops):
-    """Potentials of a group into tables: arcs [dependent, head] to first and to later children, stops as they come."""
-    first[: n * stride], later[: n * stride], stops[: 4 * n * LANES] = 0.0, 0.0, 0.0
-    for lane in range(len(members)):
-        size = lengths[members[lane]]
-        own = potentials[offsets[members[lane]] : offsets[members[lane] + 1]]
-        for d in range(size):
-            row, other = first[d * stride : (d + 1) * stride], later[d * stride : (d + 1) * stride]
-            for h in range(size):
-                row[h * LANES + lane] = own[2 * (d * size + h)]
-                other[h * LANES + lane] = own[2 * (d * size + h) + 1]
-        for k in range(4 * size):
-            stops[k * LANES + lane] = own[2 * size * size + k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -196,7 +180,7 @@ def sum_pass(order, lengths, offsets, parts, tops, token_offsets, gamma, single_
         for member in members:
             n = max(n, lengths[member])
         stride = ((n + 1) | 1) * LANES
-        _load(members, lengths, offsets, parts, n, stride, first, later, stops)
+        load_valence(members, lengths, offsets, parts, 0.0, n, stride, first, later, stops)
         _inside(n, stride, first, later, stops, opened, closed, arcs, joint)
         _inside_root(n, stride, single_root, first, closed, prefix, rooted, spare)
         d_prefix[:] = 0.0

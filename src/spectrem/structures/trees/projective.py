@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,7 +90,7 @@ class ProjectiveTrees(ArcStructure):
         if not given.active.all():
             marginals[np.repeat(~given.active, self.lengths**2)] = 0.0
         status = (given.active & (self.lengths > 0)).astype(np.int8)
-        order = self._in_order(given.active & (self.lengths <= eisner.LONGEST))
+        order = self.by_length(given.active & (self.lengths <= eisner.LONGEST))
         scaled = (marginals, tops, self.token_offsets, gamma, self.single_root)
         eisner.sum_pass(order, self.lengths, self.block_offsets, *scaled, values, status)
         if status.any():
@@ -161,17 +160,8 @@ class ProjectiveTrees(ArcStructure):
         """Values, and heads of all words."""
         values, heads = np.zeros(self.n_instances), np.full(self.n_tokens, NO_HEAD)
         layout = (self.lengths, self.block_offsets, self.token_offsets, given.unary)
-        eisner_max.max_pass(self._in_order(given.active), *layout, self.single_root, values, heads)
+        eisner_max.max_pass(self.by_length(given.active), *layout, self.single_root, values, heads)
         return values, heads
-
-    def _in_order(self, active: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """The active sentences that have words, by length, so that those that share lanes have similar ones."""
-        return self._by_length[(active & (self.lengths > 0))[self._by_length]]
-
-    @cached_property
-    def _by_length(self) -> NDArray[np.int64]:
-        """All sentences by length."""
-        return np.argsort(self.lengths, kind="stable")
 
 
 def _derivations(n: int, single_root: bool) -> Derivations:

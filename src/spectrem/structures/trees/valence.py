@@ -14,7 +14,15 @@ from spectrem._validate import as_gamma
 from spectrem.kernels.chains.potentials import subtract_tops
 from spectrem.kernels.trees import valence as kernel
 from spectrem.kernels.trees import valence_lanes, valence_max
-from spectrem.structures._ragged import check_inputs, check_instance, check_scores, no_parts, offsets_of, positions_of
+from spectrem.structures._ragged import (
+    Inputs,
+    check_inputs,
+    check_instance,
+    check_scores,
+    no_parts,
+    offsets_of,
+    positions_of,
+)
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
 from spectrem.structures.trees._arcs import NO_HEAD, ROOT, TEXT
@@ -279,21 +287,17 @@ class ValenceTrees:
         """
         gamma = as_gamma(gamma)
         given = check_inputs(self, scores, active, weights)
-        values = np.zeros(self.n_instances)
         if gamma == 0.0:
-            heads = np.full(self.n_tokens, NO_HEAD)
-            layout = (self.lengths, self.offsets, self.token_offsets, self.single_root)
-            valence_max.max_pass(*layout, given.unary, given.active, values, heads)
+            values, heads = self._best(given)
             return values, self.parts_of(heads)
         # marginals take the place of potentials, since new memory costs as much as filling it
-        marginals, tops = np.empty(self.n_unary), np.empty(3 * self.n_tokens)
+        values, marginals, tops = np.zeros(self.n_instances), np.empty(self.n_unary), np.empty(3 * self.n_tokens)
         subtract_tops(given.unary, self._choice_offsets, gamma, marginals, tops)
         np.exp(marginals, out=marginals)  # which has vector instructions that a kernel does not have
         if not given.active.all():
             marginals[np.repeat(~given.active, np.diff(self.offsets))] = 0.0
-        possible, by_length = given.active & (self.lengths > 0), np.argsort(self.lengths, kind="stable")
-        order = by_length[(possible & (self.lengths <= valence_lanes.LONGEST))[by_length]]
-        status = possible.astype(np.int8)
+        status = (given.active & (self.lengths > 0)).astype(np.int8)
+        order = self.arcs.by_length(given.active & (self.lengths <= valence_lanes.LONGEST))
         scaled = (marginals, tops, self.token_offsets, gamma, self.single_root)
         valence_lanes.sum_pass(order, self.lengths, self.offsets, *scaled, values, status)
         if status.any():
@@ -308,11 +312,14 @@ class ValenceTrees:
 
         -2 throughout a sentence without any possible tree.
         """
-        given = check_inputs(self, scores)
-        heads = np.full(self.n_tokens, NO_HEAD)
-        layout = (self.lengths, self.offsets, self.token_offsets, self.single_root)
-        valence_max.max_pass(*layout, given.unary, given.active, np.zeros(self.n_instances), heads)
-        return heads
+        return self._best(check_inputs(self, scores))[1]
+
+    def _best(self, given: Inputs) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Values, and heads of all words."""
+        values, heads = np.zeros(self.n_instances), np.full(self.n_tokens, NO_HEAD)
+        layout = (self.lengths, self.offsets, self.token_offsets, given.unary)
+        valence_max.max_pass(self.arcs.by_length(given.active), *layout, self.single_root, values, heads)
+        return values, heads
 
     def polytope(self, scores: Parts, instance: int) -> Polytope:
         """A unit of flow through the items of the kernels, whose vertices are derivations: one for every tree."""

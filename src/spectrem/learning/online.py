@@ -43,7 +43,7 @@ class SmallSteps:
     """
 
     passes: int = 4
-    rate: float = 0.05
+    rate: float = 0.04
     decay: float = 0.3
     average: bool = True
 

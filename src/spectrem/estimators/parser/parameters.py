@@ -104,7 +104,7 @@ class ParserParameters(CriterionParameters, LearningParameters, ComputingParamet
     single_root: bool = switch(True, group=MODEL)
     learner: Literal["online", "batch"] = choice("online", "online", "batch", group=TRAINING, metavar="WAY")
     passes: int = count(5, group=TRAINING)
-    rate: float = number(0.05, open=True, group=TRAINING)
+    rate: float = number(0.04, open=True, group=TRAINING)
     batch_size: int = count(16, group=TRAINING)
     bits: int = count(20, group=MODEL)
     min_count: int = count(2, group=MODEL)

@@ -59,6 +59,7 @@ def _unload(members, lengths, offsets, status, stride, first, later, stops, marg
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _inside(n, stride, first, later, stops, opened, closed, arcs, joint):
+    """Sums end by end, as in ``eisner``."""
     for h in range(n):
         left, right = h * (stride + LANES), h * (stride + LANES) + LANES
         opened[left : right + LANES] = 1.0
@@ -154,7 +155,7 @@ def _outside_arc(at, back, inner, opened, closed, joint, first, later, d_first, 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _outside(n, stride, first, later, stops, opened, closed, arcs, joint, d_half, d_first, found, spare):
-    """Derivatives by the sums of ``_inside``, those of wide spans first, each gathered from all wider ones.
+    """Derivatives by the sums of ``_inside``, in the opposite order, each gathered from all wider spans.
 
     Marginals of arcs take the place of potentials in the end, those of stops are added to ``found``.
     """
@@ -202,9 +203,10 @@ def sum_pass(order, lengths, offsets, parts, tops, token_offsets, gamma, single_
         for lane in range(len(members)):
             member = members[lane]
             end, words = lengths[member] * LANES + lane, token_offsets[member]
-            value = gamma * math.log(prefix[end]) if prefix[end] > 0.0 else -np.inf
-            if lengths[member] * GROWTH - value / gamma <= ROOM:
+            log_total = math.log(prefix[end]) if prefix[end] > 0.0 else -np.inf
+            if lengths[member] * GROWTH - log_total <= ROOM:
                 status[member], d_prefix[end] = 0, 1.0 / prefix[end]
+                value = gamma * log_total
                 for row in range(3 * words, 3 * (words + lengths[member])):
                     value += tops[row]
                 values[member] = value

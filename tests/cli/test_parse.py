@@ -254,6 +254,7 @@ def test_words_without_gold_heads_do_not_count(run, treebank, tmp_path):
     write_conllu(gold, [first._replace(heads=heads), *treebank.unseen[1:]])
     found = json.loads(run("parse", "evaluate", gold, treebank.test, "--json").stdout)
     assert found["n_words"]["all_words"] == sum(len(one.forms) for one in treebank.unseen) - 1
+    assert found["n_words"]["without_punctuation"] == found["n_words"]["all_words"] - len(treebank.unseen)
     assert found["predicted"][0]["all_words"]["uas"] == 1.0
 
 

@@ -20,7 +20,8 @@ def test_heads_and_relations_are_replaced_and_all_else_is_kept(path):
     first, second = read_conllu(path)
     others = [first._replace(heads=np.array([-1, 0]), relations=("root", "new")), second]
     assert "".join(copy_with_trees(path, others)) == (
-        "# 1\n1\ta\ta\tX\tx\tF=1\t0\troot\t_\tM=1\n2\tb\tb\tX\tx\t_\t1\tnew\t_\t_\n\n# 2\n1\tc\t_\tX\t_\t_\t_\t_\t_\t_\n\n"
+        "# 1\n1\ta\ta\tX\tx\tF=1\t0\troot\t_\tM=1\n2\tb\tb\tX\tx\t_\t1\tnew\t_\t_\n\n"
+        "# 2\n1\tc\t_\tX\t_\t_\t_\t_\t_\t_\n\n"
     )
 
 

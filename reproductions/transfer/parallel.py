@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +19,8 @@ from spectrem.data.transfer import one_to_one
 from spectrem.exceptions import InvalidInputError
 
 Words = tuple[str, ...]
+CONTRACTIONS = {"es": {"al": ("a", "el"), "del": ("de", "el")}}
+"""Words that treebanks of a language part in two, as multiword tokens, and bitexts do not."""
 
 
 class Language(NamedTuple):
@@ -64,9 +66,10 @@ class ParallelText(NamedTuple):
 
 
 def lower_cased(sentences: Sequence[ParsedSentence]) -> list[ParsedSentence]:
-    """Sentences as those of the bitexts: words in lower case and without spaces; no tags but universal ones."""
+    """Sentences as those of the bitexts: words in lower case and without spaces; only universal tags, no relations."""
     return [
-        sentence._replace(forms=_plain(sentence.forms), xpos=("_",) * len(sentence.forms)) for sentence in sentences
+        sentence._replace(forms=_plain(sentence.forms), xpos=("_",) * len(sentence.forms), relations=None)
+        for sentence in sentences
     ]
 
 
@@ -128,7 +131,7 @@ def align(source: Sequence[ParsedSentence], target: Sequence[ParsedSentence], th
 def _read_pud(data: str | os.PathLike[str] | None, language: str) -> list[tuple[ParsedSentence, ParsedSentence]]:
     """The same sentences in English and another language, without their trees."""
     sides = [lower_cased(read_ud(data, f"{name}_pud", "test")) for name in ("en", language)]
-    bare = [[sentence._replace(heads=None, relations=None) for sentence in own] for own in sides]
+    bare = [[sentence._replace(heads=None) for sentence in own] for own in sides]
     return list(zip(*bare, strict=True))
 
 
@@ -138,13 +141,16 @@ def _read_lines(
     """A bitext of lower-cased lines; of pairs that occur several times the first."""
     files = [f"align/{bitext}-en{language}/train.{ending}.gz" for ending in ("en", language)]
     folder = find_folder(data, files)
-    sides = [_lines(folder / file) for file in files]
+    sides = [
+        _lines(folder / file, CONTRACTIONS.get(side, {})) for file, side in zip(files, ("en", language), strict=True)
+    ]
     return list(dict.fromkeys(zip(*sides, strict=True)))
 
 
-def _lines(path: Path) -> list[ParsedSentence]:
+def _lines(path: Path, contractions: Mapping[str, Words]) -> list[ParsedSentence]:
     with gzip.open(path, "rt", encoding="utf-8", newline="\n") as stream:
-        words = [_plain(line.split()) for line in stream]
+        lines = [_plain(line.split()) for line in stream]
+    words = [tuple(part for word in line for part in contractions.get(word, (word,))) for line in lines]
     return [ParsedSentence(own, ("_",) * len(own), ("_",) * len(own)) for own in words]
 
 

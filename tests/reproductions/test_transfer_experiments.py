@@ -44,6 +44,7 @@ def test_the_next_word_as_head_counts_no_punctuation():
     assert scores(None, [QUOTED]) == (pytest.approx(100 / 3, abs=0.01), pytest.approx(100 / 3, abs=0.01))
 
 
+@pytest.mark.slow
 def test_table8_compares_three_ways(reproduce, shared):
     printed, rows = reproduce("pr-table8", shared / "data")
     assert "Conserved arcs beat completed trees in every language, generative" in printed

@@ -11,10 +11,12 @@ from spectrem.datasets import make_treebank
 from spectrem.exceptions import ConvergenceWarning, InvalidInputError, NotFittedError
 from spectrem.learning import Anneal, Constant, Quench
 from spectrem.metrics import attachment_scores
+from spectrem.models.grammar import shards
 from spectrem.models.priors import DirichletPrior, MeanFieldPrior
 
 TREES = make_treebank(80)
 X, Y = [tree.upos for tree in TREES], [tree.heads.tolist() for tree in TREES]
+N_WORDS = sum(map(len, X))
 RULES = {
     "VERB": ["NOUN", "PROPN", "PRON", "ADV", "AUX"],
     "NOUN": ["DET", "ADJ", "ADP", "NOUN", "PROPN", "PRON"],
@@ -186,6 +188,27 @@ def test_the_same_wherever_shards_live(tmp_path):
     for options in ({"n_threads": 2}, {"corpus": partial(Spilled, folder=tmp_path)}):
         other = fit(smoothing=0.1, constraints=[rules()], max_iter=3, **options)
         np.testing.assert_array_equal(other.params_.choose, first.params_.choose)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 1.0])
+def test_the_same_however_shards_are_cut(monkeypatch, gamma):
+    words = [[f"w{n}" for n in range(len(tags))] for tags in X]
+    first = E[part("root") & (part("dependent_word") == "w1")] >= 30
+    some = [heads if n % 3 == 0 else None for n, heads in enumerate(Y)]
+    settings = {"smoothing": 0.1, "max_iter": 2, "gamma": gamma, "constraints": [rules(0.8), first], "dual_steps": 0}
+
+    def learn():
+        model = DependencyModel(**{**FIXED, **settings}).fit(X, some, columns={"word": words})
+        return model, model.predict_proba(X)
+
+    (one, posteriors), before = learn(), len(shards.build_shards([len(tags) for tags in X], [0] * N_WORDS, 1))
+    monkeypatch.setattr(shards, "_LEAST_PARTS", 500)
+    assert len(shards.build_shards([len(tags) for tags in X], [0] * N_WORDS, 1)) > before
+    many, others = learn()
+    assert many.objective_ == pytest.approx(one.objective_, rel=1e-6)
+    np.testing.assert_allclose(
+        np.concatenate(list(map(np.ravel, others))), np.concatenate(list(map(np.ravel, posteriors))), atol=1e-3
+    )
 
 
 def test_a_checkpoint_goes_on(tmp_path):

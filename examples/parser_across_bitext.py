@@ -6,9 +6,8 @@ Target sentences have tags only, and one word that no English word is linked wit
 
 import numpy as np
 
-from spectrem import DependencyModel
+from spectrem import DependencyModel, transfer_parser
 from spectrem.data import Links, one_to_one
-from spectrem.estimators.transfer import transfer_parser
 
 english_heads = [
     np.array([1, 2, -1]),  # the dog sleeps

@@ -196,10 +196,12 @@ def test_a_file_never_takes_the_place_of_a_closed_stream(files, tmp_path):
 )
 def test_text_is_utf8_whatever_the_locale(tmp_path, locale):
     table, weights = tmp_path / "t.csv", tmp_path / "nö.csv"
-    table.write_text("é,y\n1.5,2\n2,3\n7,8\n8,9.5\n")
-    done = shell(f"S cluster {table} -k 2 -q", **locale)
-    assert done.stdout.decode().startswith("é,y,cluster\n1.5,2,"), done.stderr
-    done = shell(f"S cluster {weights} -k 2", **locale)
+    table.write_text("é,y\n0.25,0.75\n0.5,0.5\n")
+    rule = "--constraint \"E[label == 'y'] <= 2\""
+    done = shell(f"S project {table} {rule}", **locale)
+    assert done.stdout.decode().startswith("é,y\n0.25,0.7"), done.stderr
+    assert "labels é, y" in done.stderr.decode()
+    done = shell(f"S project {weights} {rule}", **locale)
     assert (done.returncode, done.stderr.decode()) == (2, f"spectrem: error: {weights}: no such file; check the path\n")
 
 

@@ -5,6 +5,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 COMPILED := $(shell grep -rl njit src/spectrem --include='*.py')
 
+# As many processes as processors, at most four; the tests of a file stay together, in order. ARGS="-n 0 ..." uses one.
+PYTEST := $(BIN)/pytest -n logical --maxprocesses 4 --dist loadfile
+
+# Python's own compiled code is kept, whatever the environment says: many tests start processes.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: help demo test test-all lint types bench reproduce picture clean
 
 help:
@@ -23,10 +29,10 @@ demo: $(VENV)/warm
 	@$(BIN)/spectrem demo --plot out/demo.png
 
 test: $(VENV)/warm
-	$(BIN)/pytest $(ARGS)
+	$(PYTEST) $(ARGS)
 
 test-all: $(VENV)/warm
-	$(BIN)/pytest -m "slow or not slow" $(ARGS)
+	$(PYTEST) -m "slow or not slow" $(ARGS)
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check
@@ -39,6 +45,7 @@ bench: $(VENV)/warm
 	$(BIN)/python benchmarks/hmm.py
 	$(BIN)/python benchmarks/homes.py
 	$(BIN)/python benchmarks/trigram.py
+	$(BIN)/python benchmarks/trees.py --write
 	$(BIN)/python benchmarks/projection.py --write
 	$(BIN)/python benchmarks/tables.py --write
 	$(BIN)/python benchmarks/long_sentences.py

@@ -24,7 +24,7 @@ right = list(chain.from_iterable(gold))
 frequent = [word for word, _ in Counter(chain.from_iterable(sentences)).most_common()]
 
 # The whole schedule in one fit is HMMTagger(schedule=schedule); below each step is looked at.
-schedule = Anneal(beta_min=0.1, alpha=1.3)
+schedule = Anneal(beta_min=0.1, alpha=1.6)
 betas = [1 / gamma for gamma in schedule.gammas()]
 
 

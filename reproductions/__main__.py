@@ -18,8 +18,10 @@ from reproductions.alignment import em_constraints_fig3, em_constraints_fig4, pr
 from reproductions.bracketing import da_table2, da_table3
 from reproductions.clustering import cluster_links, em_constraints_fig1
 from reproductions.extraction import uem_fig2
+from reproductions.grammar import dmv, universal_rules
 from reproductions.relatives import ge_compare
 from reproductions.tagging import da_table1, pos_dictionary, pr_fig12, uem_fig1
+from reproductions.transfer import pr_fig10, pr_table8
 from reproductions.views import pr_table4, pr_table5, pr_table6
 from spectrem.exceptions import SpectremError
 
@@ -28,7 +30,9 @@ EXPERIMENTS: dict[str, ModuleType] = {
     for module in (
         *(uem_table2, em_constraints_fig1, em_constraints_fig3, em_constraints_fig4, pr_fig6),
         *(da_table1, da_table2, da_table3, pr_fig12, uem_fig1, pos_dictionary, cluster_links),
+        *(pr_table8, pr_fig10),
         *(uem_fig2, pr_table4, pr_table5, pr_table6, ge_compare),
+        *(dmv, universal_rules),
     )
 }
 
@@ -60,6 +64,7 @@ OPTIONS: dict[str, tuple[Any, str]] = {
     "starts": (_count, "random starts"),
     "seeds": (_count, "random starts of every method"),
     "draws": (_count, "how often links, labelled sentences of each number, or splits of the features are drawn"),
+    "best": (partial(_count, least=0), "CoDL also with so many labellings of every sentence, by a beam search"),
     "languages": (_names, "with commas between"),
     "seed": (partial(_count, least=0), "the same seed gives the same result"),
     "threads": (_count, "results do not depend on it  [default: one per processor]"),

@@ -1,15 +1,34 @@
 """What all tests share."""
 
+import fcntl
+import os
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
+from importlib import import_module
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from numba.core.caching import IndexDataCacheFile
 
 # kernels compile on first use, which no deadline should see; the same examples on every run
 settings.register_profile("spectrem", deadline=None, derandomize=True, database=None)
 settings.load_profile("spectrem")
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Numba numbers its files of compiled code by what it finds there: of two processes that save code for different
+    # types at once, one would find that of the other under its own number. They take turns.
+    save = IndexDataCacheFile.save
+
+    def save_in_turn(cache, key, data):
+        with open(__file__) as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            save(cache, key, data)
+
+    IndexDataCacheFile.save = save_in_turn
 
 
 @pytest.fixture(scope="session")
@@ -19,6 +38,20 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip("needs ../shared, the public corpora beside the checkout")
     return folder
+
+
+@pytest.fixture(scope="session")
+def process():
+    """One other process for all tests, which has imported what the tests before needed."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        yield pool
+
+
+@pytest.fixture
+def process_kept(monkeypatch, process):
+    """`check_model` sends models to one process that stays, instead of one that it starts."""
+    module = import_module("spectrem.testing.check_model")
+    monkeypatch.setattr(module, "ProcessPoolExecutor", lambda *given, **settings: nullcontext(process))
 
 
 @pytest.fixture

@@ -13,20 +13,20 @@ from spectrem.data import RelationSentence, read_relations
 
 FILE = "conll04.corp.gz"
 TYPES = ("Loc", "Org", "Other", "Peop")
-RELATIONS = ("Kill", "Live_In", "Located_In", "OrgBased_In", "Work_For")
+ARGUMENTS = {
+    "Kill": ("Peop", "Peop"),
+    "Live_In": ("Peop", "Loc"),
+    "Located_In": ("Loc", "Loc"),
+    "OrgBased_In": ("Org", "Loc"),
+    "Work_For": ("Peop", "Org"),
+}
+"""What every relation wants of its arguments; all relations of the corpus obey it."""
+RELATIONS = tuple(ARGUMENTS)
 
 
 def type_rules() -> AllOf:
-    """What every relation wants of its arguments; all relations of the corpus obey it."""
-    return argument_types(
-        {
-            "Kill": ("Peop", "Peop"),
-            "Live_In": ("Peop", "Loc"),
-            "Located_In": ("Loc", "Loc"),
-            "OrgBased_In": ("Org", "Loc"),
-            "Work_For": ("Peop", "Org"),
-        }
-    )
+    """The types of `ARGUMENTS` as constraints."""
+    return argument_types(dict(ARGUMENTS.items()))
 
 
 def read_sentences(data: str | os.PathLike[str] | None = None) -> tuple[list[RelationSentence], int]:

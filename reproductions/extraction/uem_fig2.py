@@ -30,7 +30,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from scipy.stats import ttest_rel
 
-from reproductions.extraction.conll04 import RELATIONS, TYPES, read_sentences, split, type_rules
+from reproductions.extraction.beam import Search, learn_k_best
+from reproductions.extraction.conll04 import ARGUMENTS, RELATIONS, TYPES, read_sentences, split, type_rules
 from reproductions.records import where
 from reproductions.report import Report, Table, bullets, listing, percent, tell
 from spectrem import RelationExtractor
@@ -39,12 +40,14 @@ from spectrem.exceptions import ConvergenceWarning
 from spectrem.metrics import relation_scores
 from spectrem.plotting import Line, Panel, draw_panels
 
-QUICK = {"shares": (0.05,), "draws": 1, "gammas": (1.0,), "iterations": 1, "most": 150}
+QUICK = {"shares": (0.05,), "draws": 1, "gammas": (1.0,), "iterations": 1, "best": 2, "most": 150}
 PAPER_GAMMA = {0.05: 0.5, 0.1: 0.6, 0.2: 0.5}
 """Medians over the trials."""
 SUPERVISED, BONUS, PR, CODL, UEM = "supervised", "supervised, bonus", "PR", "CoDL", "UEM"
 METHODS = (SUPERVISED, BONUS, PR, CODL, UEM)
+BEAM = "CoDL, K best"
 FULL = "supervised, 80/20"
+RELATED = "supervised, 80/20, other pairs"
 MARGIN, STEPS, NATS, LEVEL = 0.2, 20, 0.7, 0.05
 HARD = float("-inf")
 
@@ -68,6 +71,7 @@ def run(
     draws: int = 10,
     gammas: Sequence[float] = (1.0, 0.75, 0.5, 0.25, 0.0),
     iterations: int = 5,
+    best: int = 0,
     most: int | None = None,
     threads: int | None = None,
 ) -> Report:
@@ -85,6 +89,8 @@ def run(
         From which UEM chooses; 1 must be among them. CoDL, at -inf, is one more choice where several are given.
     iterations : int
         Of EM.
+    best : int
+        CoDL also with so many labellings of every sentence, by a beam search; 0 leaves it out.
     most : int, optional
         Sentences at most.
     threads : int, optional
@@ -94,9 +100,11 @@ def run(
     settings = {"max_iter": iterations, "n_threads": threads}
     trials: list[Trial] = []
     for draw in range(draws):
-        trials.append(_full(sentences[:most], draw, settings))
+        trials += _full(sentences[:most], draw, settings)
         for share in shares:
             trials += _trials(sentences[:most], share, draw, gammas, settings)
+            if best:
+                trials.append(_beam(sentences[:most], share, draw, best, settings))
             own = {trial.method: percent(trial.relations) for trial in where(trials, share=share, draw=draw)}
             tell(f"{share:.0%} labelled, split {draw}: {own}")
     return Report(
@@ -137,12 +145,26 @@ def _trials(
     return found
 
 
-def _full(sentences: Sequence[RelationSentence], draw: int, settings: dict[str, Any]) -> Trial:
-    """Four fifths labelled."""
-    test, labelled, _ = split(sentences, 1.0, draw)
+def _beam(sentences: Sequence[RelationSentence], share: float, draw: int, best: int, settings: dict[str, Any]) -> Trial:
+    """CoDL with the best labellings of a beam search."""
+    test, labelled, rest = split(sentences, share, draw)
     began = time.perf_counter()
-    extractor = _extractor(settings).fit(labelled)
-    return _judge(Trial(1.0, draw, FULL, None, 0.0, 0.0, 0.0), extractor, test, began)
+    extractor = learn_k_best(
+        lambda: _extractor(settings), labelled, [sentence.unlabelled() for sentence in rest], ARGUMENTS,
+        margin=MARGIN, iterations=settings["max_iter"], search=Search(best),
+    )  # fmt: skip
+    return _judge(Trial(share, draw, BEAM, HARD, 0.0, 0.0, 0.0), extractor, test, began)
+
+
+def _full(sentences: Sequence[RelationSentence], draw: int, settings: dict[str, Any]) -> list[Trial]:
+    """Four fifths labelled, without and with features of the relations of other pairs."""
+    test, labelled, _ = split(sentences, 1.0, draw)
+    found = []
+    for method, related in ((FULL, False), (RELATED, True)):
+        began = time.perf_counter()
+        extractor = _extractor(settings, relation_features=related).fit(labelled)
+        found.append(_judge(Trial(1.0, draw, method, None, 0.0, 0.0, 0.0), extractor, test, began))
+    return found
 
 
 def _choose(
@@ -222,7 +244,10 @@ def _means(trials: Sequence[Trial], shares: Sequence[float]) -> Table:
             "ours",
             *(percent(_mean(trials, share, method, field)) for field in ("relations", "types")),
         )
-        for share, method in [(1.0, FULL), *((share, method) for share in shares for method in METHODS)]
+        for share, method in [
+            *((1.0, method) for method in (FULL, RELATED)),
+            *((share, method) for share in shares for method in _methods(trials)),
+        ]
     ]
     return Table("Mean F1 over relations, and over types of mentions", ("labelled", "", "relations", "types"), rows)
 
@@ -230,9 +255,11 @@ def _means(trials: Sequence[Trial], shares: Sequence[float]) -> Table:
 def _tests(trials: Sequence[Trial], shares: Sequence[float]) -> Table:
     rows = []
     for share in shares:
+        beam = ((BEAM, SUPERVISED), (CODL, BEAM)) if BEAM in _methods(trials) else ()
         for method, other in (
             (PR, SUPERVISED),
             (CODL, SUPERVISED),
+            *beam,
             (UEM, SUPERVISED),
             (UEM, PR),
             (UEM, CODL),
@@ -242,6 +269,11 @@ def _tests(trials: Sequence[Trial], shares: Sequence[float]) -> Table:
             p = p_value(trials, share, method, other)
             rows.append((f"{share:.0%}", f"{method} over {other}", gain, None if p is None else round(p, 4)))
     return Table("Gains in F1 of relations, with p of the paired t-test", ("labelled", "", "gain", "p"), rows)
+
+
+def _methods(trials: Sequence[Trial]) -> tuple[str, ...]:
+    """The methods that were run at the shares asked for."""
+    return METHODS + ((BEAM,) if where(trials, method=BEAM) else ())
 
 
 def _gammas(trials: Sequence[Trial], shares: Sequence[float]) -> Table:
@@ -260,6 +292,6 @@ def _figure(trials: Sequence[Trial], shares: Sequence[float]) -> Any:
     at = [100 * share for share in shares]
     lines = [
         Line(method, at, [percent(_mean(trials, share, method)) for share in shares], colour=k, style=k)
-        for k, method in enumerate(METHODS)
+        for k, method in enumerate(_methods(trials))
     ]
     return draw_panels([Panel("Relations", "labelled sentences, per cent", "mean F1, per cent", lines)])

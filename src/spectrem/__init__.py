@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         SelfTrainer,
         Views,
         WordAligner,
+        transfer_parser,
     )
     from spectrem.learning import run_em
     from spectrem.tables import ConstrainedTargets, Lattice, project
@@ -54,6 +55,7 @@ _HOMES = {
     "part": "constraints",
     "project": "tables",
     "run_em": "learning",
+    "transfer_parser": "estimators",
 }
 
 __all__ = [
@@ -78,6 +80,7 @@ __all__ = [
     "part",
     "project",
     "run_em",
+    "transfer_parser",
 ]
 
 

@@ -111,6 +111,8 @@ sum_products = _fold(0.0, _add_product)
 add_products = _fold(None, _add_product)
 # out[at] = max over k < count of left[l_at + k * l_step] + right[r_at + k * r_step]; -inf of none
 largest_sum = _fold(-np.inf, _larger_sum)
+# the same, or what is there if that is larger
+raise_to_sum = _fold(None, _larger_sum)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -141,3 +143,23 @@ def load_arcs(members, lengths, offsets, values, never, always, n, stride, table
                     row[h * LANES + lane] = own[d * size + h]
         for d in range(size, n):
             table[d * stride + max(d - 1, 0) * LANES + lane] = always
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def load_valence(members, lengths, offsets, values, never, n, stride, first, later, stops):  # type: ignore[no-untyped-def]
+    """Put values of the parts of some trees with valence, at most LANES, into tables.
+
+    Sentence m has ``values[offsets[m]:offsets[m + 1]]``: arcs [dependent, head, first or later child], then stops, four
+    for every word. Of n words, those beyond the end of a sentence have the value ``never``.
+    """
+    first[: n * stride], later[: n * stride], stops[: 4 * n * LANES] = never, never, never
+    for lane in range(len(members)):
+        size = lengths[members[lane]]
+        own = values[offsets[members[lane]] : offsets[members[lane] + 1]]
+        for d in range(size):
+            row, other = first[d * stride : (d + 1) * stride], later[d * stride : (d + 1) * stride]
+            for h in range(size):
+                row[h * LANES + lane] = own[2 * (d * size + h)]
+                other[h * LANES + lane] = own[2 * (d * size + h) + 1]
+        for k in range(4 * size):
+            stops[k * LANES + lane] = own[2 * size * size + k]

@@ -48,6 +48,11 @@ TEXTS = {
     "other-words.txt": "the/DT dog/NN barks/VB\nthe/DT cat/NN sleeps/VB\n",
     "fewer.txt": "the/DT dog/NN sleeps/VB\n",
     "short.conllu": "1\tthe\tthe\tDET\n",
+    # trees
+    "trees.conllu": "1\tdogs\t_\tNOUN\t_\t_\t2\tnsubj\t_\t_\n2\tbark\t_\tVERB\t_\t_\t0\troot\t_\t_\n\n",
+    "cycle.conllu": "1\tdogs\t_\tNOUN\t_\t_\t2\t_\t_\t_\n2\tbark\t_\tVERB\t_\t_\t1\t_\t_\t_\n\n",
+    "far-head.conllu": "1\tdogs\t_\tNOUN\t_\t_\t7\t_\t_\t_\n\n",
+    "headless.conllu": "1\tcats\t_\tNOUN\t_\t_\t_\t_\t_\t_\n2\tbark\t_\tVERB\t_\t_\t_\t_\t_\t_\n\n",
     # tables and constraints
     "s.csv": "id,document,ham,spam\n7,a,0.9,0.1\n8,a,0.4,0.6\n9,b,0.5,0.5\n",
     "logs.csv": "id,ham,spam\n7,-0.1,-2\n8,-1,-0.5\n",

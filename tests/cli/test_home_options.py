@@ -27,10 +27,10 @@ OPTIONS = {
 @pytest.fixture
 def place(files, tmp_path, monkeypatch):
     """A folder with inputs, in which a command runs; data are cut into several shards."""
-    corpus = make_tagged_corpus(30)
+    corpus = make_tagged_corpus(20)
     write_lines(tmp_path / "text", map(" ".join, corpus.words))
     write_tag_dictionary(tmp_path / "tags.tsv", corpus.dictionary)
-    (tmp_path / "both").write_bytes(files.both.read_bytes())
+    write_lines(tmp_path / "both", files.both.read_text().splitlines()[:40])
     rows = [f"{9 * (k % 3) + k * k % 7},{5 * (k % 3) + k * k % 5}" for k in range(60)]
     write_lines(tmp_path / "d.csv", ["x,y", *rows])
     (tmp_path / "spill").mkdir()
@@ -104,6 +104,8 @@ def test_a_checkpoint_of_several_gammas(run, place, files):
         files.gold,
         "--tune-gamma",
         "--max-iter",
+        "1",
+        "--model1-iterations",
         "1",
         "-q",
     ]

@@ -157,8 +157,8 @@ def shell(script, **environment):
         ("S --version >&-", 2, "standard output: it is closed"),
         ("S align - <&-", 2, "standard input: cannot be read: it is closed; give a readable file"),
         ("S align nothing 2>&-", 2, None),
-        ("S align $both -q -o $out <&- >&- 2>&-", 0, None),
-        ("S align $both -o $out 2>/dev/full", 0, None),
+        ("S symmetrize $gold $gold -o $out <&- >&- 2>&-", 0, None),
+        ("S align $both --max-iter 1 -o $out 2>/dev/full", 0, None),
         ("S evaluate $gold $gold >/dev/full", 2, "standard output: No space left on device"),
         ("S --help >/dev/full", 2, "standard output: No space left on device"),
         ("S align $both -q -o /dev/full --save $out", 2, "/dev/full: No space left on device"),
@@ -182,7 +182,9 @@ def test_closed_and_full_streams(files, tmp_path, script, status, errors):
 def test_a_file_never_takes_the_place_of_a_closed_stream(files, tmp_path):
     """The first file opened would get descriptor 1, and be written into by whoever prints."""
     done = shell(
-        "S align $both -q -o $out <&- >&- 2>&- && S align $both -q", both=str(files.both), out=str(tmp_path / "out")
+        "S symmetrize $gold $gold -o $out <&- >&- 2>&- && S symmetrize $gold $gold",
+        gold=str(files.gold),
+        out=str(tmp_path / "out"),
     )
     assert done.stdout == (tmp_path / "out").read_bytes()
 
@@ -194,10 +196,12 @@ def test_a_file_never_takes_the_place_of_a_closed_stream(files, tmp_path):
 )
 def test_text_is_utf8_whatever_the_locale(tmp_path, locale):
     table, weights = tmp_path / "t.csv", tmp_path / "nö.csv"
-    table.write_text("é,y\n1.5,2\n2,3\n7,8\n8,9.5\n")
-    done = shell(f"S cluster {table} -k 2 -q", **locale)
-    assert done.stdout.decode().startswith("é,y,cluster\n1.5,2,"), done.stderr
-    done = shell(f"S cluster {weights} -k 2", **locale)
+    table.write_text("é,y\n0.25,0.75\n0.5,0.5\n")
+    rule = "--constraint \"E[label == 'y'] <= 2\""
+    done = shell(f"S project {table} {rule}", **locale)
+    assert done.stdout.decode().startswith("é,y\n0.25,0.7"), done.stderr
+    assert "labels é, y" in done.stderr.decode()
+    done = shell(f"S project {weights} {rule}", **locale)
     assert (done.returncode, done.stderr.decode()) == (2, f"spectrem: error: {weights}: no such file; check the path\n")
 
 
@@ -210,8 +214,9 @@ def test_names_of_files_need_not_be_utf8(files, tmp_path):
 
 
 def test_descriptors_are_written_where_they_stand(files, tmp_path):
-    script = "(echo first; S align $both -q -o /dev/stdout; S align $both -q -o /dev/fd/1; echo last) > $out"
-    shell(script, both=str(files.both), out=str(tmp_path / "out"))
+    merge = "S symmetrize $gold $gold -o"
+    script = f"(echo first; {merge} /dev/stdout; {merge} /dev/fd/1; echo last) > $out"
+    shell(script, gold=str(files.gold), out=str(tmp_path / "out"))
     lines = (tmp_path / "out").read_text().splitlines()
     assert len(lines) == 242
     assert lines[0] + lines[-1] == "firstlast"

@@ -45,7 +45,7 @@ def written(listed, format):
 
 
 @pytest.mark.parametrize("format", FORMATS)
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(listed=st.lists(constraints(), max_size=2))
 def test_what_is_written_reads_back(format, listed):
     if format == "yaml":
@@ -217,7 +217,7 @@ anything = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(data=anything)
 def test_whatever_a_file_holds_it_is_read_or_refused(data):
     try:

@@ -49,7 +49,7 @@ def assert_same_rows(left, right, structure, extra):
         np.testing.assert_array_equal(a.slack_group, b.slack_group)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 @given(constraint=constraints())
 def test_what_is_printed_reads_back(make_tagging, constraint):
     again = parse_constraint(repr(constraint))
@@ -59,7 +59,7 @@ def test_what_is_printed_reads_back(make_tagging, constraint):
     assert_same_rows(constraint, again, make_tagging(), EXTRA)
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(listed=st.lists(constraints(), min_size=1, max_size=3))
 def test_several_read_back(listed):
     together = AllOf(tuple(listed))
@@ -74,7 +74,7 @@ WORDS = (
 pieces = st.lists(st.sampled_from([*"()[]{}.,:=<>&|~-+*/'\"#\\\n\t ", *WORDS.split(" ")]), max_size=12)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(pieces=pieces)
 def test_any_text_is_read_or_refused(pieces):
     text = "".join(pieces)

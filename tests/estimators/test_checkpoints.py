@@ -13,10 +13,10 @@ from spectrem.models.alignment import pairs
 from spectrem.models.priors import MeanFieldPrior
 from spectrem.models.tagging import shards
 
-TAGGED = make_tagged_corpus(24)
-BITEXT = make_bitext(30, seed=3)
+TAGGED = make_tagged_corpus(16)
+BITEXT = make_bitext(16, seed=3)
 VERB = at_least(1, "VERB")
-NOUNS = E[part("tag") == "NOUN"] == 50
+NOUNS = E[part("tag") == "NOUN"] == 33
 
 TAGGERS = {
     "free": {},
@@ -46,7 +46,7 @@ def fit_tagger(**settings):
 
 
 def fit_aligner(**settings):
-    defaults = {"max_iter": 2, "model1_iterations": 2, "max_jump": 20}
+    defaults = {"max_iter": 2, "model1_iterations": 2, "max_jump": 20, "dual_steps": 2}
     return WordAligner(**(defaults | settings)).fit(BITEXT.source, BITEXT.target)
 
 

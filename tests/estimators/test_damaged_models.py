@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 from tagger_helpers import DICTIONARY, SENTENCES, make
 
-from spectrem import GaussianMixture, HMMTagger, WordAligner
+from spectrem import DependencyModel, GaussianMixture, HMMTagger, WordAligner
 from spectrem.datasets import make_bitext
 from spectrem.exceptions import InvalidInputError
 
 BITEXT = make_bitext(20, seed=3)
-KINDS = {"aligner": WordAligner, "tagger": HMMTagger, "trigram tagger": HMMTagger, "mixture": GaussianMixture}
+KINDS = {
+    **{"aligner": WordAligner, "tagger": HMMTagger, "trigram tagger": HMMTagger, "mixture": GaussianMixture},
+    "grammar": DependencyModel,
+}
 POINTS = np.random.default_rng(0).normal(size=(20, 2))
 
 
@@ -27,6 +30,7 @@ def models(tmp_path_factory):
         "tagger": make(1, dictionary=dictionary).fit(SENTENCES),
         "trigram tagger": make(2, dictionary=dictionary, smoothing=0.1).fit(SENTENCES),
         "mixture": GaussianMixture(2, random_state=0, max_iter=2, tol=0, fixed=["weights"]).fit(POINTS),
+        "grammar": DependencyModel(n_threads=1, max_iter=2, tol=0, smoothing=0.1).fit(SENTENCES),
     }
     for name, model in fitted.items():
         model.save(folder / name)
@@ -121,6 +125,13 @@ DAMAGE = [
     ("tagger", array("words", words("a", None)), "words must be distinct texts or numbers"),
     ("tagger", array("words", np.frombuffer(b"[" * 100_000, np.uint8)), "RecursionError"),
     ("tagger", array("dictionary_words", words("a", "a")), "words must be distinct texts or numbers"),
+    ("grammar", setting("tags", ["a", "a"]), "tags must be distinct"),
+    ("grammar", setting("tags", [1.5]), "tags must hold tags (text or whole numbers), got 1.5"),
+    ("grammar", setting("gamma", float("nan")), "gamma must be -inf or at least 0"),
+    ("grammar", setting("log_likelihood", None), "TypeError"),
+    ("grammar", array("root", np.ones(1)), "root must have shape"),
+    ("grammar", cell("choose", -0.1), "choose must hold probabilities"),
+    ("grammar", cell("stop", 1.0), "stop must have rows that sum to 1 at most"),
     ("mixture", setting("dtype", "object"), "KeyError"),
     ("mixture", setting("status", "over"), "KeyError"),
     ("mixture", setting("features", ["x"]), "numbers of iterations or of features do not fit"),

@@ -3,16 +3,35 @@ from functools import partial
 
 import numpy as np
 import pytest
-from grammar_data import accuracy, draw_treebank, rules
 
 from spectrem import DependencyModel, E, part
+from spectrem.constraints import tag_rules
 from spectrem.corpus import Spilled
+from spectrem.datasets import make_treebank
 from spectrem.exceptions import ConvergenceWarning, InvalidInputError, NotFittedError
 from spectrem.learning import Anneal, Constant, Quench
+from spectrem.metrics import attachment_scores
+from spectrem.models.grammar import shards
 from spectrem.models.priors import DirichletPrior, MeanFieldPrior
 
-X, Y = draw_treebank()
+TREES = make_treebank(80)
+X, Y = [tree.upos for tree in TREES], [tree.heads.tolist() for tree in TREES]
+N_WORDS = sum(map(len, X))
+RULES = {
+    "VERB": ["NOUN", "PROPN", "PRON", "ADV", "AUX"],
+    "NOUN": ["DET", "ADJ", "ADP", "NOUN", "PROPN", "PRON"],
+    "PROPN": ["ADP"],
+    "PRON": ["ADP"],
+}
 FIXED = {"n_threads": 1, "tol": 0.0, "max_iter": 8}
+
+
+def rules(share=0.9, **options):
+    return tag_rules(RULES, share, roots="VERB", **options)
+
+
+def accuracy(predicted, gold):
+    return attachment_scores(gold, predicted).uas
 
 
 def fit(y=None, text=None, columns=None, **options):
@@ -24,7 +43,7 @@ def test_trees_teach_the_grammar():
     assert accuracy(model.predict(X), Y) > 0.95
     root = dict(zip(model.tags_, model.root_, strict=True))
     assert root["VERB"] > 0.99
-    assert model.choose_.shape == (6, 2, 6)
+    assert model.choose_.shape == (9, 2, 9)
     assert model.score(X, Y) < model.score(X) < 0
     assert model.score_samples(X[:3]).shape == (3,)
     np.testing.assert_allclose(model.stop_.sum(axis=-1), 1.0)
@@ -106,12 +125,12 @@ def test_constraints_hold_at_predict_if_asked_for():
     text = ["DET NOUN VERB DET NOUN"]
     assert model.predict_proba(text)[0][2, 2] > 0.9
     model.set_params(project_at_predict=True, decode="posterior")
-    expected = model.predict_proba(text)[0]
+    [expected] = model.predict_proba(text)
     follows = expected[0, 1] + expected[1, 2] + expected[2, 2] + expected[3, 4] + expected[4, 2]
     assert follows >= 4.0 - 1e-4
     model.set_params(decode="viterbi")
     assert accuracy(model.predict(text), [[1, 2, -1, 4, 2]]) >= 0.8
-    over_corpus = fit(smoothing=0.1, max_iter=1, constraints=[rules(0.8)], project_at_predict=True)
+    over_corpus = fit(smoothing=0.1, max_iter=1, constraints=[rules(0.8)], project_at_predict=True, dual_steps=0)
     with pytest.raises(InvalidInputError, match="decode must be posterior where project_at_predict meets constraints"):
         over_corpus.predict(text)
 
@@ -169,6 +188,27 @@ def test_the_same_wherever_shards_live(tmp_path):
     for options in ({"n_threads": 2}, {"corpus": partial(Spilled, folder=tmp_path)}):
         other = fit(smoothing=0.1, constraints=[rules()], max_iter=3, **options)
         np.testing.assert_array_equal(other.params_.choose, first.params_.choose)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 1.0])
+def test_the_same_however_shards_are_cut(monkeypatch, gamma):
+    words = [[f"w{n}" for n in range(len(tags))] for tags in X]
+    first = E[part("root") & (part("dependent_word") == "w1")] >= 30
+    some = [heads if n % 3 == 0 else None for n, heads in enumerate(Y)]
+    settings = {"smoothing": 0.1, "max_iter": 2, "gamma": gamma, "constraints": [rules(0.8), first], "dual_steps": 0}
+
+    def learn():
+        model = DependencyModel(**{**FIXED, **settings}).fit(X, some, columns={"word": words})
+        return model, model.predict_proba(X)
+
+    (one, posteriors), before = learn(), len(shards.build_shards([len(tags) for tags in X], [0] * N_WORDS, 1))
+    monkeypatch.setattr(shards, "_LEAST_PARTS", 500)
+    assert len(shards.build_shards([len(tags) for tags in X], [0] * N_WORDS, 1)) > before
+    many, others = learn()
+    assert many.objective_ == pytest.approx(one.objective_, rel=1e-6)
+    np.testing.assert_allclose(
+        np.concatenate(list(map(np.ravel, others))), np.concatenate(list(map(np.ravel, posteriors))), atol=1e-3
+    )
 
 
 def test_a_checkpoint_goes_on(tmp_path):

@@ -24,7 +24,7 @@ from spectrem.models.tagging import shards
 TAGGED = make_tagged_corpus(24)
 NEW = make_tagged_corpus(9, seed=7).words
 TAGS = sorted({tag for tags in TAGGED.tags for tag in tags})
-BITEXT = make_bitext(40, seed=3)
+BITEXT = make_bitext(24, seed=3)
 X = np.random.default_rng(5).normal(size=(90, 2)) + np.repeat([[0, 0], [3, 0], [0, 4]], 30, axis=0)
 
 VERB = at_least(1, "VERB")
@@ -59,7 +59,7 @@ def fit_tagger(gamma=1.0, **settings):
 
 
 def fit_aligner(**settings):
-    defaults = {"max_iter": 2, "model1_iterations": 2, "max_jump": 20}
+    defaults = {"max_iter": 2, "model1_iterations": 1, "max_jump": 20, "dual_steps": 2}
     return WordAligner(**(defaults | settings)).fit(BITEXT.source, BITEXT.target)
 
 

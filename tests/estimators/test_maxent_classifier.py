@@ -119,7 +119,7 @@ def test_the_objective_never_falls(gamma):
     y = np.where(np.arange(60) < 15, labels, -1)
     rules = [E[part("label") == 0] == 30.0, (E[part("label") == 1] <= 0.6).per("row").named("unsure")]
     for m_steps in (None, 2):
-        found = exact(rules, gamma=gamma, max_iter=12, tol=0.0, m_steps=m_steps).fit(X, y)
+        found = exact(rules, gamma=gamma, max_iter=6, tol=0.0, m_steps=m_steps).fit(X, y)
         objectives = np.array([record.objective for record in found.history_])
         assert (np.diff(objectives) >= -1e-8 * np.abs(objectives[1:])).all()
         assert found.label_distributions_[:, 0].sum() == pytest.approx(30.0, abs=1e-4)

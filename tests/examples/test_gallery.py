@@ -1,8 +1,11 @@
 """The gallery and the README do what they say."""
 
+import io
 import re
+import runpy
 import subprocess
 import sys
+from contextlib import chdir, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -16,16 +19,20 @@ SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
 
 @pytest.fixture(scope="module")
 def output_of(tmp_path_factory):
-    """What a script prints; it runs once, in a folder of its own, and no warning may pass."""
+    """What a script prints; it runs once, in a folder of its own, and no warning may pass.
+
+    It runs in this process, which has imported the library already.
+    """
     printed = {}
 
     def run(name):
         if name not in printed:
             folder = tmp_path_factory.mktemp("example")
-            command = [sys.executable, "-W", "error", str(ROOT / "examples" / name)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
-            assert done.returncode == 0, done.stderr
-            printed[name] = done.stdout, folder
+            output, script = io.StringIO(), str(ROOT / "examples" / name)
+            with pytest.MonkeyPatch.context() as patch, chdir(folder), redirect_stdout(output):
+                patch.setattr(sys, "argv", [script])
+                runpy.run_path(script, run_name="__main__")
+            printed[name] = output.getvalue(), folder
         return printed[name][0]
 
     run.folder = lambda name: (run(name), printed[name][1])[1]
@@ -37,6 +44,12 @@ def test_every_script_runs(script, output_of):
     if script.name == "network_in_torch.py":
         pytest.importorskip("torch", reason="PyTorch is optional")
     assert output_of(script.name)
+
+
+def test_a_script_runs_in_a_process_of_its_own(tmp_path, output_of):
+    command = [sys.executable, "-W", "error", str(ROOT / "examples" / "own_constraint.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, output_of("own_constraint.py"), "")
 
 
 def test_networks_learn_from_known_shares(output_of):
@@ -82,6 +95,16 @@ def test_proportions_and_partial_labels_help_where_labels_are_few(output_of):
     )
     assert alone + 0.1 < proportions < sharp - 0.1
     assert sharp + 0.02 < partial
+
+
+def test_a_parser_knows_what_it_is_unsure_of(output_of):
+    pytest.importorskip("matplotlib")
+    row = r"(projective|arcs may cross|head = next word) +(0\.\d+)(?:.*mean doubt (0\.\d+))?"
+    found = {name: (float(uas), doubt) for name, uas, doubt in re.findall(row, output_of("trees_as_pictures.py"))}
+    assert found["projective"][0] > found["arcs may cross"][0] > found["head = next word"][0] + 0.3
+    assert float(found["projective"][1]) < float(found["arcs may cross"][1])
+    picture = output_of.folder("trees_as_pictures.py") / "out" / "trees.png"
+    assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_constraint_on_brackets_adds_to_them(output_of):
@@ -182,3 +205,10 @@ def test_views_that_agree_carry_labels_on(output_of):
     assert joined < 0.65
     assert min(agreed, sharper) > 0.9
     assert few < together == 1
+
+
+def test_rules_lead_to_the_grammar(output_of):
+    lines = output_of("grammar_from_rules.py").splitlines()[:5]
+    found = [float(line.split()[-1]) for line in lines]
+    assert found == sorted(found)
+    assert found[-1] > 0.9

@@ -81,7 +81,7 @@ def random_problem(rng):
     return structure, Parts(unary), rows, weights
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_conflicts_are_the_smallest_there_are(seed):
     structure, scores, rows, weights = random_problem(np.random.default_rng(seed))

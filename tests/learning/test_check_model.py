@@ -1,5 +1,6 @@
 """check_model accepts a right model and names what is wrong with the others."""
 
+import os
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,7 @@ def check(model, **options):
 
 
 def test_a_right_model_passes():
+    """And in a process that `check_model` starts itself, which the other tests spare."""
     check(Tagger())
 
 
@@ -45,6 +47,7 @@ class Maximal(Smoothed):
         return float(sum(np.log(p).sum() for p in params))
 
 
+@pytest.mark.usefixtures("process_kept")
 def test_a_prior_must_be_declared():
     with pytest.raises(AssertionError, match=r"perturbed parameters beat|lowered the objective"):
         check(Smoothed())
@@ -133,15 +136,23 @@ class CountsTokens(Tagger):
         return np.ones(len(shard.tokens))
 
 
+class DependsOnTheProcess(Tagger):
+    def scores(self, params, shard):
+        scores = super().scores(params, shard)
+        return Parts(scores.unary + 1e-3 * os.getpid(), scores.factors)
+
+
 class GivesAll(Tagger):
     def given(self, shard):
         return np.ones(len(shard.weights), np.bool_)
 
 
+@pytest.mark.usefixtures("process_kept")
 def test_given_instances_pass():
     check(GivesAll())
 
 
+@pytest.mark.usefixtures("process_kept")
 @pytest.mark.parametrize(
     ("model", "message"),
     [
@@ -160,6 +171,7 @@ def test_given_instances_pass():
         (ScribblesOnParams(), r"m_step must not change"),
         (ForgetsTransitions(), r"perturbed parameters beat those of the M-step"),
         (Overshoots(), r"perturbed parameters beat those of the M-step"),
+        (DependsOnTheProcess(), r"must have the same bits in another process"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Tagger) else "",
 )

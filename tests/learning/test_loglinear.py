@@ -24,6 +24,7 @@ def join(shards):
     return Rows(*(np.concatenate(columns) for columns in zip(*shards, strict=True)))
 
 
+@pytest.mark.usefixtures("process_kept")
 def test_it_keeps_the_promises_of_a_model():
     rng = np.random.default_rng(1)
     start = 0.1 * rng.normal(size=(3, 4))

@@ -34,6 +34,7 @@ def views_of(kind, n_views=2):
     return AgreedModel(models), shards
 
 
+@pytest.mark.usefixtures("process_kept")
 @pytest.mark.parametrize(("kind", "n_views"), list(zip(KINDS, (3, 2, 2), strict=True)))
 def test_it_keeps_the_promises_of_a_model(kind, n_views):
     model, shards = views_of(kind, n_views)

@@ -118,6 +118,7 @@ def perturbed(side, row, rng, *, jumps):
     )
 
 
+@pytest.mark.usefixtures("process_kept")
 @pytest.mark.parametrize("kind", KINDS)
 def test_check_model(kind):
     model, shard, params = make_problem(kind, LENGTHS, seed=4)

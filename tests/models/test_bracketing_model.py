@@ -87,7 +87,8 @@ def test_unseen_spans_have_no_number_and_say_nothing():
     numbers = model.vocabulary.number(np.array([3]), np.array([1, -1, 0]))
     assert (numbers.yields < 0).tolist() == [False, True, True, True, True, False]
     assert (numbers.contexts < 0).tolist() == [True, False, False, True, False, True]
-    assert model.vocabulary.number(np.array([2]), np.array([1, 1])).yields[1] == -1
+    # what begins with an unseen yield is unseen
+    assert (model.vocabulary.number(np.array([3]), np.array([1, 1, 0])).yields < 0).tolist() == [0, 1, 1, 0, 0, 0]
     [shard] = build_shards([3], [1, -1, 0], numbers)
     scores = model.scores(params, shard).unary.reshape(-1, 2)
     assert scores[[1, 3]].tolist() == [[np.log(params.contexts[k, numbers.contexts[1]]) for k in (0, 1)], [0.0, 0.0]]
@@ -213,6 +214,8 @@ def test_columns_name_the_tags_of_spans():
     assert before[4:] == ["DT"] * 3 + ["NN"] * 2 + ["VB"]
     assert after[:3] == ["NN", "VB", "NN"]
     assert not any(isinstance(tag, str) for tag in [*before[:4], after[3]])
+    assert columns["before"][20:26:2].tolist()[2] == "VB"  # the second sentence, VB VB
+    assert not any(isinstance(tag, str) for tag in columns["before"][20:24].tolist())
     assert columns["sentence"].tolist() == [0, 1, 2, 3, 4, 5]
 
 

@@ -80,6 +80,7 @@ def test_all_sentences_of_a_length_do_not_exceed_probability_one():
 
 
 @pytest.mark.parametrize(("prior", "adjacency"), [(DirichletPrior(0.1), False), (MeanFieldPrior(0.25), True)])
+@pytest.mark.usefixtures("process_kept")
 def test_promises(prior, adjacency):
     model = ValenceModel(3, adjacency=adjacency, root_prior=prior, choose_prior=prior, stop_prior=prior)
     heads = np.array([1, ROOT, 1, ROOT, -2, -2, -2, -2, ROOT, 0])

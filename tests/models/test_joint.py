@@ -95,6 +95,7 @@ def reweigh(shard, weights):
     return replace(shard, members=members, weights=weights)
 
 
+@pytest.mark.usefixtures("process_kept")
 @pytest.mark.parametrize("kind", ["views", "entities", "rows and chains"])
 def test_it_keeps_the_promises_of_a_model(kind):
     model, shards = shards_of(kind)

@@ -51,6 +51,7 @@ def corpus_of(kind, seed=0, n_known=5, n_partial=4, n_free=3, n_features=7):
     return Features.of(matrix), lengths, labels, np.arange(n) < n_known, rng.uniform(0.5, 2.0, n)
 
 
+@pytest.mark.usefixtures("process_kept")
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_keeps_the_promises_of_a_model(kind, packed):

@@ -87,6 +87,7 @@ def test_compiled_path_is_the_general_one(kind, gamma):
             np.testing.assert_allclose(getattr(ours.stats, name), getattr(theirs.stats, name), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.usefixtures("process_kept")
 @pytest.mark.parametrize("kind", KINDS)
 def test_promises_of_a_model(kind):
     x, _ = make_data(n=60)

@@ -82,6 +82,7 @@ def joined(shards):
     return TagShard(lengths, entries, weights, False, numbers)
 
 
+@pytest.mark.usefixtures("process_kept")
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("dense", [False, True])
 def test_check_model(order, dense):
@@ -99,6 +100,7 @@ def test_check_model(order, dense):
     )
 
 
+@pytest.mark.usefixtures("process_kept")
 @pytest.mark.parametrize("order", ORDERS)
 def test_check_model_with_pseudo_counts(order):
     prior = DirichletPrior(4.0)

@@ -24,11 +24,15 @@ OPTIONS = {
     "uem-fig1": {"--data", "--draws", "--threads"},
     "pos-dictionary": {"--data", "--threads"},
     "cluster-links": {"--draws", "--seed"},
-    "uem-fig2": {"--data", "--draws", "--threads"},
+    "pr-table8": {"--data", "--languages", "--sizes", "--seed", "--threads"},
+    "pr-fig10": {"--data", "--threads"},
+    "uem-fig2": {"--data", "--draws", "--best", "--threads"},
     "pr-table4": {"--data", "--draws", "--threads"},
     "pr-table5": {"--data", "--draws", "--seed", "--threads"},
     "pr-table6": {"--data", "--sizes", "--draws", "--threads"},
     "ge-compare": {"--data", "--draws", "--seed"},
+    "dmv": {"--data", "--threads"},
+    "universal-rules": {"--data", "--languages", "--threads"},
 }
 
 

@@ -67,8 +67,8 @@ def test_rules_name_all_types_and_relations():
 def test_command(data, reproduce, monkeypatch):
     monkeypatch.setitem(uem_fig2.QUICK, "shares", (0.3,))
     out, rows = reproduce("uem-fig2", data)
-    assert {row["method"] for row in rows} == {*uem_fig2.METHODS, uem_fig2.FULL}
-    assert len(rows) == 6
+    assert {row["method"] for row in rows} == {*uem_fig2.METHODS, uem_fig2.BEAM, uem_fig2.FULL, uem_fig2.RELATED}
+    assert len(rows) == 8
     assert "56.00" in out
     ours = next(row for row in rows if row["method"] == "CoDL")
     assert f"{100 * float(ours['relations']):.2f}" in out

@@ -11,6 +11,7 @@ from spectrem.inference import project_batch
 from spectrem.kernels.chains.potentials import subtract_tops
 from spectrem.kernels.trees import valence, valence_lanes
 from spectrem.structures import ROOT, Parts, ValenceTrees
+from spectrem.structures.trees import _derivations
 from spectrem.testing import check_projection, check_structure
 
 GAMMAS = (-np.inf, 0.0, 0.3, 1.0, 2.5)
@@ -164,8 +165,25 @@ def test_a_long_sentence():
     per_word = np.bincount(columns["dependent"][~columns["stop"]].astype(int), marginals.unary[~columns["stop"]])
     np.testing.assert_allclose(per_word, 1.0, atol=1e-9)
     assert marginals.unary[columns["root"]].sum() == pytest.approx(1.0)
-    with pytest.raises(InvalidInputError, match=r"sentences must have at most 90 words for a program .* got 200"):
+
+
+def test_a_program_that_would_be_too_large_is_refused_beforehand():
+    trees = ValenceTrees([200])
+    with pytest.raises(InvalidInputError, match=r"200 words need 5,373,600 variables, about .* GB .*gamma > 0"):
         trees.polytope(random_scores(trees), 0)
+
+
+@pytest.mark.parametrize("single_root", [True, False])
+def test_the_stated_number_of_variables_is_the_built_one(single_root, monkeypatch):
+    for n in range(1, 7):
+        trees = ValenceTrees([n], single_root=single_root)
+        built = len(trees.polytope(random_scores(trees), 0).objective)
+        monkeypatch.setattr(_derivations, "_MOST", built)
+        trees.polytope(random_scores(trees), 0)
+        monkeypatch.setattr(_derivations, "_MOST", built - 1)
+        with pytest.raises(InvalidInputError, match=f"{built} variables"):
+            trees.polytope(random_scores(trees), 0)
+        monkeypatch.undo()
 
 
 def in_log_space(trees, scores, gamma):
@@ -205,4 +223,22 @@ def test_sentences_near_the_limit_of_the_scaled_pass_are_exact():
     assert (expected - tops.reshape(60, 24).sum(axis=1))[kept].min() < -450
     np.testing.assert_allclose(values[kept], expected[kept], rtol=1e-13)
     np.testing.assert_allclose(marginals.reshape(60, -1)[kept], slow.reshape(60, -1)[kept], atol=1e-11)
-    assert not marginals.reshape(60, -1)[~kept].any()
+
+
+@pytest.mark.parametrize("single_root", [True, False])
+@pytest.mark.parametrize("kind", SCORE_KINDS)
+def test_best_trees_in_groups_of_any_lengths(single_root, kind):
+    rng = np.random.default_rng(2)
+    lengths = rng.integers(0, 13, 40)
+    trees = ValenceTrees(lengths, single_root=single_root)
+    scores = structure_cases.random_scores(trees, rng, kind)
+    values, best = trees.smoothed_max(scores, 0.0)
+    smoothed, _ = trees.smoothed_max(scores, 1e-4)
+    np.testing.assert_allclose(values, smoothed, rtol=1e-12, atol=0.01)
+    possible = np.where(np.isneginf(values)[trees.instance], 0.0, scores.unary)
+    np.testing.assert_allclose(Parts(possible).dot(best), values[np.isfinite(values)].sum(), rtol=1e-12)
+    heads = trees.decode(scores)
+    for m, size in enumerate(lengths):
+        alone = ValenceTrees([size], single_root=single_root)
+        own = heads[trees.token_offsets[m] : trees.token_offsets[m + 1]]
+        assert (alone.decode(Parts(scores.unary[trees.instance == m])) == own).all()

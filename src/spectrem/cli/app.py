@@ -19,13 +19,26 @@ from spectrem.cli.demo import demo
 from spectrem.cli.ending import FAILED
 from spectrem.cli.extraction.extract import app as extract
 from spectrem.cli.files import limits_named
+from spectrem.cli.parsing.parse import app as parse
 from spectrem.cli.tables.cluster import cluster
 from spectrem.cli.tables.project import project
 from spectrem.cli.tagging.tag import app as tag
 from spectrem.cli.warmup import warmup
 from spectrem.exceptions import SpectremError
 
-_ORDER = ("align", "evaluate", "symmetrize", "lexicon", "tag", "extract", "project", "cluster", "demo", "warmup")
+_ORDER = (
+    "align",
+    "evaluate",
+    "symmetrize",
+    "lexicon",
+    "tag",
+    "parse",
+    "extract",
+    "project",
+    "cluster",
+    "demo",
+    "warmup",
+)
 
 
 class Commands(TyperGroup):
@@ -97,6 +110,7 @@ def spectrem(
     Start with **spectrem demo**, or with your own files:
     **spectrem align english.txt french.txt -o links.txt**,
     **spectrem tag train text.txt --dictionary tags.tsv --model model.npz**,
+    **spectrem parse train trees.conllu --model model.npz**,
     **spectrem extract train labelled.corp --model model.npz**,
     **spectrem project scores.csv --constraints c.yaml -o out.csv**,
     **spectrem cluster data.csv -k 3 -o out.csv**
@@ -113,6 +127,7 @@ app.command()(symmetrize)
 app.command()(lexicon)
 app.add_typer(tag, name="tag")
 app.add_typer(extract, name="extract")
+app.add_typer(parse, name="parse")
 app.command()(project)
 app.command()(cluster)
 app.command()(demo)

@@ -108,6 +108,7 @@ def warmup() -> None:
         _warm_crf(folder)
         _warm_tables(folder)
         _warm_classifiers()
+        _warm_grammars()
     typer.echo(f"compiled in {time.perf_counter() - started:.1f} s", err=True)
 
 
@@ -158,6 +159,19 @@ def _warm_crf(folder: str) -> None:
         tagger = CRFTagger.load(model)
         for decode in ("posterior", "viterbi"):
             tagger.set_params(decode=decode).predict(corpus.words)
+
+
+def _warm_grammars() -> None:
+    """Train and apply grammars of dependencies, soft and hard, with one root and with several."""
+    from spectrem.datasets import make_treebank
+    from spectrem.estimators import DependencyModel
+
+    sentences = [sentence.upos for sentence in make_treebank(12)]
+    for single_root in (True, False):
+        for gamma in (1.0, 0.0):
+            model = DependencyModel(single_root=single_root, gamma=gamma, n_threads=1, max_iter=1, tol=0.0)
+            model.fit(sentences).predict(sentences)
+            model.predict_proba(sentences)
 
 
 def _warm_classifiers() -> None:

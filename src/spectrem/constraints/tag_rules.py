@@ -6,6 +6,7 @@ import functools
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
+from typing import Any
 
 from spectrem.constraints.columns import Column, Scalar, part
 from spectrem.constraints.constraint import Constraint
@@ -14,7 +15,7 @@ from spectrem.exceptions import InvalidInputError
 
 
 def tag_rules(
-    rules: Mapping[Scalar, Scalar | Iterable[Scalar]],
+    rules: Mapping[Any, Scalar | Iterable[Scalar]],
     share: float | str = 0.8,
     *,
     roots: Scalar | Iterable[Scalar] = (),

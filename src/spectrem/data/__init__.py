@@ -13,10 +13,12 @@ from spectrem.data.tagging.tagged import FileSentences, TaggedCorpus, read_sente
 from spectrem.data.tagging.tagged_dictionary import read_tag_dictionary, write_tag_dictionary
 from spectrem.data.tagging.tagsets import PENN_TO_17, PENN_TO_UNIVERSAL, map_tags
 from spectrem.data.text import Text, tokenise
+from spectrem.data.transfer import complete_trees, conserved_arcs, one_to_one
 from spectrem.data.treebank import (
     ROOT,
     UNKNOWN_HEAD,
     ParsedSentence,
+    copy_with_trees,
     is_projective,
     projectivise,
     read_conllu,
@@ -43,11 +45,15 @@ __all__ = [
     "TaggedCorpus",
     "Text",
     "Vocabulary",
+    "complete_trees",
+    "conserved_arcs",
+    "copy_with_trees",
     "display_name",
     "encode_bitext",
     "is_projective",
     "map_tags",
     "mention_features",
+    "one_to_one",
     "open_output",
     "open_table",
     "pair_features",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from spectrem.estimators.parser.edge_factored_parser import EdgeFactoredParser
     from spectrem.estimators.selftraining.self_trainer import SelfTrainer
     from spectrem.estimators.tagging.hmm_tagger import HMMTagger
+    from spectrem.estimators.transfer.transfer import transfer_parser
     from spectrem.estimators.views.views import Views
 
 # Loaded on first use, since an aligner does not need the libraries that a mixture imports.
@@ -30,6 +31,7 @@ _HOMES = {
     "SelfTrainer": "selftraining.self_trainer",
     "Views": "views.views",
     "WordAligner": "alignment.word_aligner",
+    "transfer_parser": "transfer.transfer",
 }
 
 __all__ = [
@@ -45,6 +47,7 @@ __all__ = [
     "SelfTrainer",
     "Views",
     "WordAligner",
+    "transfer_parser",
 ]
 
 

@@ -164,7 +164,7 @@ class Bracketings:
         potentials = np.exp(exponents, out=exponents)
         several = (self.lengths > 2) & given.active & (base > -np.inf)
         status = several.astype(np.int8)
-        order = np.flatnonzero(several)
+        order = np.flatnonzero(several & (self.lengths <= inside_outside.LONGEST))
         order = order[np.argsort(-self.lengths[order], kind="stable")]
         totals, shares = np.zeros(self.n_instances), np.zeros(self.n_spans)
         inside_outside.sum_pass(order, self.lengths, self.span_offsets, potentials, totals, shares, status)

@@ -14,6 +14,7 @@ from spectrem import BracketingModel, E, part
 from spectrem.corpus import Local, Spilled
 from spectrem.datasets import make_bracketed_corpus
 from spectrem.estimators.bracketing.input import read_sentences
+from spectrem.estimators.bracketing.training import make_model
 from spectrem.exceptions import InvalidInputError, NotFittedError
 from spectrem.learning import Anneal, FitStatus
 from spectrem.models.bracketing import (
@@ -24,6 +25,7 @@ from spectrem.models.bracketing import (
     shards,
     start_from,
 )
+from spectrem.structures import Parts
 
 CORPUS = make_bracketed_corpus(60, seed=4)
 SENTENCES = CORPUS.sentences
@@ -151,6 +153,28 @@ def test_constraints_hold_in_training_and_bracketing():
             if sentence[end - 1] == "IN":
                 assert table[: end - 1, end].sum() < 1e-6
     assert "constraint" in str(ruled.report_.summary())
+
+
+def test_the_best_trees_that_meet_constraints():
+    model = make(max_iter=1).fit(SENTENCES).set_params(constraints=[RULE], project_at_predict=True)
+    short = [sentence for sentence in SENTENCES if "IN" in sentence and len(sentence) < 8][:12]
+    own = make_model(model, model.coding_)
+    [shard] = model.coding_.encode(read_sentences(short))
+    trees, scores = own.structure(shard), own.scores(model.params_, shard)
+    start, end = trees.spans
+    best = []
+    for n, sentence in enumerate(short):
+        allowed = []
+        for tree in trees.enumerate(n):
+            taken = np.flatnonzero((tree.unary[::2] > 0) & (end - start > 1))
+            brackets = list(zip(start[taken].tolist(), end[taken].tolist(), strict=True))
+            if all(sentence[stop - 1] != "IN" for _, stop in brackets):
+                allowed.append((scores.dot(Parts(np.where(trees.instance == n, tree.unary, 0.0))), brackets))
+        best.append(max(allowed)[1])
+    assert model.predict(short) == best
+    assert model.set_params(project_at_predict=False).predict(short) != best
+    model.set_params(project_at_predict=True, decode="posterior")
+    assert model.predict(short) != best
 
 
 def test_a_bound_over_the_corpus_is_met():
@@ -322,6 +346,7 @@ def test_bad_parameters(options, message):
         ([], "sentences must hold at least one word to train on, got 0 sentences"),
         (["", ""], "got 2 sentences without any"),
         ("DT NN", "sentences must be a sequence of sentences, got the string"),
+        (5, "sentences must be a sequence of sentences, got int 5"),
         ([["DT", 1.5]], "words must be text or whole numbers"),
         (
             [["DT"] * 20_000],

@@ -288,6 +288,7 @@ def test_labels_by_number():
     assert found.labels.tolist() == [1, 0, 2, 0, 1, 2]
 
 
+@pytest.mark.usefixtures("process_kept")
 @pytest.mark.parametrize("with_edges", [False, True])
 def test_the_model_of_pairs_of_tags_keeps_the_promises_of_models(with_edges):
     rng = np.random.default_rng(1)

@@ -56,6 +56,7 @@ DOCUMENTS = {"document": [number // 2 for number in range(40)]}
 
 
 def outcome(labels=LABELS, **options):
+    options = {"max_iter": 2, "m_steps": 3, "dual_steps": 3} | options
     tagger = make(**options).fit(CORPUS.words, labels, columns=DOCUMENTS)
     tagger.set_params(project_at_predict=bool(tagger.constraints), decode="posterior")
     tables = tagger.predict_proba(CORPUS.words, columns=DOCUMENTS)

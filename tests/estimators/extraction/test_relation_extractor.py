@@ -107,6 +107,10 @@ def test_relation_features_predict_and_are_saved(tmp_path):
     again = RelationExtractor.load(tmp_path / "model")
     found = zip(extractor.predict_proba(TEST), again.predict_proba(TEST), strict=True)
     assert all(np.array_equal(a.relations, b.relations) for a, b in found)
+    assert again.guide_.bonus == extractor.guide_.bonus > 0
+    plain = again.predict(TEST)
+    assert plain != again.set_params(relation_bonus=-20.0).predict(TEST)
+    assert plain == again.set_params(relation_bonus=extractor.guide_.bonus).predict(TEST)
     assert again.predict([RelationSentence(["Ohio"], [(0, 1)])])[0].relations == {}
     with pytest.raises(InvalidInputError, match="relation_features must be False without type_features, got True; "):
         RelationExtractor(relation_features=True, type_features=False).fit(LABELLED)

@@ -102,9 +102,10 @@ class BracketingModel(BracketingParameters, Estimator):
         """
         check_settings(self)
         check_same_index(sentences=sentences, sample_weight=sample_weight)
-        n_sentences = len(sentences)
+        text = read_sentences(sentences)
+        n_sentences = len(text.lengths)
         weights = row_weights(sample_weight, n_sentences, "sentence")
-        coding, result, likelihood, reports, summaries = train(self, sentences, weights, partial(make_corpus, self))
+        coding, result, likelihood, reports, summaries = train(self, text, weights, partial(make_corpus, self))
         self._take(coding, result.params, result.history[-1].gamma, likelihood)
         take_course(self, result.history, result.status)
         settings = {

@@ -60,15 +60,14 @@ def read_sentences(sentences: Sentences) -> LabelledText:
     return text
 
 
-def learn_spans(sentences: Sentences, weights: Floats) -> tuple[SpanCoding, list[BracketShard]]:
+def learn_spans(text: LabelledText, weights: Floats) -> tuple[SpanCoding, list[BracketShard]]:
     """Number the tags and spans of sentences to train on; those of weight 0 are left out.
 
     Raises
     ------
     InvalidInputError
-        As `read_sentences`, and if no sentence with a weight above 0 has a word.
+        If no sentence with a weight above 0 has a word.
     """
-    text = read_sentences(sentences)
     counted = weights > 0
     kept = np.repeat(counted, text.lengths)
     words: list[Any] = text.words if kept.all() else [text.words[k] for k in np.flatnonzero(kept)]

@@ -11,7 +11,7 @@ from spectrem.corpus import Corpus
 from spectrem.estimators.bracketing.decoding import floored, log_likelihood
 from spectrem.estimators.bracketing.input import SpanCoding, learn_spans
 from spectrem.estimators.bracketing.parameters import span_smoothing
-from spectrem.estimators.tagging.text import Sentences
+from spectrem.estimators.tagging.text import LabelledText
 from spectrem.estimators.training import run_stage
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import EStep, FitResult, Step
@@ -49,14 +49,14 @@ class Trained(NamedTuple):
 
 
 def train(
-    estimator: Any, sentences: Sentences, weights: Floats, place: Callable[[Iterable[BracketShard]], Corpus]
+    estimator: Any, text: LabelledText, weights: Floats, place: Callable[[Iterable[BracketShard]], Corpus]
 ) -> Trained:
     """Train with the settings of a BracketingModel, which have been checked.
 
     Parameters
     ----------
     estimator : BracketingModel
-    sentences : sequence of sequences of tags, or of str
+    text : LabelledText
     weights : ndarray of shape (n_sentences,)
     place : callable
         A function from shards to the corpus that keeps them.
@@ -70,7 +70,7 @@ def train(
     InvalidInputError
         If settings and sentences do not fit each other.
     """
-    coding, shards = learn_spans(sentences, weights)
+    coding, shards = learn_spans(text, weights)
     for column in ("first", "last", "before", "after"):
         check_values(estimator.constraints, column, coding.names)
     model = make_model(estimator, coding)

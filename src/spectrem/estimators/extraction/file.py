@@ -37,15 +37,16 @@ def save(extractor: Any, path: str | os.PathLike[str]) -> None:
         key: np.frombuffer(json.dumps(index.names).encode(), np.uint8)
         for key, index in extractor.indexes_._asdict().items()
     }
-    guide, given = extractor.guide_, {}
-    if guide is not None:
-        given = {"guide": guide.theta, "contexts": guide.contexts}
-        given |= {} if guide.pairs is None else {"guide_pairs": guide.pairs}
+    guide = extractor.guide_
+    given = {} if guide is None else {"guide": guide.theta, "contexts": guide.contexts}
+    if guide is not None and guide.pairs is not None:
+        given["guide_pairs"] = guide.pairs
     header = {
         **settings_of(extractor),
         "types": extractor.types_,
         "relations": extractor.relations_,
         "gamma": extractor.gamma_,
+        "bonus": 0.0 if guide is None else guide.bonus,
     }
     save_arrays(path, _KIND, _LAYOUT, header, {**names, **given, "theta": extractor.theta_})
 
@@ -59,7 +60,10 @@ def load(extractor: Any, path: str | os.PathLike[str]) -> Any:
         names = Names(*(tuple(map(str, header[key])) for key in ("types", "relations")))
         indexes = Indexes(*(FeatureIndex(tuple(json.loads(arrays[key].tobytes()))) for key in ("mention", "pair")))
         pairs = arrays.get("guide_pairs")
-        guide = Guide(arrays["guide"], arrays["contexts"], pairs) if "guide" in arrays else None
+        bonus = float(header.get("bonus", 0.0))
+        if not np.isfinite(bonus):
+            raise ValueError("bonus is not finite")
+        guide = Guide(arrays["guide"], arrays["contexts"], pairs, bonus) if "guide" in arrays else None
         contexts = np.zeros(0, np.int64) if guide is None else guide.contexts
         if len(contexts) and not 0 <= contexts.min() <= contexts.max() < len(indexes.pair):
             raise ValueError("contexts are not features of pairs")

@@ -38,11 +38,14 @@ class Guide(NamedTuple):
         Features of pairs that are combined with types.
     pairs : ndarray of shape (n_weights,), or None
         Weights of a classifier of pairs, if they are described by relations, too.
+    bonus : float
+        Nats that relations gain in `predict` by default: see `worthwhile_bonus`.
     """
 
     theta: Floats
     contexts: Ints
-    pairs: Floats | None
+    pairs: Floats | None = None
+    bonus: float = 0.0
 
 
 def n_pair_features(indexes: Indexes, names: Names, contexts: Ints, related: bool) -> int:
@@ -93,12 +96,13 @@ def learn_guide(
     contexts = choose_contexts(data, indexes)
     features = typed_features(data, contexts, kinds)
     if not settings.relation_features:
-        return Guide(theta, contexts, None), features
+        return Guide(theta, contexts), features
     pairs, related = _learn(
         make_member(settings, features.n_features, names.relations),
         settings, features, data.pair_owner, relations, sentences, weight,
     )  # fmt: skip
-    return Guide(theta, contexts, pairs), related_features(data, features, related)
+    bonus = worthwhile_bonus(related, relations, weight[data.pair_owner])
+    return Guide(theta, contexts, pairs, bonus), related_features(data, features, related)
 
 
 def describe_pairs(settings: Any, guide: Guide, data: Mentions, names: Names) -> Features:
@@ -144,6 +148,38 @@ def related_features(data: Mentions, features: Features, probabilities: Floats) 
         ]
     related = sp.csr_array(np.stack(columns, axis=1)) if columns else sp.csr_array((n, 0))
     return Features.of(sp.hstack([features.matrix, related], format="csr"))
+
+
+def worthwhile_bonus(probabilities: Floats, relations: Ints, weights: Floats) -> float:
+    """What the scores of relations must gain so that choosing the best label serves F1, nats.
+
+    With an F1 of F, a relation is worth predicting from the probability F/2 on, and not from 1/2 (Lipton, Elkan &
+    Naryanaswamy 2014): its log-odds gain log(2/F - 1). F is the mean over relations of what the most probable labels
+    reach, at least 0.1.
+
+    Parameters
+    ----------
+    probabilities : ndarray of shape (n_pairs, n_relations)
+        By classifiers that were not trained on these pairs; the first is that of no relation.
+    relations : ndarray of shape (n_pairs,), int
+        -1 where it is not known.
+    weights : ndarray of shape (n_pairs,)
+
+    Examples
+    --------
+    Of two relations one is found:
+
+    >>> probabilities = np.array([[0.1, 0.9], [0.6, 0.4], [0.9, 0.1]])
+    >>> round(worthwhile_bonus(probabilities, np.array([1, 1, 0]), np.ones(3)), 12) == round(float(np.log(2)), 12)
+    True
+    """
+    n = probabilities.shape[1]
+    known = relations >= 0
+    found, own, weight = probabilities[known].argmax(axis=1), relations[known], weights[known]
+    right = np.bincount(own[found == own], weight[found == own], n)
+    total = np.bincount(own, weight, n) + np.bincount(found, weight, n)
+    scores = (2 * right / np.maximum(total, np.finfo(float).tiny))[1:][total[1:] > 0]
+    return float(np.log(2.0 / max(float(scores.mean()), 0.1) - 1.0)) if len(scores) else 0.0
 
 
 def best_of_others(group: Ints, values: Floats) -> Floats:

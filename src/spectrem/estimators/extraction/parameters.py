@@ -84,10 +84,11 @@ class ExtractionParameters(LearningParameters, ComputingParameters):
     dual_steps : int
         Steps per iteration on the multipliers of constraints over several sentences, from those of the iteration
         before; 0 solves them every time.
-    relation_bonus : float
+    relation_bonus : float, optional
         Nats that the score of every relation gains beside that of none in `predict`. The most probable labels leave
-        relations out that are less probable than none each, however many they are; a bonus of about 0.7, chosen on
-        labelled sentences that were held out, finds more of them.
+        relations out that are less probable than none each, however many they are. By default 0 or, with
+        ``relation_features``, what F1 asks for: with an F1 of F, predicting a relation pays from the probability F/2
+        on, and F is estimated on labelled sentences by classifiers that were not trained on them.
     decode : {"best", "posterior"}
         "best": the most probable types and relations of a sentence, together; "posterior": of each mention and pair by
         itself.
@@ -110,6 +111,6 @@ class ExtractionParameters(LearningParameters, ComputingParameters):
     m_steps: int | None = count(None, group=TRAINING)
     m_tol: float = number(1e-5, open=True, group=TRAINING)
     dual_steps: int = count(8, 0, group=TRAINING)
-    relation_bonus: float = number(0.0, -math.inf, option="", group=MODEL, metavar="NATS")
+    relation_bonus: float | None = number(None, -math.inf, option="", group=MODEL, metavar="NATS")
     decode: Literal["best", "posterior"] = choice("best", "best", "posterior", group=MODEL, metavar="WAY")
     project_at_predict: bool = switch(True, option=None)

@@ -128,7 +128,10 @@ class RelationExtractor(ExtractionParameters, Estimator):
         self._check_fitted()
         listed = check_sentences(sentences)
         found = []
-        inferred = infer(self, listed, columns, best=self.decode == "best", bonus=self.relation_bonus)
+        bonus = self.relation_bonus
+        if bonus is None:
+            bonus = 0.0 if self.guide_ is None else self.guide_.bonus
+        inferred = infer(self, listed, columns, best=self.decode == "best", bonus=bonus)
         for sentence, own in zip(listed, inferred, strict=True):
             types = [self.types_[number] for number in own.types.argmax(axis=1).tolist()]
             chosen = zip(sentence.pairs, own.relations.argmax(axis=1).tolist(), strict=True)

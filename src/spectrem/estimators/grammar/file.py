@@ -49,6 +49,9 @@ def load(model: Any, path: str | os.PathLike[str]) -> Any:
             if arrays[name].shape != shape:
                 raise ValueError(f"{name} must have shape {shape}, got {arrays[name].shape}")
             check_probabilities(name, arrays[name])
+            # a mean-field prior makes the sums smaller
+            if (arrays[name].sum(axis=-1) > 1 + 1e-6).any():
+                raise ValueError(f"{name} must have rows that sum to 1 at most")
         gamma, value = float(header["gamma"]), float(header["log_likelihood"])
         check_gamma(gamma)
         take_saved_course(model, header)

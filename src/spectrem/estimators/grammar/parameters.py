@@ -109,8 +109,9 @@ class GrammarSettings(LearningParameters, StartingParameters, ComputingParameter
     constraints : sequence of constraints or their texts, mapping of names to them, or one text
         Constraints in the language of `spectrem.E` over the columns of `spectrem.structures.ValenceTrees` (sentence,
         dependent, head, root, direction, length, adjacent ...), ``head_tag`` and ``dependent_tag``, and those given to
-        ``fit``; `spectrem.constraints.tag_rules` makes one of rules of grammar. Sentences with all heads are left alone
-        by constraints inside sentences.
+        ``fit``; `spectrem.constraints.tag_rules` makes one of rules of grammar. A share of all words is written with
+        ``E.count(..., each="occurrence")``, since decisions to stop are choices, too. Sentences with all heads are left
+        alone by constraints inside sentences.
     gamma : float
         How soft posteriors are, 0 or greater, or -inf: 1 is EM, between 0 and 1 unified EM, 0 hard (Viterbi) EM, above
         1 smoother posteriors.

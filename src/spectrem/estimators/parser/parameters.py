@@ -99,9 +99,9 @@ class ParserParameters(CriterionParameters, LearningParameters, ComputingParamet
         Of the order of sentences in online learning.
     """
 
-    projective: bool = switch(True, option=None)
+    projective: bool = switch(True, group=MODEL)
     _: KW_ONLY
-    single_root: bool = switch(True, option=None)
+    single_root: bool = switch(True, group=MODEL)
     learner: Literal["online", "batch"] = choice("online", "online", "batch", group=TRAINING, metavar="WAY")
     passes: int = count(5, group=TRAINING)
     rate: float = number(0.04, open=True, group=TRAINING)
@@ -109,12 +109,12 @@ class ParserParameters(CriterionParameters, LearningParameters, ComputingParamet
     bits: int = count(20, group=MODEL)
     min_count: int = count(2, group=MODEL)
     C: float = number(1.0, open=True, option="--variance", group=MODEL, metavar="C")
-    relations: bool = switch(True, option=None)
+    relations: bool = switch(True, group=MODEL)
     constraints: Sequence[AnyConstraint] = given((), check_constraints)
     unlabelled_weight: float = number(1.0, group=TRAINING)
     m_steps: int | None = count(None, group=TRAINING)
     m_tol: float = number(1e-4, group=TRAINING)
     decode: Literal["posterior", "viterbi"] = choice("posterior", "posterior", "viterbi", group=MODEL, metavar="WAY")
-    project_at_predict: bool = switch(False, option=None)
+    project_at_predict: bool = switch(False, group=MODEL)
     dual_steps: int = count(8, 0, group=TRAINING)
     random_state: int = count(0, 0, group=TRAINING)

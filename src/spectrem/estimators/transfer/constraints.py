@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spectrem.constraints import Constraint, E, part
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, setting
 
 CONSERVED, ALIGNED = "conserved", "aligned"
 """Names of the columns: of arcs, and of words (``head_aligned`` and ``dependent_aligned`` of arcs)."""
@@ -31,7 +31,7 @@ def conservation(share: float = 0.9) -> Constraint:
     (E[part("conserved")] >= 0.8 * E.count(part("conserved"))).per("sentence").named("conserved arcs")
     """
     if not (isinstance(share, int | float) and 0 < share <= 1):
-        raise InvalidInputError(f"share must lie above 0 and be at most 1, got {share!r}; try 0.7")
+        raise InvalidInputError(f"{setting('share')} must lie above 0 and be at most 1, got {share!r}; try 0.7")
     conserved = E[part(CONSERVED)] >= share * E.count(part(CONSERVED))
     return conserved.per("sentence").named("conserved arcs")
 

@@ -108,7 +108,7 @@ def transfer_parser(
     --------
     "he sees dogs" against "ve perros", whose verb has the object of its counterpart:
 
-    >>> from spectrem import DependencyModel
+    >>> from spectrem import DependencyModel, transfer_parser
     >>> links = Links.from_pairs([[(1, 0), (2, 1)]] * 2)
     >>> found = transfer_parser(
     ...     DependencyModel(n_threads=1, max_iter=3, tol=0), [[1, -1, 1]] * 2, [["VERB", "NOUN"]] * 2, links, share=0.9

@@ -50,11 +50,14 @@ def curvature_of_batch(
         NaN where it is not known: labels are not independent choices, slack ties own rows together, or very many own
         rows of an instance are off their bounds.
     """
-    n_shared, rows = across.shape[1], per_copy(structure, rows.whole, weights)
+    n_shared = across.shape[1]
     unknown = np.full((n_shared, n_shared), np.nan)
+    if choice_offsets(structure) is None:
+        return unknown
+    rows = per_copy(structure, rows.whole, weights)
     instance_problem, row_problem, n = split_problems(structure, rows)
     terms = compile_slack(rows.blocks, row_problem, n)
-    if choice_offsets(structure) is None or not terms.is_box:
+    if not terms.is_box:
         return unknown
     starts, own = choices_of(structure)
     # What no row of the batch touches is a problem without rows.

@@ -17,10 +17,12 @@ from spectrem._lanes import LANES, add_products, empty_table, load_arcs, sum_pro
 
 ROOM = 600.0
 GROWTH = math.log(27 / 4)
+LONGEST = int(ROOM / GROWTH)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _inside(n, stride, arcs, complete, incomplete, joint):
+    """Sums end by end: what they read of the spans that end at j, half of all, stays in the first-level cache."""
     for i in range(n):
         complete[i * (stride + LANES) : i * (stride + LANES) + LANES] = 1.0
     for j in range(1, n):
@@ -65,7 +67,7 @@ def _outside_root(n, stride, single_root, arcs, complete, prefix, rooted, d_pref
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _outside(n, stride, arcs, complete, incomplete, d_complete, d_joint, spare):
-    """Derivatives by the sums of ``_inside``, those of wide spans first; probabilities take the place of ``arcs``.
+    """Derivatives by the sums of ``_inside``, in the opposite order; probabilities take the place of ``arcs``.
 
     Every derivative is gathered from all the wider spans that its own is part of. That of a complete span comes from
     those that it ends and from those that it meets another one in.
@@ -97,8 +99,8 @@ def sum_pass(order, lengths, offsets, parts, tops, token_offsets, gamma, single_
 
     Sentence n has the potentials ``parts[offsets[n]:offsets[n + 1]]``, indexed [dependent, head], with arcs from the
     root on the diagonal, and its words the scores ``tops``, in nats, that were taken off. Marginals take the place of
-    potentials, and ``status`` becomes 0; where this fails, zeros do. Sentences that follow each other should not differ
-    much in length.
+    potentials, and ``status`` becomes 0; where this fails, both are left as they are. Sentences that follow each other
+    should not differ much in length; above LONGEST words none succeeds.
     """
     longest = 0
     for n in order:
@@ -122,9 +124,10 @@ def sum_pass(order, lengths, offsets, parts, tops, token_offsets, gamma, single_
         for lane in range(len(members)):
             member, total = members[lane], prefix[n * LANES + lane]
             first, size = token_offsets[member], lengths[member]
-            value = gamma * math.log(total) if total > 0.0 else -np.inf
-            if size * GROWTH - value / gamma <= ROOM:
+            log_total = math.log(total) if total > 0.0 else -np.inf
+            if size * GROWTH - log_total <= ROOM:
                 status[member], d_prefix[n * LANES + lane] = 0, 1.0 / total
+                value = gamma * log_total
                 for d in range(first, first + size):
                     value += tops[d]
                 values[member] = value
@@ -136,7 +139,6 @@ def sum_pass(order, lengths, offsets, parts, tops, token_offsets, gamma, single_
             member = members[lane]
             own, size = parts[offsets[member] : offsets[member + 1]], lengths[member]
             if status[member] != 0:
-                own[:] = 0.0
                 continue
             for d in range(size):
                 row = arcs[d * stride : d * stride + size * LANES]

@@ -306,6 +306,24 @@ def _eliminate_all_but_each(n, graphs, reaches, owns, several, changed, product,
             halves[level] += 1
 
 
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _share_heads(weight, reach, root, d, totals):
+    """Make the weights of arcs to a word their probabilities."""
+    for lane in range(LANES):
+        weight[d, lane] *= root[lane]
+    sum0, sum1, sum2, sum3 = weight[d, 0], weight[d, 1], weight[d, 2], weight[d, 3]
+    for h in range(len(weight)):
+        if h != d:
+            arc, ahead = weight[h], reach[h]
+            arc0, arc1, arc2, arc3 = arc[0] * ahead[0], arc[1] * ahead[1], arc[2] * ahead[2], arc[3] * ahead[3]
+            sum0, sum1, sum2, sum3 = sum0 + arc0, sum1 + arc1, sum2 + arc2, sum3 + arc3
+            arc[0], arc[1], arc[2], arc[3] = arc0, arc1, arc2, arc3
+    totals[0], totals[1], totals[2], totals[3] = 1.0 / sum0, 1.0 / sum1, 1.0 / sum2, 1.0 / sum3
+    for h in range(len(weight)):
+        for lane in range(LANES):
+            weight[h, lane] *= totals[lane]
+
+
 def working_space(longest):
     """Arrays that ``sum_pass`` may use for sentences of up to so many words; most of them is never touched."""
     depth = max(longest - 1, 1).bit_length() + 2
@@ -360,6 +378,8 @@ def sum_pass(
         graphs[0] = weight
         _eliminate_all_but_each(n, graphs, reaches, around, several, changed, product, state, sparse, factors)
         reach, root = reaches[1], around[1]
+        for d in range(n):
+            _share_heads(weight[d], reach[:, d], root[d], d, factors[0])
         for lane in range(LANES):
             sentence = own[lane]
             if state[lane] == 1 or status[sentence] == 0:
@@ -371,13 +391,6 @@ def sum_pass(
             values[sentence] = tops[sentence] + gamma * product[lane]
             start = starts[sentence]
             for d in range(n):
-                total = weight[d, d, lane] * root[d, lane]
-                marginals[start + d * n + d] = total
+                row, into = weight[d], marginals[start + d * n : start + (d + 1) * n]
                 for h in range(n):
-                    if h != d:
-                        share = weight[d, h, lane] * reach[h, d, lane]
-                        marginals[start + d * n + h] = share
-                        total += share
-                scale = 1.0 / total
-                for h in range(n):
-                    marginals[start + d * n + h] *= scale
+                    into[h] = row[h, lane]

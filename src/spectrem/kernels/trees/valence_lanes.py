@@ -18,35 +18,19 @@ import math
 import numpy as np
 
 from spectrem._compiled import njit
-from spectrem._lanes import LANES, add_products, empty_table, sum_products
+from spectrem._lanes import LANES, add_products, empty_table, load_valence, sum_products
 
 ROOM = 600.0
 GROWTH = math.log(27 / 4)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _load(members, lengths, offsets, potentials, n, stride, first, later, stops):
-    """Potentials of a group into tables: arcs [dependent, head] to first and to later children, stops as they come."""
-    first[: n * stride], later[: n * stride], stops[: 4 * n * LANES] = 0.0, 0.0, 0.0
-    for lane in range(len(members)):
-        size = lengths[members[lane]]
-        own = potentials[offsets[members[lane]] : offsets[members[lane] + 1]]
-        for d in range(size):
-            row, other = first[d * stride : (d + 1) * stride], later[d * stride : (d + 1) * stride]
-            for h in range(size):
-                row[h * LANES + lane] = own[2 * (d * size + h)]
-                other[h * LANES + lane] = own[2 * (d * size + h) + 1]
-        for k in range(4 * size):
-            stops[k * LANES + lane] = own[2 * size * size + k]
+LONGEST = int(ROOM / GROWTH)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _unload(members, lengths, offsets, status, stride, first, later, stops, marginals):
-    """Marginals of the sentences of ``status`` 0 from tables as those of potentials, zeros of the others."""
+    """Marginals of the sentences of ``status`` 0 from tables as those of potentials."""
     for lane in range(len(members)):
         own, size = marginals[offsets[members[lane]] : offsets[members[lane] + 1]], lengths[members[lane]]
         if status[members[lane]] != 0:
-            own[:] = 0.0
             continue
         for d in range(size):
             row, other = first[d * stride : (d + 1) * stride], later[d * stride : (d + 1) * stride]
@@ -59,6 +43,7 @@ def _unload(members, lengths, offsets, status, stride, first, later, stops, marg
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _inside(n, stride, first, later, stops, opened, closed, arcs, joint):
+    """Sums end by end, as in ``eisner``."""
     for h in range(n):
         left, right = h * (stride + LANES), h * (stride + LANES) + LANES
         opened[left : right + LANES] = 1.0
@@ -154,7 +139,7 @@ def _outside_arc(at, back, inner, opened, closed, joint, first, later, d_first, 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _outside(n, stride, first, later, stops, opened, closed, arcs, joint, d_half, d_first, found, spare):
-    """Derivatives by the sums of ``_inside``, those of wide spans first, each gathered from all wider ones.
+    """Derivatives by the sums of ``_inside``, in the opposite order, each gathered from all wider spans.
 
     Marginals of arcs take the place of potentials in the end, those of stops are added to ``found``.
     """
@@ -177,7 +162,8 @@ def sum_pass(order, lengths, offsets, parts, tops, token_offsets, gamma, single_
 
     Sentence n has the potentials ``parts[offsets[n]:offsets[n + 1]]``. ``tops`` are the scores that were taken off, in
     nats, three for every word of the batch. Marginals take the place of potentials, and ``status`` becomes 0; where
-    this fails, zeros do. Sentences that follow each other should not differ much in length.
+    this fails, both are left as they are. Sentences that follow each other should not differ much in length; above
+    LONGEST words none succeeds.
     """
     longest = 0
     for n in order:
@@ -194,16 +180,17 @@ def sum_pass(order, lengths, offsets, parts, tops, token_offsets, gamma, single_
         for member in members:
             n = max(n, lengths[member])
         stride = ((n + 1) | 1) * LANES
-        _load(members, lengths, offsets, parts, n, stride, first, later, stops)
+        load_valence(members, lengths, offsets, parts, 0.0, n, stride, first, later, stops)
         _inside(n, stride, first, later, stops, opened, closed, arcs, joint)
         _inside_root(n, stride, single_root, first, closed, prefix, rooted, spare)
         d_prefix[:] = 0.0
         for lane in range(len(members)):
             member = members[lane]
             end, words = lengths[member] * LANES + lane, token_offsets[member]
-            value = gamma * math.log(prefix[end]) if prefix[end] > 0.0 else -np.inf
-            if lengths[member] * GROWTH - value / gamma <= ROOM:
+            log_total = math.log(prefix[end]) if prefix[end] > 0.0 else -np.inf
+            if lengths[member] * GROWTH - log_total <= ROOM:
                 status[member], d_prefix[end] = 0, 1.0 / prefix[end]
+                value = gamma * log_total
                 for row in range(3 * words, 3 * (words + lengths[member])):
                     value += tops[row]
                 values[member] = value

@@ -1,143 +1,126 @@
-"""The best projective tree with valence: the recursions of `valence` with maxima, and the way back.
+"""The best projective trees with valence, LANES sentences side by side.
 
-``heads`` of a sentence are positions in it, -1 under the root, -2 throughout where no tree is possible. Among equals
-the split with the lowest position wins, and the lowest root.
+``valence_lanes`` says what the tables are, ``_lanes`` how sentences share them; they hold largest sums of scores. The
+best tree is read from the tables afterwards, as in ``eisner_max``. Among equals the lowest root wins, a first child
+over a later one, and then the split with the lowest position.
 """
 
 import numpy as np
 
 from spectrem._compiled import njit
-
-RIGHT, LEFT, RIGHT_ARC, LEFT_ARC = range(4)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _best_pair(first, second):
-    """The largest ``first + second`` of two rows and its place; -1 where none is possible."""
-    top, at = -np.inf, -1
-    for k in range(len(first)):
-        if first[k] + second[k] > top:
-            top, at = first[k] + second[k], k
-    return top, at
+from spectrem._lanes import LANES, empty_table, largest_sum, load_valence, raise_to_sum
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _climb(n, arcs, stops, tables, splits):
-    """Scores of the best items and, in ``splits``, where each is put together."""
-    open_right, open_left, right_arc, left_arc = tables[0], tables[1], tables[2], tables[3]
-    right, right_end, left, left_end = tables[4], tables[5], tables[6], tables[7]
-    for i in range(n):
-        open_right[i, i] = open_left[i, i] = 0.0
-        right[i, i] = right_end[i, i] = stops[i, 1, 0]
-        left[i, i] = left_end[i, i] = stops[i, 0, 0]
-    for width in range(1, n):
-        for i in range(n - width):
-            j = i + width
-            first = left[j, i + 1] + arcs[j, i, 0]
-            later, at = _best_pair(open_right[i, i + 1 : j], left[j, i + 2 : j + 1])
-            later += arcs[j, i, 1]
-            right_arc[i, j], splits[RIGHT_ARC, i, j] = (later, i + 1 + at) if later > first else (first, i)
-            first = right[i, j - 1] + arcs[i, j, 0]
-            later, at = _best_pair(right[i, i : j - 1], open_left[j, i + 1 : j])
-            later += arcs[i, j, 1]
-            left_arc[j, i], splits[LEFT_ARC, i, j] = (later, i + at) if later > first else (first, j - 1)
-            open_right[i, j], at = _best_pair(right_arc[i, i + 1 : j + 1], right_end[j, i + 1 : j + 1])
-            splits[RIGHT, i, j] = i + 1 + at
-            right[i, j] = right_end[j, i] = open_right[i, j] + stops[i, 1, 1]
-            open_left[j, i], at = _best_pair(left_arc[j, i:j], left_end[i, i:j])
-            splits[LEFT, i, j] = i + at
-            left[j, i] = left_end[i, j] = open_left[j, i] + stops[j, 0, 1]
+def _inside(n, stride, first, later, stops, opened, closed, arcs, joint):
+    for h in range(n):
+        left, right = h * (stride + LANES), h * (stride + LANES) + LANES
+        opened[left : right + LANES] = 0.0
+        closed[left:right] = stops[4 * h * LANES : (4 * h + 1) * LANES]
+        closed[right : right + LANES] = stops[(4 * h + 2) * LANES : (4 * h + 3) * LANES]
+    for j in range(1, n):
+        for i in range(j - 1, -1, -1):
+            width = j - i
+            ii, jj = i * (stride + LANES), j * (stride + LANES)
+            ij, ji = ii + width * LANES, jj - width * LANES
+            largest_sum(joint, 0, opened, ii + 2 * LANES, LANES, closed, ji + 2 * LANES, LANES, width - 1)
+            largest_sum(arcs, ij, joint, 0, 0, later, ji, 0, 1)
+            raise_to_sum(arcs, ij, closed, ji + LANES, 0, first, ji, 0, 1)
+            largest_sum(joint, 0, closed, ii + LANES, LANES, opened, ji + LANES, LANES, width - 1)
+            largest_sum(arcs, ji, joint, 0, 0, later, ij, 0, 1)
+            raise_to_sum(arcs, ji, closed, ij, 0, first, ij, 0, 1)
+            largest_sum(opened, ij + LANES, arcs, ii + LANES, LANES, closed, ij + stride + LANES, stride, width)
+            largest_sum(opened, ji, arcs, ji, LANES, closed, ii, stride, width)
+            largest_sum(closed, ij + LANES, opened, ij + LANES, 0, stops, (4 * i + 3) * LANES, 0, 1)
+            largest_sum(closed, ji, opened, ji, 0, stops, (4 * j + 1) * LANES, 0, 1)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _descend(kind, i, j, splits, heads, stack):
-    """Set the heads of all words of an item but its own head."""
-    size = 1
-    stack[0, 0], stack[0, 1], stack[0, 2] = kind, i, j
-    while size > 0:
-        size -= 1
-        kind, i, j = stack[size, 0], stack[size, 1], stack[size, 2]
-        if i == j:
+def _inside_root(n, stride, single_root, first, closed, prefix, rooted, spare):
+    """With a single root the only prefix that another root may follow is the empty one."""
+    prefix[:LANES] = 0.0
+    for d in range(n):
+        row, here = d * stride, d * LANES
+        largest_sum(spare, 0, prefix, 0, LANES, closed, row, LANES, 1 if single_root else d + 1)
+        largest_sum(rooted, here, spare, 0, 0, first, row + here, 0, 1)
+        largest_sum(prefix, here + LANES, rooted, 0, LANES, closed, here + LANES, stride, d + 1)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _trace(n, single_root, first, later, opened, closed, arcs, prefix, rooted, stack, heads):
+    """Read one tree of n words from its tables; the stack holds at most both halves of every word."""
+    top, end = 0, n
+    while end > 0:
+        d = 0
+        while rooted[d] + closed[d, end] != prefix[end]:
+            d += 1
+        heads[d] = -1
+        stack[top, 0], stack[top, 1] = d, end
+        end = 0
+        while not single_root and prefix[end] + closed[d, end] + first[d, d] != rooted[d]:
+            end += 1
+        stack[top + 1, 0], stack[top + 1, 1] = d, end
+        top += 2
+    while top > 0:
+        top -= 1
+        h, end = stack[top, 0], stack[top, 1]
+        if end == h or end == h + 1:
             continue
-        k = splits[kind, i, j]
-        if kind == RIGHT:
-            pair = ((RIGHT_ARC, i, k), (RIGHT, k, j))
-        elif kind == LEFT:
-            pair = ((LEFT_ARC, k, j), (LEFT, i, k))
-        else:
-            pair = ((RIGHT, i, k), (LEFT, k + 1, j))
-            if kind == RIGHT_ARC:
-                heads[j] = i
-            else:
-                heads[i] = j
-        for item in pair:
-            stack[size, 0], stack[size, 1], stack[size, 2] = item
-            size += 1
+        # the outermost child, and what hangs on its far side
+        d = h + 1 if end > h else end
+        while arcs[h, d] + closed[d, end] != opened[h, end]:
+            d += 1
+        heads[d] = h
+        stack[top, 0], stack[top, 1] = d, end
+        top += 1
+        # what lies between them belongs to the child where it is the first one, else it is divided
+        inner = h + 1 if d > h else h
+        if closed[d, inner] + first[d, h] == arcs[h, d]:
+            stack[top, 0], stack[top, 1] = d, inner
+            top += 1
+            continue
+        at = h + 2 if d > h else d + 1
+        while opened[h, at] + closed[d, at] + later[d, h] != arcs[h, d]:
+            at += 1
+        stack[top, 0], stack[top, 1] = d, at
+        stack[top + 1, 0], stack[top + 1, 1] = h, at
+        top += 2
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _root_one(n, arcs, left_end, right_end, splits, heads, stack):
-    best, root = -np.inf, -1
-    for r in range(n):
-        own = left_end[0, r] + right_end[n - 1, r] + arcs[r, r, 0]
-        if own > best:
-            best, root = own, r
-    if root >= 0:
-        heads[root] = -1
-        _descend(LEFT, 0, root, splits, heads, stack)
-        _descend(RIGHT, root, n - 1, splits, heads, stack)
-    return best
+def max_pass(order, lengths, offsets, token_offsets, scores, single_root, values, heads):
+    """Score and heads of the best trees of the sentences in ``order``, none of them empty, in groups of LANES.
 
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _root_many(n, arcs, left_end, right_end, splits, heads, stack, reached, rooted, starts, roots):
-    reached[0] = 0.0
-    for j in range(n):
-        rooted[j] = reached[j + 1] = -np.inf
-        starts[j] = roots[j] = -1
-        for i in range(j + 1):
-            own = reached[i] + left_end[i, j] + arcs[j, j, 0]
-            if own > rooted[j]:
-                rooted[j], starts[j] = own, i
-        for r in range(j + 1):
-            own = rooted[r] + right_end[j, r]
-            if own > reached[j + 1]:
-                reached[j + 1], roots[j] = own, r
-    stop = n - 1
-    while stop >= 0 and reached[n] > -np.inf:
-        root = roots[stop]
-        heads[root] = -1
-        _descend(RIGHT, root, stop, splits, heads, stack)
-        _descend(LEFT, starts[root], root, splits, heads, stack)
-        stop = starts[root] - 1
-    return reached[n]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def max_pass(lengths, offsets, token_offsets, single_root, scores, active, values, heads):
-    """The best tree of every active sentence; entries of the others stay."""
+    A head is -1 for the root; heads of a sentence without any possible tree are left as they are. Sentences that follow
+    each other should not differ much in length.
+    """
     longest = 0
-    for m in range(len(lengths)):
-        if active[m]:
-            longest = max(longest, lengths[m])
-    tables, splits = np.empty((8, longest, longest)), np.empty((4, longest, longest), np.int64)
-    stack = np.empty((2 * longest + 2, 3), np.int64)
-    reached, rooted = np.empty(longest + 1), np.empty(longest)
-    starts, roots = np.empty(longest, np.int64), np.empty(longest, np.int64)
-    for m in range(len(lengths)):
-        if not active[m]:
-            continue
-        n, start = lengths[m], offsets[m]
-        values[m] = 0.0
-        if n == 0:
-            continue
-        own = heads[token_offsets[m] : token_offsets[m + 1]]
-        own[:] = -2
-        n_arcs = 2 * n * n
-        arcs = scores[start : start + n_arcs].reshape(n, n, 2)
-        stops = scores[start + n_arcs : offsets[m + 1]].reshape(n, 2, 2)
-        _climb(n, arcs, stops, tables, splits)
-        if single_root:
-            values[m] = _root_one(n, arcs, tables[7], tables[5], splits, own, stack)
-        else:
-            values[m] = _root_many(n, arcs, tables[7], tables[5], splits, own, stack, reached, rooted, starts, roots)
+    for n in order:
+        longest = max(longest, lengths[n])
+    # an odd number of cache lines keeps the entries of a column from competing for the same places
+    size = longest * ((longest + 1) | 1)
+    first, later, arcs = empty_table(size), empty_table(size), empty_table(size)
+    opened, closed, stops = empty_table(size), empty_table(size), empty_table(4 * longest)
+    prefix, rooted, spare = empty_table(longest + 1), empty_table(longest), empty_table(1)
+    stack, tree = np.empty((2 * longest + 2, 2), np.int64), np.empty(longest, np.int64)
+    for start in range(0, len(order), LANES):
+        members, n = order[start : start + LANES], 0
+        for member in members:
+            n = max(n, lengths[member])
+        stride = ((n + 1) | 1) * LANES
+        load_valence(members, lengths, offsets, scores, -np.inf, n, stride, first, later, stops)
+        _inside(n, stride, first, later, stops, opened, closed, arcs, spare)
+        _inside_root(n, stride, single_root, first, closed, prefix, rooted, spare)
+        shape, used = (n, (n + 1) | 1, LANES), n * stride
+        all_first, all_later = first[:used].reshape(shape), later[:used].reshape(shape)
+        all_opened, all_closed = opened[:used].reshape(shape), closed[:used].reshape(shape)
+        all_arcs = arcs[:used].reshape(shape)
+        for lane in range(len(members)):
+            member = members[lane]
+            begin, words = token_offsets[member], lengths[member]
+            values[member] = prefix[words * LANES + lane]
+            if values[member] > -np.inf:
+                own = (all_first[:, :, lane], all_later[:, :, lane], all_opened[:, :, lane], all_closed[:, :, lane])
+                totals = (all_arcs[:, :, lane], prefix[lane::LANES], rooted[lane::LANES])
+                _trace(words, single_root, *own, *totals, stack, tree)
+                heads[begin : begin + words] = tree[:words]

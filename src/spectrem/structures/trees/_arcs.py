@@ -199,6 +199,15 @@ class ArcStructure(Structure):
         arcs = self.offsets[:-1] + np.where(checked == ROOT, own, checked)
         return np.where(checked == NO_HEAD, -1, arcs)
 
+    def by_length(self, active: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Numbers of the active sentences that have words, by length: those that share lanes then have similar ones."""
+        return self._by_length[(active & (self.lengths > 0))[self._by_length]]
+
+    @cached_property
+    def _by_length(self) -> NDArray[np.int64]:
+        """All sentences by length."""
+        return np.argsort(self.lengths, kind="stable")
+
     @property
     def _ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Dependent and head of every arc as positions in the sentence; the head of an arc from the root is its end."""

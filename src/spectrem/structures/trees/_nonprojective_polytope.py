@@ -6,13 +6,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from spectrem.exceptions import InvalidInputError
 from spectrem.structures._polytopes import simplex_polytope
 from spectrem.structures.structure import Polytope
-
-# A sentence may need so many variables; each takes so many bytes here and in the solver.
-_MOST = 1 << 19
-_BYTES = 1000
+from spectrem.structures.trees._derivations import check_size
 
 
 def nonprojective_polytope(n: int, single_root: bool, start: int, scores: NDArray[np.float64]) -> Polytope:
@@ -32,12 +28,7 @@ def nonprojective_polytope(n: int, single_root: bool, start: int, scores: NDArra
         return simplex_polytope(scores, start, np.zeros(0, np.int64))
     n_flows = n * (n * n - n + 1)
     n_variables = n * n + 2 * n_flows
-    if n_variables > _MOST:
-        raise InvalidInputError(
-            f"sentences must be shorter for a program over trees: {n} words need {n_variables:,} variables, about "
-            f"{n_variables * _BYTES / 1e9:.1f} GB with the solver; got more than {_MOST:,}; leave the sentence out, or "
-            "use gamma > 0, which needs no program"
-        )
+    check_size(n, n_variables)
     every = np.arange(n)
     word, dependent, head = (axis.ravel() for axis in np.meshgrid(every, every, every, indexing="ij"))
     used = (head != word) | (dependent == head)

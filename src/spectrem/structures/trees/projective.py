@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +16,7 @@ from spectrem.structures._ragged import Inputs, check_inputs, check_instance, ch
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
 from spectrem.structures.trees._arcs import NO_HEAD, ROOT, ArcStructure, is_tree
-from spectrem.structures.trees._projective_polytope import projective_polytope
+from spectrem.structures.trees._derivations import Derivations, check_size
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -25,7 +24,8 @@ class ProjectiveTrees(ArcStructure):
     """Dependency trees without crossing arcs: every word takes one head, another word or the root.
 
     The sum pass is the inside-outside algorithm over the spans of [Eisner1996], the max pass his parser. Time grows
-    with the cube of the length of a sentence, memory with its square.
+    with the cube of the length of a sentence, memory with its square: for n words the sum pass takes 640 n² bytes (26
+    MB for 200 words) and the max pass 384 n², beside 16 n² for scores and marginals.
 
     Use when words depend on words and word order is mostly projective: dependency parsers, grammar induction.
 
@@ -89,10 +89,12 @@ class ProjectiveTrees(ArcStructure):
         np.exp(marginals, out=marginals)  # which has vector instructions that a kernel does not have
         if not given.active.all():
             marginals[np.repeat(~given.active, self.lengths**2)] = 0.0
-        order, status = self._in_order(given.active), (given.active & (self.lengths > 0)).astype(np.int8)
+        status = (given.active & (self.lengths > 0)).astype(np.int8)
+        order = self.by_length(given.active & (self.lengths <= eisner.LONGEST))
         scaled = (marginals, tops, self.token_offsets, gamma, self.single_root)
         eisner.sum_pass(order, self.lengths, self.block_offsets, *scaled, values, status)
         if status.any():
+            marginals[np.repeat(status == 1, self.lengths**2)] = 0.0
             layout = (self.lengths, self.block_offsets, given.unary)
             eisner_log.sum_pass(*layout, gamma, self.single_root, values, marginals, status)
         return values, Parts(marginals)
@@ -130,17 +132,17 @@ class ProjectiveTrees(ArcStructure):
         return self._best(check_inputs(self, scores))[1]
 
     def polytope(self, scores: Parts, instance: int) -> Polytope:
-        """Unit flow through the spans of Eisner's algorithm: a variable per arc and per way to divide a span.
+        """A unit of flow through the spans of Eisner's algorithm, whose vertices are trees.
 
         Raises
         ------
         InvalidInputError
             If the sentence is too long: variables grow with the cube of its length.
         """
-        n = check_instance(self, instance)
-        own = slice(int(self.block_offsets[n]), int(self.block_offsets[n + 1]))
-        unary = check_scores(self, scores).unary[own]
-        return projective_polytope(int(self.lengths[n]), self.single_root, own.start, unary)
+        m = check_instance(self, instance)
+        n, start = int(self.lengths[m]), int(self.block_offsets[m])
+        check_size(n, (n**3 - n) // 2 + (n**2 if self.single_root else 2 * n**2))
+        return _derivations(n, self.single_root).polytope(check_scores(self, scores).unary, start, n * n)
 
     def enumerate(self, instance: int) -> Iterator[Parts]:
         """Every projective tree of one sentence as indicators over the batch: for a handful of words."""
@@ -158,17 +160,37 @@ class ProjectiveTrees(ArcStructure):
         """Values, and heads of all words."""
         values, heads = np.zeros(self.n_instances), np.full(self.n_tokens, NO_HEAD)
         layout = (self.lengths, self.block_offsets, self.token_offsets, given.unary)
-        eisner_max.max_pass(self._in_order(given.active), *layout, self.single_root, values, heads)
+        eisner_max.max_pass(self.by_length(given.active), *layout, self.single_root, values, heads)
         return values, heads
 
-    def _in_order(self, active: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """The active sentences that have words, by length, so that those that share lanes have similar ones."""
-        return self._by_length[(active & (self.lengths > 0))[self._by_length]]
 
-    @cached_property
-    def _by_length(self) -> NDArray[np.int64]:
-        """All sentences by length."""
-        return np.argsort(self.lengths, kind="stable")
+def _derivations(n: int, single_root: bool) -> Derivations:
+    """The steps by which the kernels put spans together; arcs are numbered within the sentence."""
+
+    def complete(head: int, end: int) -> tuple[tuple[str, int, int], ...]:
+        return () if head == end else (("complete", head, end),)  # a word alone is there without being made
+
+    steps = Derivations()
+    for i in range(n):
+        for j in range(i + 1, n):
+            for k in range(i, j):
+                steps.add(("linked", i, j), complete(i, k) + complete(j, k + 1))
+                steps.add(("complete", i, j), (("arc", k + 1, i), *complete(k + 1, j)))
+                steps.add(("complete", j, i), (("arc", k, j), *complete(k, i)))
+            steps.add(("arc", j, i), (("linked", i, j),), j * n + i)
+            steps.add(("arc", i, j), (("linked", i, j),), i * n + j)
+    for root in range(n):
+        own = root * n + root
+        if single_root:
+            steps.add(steps.goal, complete(root, 0) + complete(root, n - 1), own)
+            continue
+        for first in range(root + 1):  # after the words before ``first``, which hang on earlier roots
+            before = (("prefix", first),) if first else ()
+            steps.add(("rooted", root), before + complete(root, first), own)
+        for last in range(root, n):
+            prefix = ("prefix", last + 1) if last < n - 1 else steps.goal
+            steps.add(prefix, (("rooted", root), *complete(root, last)))
+    return steps
 
 
 def _crosses(heads: tuple[int, ...]) -> bool:

@@ -11,19 +11,23 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._validate import as_gamma
-from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.chains.potentials import subtract_tops
 from spectrem.kernels.trees import valence as kernel
 from spectrem.kernels.trees import valence_lanes, valence_max
-from spectrem.structures._ragged import check_inputs, check_instance, check_scores, no_parts, offsets_of, positions_of
+from spectrem.structures._ragged import (
+    Inputs,
+    check_inputs,
+    check_instance,
+    check_scores,
+    no_parts,
+    offsets_of,
+    positions_of,
+)
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
 from spectrem.structures.trees._arcs import NO_HEAD, ROOT, TEXT
-from spectrem.structures.trees._derivations import Derivations
+from spectrem.structures.trees._derivations import Derivations, check_size
 from spectrem.structures.trees.projective import ProjectiveTrees
-
-# Words of the longest sentence that a program is made of: half a million variables.
-_LONGEST = 90
 
 
 class ValenceParts(NamedTuple):
@@ -283,23 +287,21 @@ class ValenceTrees:
         """
         gamma = as_gamma(gamma)
         given = check_inputs(self, scores, active, weights)
-        values = np.zeros(self.n_instances)
         if gamma == 0.0:
-            heads = np.full(self.n_tokens, NO_HEAD)
-            layout = (self.lengths, self.offsets, self.token_offsets, self.single_root)
-            valence_max.max_pass(*layout, given.unary, given.active, values, heads)
+            values, heads = self._best(given)
             return values, self.parts_of(heads)
         # marginals take the place of potentials, since new memory costs as much as filling it
-        marginals, tops = np.empty(self.n_unary), np.empty(3 * self.n_tokens)
+        values, marginals, tops = np.zeros(self.n_instances), np.empty(self.n_unary), np.empty(3 * self.n_tokens)
         subtract_tops(given.unary, self._choice_offsets, gamma, marginals, tops)
         np.exp(marginals, out=marginals)  # which has vector instructions that a kernel does not have
         if not given.active.all():
             marginals[np.repeat(~given.active, np.diff(self.offsets))] = 0.0
-        possible, by_length = given.active & (self.lengths > 0), np.argsort(self.lengths, kind="stable")
-        order, status = by_length[possible[by_length]], possible.astype(np.int8)
+        status = (given.active & (self.lengths > 0)).astype(np.int8)
+        order = self.arcs.by_length(given.active & (self.lengths <= valence_lanes.LONGEST))
         scaled = (marginals, tops, self.token_offsets, gamma, self.single_root)
         valence_lanes.sum_pass(order, self.lengths, self.offsets, *scaled, values, status)
         if status.any():
+            marginals[np.repeat(status == 1, np.diff(self.offsets))] = 0.0
             kernel.sum_pass(
                 self.lengths, self.offsets, self.single_root, given.unary, gamma, status != 0, values, marginals
             )
@@ -310,23 +312,22 @@ class ValenceTrees:
 
         -2 throughout a sentence without any possible tree.
         """
-        given = check_inputs(self, scores)
-        heads = np.full(self.n_tokens, NO_HEAD)
-        layout = (self.lengths, self.offsets, self.token_offsets, self.single_root)
-        valence_max.max_pass(*layout, given.unary, given.active, np.zeros(self.n_instances), heads)
-        return heads
+        return self._best(check_inputs(self, scores))[1]
+
+    def _best(self, given: Inputs) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Values, and heads of all words."""
+        values, heads = np.zeros(self.n_instances), np.full(self.n_tokens, NO_HEAD)
+        layout = (self.lengths, self.offsets, self.token_offsets, given.unary)
+        valence_max.max_pass(self.arcs.by_length(given.active), *layout, self.single_root, values, heads)
+        return values, heads
 
     def polytope(self, scores: Parts, instance: int) -> Polytope:
         """A unit of flow through the items of the kernels, whose vertices are derivations: one for every tree."""
         m = check_instance(self, instance)
         checked = check_scores(self, scores)
         n, start = int(self.lengths[m]), int(self.offsets[m])
-        if n > _LONGEST:
-            raise InvalidInputError(
-                f"sentences must have at most {_LONGEST} words for a program over trees with valence, which has some "
-                f"0.7 n³ variables, a kilobyte each with the solver; got {n}; leave the sentence out, or use "
-                "gamma > 0, which needs no program"
-            )
+        n_roots = n if self.single_root else n * (n + 1)
+        check_size(n, 2 * (n**3 - n) // 3 + n * (n + 1) + n_roots)
         derivations = _valence_derivations(n, self.single_root)
         return derivations.polytope(checked.unary, start, int(self.offsets[m + 1]) - start)
 

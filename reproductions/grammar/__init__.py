@@ -1,0 +1,1 @@
+"""Grammars of dependencies learned without trees."""

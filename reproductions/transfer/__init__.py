@@ -1,0 +1,1 @@
+"""Parsers for languages without trees, learnt across bitext ([Ganchev2010] §7)."""

@@ -1,0 +1,71 @@
+"""Options and errors that the commands of `spectrem parse` share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+
+from spectrem.exceptions import InvalidInputError, SpectremError, quoted, shorten
+
+if TYPE_CHECKING:
+    from spectrem.data import ParsedSentence
+
+MaxLength: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        "--max-length",
+        min=1,
+        metavar="N",
+        help="Only sentences of up to N words.",
+        show_default="all",
+    ),
+]
+
+SkipPunctuation: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--skip-punctuation",
+        help="With --dmv, leave out words tagged PUNCT, in training and again in predict, where they then hang on the "
+        "word under the root.",
+    ),
+]
+
+
+def read_treebank(path: str, max_length: int | None = None) -> list[ParsedSentence]:
+    """The sentences of a file of CoNLL-U, those that are too long left out.
+
+    Raises
+    ------
+    InvalidInputError
+        If none is left, or a line is wrong.
+    """
+    from spectrem.data import display_name, read_conllu
+
+    sentences = read_conllu(path)
+    if not sentences:
+        raise InvalidInputError(f"{display_name(path)}: holds no sentences; give a file of CoNLL-U")
+    kept = [one for one in sentences if max_length is None or len(one.forms) <= max_length]
+    if not kept:
+        raise InvalidInputError(
+            f"{display_name(path)}: no sentence has up to --max-length {max_length} words; the shortest has "
+            f"{min(len(one.forms) for one in sentences)}"
+        )
+    return kept
+
+
+@contextmanager
+def sentences_named(path: str, sentences: Sequence[ParsedSentence]) -> Iterator[None]:
+    """Let errors of this block that are about a sentence begin with the file, its number and its words."""
+    from spectrem.data import display_name
+
+    try:
+        yield
+    except SpectremError as error:
+        if error.keys.get("sentence") is None:
+            raise
+        number = int(error.keys["sentence"])
+        words = quoted(shorten(" ".join(sentences[number].forms)))
+        raise type(error)(f"{display_name(path)}, sentence {number + 1} ({words}): {error}") from error

@@ -1,0 +1,350 @@
+"""`spectrem parse train`, `predict` and `evaluate`: what the estimators do, from files and into files."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+
+from spectrem import DependencyModel, EdgeFactoredParser
+from spectrem.cli.parsing.drawing import draw_tree
+from spectrem.cli.parsing.punctuation import table_with_punctuation, with_punctuation, without_punctuation
+from spectrem.constraints import parse_constraint
+from spectrem.data import ParsedSentence, read_conllu, write_conllu
+from spectrem.exceptions import ConvergenceWarning, InvalidInputError
+from spectrem.metrics import attachment_scores, head_is_next, not_punctuation
+
+WORDS = {"DET": ["the", "a"], "NOUN": ["dog", "cat", "day"], "VERB": ["saw", "fell"], "ADV": ["here"]}
+FEW = ["--bits", "8", "--passes", "2"]
+
+
+def make_trees(n, seed):
+    """Sentences of nouns with or without determiners around a verb; the last word is a mark of punctuation."""
+    rng = np.random.default_rng(seed)
+    sentences = []
+    for _ in range(n):
+        tags, heads = [], []
+        for side in range(2):
+            if side == 1 or rng.random() < 0.8:
+                if rng.random() < 0.6:
+                    tags.append("DET")
+                    heads.append(len(tags))
+                tags.append("NOUN")
+                heads.append(None)
+            if side == 0:
+                verb = len(tags)
+                tags.append("VERB")
+                heads.append(-1)
+        if rng.random() < 0.3:
+            tags.append("ADV")
+            heads.append(None)
+        heads = np.array([verb if head is None else head for head in heads] + [verb])
+        forms = [str(rng.choice(WORDS[tag])) for tag in tags]
+        relations = [
+            "punct" if tag == "PUNCT" else "root" if head < 0 else "dep"
+            for tag, head in zip(tags, heads[:-1], strict=True)
+        ]
+        sentences.append(
+            ParsedSentence((*forms, "."), (*tags, "PUNCT"), ("_",) * len(heads), heads, (*relations, "punct"))
+        )
+    return sentences
+
+
+class Treebank:
+    """Generated trees on disk, with models trained by the command."""
+
+    def __init__(self, folder, run):
+        self.train, self.test = folder / "train.conllu", folder / "test.conllu"
+        self.trees, self.unseen = make_trees(30, 0), make_trees(12, 1)
+        write_conllu(self.train, self.trees)
+        write_conllu(self.test, self.unseen)
+        self.parser, self.grammar, self.ruled = folder / "parser.npz", folder / "dmv.npz", folder / "ruled.npz"
+        for model, options in (
+            (self.parser, FEW),
+            (self.grammar, ["--dmv", "--max-iter", "3", "--max-length", "5"]),
+            (self.ruled, ["--dmv", "--max-iter", "2", "--constraint", RULES, *AT_PREDICT]),
+        ):
+            done = run("parse", "train", self.train, "--model", model, *options)
+            assert done.exit_code == 0, done.stderr
+
+
+AT_PREDICT = ["--project-at-predict", "--decode", "posterior"]
+RULES = "tag_rules({'VERB': ['NOUN', 'PUNCT', 'ADV'], 'NOUN': ['DET']}, 0.9, roots='VERB')"
+
+
+@pytest.fixture(scope="module")
+def treebank(tmp_path_factory):
+    from typer.testing import CliRunner
+
+    from spectrem.cli.app import app
+
+    def run(*arguments):
+        return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+    return Treebank(tmp_path_factory.mktemp("trees"), run)
+
+
+def fitted_quietly(grammar, tags):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return grammar.fit(tags)
+
+
+def same_trees(sentences, heads):
+    return all(np.array_equal(one.heads, own) for one, own in zip(sentences, heads, strict=True))
+
+
+def test_the_parser_is_that_of_the_estimator(run, treebank, tmp_path):
+    out = tmp_path / "parsed.conllu"
+    done = run("parse", "predict", treebank.parser, treebank.test, "-o", out)
+    assert done.exit_code == 0, done.stderr
+    assert "parsed 12 sentences" in done.stderr
+    expected = EdgeFactoredParser(bits=8, passes=2).fit(treebank.trees)
+    parsed = read_conllu(out)
+    assert same_trees(parsed, expected.predict(treebank.unseen))
+    assert [one.forms for one in parsed] == [one.forms for one in treebank.unseen]
+    gold = [one.heads for one in treebank.unseen]
+    assert attachment_scores(gold, [one.heads for one in parsed]).uas > 0.9
+
+
+def test_the_grammar_reads_no_heads(run, treebank):
+    short = [one.upos for one in treebank.trees if len(one.upos) <= 5]
+    expected = fitted_quietly(DependencyModel(max_iter=3), short)
+    done = run("parse", "predict", treebank.grammar, treebank.test, "-q")
+    found = [line.split("\t")[6] for line in done.stdout.splitlines() if line]
+    heads = expected.predict([one.upos for one in treebank.unseen])
+    assert found == [str(head + 1) for own in heads for head in own]
+
+
+def test_the_grammar_learns_from_heads_if_asked(run, treebank, tmp_path):
+    for options in (["--heads"], ["--init", "supervised"]):
+        model, out = tmp_path / "model.npz", tmp_path / "out.conllu"
+        arguments = ["--model", model, "--dmv", "--smoothing", "0.1", *options]
+        assert run("parse", "train", treebank.train, *arguments).exit_code == 0
+        assert run("parse", "predict", model, treebank.test, "-o", out).exit_code == 0
+        scores = json.loads(run("parse", "evaluate", treebank.test, out, "--json").stdout)
+        assert scores["predicted"][0]["all_words"]["uas"] > 0.95
+
+
+def test_punctuation_is_left_out_if_asked(run, treebank, tmp_path):
+    model, out = tmp_path / "model.npz", tmp_path / "out.conllu"
+    options = ["--dmv", "--skip-punctuation", "--max-iter", "3", "--max-length", "4"]
+    assert run("parse", "train", treebank.train, "--model", model, *options).exit_code == 0
+    tags = [one.upos[:-1] for one in treebank.trees if len(one.upos) <= 5]
+    expected = fitted_quietly(DependencyModel(max_iter=3), tags)
+    posteriors = tmp_path / "posteriors.txt"
+    arguments = ["--skip-punctuation", "-o", out, "--posteriors", posteriors]
+    assert run("parse", "predict", model, treebank.test, *arguments).exit_code == 0
+    mark = tmp_path / "mark.conllu"
+    write_conllu(mark, [ParsedSentence(("!", "?"), ("PUNCT", "PUNCT"), ("_", "_"))])
+    alone = run("parse", "predict", model, mark, "--skip-punctuation", "--show", "-q")
+    assert alone.stdout.split("\n")[:2] == ["! ─┐ root 1.00", "? ◄┘ 1.00"]
+    heads = expected.predict([one.upos[:-1] for one in treebank.unseen])
+    parsed = read_conllu(out)
+    assert same_trees([one._replace(heads=one.heads[:-1]) for one in parsed], heads)
+    assert all(one.heads[-1] == one.heads.tolist().index(-1) for one in parsed)
+    assert posteriors.read_text().split("\n\n")[0].splitlines()[-1] == f".\t{heads[0].tolist().index(-1) + 1}:1"
+
+
+def test_trees_without_punctuation_are_those_of_the_words_left():
+    # the head of "a" is a comma, whose head is "b"
+    sentence = ParsedSentence(("a", ",", "b", "!"), ("X", "PUNCT", "X", "PUNCT"), ("_",) * 4, np.array([1, 2, -1, -2]))
+    reduced, kept = without_punctuation(sentence)
+    assert (reduced.forms, reduced.heads.tolist(), kept.tolist()) == (("a", "b"), [1, -1], [0, 2])
+    assert with_punctuation(reduced.heads, kept, 4).tolist() == [2, 2, -1, 2]
+    assert with_punctuation(np.array([-2]), np.array([1]), 2).tolist() == [-2, -2]
+    assert with_punctuation(np.zeros(0, np.int64), np.zeros(0, np.int64), 2).tolist() == [-1, 0]
+    table = table_with_punctuation(np.array([[0.2, 0.8], [0.1, 0.9]]), kept, np.array([2, 2, -1, 2]))
+    assert table.tolist() == [[0.2, 0, 0.8, 0], [0, 0, 1, 0], [0.1, 0, 0.9, 0], [0, 0, 1, 0]]
+
+
+def test_rules_are_met_by_new_trees(run, treebank):
+    done = run("parse", "predict", treebank.ruled, treebank.test, "-q")
+    found = [line.split("\t")[6] for line in done.stdout.splitlines() if line]
+    rules = [parse_constraint(RULES)]
+    grammar = DependencyModel(max_iter=2, constraints=rules, project_at_predict=True, decode="posterior")
+    fitted_quietly(grammar, [one.upos for one in treebank.trees])
+    heads = grammar.predict([one.upos for one in treebank.unseen])
+    assert found == [str(head + 1) for own in heads for head in own]
+
+
+def test_trees_that_may_cross_are_learned_from_as_they_are(run, treebank, tmp_path):
+    model = tmp_path / "crossing.npz"
+    options = [*FEW, "--no-projective", "--no-single-root"]
+    assert run("parse", "train", treebank.train, "--model", model, *options).exit_code == 0
+    parser = EdgeFactoredParser.load(model)
+    assert (parser.projective, parser.single_root) == (False, False)
+
+
+def test_everything_but_trees_is_copied(run, treebank, tmp_path):
+    text, out = tmp_path / "text.conllu", tmp_path / "out.conllu"
+    lines = [
+        "# text = the dog fell",
+        "1-2\tthedog\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No",
+        "1\tthe\tthe\tDET\t_\tDefinite=Def\t_\t_\t2:det\t_",
+        "2\tdog\tdog\tNOUN\t_\t_\t_\t_",
+        "2.1\tx\tx\tX\t_\t_\t_\t_\t_\t_",
+        "3\tfell\tfall\tVERB\t_\t_\t9\told\t_\tEnd=Yes",
+    ]
+    text.write_text("\n".join(lines).replace("\t9\t", "\t_\t"))
+    assert run("parse", "predict", treebank.parser, text, "-o", out).exit_code == 0
+    found = out.read_text().split("\n")
+    assert found[0] == lines[0]
+    assert found[1] == lines[1]
+    assert found[2] == "1\tthe\tthe\tDET\t_\tDefinite=Def\t2\tdep\t_\t_"
+    assert found[3] == "2\tdog\tdog\tNOUN\t_\t_\t3\tdep\t_\t_"
+    assert found[4] == lines[4]
+    assert found[5:] == ["3\tfell\tfall\tVERB\t_\t_\t0\troot\t_\tEnd=Yes", "", ""]
+    piped = run("parse", "predict", treebank.parser, "-", "-q", stdin=text.read_text())
+    assert [line.split("\t")[6] for line in piped.stdout.splitlines() if line] == ["2", "3", "0"]
+
+
+def test_posteriors_and_pictures(run, treebank, tmp_path):
+    posteriors = tmp_path / "posteriors.txt"
+    done = run("parse", "predict", treebank.parser, treebank.test, "--show", "--posteriors", posteriors, "-q")
+    assert done.exit_code == 0, done.stderr
+    parser = EdgeFactoredParser.load(treebank.parser)
+    tables, heads = parser.predict_proba(treebank.unseen), parser.predict(treebank.unseen)
+    first = treebank.unseen[0]
+    relations = parser.parse(treebank.unseen[:1])[0].relations
+    assert done.stdout.startswith(draw_tree(first.forms, heads[0], tables[0], relations) + "\n\n")
+    rows = posteriors.read_text().split("\n\n")[0].splitlines()
+    assert [row.split("\t")[0] for row in rows] == list(first.forms)
+    for word, row in enumerate(rows):
+        for cell in row.split("\t")[1:]:
+            head, probability = cell.split(":")
+            assert float(probability) == pytest.approx(tables[0][word, int(head) - 1 if head != "0" else word], 1e-3)
+    with_file = run("parse", "predict", treebank.parser, treebank.test, "--show", "-o", tmp_path / "out.conllu", "-q")
+    assert with_file.stdout == done.stdout
+    assert same_trees(read_conllu(tmp_path / "out.conllu"), heads)
+
+
+def test_evaluation_counts_what_the_metrics_do(run, treebank, tmp_path):
+    out = tmp_path / "next.conllu"
+    chain = head_is_next([len(one.forms) for one in treebank.unseen])
+    guess = [
+        one._replace(heads=own, relations=("dep:sub",) * len(own))
+        for one, own in zip(treebank.unseen, chain, strict=True)
+    ]
+    guess[0] = guess[0]._replace(heads=np.full(len(chain[0]), -1))
+    write_conllu(out, guess)
+    gold = [one.heads for one in treebank.unseen]
+    found = json.loads(run("parse", "evaluate", treebank.test, out, treebank.test, "--json").stdout)
+    mask = not_punctuation([one.upos for one in treebank.unseen])
+    expected = attachment_scores(gold, [one.heads for one in guess], mask=mask)
+    first = found["predicted"][0]["without_punctuation"]
+    assert (first["uas"], first["undirected"], first["roots"]) == (expected.uas, expected.undirected, expected.roots)
+    assert found["predicted"][0]["all_words"]["uas"] == attachment_scores(gold, [one.heads for one in guess]).uas
+    assert first["las"] == 0.0 < first["las_universal"]
+    assert found["predicted"][1]["all_words"]["las"] == 1.0
+    assert found["head_is_next"]["all_words"]["uas"] == attachment_scores(gold, chain).uas
+    assert found["sentences_with_several_roots"] == {"gold": 0, "predicted": [1, 0]}
+    assert found["sign_test"]["all_words"]["words"]["n_first"] == 0
+    table = run("parse", "evaluate", treebank.test, out, "--max-length", "4").stdout
+    assert "head = next word" in table
+    assert "sentences with several roots: 0 of GOLD" in table
+    assert f"{sum(len(own) <= 4 for own in gold)} sentences" in table
+
+
+def test_words_without_gold_heads_do_not_count(run, treebank, tmp_path):
+    gold = tmp_path / "gold.conllu"
+    first = treebank.unseen[0]
+    heads = first.heads.copy()
+    heads[0] = -2
+    write_conllu(gold, [first._replace(heads=heads), *treebank.unseen[1:]])
+    found = json.loads(run("parse", "evaluate", gold, treebank.test, "--json").stdout)
+    assert found["n_words"]["all_words"] == sum(len(one.forms) for one in treebank.unseen) - 1
+    assert found["n_words"]["without_punctuation"] == found["n_words"]["all_words"] - len(treebank.unseen)
+    assert found["predicted"][0]["all_words"]["uas"] == 1.0
+
+
+BAD_LINES = {
+    "a cycle": (["1\ta\t_\tX\t_\t_\t2\t_", "2\tb\t_\tX\t_\t_\t1\t_"], "line 1: words 1 and 2 are heads of each other"),
+    "no root": (["1\ta\t_\tX\t_\t_\t1\t_"], "line 1: word 1 is its own head"),
+    "a head that is not there": (["1\ta\t_\tX\t_\t_\t3\t_"], "line 1: has the head 3, but the sentence has"),
+}
+
+
+@pytest.mark.parametrize("case", list(BAD_LINES))
+def test_heads_that_are_no_tree_are_named_by_line(run, tmp_path, case):
+    lines, message = BAD_LINES[case]
+    path = tmp_path / "bad.conllu"
+    path.write_text("\n".join(lines) + "\n\n")
+    for arguments in (["train", path, "--model", tmp_path / "m.npz"], ["evaluate", path, path]):
+        done = run("parse", *arguments)
+        assert done.exit_code == 2
+        assert message in done.stderr
+
+
+CASES = [
+    (["train", "TRAIN", "--model", "M", "--adjacency"], "--adjacency True changes nothing without --dmv"),
+    (["train", "TRAIN", "--model", "M", "--field", "xpos"], "--field changes nothing without --dmv"),
+    (["train", "TRAIN", "--model", "M", "--dmv", "--bits", "9"], "--bits 9 concerns parsers with features; drop it"),
+    (["train", "TRAIN", "--model", "M", "--anneal", "0.5"], "--anneal 0.5 changes nothing without --learner batch or"),
+    (
+        ["train", "TRAIN", "--model", "M", "--infeasible", "skip"],
+        "--infeasible skip changes nothing without --con",
+    ),
+    (
+        ["train", "TRAIN", "--model", "M", "--dmv", "--field", "xpos"],
+        "'the' has no tag in the column XPOS; tag it",
+    ),
+    (
+        ["train", "TRAIN", "--model", "M", "--max-length", "1"],
+        "no sentence has up to --max-length 1 words; the",
+    ),
+    (["train", "RAW", "--model", "M"], "raw.conllu: holds no heads to learn from, only _; give --dmv"),
+    (["train", "RAW", "--model", "M", "--dmv", "--heads"], "raw.conllu: holds no heads, only _; drop --heads"),
+    (["train", "EMPTY", "--model", "M"], "holds no sentences; give a file of CoNLL-U"),
+    (["train", "TRAIN", "--model", "M", "--dmv", "--constraint", "E[tag == 'X'] <= 1"], "--constraint \"E[tag == 'X']"),
+    (["predict", "PARSER", "TEST", "--project-at-predict"], "holds no constraints to meet; train it with --constraint"),
+    (["train", "TRAIN", "--model", "M", "--skip-punctuation"], "--skip-punctuation changes nothing without --dmv"),
+    (["predict", "PARSER", "TEST", "--skip-punctuation"], "--skip-punctuation changes nothing without a model of --d"),
+    (["predict", "PARSER", "TEST", "--field", "upos"], "--field upos changes nothing without a model of --dmv"),
+    (
+        ["predict", "PARSER", "TEST", "--min-probability", "0.1"],
+        "--min-probability 0.1 changes nothing without --pos",
+    ),
+    (["predict", "PARSER", "TEST", "--show", "-o", "-"], "--show draws trees on standard output; give --output a file"),
+    (["predict", "TRAIN", "TEST"], "train.conllu"),
+    (["evaluate", "TRAIN", "TEST"], "30 sentences, but"),
+    (["evaluate", "TEST", "OTHER"], "must have the same words, but have"),
+    (["evaluate", "RAW", "RAW"], "GOLD has no heads, only _; name a file of trees"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), CASES, ids=[message[:40] for _, message in CASES])
+def test_errors_say_what_to_do(run, treebank, tmp_path, arguments, message):
+    raw, empty, other = tmp_path / "raw.conllu", tmp_path / "empty.conllu", tmp_path / "other.conllu"
+    write_conllu(raw, [one._replace(heads=None, relations=None) for one in treebank.unseen])
+    write_conllu(other, make_trees(12, 5))
+    empty.write_text("\n")
+    files = {
+        "TRAIN": treebank.train,
+        "TEST": treebank.test,
+        "PARSER": treebank.parser,
+        "M": tmp_path / "m.npz",
+        "RAW": raw,
+        "EMPTY": empty,
+        "OTHER": other,
+    }
+    done = run("parse", *(files.get(argument, argument) for argument in arguments))
+    assert done.exit_code == 2, done.stdout
+    assert message in done.stderr
+    assert not (tmp_path / "m.npz").exists()
+
+
+def test_a_tree_that_crosses_is_drawn_with_junctions():
+    assert draw_tree(["a", "b", "c", "d"], [2, 3, -1, 2]).splitlines() == [
+        "a ──◄┐",
+        "b ───┼◄┐",
+        "c ─┬─┘ │ root",
+        "d ◄┴───┘",
+    ]
+    assert draw_tree(["a"], [-1], [[1.0]]) == "a  root 1.00"
+    assert draw_tree(["a", "b"], [-2, -2]) == "a\nb"
+
+
+def test_one_head_per_word_is_asked_for():
+    with pytest.raises(InvalidInputError, match=r"heads must be one per word, 2; got shape \(1,\)"):
+        draw_tree(["a", "b"], [-1])

@@ -1,0 +1,36 @@
+"""Files of CoNLL-U with other trees: what is kept, what is replaced, and texts that do not fit."""
+
+import numpy as np
+import pytest
+
+from spectrem.data import copy_with_trees, read_conllu
+from spectrem.exceptions import InvalidInputError
+
+TEXT = "# 1\n1\ta\ta\tX\tx\tF=1\t2\tdep\t2:dep\tM=1\n2\tb\tb\tX\tx\t_\t0\troot\t_\t_\n\n# 2\n1\tc\t_\tX\t_\t_\t_\t_\n"
+
+
+@pytest.fixture
+def path(tmp_path):
+    name = tmp_path / "a.conllu"
+    name.write_text(TEXT)
+    return name
+
+
+def test_heads_and_relations_are_replaced_and_all_else_is_kept(path):
+    first, second = read_conllu(path)
+    others = [first._replace(heads=np.array([-1, 0]), relations=("root", "new")), second]
+    assert "".join(copy_with_trees(path, others)) == (
+        "# 1\n1\ta\ta\tX\tx\tF=1\t0\troot\t_\tM=1\n2\tb\tb\tX\tx\t_\t1\tnew\t_\t_\n\n"
+        "# 2\n1\tc\t_\tX\t_\t_\t_\t_\t_\t_\n\n"
+    )
+
+
+def test_sentences_of_another_file_are_refused(path):
+    first, second = read_conllu(path)
+    for sentences, message in (
+        ([second, first], "a.conllu, line 2: has the word 'a', the sentences 'c'; give those of the file"),
+        ([first], "a.conllu, line 6: has the word 'c', the sentences None"),
+        ([first, second, second], "a.conllu: has no word 'c' at its end; give its own sentences"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            list(copy_with_trees(path, sentences))

@@ -125,7 +125,7 @@ def transfer_parser(
     if not (isinstance(labelled_weight, int | float) and 0 < labelled_weight < np.inf):
         raise InvalidInputError(f"labelled_weight must be finite and above 0, got {labelled_weight!r}; try 1")
     more_trees = _Trees(*(labelled or ((), ())), labelled_weight)
-    task = _Task(parser, start, [_without_heads(own) for own in target], known_constraints(parser), more_trees)
+    task = _Task(parser, start, list(target), known_constraints(parser), more_trees)
     lengths = [_length(own) for own in task.target]
     conserved = conserved_arcs(heads, links, lengths, name=name, roots=roots)
     if not any(arcs.any() for arcs in conserved):
@@ -208,10 +208,6 @@ def known_constraints(parser: Any) -> tuple[Any, ...]:
     """The constraints that a parser has already, a mapping or one text being one entry."""
     given = parser.constraints
     return (given,) if isinstance(given, str) or hasattr(given, "items") else tuple(given)
-
-
-def _without_heads(sentence: Any) -> Any:
-    return sentence._replace(heads=None, relations=None) if isinstance(sentence, ParsedSentence) else sentence
 
 
 def _length(sentence: Any) -> int:

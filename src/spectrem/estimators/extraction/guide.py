@@ -153,8 +153,8 @@ def related_features(data: Mentions, features: Features, probabilities: Floats) 
 def worthwhile_bonus(probabilities: Floats, relations: Ints, weights: Floats) -> float:
     """What the scores of relations must gain so that choosing the best label serves F1, nats.
 
-    With an F1 of F, a relation is worth predicting from the probability F/2 on, and not from 1/2 (Lipton, Elkan &
-    Naryanaswamy 2014): its log-odds gain log(2/F - 1). F is the mean over relations of what the most probable labels
+    With an F1 of F, a relation is worth predicting from the probability F/2 on, and not from 1/2 ([Lipton2014]): its
+    log-odds gain log(2/F - 1). F is the mean over relations of what the most probable labels
     reach, at least 0.1.
 
     Parameters

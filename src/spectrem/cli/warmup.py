@@ -109,6 +109,7 @@ def warmup() -> None:
         _warm_tables(folder)
         _warm_classifiers()
         _warm_grammars()
+        _warm_parsers()
     typer.echo(f"compiled in {time.perf_counter() - started:.1f} s", err=True)
 
 
@@ -172,6 +173,26 @@ def _warm_grammars() -> None:
             model = DependencyModel(single_root=single_root, gamma=gamma, n_threads=1, max_iter=1, tol=0.0)
             model.fit(sentences).predict(sentences)
             model.predict_proba(sentences)
+
+
+def _warm_parsers() -> None:
+    """Train and apply parsers, projective and not, from trees and without, and models of brackets."""
+    from spectrem.datasets import make_bracketed_corpus, make_treebank
+    from spectrem.estimators import BracketingModel, EdgeFactoredParser
+
+    trees = make_treebank(12)
+    some = [None if number < 4 else tree.heads for number, tree in enumerate(trees)]
+    for projective in (True, False):
+        for single_root in (True, False):
+            settings = {"projective": projective, "single_root": single_root, "bits": 8, "n_threads": 1}
+            parser = EdgeFactoredParser(**settings, passes=1).fit(trees)
+            parser.parse(trees)
+            parser.predict_proba(trees)
+            parser.set_params(decode="viterbi").predict(trees)
+    EdgeFactoredParser(learner="batch", bits=8, gamma=0.5, max_iter=1, m_steps=2, n_threads=1).fit(trees, some)
+    tags = make_bracketed_corpus(20)[0]
+    for gamma in (1.0, 0.0):
+        BracketingModel(gamma=gamma, max_iter=1, tol=0.0, n_threads=1).fit(tags).predict(tags)
 
 
 def _warm_classifiers() -> None:

@@ -74,20 +74,23 @@ def oracle(tagger, matrix, bound):
     whole = np.zeros((len(PLAIN), len(log_p)))
     for n, own in enumerate(every):
         whole[n, n * len(own) : (n + 1) * len(own)] = 1.0
-    found = minimize(
-        lambda q: float(q @ (np.log(np.maximum(q, 1e-300)) - log_p)),
-        np.exp(log_p),
-        jac=lambda q: np.log(np.maximum(q, 1e-300)) - log_p + 1.0,
-        bounds=[(1e-12, 1.0)] * len(log_p),
-        constraints=[
-            LinearConstraint(whole, 1.0, 1.0),
-            LinearConstraint(matrix @ jacobian, -np.inf, bound),
-        ],
-        method="SLSQP",
-        options={"maxiter": 500, "ftol": 1e-13},
-    )
-    assert found.status in (0, 8), found.message  # 8: no step along a line gains, which rounding decides so near the end
-    return (jacobian @ found.x).reshape(-1, 3)
+    point = np.exp(log_p)
+    for _ in range(3):  # begun anew from where it ended: rounding may end it early
+        found = minimize(
+            lambda q: float(q @ (np.log(np.maximum(q, 1e-300)) - log_p)),
+            point,
+            jac=lambda q: np.log(np.maximum(q, 1e-300)) - log_p + 1.0,
+            bounds=[(1e-12, 1.0)] * len(log_p),
+            constraints=[
+                LinearConstraint(whole, 1.0, 1.0),
+                LinearConstraint(matrix @ jacobian, -np.inf, bound),
+            ],
+            method="SLSQP",
+            options={"maxiter": 500, "ftol": 1e-13},
+        )
+        point = found.x
+    assert found.status in (0, 8), found.message  # 8: no step gains anything, which rounding decides near the end
+    return (jacobian @ point).reshape(-1, 3)
 
 
 def places(word, documents=None):

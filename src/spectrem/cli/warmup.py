@@ -184,9 +184,8 @@ def _warm_parsers() -> None:
     some = [None if number < 4 else tree.heads for number, tree in enumerate(trees)]
     for projective in (True, False):
         for single_root in (True, False):
-            settings = {"projective": projective, "single_root": single_root, "bits": 8, "n_threads": 1}
-            parser = EdgeFactoredParser(**settings, passes=1).fit(trees)
-            parser.parse(trees)
+            parser = EdgeFactoredParser(projective, single_root=single_root, bits=8, passes=1, n_threads=1)
+            parser.fit(trees).parse(trees)
             parser.predict_proba(trees)
             parser.set_params(decode="viterbi").predict(trees)
     EdgeFactoredParser(learner="batch", bits=8, gamma=0.5, max_iter=1, m_steps=2, n_threads=1).fit(trees, some)

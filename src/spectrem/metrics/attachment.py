@@ -9,12 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._heads import ROOT
 from spectrem._validate import as_lengths
 from spectrem.exceptions import InvalidInputError
 from spectrem.metrics.significance import TaggingComparison, compare_taggings
-
-_ROOT = -1
-"""The head of roots, as `spectrem.structures.ROOT`."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,7 @@ def attachment_scores(
     sentence = np.repeat(np.arange(lengths.size), lengths)
     start = np.repeat(np.cumsum(lengths) - lengths, lengths)
     right = truth == guess
-    inside = truth != _ROOT
+    inside = truth != ROOT
     turned = np.zeros(truth.size, np.bool_)  # the gold head is predicted to hang on the word
     own = np.arange(truth.size) - start
     turned[inside] = guess[(start + truth)[inside]] == own[inside]
@@ -177,7 +175,7 @@ def head_is_next(lengths: ArrayLike) -> list[NDArray[np.int64]]:
     >>> [heads.tolist() for heads in head_is_next([3, 0, 1])]
     [[1, 2, -1], [], [-1]]
     """
-    return [np.append(np.arange(1, n), _ROOT)[:n] for n in as_lengths(lengths, "lengths").tolist()]
+    return [np.append(np.arange(1, n), ROOT)[:n] for n in as_lengths(lengths, "lengths").tolist()]
 
 
 def _paired_heads(
@@ -192,7 +190,7 @@ def _paired_heads(
         )
     flat: tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]] = [], []
     for number, pair in enumerate(zip(truth, guess, strict=True)):
-        right, said = (_heads_of(*one, number) for one in ((pair[0], "gold", _ROOT), (pair[1], name, _ROOT - 1)))
+        right, said = (_heads_of(*one, number) for one in ((pair[0], "gold", ROOT), (pair[1], name, ROOT - 1)))
         if right.size != said.size:
             raise InvalidInputError(
                 f"gold and {name} must have the same words, got {right.size} and {said.size} heads in sentence "

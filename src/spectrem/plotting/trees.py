@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._heads import ROOT
 from spectrem.exceptions import InvalidInputError
 from spectrem.plotting.curves import COLOURS, make_figure
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_ROOT = -1
 _LEAST = 0.05
 _INCHES_PER_LETTER, _GAP = 0.105, 0.22
 _SMALL = 8.5
@@ -115,7 +115,7 @@ def _draw(
         missing = probability < 0
         alpha, width = (0.9, 0.9) if missing else (0.3 + 0.7 * probability, 0.5 + 2.0 * probability)
         end = beside[dependent, head, dependent]
-        if head == _ROOT:
+        if head == ROOT:
             path, label = Path([(end, top), (end, 0.1)]), (end, 0.55 * top)
             axes.text(end, top, "root", ha="center", va="bottom", fontsize=_SMALL, color=colour, alpha=alpha)
         else:
@@ -145,7 +145,7 @@ def _arcs(table: NDArray[np.float64], true: NDArray[np.int64] | None, least: flo
     arcs: _Arcs = {}
     for dependent, row in enumerate(table):
         for k, probability in enumerate(row.tolist()):
-            head = _ROOT if k == dependent else k
+            head = ROOT if k == dependent else k
             if probability >= least:
                 arcs[dependent, head] = probability
             elif true is not None and true[dependent] == head:
@@ -156,7 +156,7 @@ def _arcs(table: NDArray[np.float64], true: NDArray[np.int64] | None, least: flo
 def _levels(arcs: _Arcs) -> _Levels:
     """The height of every arc that is not from the root: above all shorter ones that it overlaps."""
     levels: _Levels = {}
-    for arc in sorted((arc for arc in arcs if arc[1] != _ROOT), key=lambda arc: (abs(arc[0] - arc[1]), arc)):
+    for arc in sorted((arc for arc in arcs if arc[1] != ROOT), key=lambda arc: (abs(arc[0] - arc[1]), arc)):
         low, high = min(arc), max(arc)
         below = [level for other, level in levels.items() if min(other) < high and low < max(other)]
         levels[arc] = max(below, default=0) + 1
@@ -174,7 +174,7 @@ def _ends(places: NDArray[np.float64], arcs: _Arcs, levels: _Levels) -> dict[Any
         own = []
         for arc in arcs:
             if word in arc:
-                side = 0 if arc[1] == _ROOT else 1 if sum(arc) > 2 * word else -1
+                side = 0 if arc[1] == ROOT else 1 if sum(arc) > 2 * word else -1
                 own.append((side, -side * levels.get(arc, 0), arc))
         for k, (_, _, arc) in enumerate(sorted(own)):
             found[*arc, word] = place + 0.1 * (k - (len(own) - 1) / 2)

@@ -1,5 +1,6 @@
 """Families of latent structures: each a smoothed max over scores on its parts."""
 
+from spectrem._heads import ROOT
 from spectrem.structures.agreement import full_agreement
 from spectrem.structures.alignment import NULL, Alignment
 from spectrem.structures.bracketings import Bracketings
@@ -14,7 +15,6 @@ from spectrem.structures.known import Known
 from spectrem.structures.parts import Parts
 from spectrem.structures.product import Product
 from spectrem.structures.structure import Polytope, Structure
-from spectrem.structures.trees._arcs import ROOT
 from spectrem.structures.trees.nonprojective import NonProjectiveTrees
 from spectrem.structures.trees.projective import ProjectiveTrees
 from spectrem.structures.trees.valence import ValenceTrees

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._heads import ROOT, UNKNOWN_HEAD
 from spectrem.exceptions import InvalidInputError
-
-_ROOT, _NONE = -1, -2
 
 
 def complete_trees(
@@ -71,23 +70,23 @@ def complete_tree(arcs: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64
             f"arcs must be a square matrix of dependents and heads, got shape {marked.shape}; see conserved_arcs"
         )
     n = len(marked)
-    heads = [_NONE] * n
+    heads = [UNKNOWN_HEAD] * n
     for dependent, head in rng.permutation(np.argwhere(marked)).tolist():
-        _add(heads, dependent, head if head != dependent else _ROOT)
+        _add(heads, dependent, head if head != dependent else ROOT)
     for dependent in rng.permutation(n).tolist():
         for head in rng.permutation(n).tolist():
-            if heads[dependent] != _NONE:
+            if heads[dependent] != UNKNOWN_HEAD:
                 break
-            _add(heads, dependent, head if head != dependent else _ROOT)
+            _add(heads, dependent, head if head != dependent else ROOT)
     return np.array(heads, np.int64)
 
 
 def _add(heads: list[int], dependent: int, head: int) -> None:
     """Add an arc, unless the word has a head or no projective tree with a single root has all arcs then."""
-    if heads[dependent] == _NONE:
+    if heads[dependent] == UNKNOWN_HEAD:
         heads[dependent] = head
         if not can_be_completed(heads):
-            heads[dependent] = _NONE
+            heads[dependent] = UNKNOWN_HEAD
 
 
 def can_be_completed(heads: list[int]) -> bool:
@@ -109,10 +108,10 @@ def can_be_completed(heads: list[int]) -> bool:
     >>> can_be_completed([2, -1, -2])  # over the root
     False
     """
-    if heads.count(_ROOT) > 1:
+    if heads.count(ROOT) > 1:
         return False
     spans = [(min(d, h), max(d, h)) for d, h in enumerate(heads) if h >= 0]
-    root = heads.index(_ROOT) if _ROOT in heads else None
+    root = heads.index(ROOT) if ROOT in heads else None
     for k, (left, right) in enumerate(spans):
         if root is not None and left < root < right:
             return False

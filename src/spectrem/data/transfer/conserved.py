@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._heads import ROOT
 from spectrem.data.links import Links
 from spectrem.exceptions import InvalidInputError
-
-_ROOT = -1
 
 
 def conserved_arcs(
@@ -76,7 +75,7 @@ def _project(
     arcs[target[dependent], target[parent]] = True
     np.fill_diagonal(arcs, False)  # a word is not its own head
     if roots:
-        own = target[head == _ROOT]
+        own = target[head == ROOT]
         arcs[own, own] = True
     return arcs
 

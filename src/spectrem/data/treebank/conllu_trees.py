@@ -8,10 +8,11 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from spectrem._heads import UNKNOWN_HEAD
 from spectrem.data.readers import display_name, read_bytes
 from spectrem.data.tagging.tagged_lines import MISSING, Lines, conllu_words, decoded_lines
 from spectrem.data.treebank.heads import describe_problem
-from spectrem.data.treebank.sentence import UNKNOWN_HEAD, ParsedSentence
+from spectrem.data.treebank.sentence import ParsedSentence
 from spectrem.data.writers import open_output
 from spectrem.exceptions import InvalidInputError, quoted
 

@@ -6,9 +6,10 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 
+from spectrem._heads import UNKNOWN_HEAD
 from spectrem.data.readers import display_name, read_bytes
 from spectrem.data.tagging.tagged_lines import MISSING, decoded_lines
-from spectrem.data.treebank.sentence import UNKNOWN_HEAD, ParsedSentence
+from spectrem.data.treebank.sentence import ParsedSentence
 from spectrem.exceptions import InvalidInputError
 
 _WORD = re.compile(r"[0-9]+\t")

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Ints
-from spectrem.data.treebank.sentence import ROOT, UNKNOWN_HEAD
+from spectrem._heads import ROOT, UNKNOWN_HEAD
 from spectrem.exceptions import InvalidInputError
 
 

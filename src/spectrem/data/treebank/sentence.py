@@ -6,9 +6,6 @@ from typing import NamedTuple
 
 from spectrem._arrays import Ints
 
-# The head of a word that hangs on the root, and of one whose head is not known.
-ROOT, UNKNOWN_HEAD = -1, -2
-
 
 class ParsedSentence(NamedTuple):
     """Words, tags, heads and relations of one sentence.
@@ -27,6 +24,7 @@ class ParsedSentence(NamedTuple):
     Examples
     --------
     >>> import numpy as np
+    >>> from spectrem.data import ROOT
     >>> ParsedSentence(("it", "fell"), ("PRON", "VERB"), ("_", "_"), np.array([1, ROOT]), ("nsubj", "root")).heads
     array([ 1, -1])
     """

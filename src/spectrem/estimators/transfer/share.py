@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Bools
+from spectrem._heads import ROOT
 from spectrem.exceptions import InvalidInputError
-
-_ROOT = -1
 
 
 class Trial(NamedTuple):
@@ -46,7 +45,7 @@ def conserved_share(heads: Sequence[ArrayLike], conserved: Sequence[Bools]) -> f
         own = np.asarray(tree, np.int64)
         words = np.arange(own.size)
         present += int(arcs.any(axis=1).sum())
-        taken += int((arcs[words, np.where(own == _ROOT, words, own)] & (own >= _ROOT)).sum())
+        taken += int((arcs[words, np.where(own == ROOT, words, own)] & (own >= ROOT)).sum())
     return taken / present if present else float("nan")
 
 

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats, Ints
+from spectrem._heads import UNKNOWN_HEAD
 from spectrem._validate import as_integers, as_lengths, as_weights
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures import ValenceTrees
 from spectrem.structures._ragged import offsets_of, ranges_of
-from spectrem.structures.trees._arcs import NO_HEAD
 
 # A shard is closed after this many parts: an eighth of the corpus, within bounds.
 _SHARDS, _LEAST_PARTS, _MOST_PARTS = 8, 1 << 15, 1 << 21
@@ -75,7 +75,7 @@ def cells_of(trees: ValenceTrees, tags: Ints, heads: Ints, n_tags: int) -> Ints:
     first = trees.token_offsets[:-1][trees.instance]
     own = np.where(parts.root, -1, parts.head - first)
     given = heads[parts.dependent]
-    cells[parts.never | (~parts.stop & (given != NO_HEAD) & (given != own))] = n_cells(n_tags) - 1
+    cells[parts.never | (~parts.stop & (given != UNKNOWN_HEAD) & (given != own))] = n_cells(n_tags) - 1
     return cells
 
 
@@ -121,7 +121,7 @@ def build_shards(
     [(False, [1]), (True, [0, 2])]
     """
     lengths, tags = as_lengths(lengths, "lengths"), as_integers(tags, "tags")
-    given = np.full(len(tags), NO_HEAD) if heads is None else as_integers(heads, "heads")
+    given = np.full(len(tags), UNKNOWN_HEAD) if heads is None else as_integers(heads, "heads")
     for name, values in (("tags", tags), ("heads", given)):
         if lengths.sum() != len(values):
             raise InvalidInputError(
@@ -133,7 +133,7 @@ def build_shards(
         raise InvalidInputError(f"tags must be in 0..{n_tags - 1}; got {tags[at]} at index {at}; raise n_tags")
     weights = as_weights(weights, len(lengths))
     offsets, sizes = offsets_of(lengths), 2 * lengths**2 + 4 * lengths
-    unknown = np.diff(offsets_of(given == NO_HEAD)[offsets])
+    unknown = np.diff(offsets_of(given == UNKNOWN_HEAD)[offsets])
     most = int(np.clip(sizes.sum() // _SHARDS, _LEAST_PARTS, _MOST_PARTS))
     shards: list[GrammarShard] = []
     for known in (False, True):

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
+from spectrem._heads import UNKNOWN_HEAD
 from spectrem.corpus import Corpus
-from spectrem.data import UNKNOWN_HEAD
 from spectrem.kernels.parsing import arcs as kernel
 from spectrem.models.loglinear.optimise import Moments, Optimiser, maximise
 from spectrem.models.loglinear.prior import WeightPrior

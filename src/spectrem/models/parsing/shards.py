@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
-from spectrem.data import UNKNOWN_HEAD
+from spectrem._heads import UNKNOWN_HEAD
 from spectrem.models.loglinear.shards import cut_instances, runs_of
 from spectrem.models.parsing.templates import Atoms
 from spectrem.structures._ragged import offsets_of, ranges_of

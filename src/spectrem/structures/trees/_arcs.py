@@ -9,17 +9,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._heads import ROOT, UNKNOWN_HEAD
 from spectrem._validate import as_integers, as_lengths
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures._ragged import check_instance, no_parts, offsets_of, positions_of, rows_of
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Structure
-
-ROOT = -1
-"""Head of a word that hangs on the root, wherever heads are positions in the sentence."""
-
-NO_HEAD = -2
-"""Head of every word of a sentence without any possible tree."""
 
 TEXT = np.dtypes.StringDType(na_object=np.nan)
 
@@ -187,17 +182,17 @@ class ArcStructure(Structure):
                 "heads of all sentences"
             )
         own, lengths = positions_of(self.lengths), np.repeat(self.lengths, self.lengths)
-        wrong = (checked < NO_HEAD) | (checked >= lengths) | (checked == own)
+        wrong = (checked < UNKNOWN_HEAD) | (checked >= lengths) | (checked == own)
         if wrong.any():
             at = int(np.argmax(wrong))
             n = int(np.searchsorted(self.token_offsets, at, side="right")) - 1
             raise InvalidInputError(
                 f"heads must be in 0..{lengths[at] - 1} (positions in the sentence) and not the word itself, {ROOT} "
-                f"for the root or {NO_HEAD} if unknown; got {checked[at]} for word {own[at]} of sentence {n}; "
+                f"for the root or {UNKNOWN_HEAD} if unknown; got {checked[at]} for word {own[at]} of sentence {n}; "
                 "CoNLL's heads less one are such positions"
             )
         arcs = self.offsets[:-1] + np.where(checked == ROOT, own, checked)
-        return np.where(checked == NO_HEAD, -1, arcs)
+        return np.where(checked == UNKNOWN_HEAD, -1, arcs)
 
     def by_length(self, active: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Numbers of the active sentences that have words, by length: those that share lanes then have similar ones."""
@@ -222,7 +217,7 @@ class ArcStructure(Structure):
 
     def _with_heads(self, tokens: slice, heads: NDArray[np.int64]) -> Parts:
         """Indicators over the batch of one tree over some words of it."""
-        indicator, all_heads = no_parts(self), np.full(self.n_tokens, NO_HEAD)
+        indicator, all_heads = no_parts(self), np.full(self.n_tokens, UNKNOWN_HEAD)
         all_heads[tokens] = heads
         indicator.unary[self.arcs_of(all_heads)[tokens]] = 1.0
         return indicator

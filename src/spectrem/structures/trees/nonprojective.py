@@ -9,12 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem._heads import ROOT, UNKNOWN_HEAD
 from spectrem._validate import as_gamma
 from spectrem.kernels.trees import edmonds, matrix_tree, matrix_tree_log
 from spectrem.structures._ragged import Inputs, check_inputs, check_instance, check_scores, no_parts, runs_at_once
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
-from spectrem.structures.trees._arcs import NO_HEAD, ROOT, ArcStructure, is_tree
+from spectrem.structures.trees._arcs import ArcStructure, is_tree
 from spectrem.structures.trees._nonprojective_polytope import nonprojective_polytope
 
 # Potentials that are held at once: a quarter of a megabyte.
@@ -149,7 +150,7 @@ class NonProjectiveTrees(ArcStructure):
 
     def _best(self, given: Inputs) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Values, and heads of all words."""
-        values, heads = np.zeros(self.n_instances), np.full(self.n_tokens, NO_HEAD)
+        values, heads = np.zeros(self.n_instances), np.full(self.n_tokens, UNKNOWN_HEAD)
         layout = (self.lengths, self.block_offsets, self.token_offsets, given.unary)
         edmonds.max_pass(*layout, self.single_root, given.active, values, heads)
         return values, heads

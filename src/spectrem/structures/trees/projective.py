@@ -9,13 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem._heads import ROOT, UNKNOWN_HEAD
 from spectrem._validate import as_gamma
 from spectrem.kernels.chains.potentials import subtract_tops
 from spectrem.kernels.trees import eisner, eisner_covariance, eisner_log, eisner_max
 from spectrem.structures._ragged import Inputs, check_inputs, check_instance, check_scores, no_parts
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
-from spectrem.structures.trees._arcs import NO_HEAD, ROOT, ArcStructure, is_tree
+from spectrem.structures.trees._arcs import ArcStructure, is_tree
 from spectrem.structures.trees._derivations import Derivations, check_size
 
 
@@ -158,7 +159,7 @@ class ProjectiveTrees(ArcStructure):
 
     def _best(self, given: Inputs) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Values, and heads of all words."""
-        values, heads = np.zeros(self.n_instances), np.full(self.n_tokens, NO_HEAD)
+        values, heads = np.zeros(self.n_instances), np.full(self.n_tokens, UNKNOWN_HEAD)
         layout = (self.lengths, self.block_offsets, self.token_offsets, given.unary)
         eisner_max.max_pass(self.by_length(given.active), *layout, self.single_root, values, heads)
         return values, heads

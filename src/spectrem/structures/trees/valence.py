@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._heads import ROOT, UNKNOWN_HEAD
 from spectrem._validate import as_gamma
 from spectrem.kernels.chains.potentials import subtract_tops
 from spectrem.kernels.trees import valence as kernel
@@ -25,7 +26,7 @@ from spectrem.structures._ragged import (
 )
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
-from spectrem.structures.trees._arcs import NO_HEAD, ROOT, TEXT
+from spectrem.structures.trees._arcs import TEXT
 from spectrem.structures.trees._derivations import Derivations, check_size
 from spectrem.structures.trees.projective import ProjectiveTrees
 
@@ -256,7 +257,7 @@ class ValenceTrees:
         given, indicator = np.asarray(heads, np.int64), no_parts(self)
         first, n = np.repeat(self.token_offsets[:-1], self.lengths), np.repeat(self.lengths, self.lengths)
         start, own = np.repeat(self.offsets[:-1], self.lengths), positions_of(self.lengths)
-        known = given != NO_HEAD
+        known = given != UNKNOWN_HEAD
         rooted = given == ROOT
         head = np.where(given < 0, own, given)
         word = np.flatnonzero(known & ~rooted)
@@ -316,7 +317,7 @@ class ValenceTrees:
 
     def _best(self, given: Inputs) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Values, and heads of all words."""
-        values, heads = np.zeros(self.n_instances), np.full(self.n_tokens, NO_HEAD)
+        values, heads = np.zeros(self.n_instances), np.full(self.n_tokens, UNKNOWN_HEAD)
         layout = (self.lengths, self.offsets, self.token_offsets, given.unary)
         valence_max.max_pass(self.arcs.by_length(given.active), *layout, self.single_root, values, heads)
         return values, heads
@@ -336,7 +337,7 @@ class ValenceTrees:
         for tree in self.arcs.enumerate(instance):
             taken = np.flatnonzero(tree.unary)
             dependent, head = self.arcs.choice[taken], positions_of(np.repeat(self.lengths, self.lengths))[taken]
-            heads = np.full(self.n_tokens, NO_HEAD)
+            heads = np.full(self.n_tokens, UNKNOWN_HEAD)
             heads[dependent] = np.where(head == positions_of(self.lengths)[dependent], ROOT, head)
             yield self.parts_of(heads)
 

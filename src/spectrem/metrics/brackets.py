@@ -211,8 +211,8 @@ def _checked(name: str, brackets: Brackets, lengths: ArrayLike) -> Iterator[set[
         outside = next((span for span in sorted(spans) if not 0 <= span[0] < span[1] <= n), None)
         if outside is not None:
             raise InvalidInputError(
-                f"{name} must hold brackets (start, end) with 0 <= start < end <= {n} in sentence {number} of {n} words, "
-                f"got {outside}; count from 0, and give the position behind the last word as end"
+                f"{name} must hold brackets (start, end) with 0 <= start < end <= {n} in sentence {number} of {n} "
+                f"words, got {outside}; count from 0, and give the position behind the last word as end"
             )
         yield spans
 

@@ -75,7 +75,8 @@ def test_posteriors_are_climbed_to_where_em_ends(gamma):
     np.testing.assert_allclose(climbed.label_distributions_, em.label_distributions_, atol=1e-3)
     np.testing.assert_allclose(climbed.label_distributions_.sum(axis=0), [30, 18, 12], atol=1e-4)
     prices, expected = (np.concatenate([own.price for own in one.report_.constraints]) for one in (climbed, em))
-    np.testing.assert_allclose(prices, expected, atol=0.02)
+    # three shares of a whole: a price more for all of them changes nothing
+    np.testing.assert_allclose(prices - prices.mean(), expected - expected.mean(), atol=0.02)
     assert climbed.gamma_ == gamma
     assert (np.diff([record.objective for record in climbed.history_]) >= -1e-9).all()
 

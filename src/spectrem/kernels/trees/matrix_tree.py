@@ -96,22 +96,13 @@ def _add_products(space, out, width, step, left, count, right, row):
         store(space, at + 2 * step, x)
         store(space, at + 3 * step, y)
         c += 4
-    if c + 2 <= width:
-        at, other = out + c * step, right + c * step
-        a, b = load(space, at), load(space, at + step)
-        for factor in range(left, left + count * LANES, LANES):
-            by = load(space, factor)
-            a, b = a + by * load(space, other), b + by * load(space, other + step)
-            other += row
-        store(space, at, a)
-        store(space, at + step, b)
-        c += 2
-    if c < width:
+    while c < width:
         at, other = out + c * step, right + c * step
         a = load(space, at)
         for factor in range(left, left + count * LANES, LANES):
             a, other = a + load(space, factor) * load(space, other), other + row
         store(space, at, a)
+        c += 1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

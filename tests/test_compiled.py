@@ -45,9 +45,16 @@ def install(tmp_path):
 def test_kernels_are_compiled_by_way_of_it():
     root = Path(spectrem.__file__).parent
     direct = {path for path in root.rglob("*.py") if re.search(r"^(from|import) numba", path.read_text("utf-8"), re.M)}
-    assert direct == {root / "_compiled.py", root / "_lanes.py"}
-    own_terms = re.findall(r"^(?:from|import) numba.*", (root / "_lanes.py").read_text("utf-8"), re.M)
-    assert own_terms == ["from numba import types", "from numba.extending import intrinsic"]  # nothing that compiles
+    own_terms = {
+        "_lanes.py": ["from numba import types", "from numba.extending import intrinsic"],
+        "_vectors.py": [
+            "from numba import types",
+            "from numba.extending import intrinsic, models, overload, register_model",
+        ],
+    }
+    assert direct == {root / name for name in ("_compiled.py", *own_terms)}
+    for name, allowed in own_terms.items():  # nothing that compiles
+        assert re.findall(r"^(?:from|import) numba.*", (root / name).read_text("utf-8"), re.M) == allowed
 
 
 def test_a_temporary_folder_is_used_and_used_again(install, tmp_path):

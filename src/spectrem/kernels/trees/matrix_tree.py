@@ -12,18 +12,21 @@ roots s[k] includes r[k]. With a single root it does not: r is infinitely small 
 last factor. Where s[k] is zero then, no way leads from k to a word that is left, so that the root is k or was
 eliminated before; from there on r stands for ways to k, which are no longer small.
 
-The marginal of an arc is w[d, h] e[h, d] over the sum of these and r[d], where e[h, d] says how likely a walk from h
+The marginal of an arc is w[d, h] e[d, h] over the sum of these and r[d], where e[d, h] says how likely a walk from h
 along heads is at the root before it is at d, but for a factor of d alone. For this, all words but d are eliminated,
 for every d: those of one half for all of the other half at once, and so on within each half, which in all is 7/9 n^3
 products. Going back, e of an eliminated word is the mean of e of its heads, another n^3 / 2.
 
-Potentials below FLOOR, unless zero, and a r[k] / s[k] above CEILING leave a sentence to the log-space pass. All other
-numbers but e are at least FLOOR or zero: they only grow, and where some are zero all are looked at after every step.
-So no product that counts underflows; an e that does belongs to an arc of less than FLOOR.
+Words are eliminated from the last one down, row by row: a row gets the rows of all words that were eliminated, times
+what it holds for them, in one sum of products that stays in registers. So does every e.
 
-Arrays of a group are indexed [dependent, head, lane], r on the diagonal. Sentences of a group are of one length, so
-that a sentence gives the same bits in every company. The four lanes are written out, as the compiler then keeps them in
-registers, and words are eliminated in pairs, which halves what is stored.
+Potentials below FLOOR, unless zero, and a r[k] / s[k] above CEILING leave a sentence to the log-space pass. All other
+numbers but e are at least FLOOR or zero: they only grow, and where some are zero all are looked at before their row is
+used. So no product that counts underflows; an e that does belongs to an arc of less than FLOOR.
+
+All numbers of a group of sentences are in one flat array; entries are LANES numbers wide, and places count numbers.
+Graphs are indexed [dependent, head], r on the diagonal. Sentences of a group are of one length, so that a sentence
+gives the same bits in every company.
 """
 
 import math
@@ -31,10 +34,14 @@ import math
 import numpy as np
 
 from spectrem._compiled import njit
+from spectrem._vectors import LANES, any_below, larger, least_positive, load, spread, store
 
-LANES = 4
 FLOOR = 1e-70
 CEILING = 1e70
+# Entries at the start of the array of a group: the smallest positive number where some are zero; the largest
+# r[k] / s[k]; 1 where no tree is possible; a sum of a row, and that of two words, which are not kept.
+_LEAST, _LARGEST, _IMPOSSIBLE, _SPARE, _ENDS = 0, LANES, 2 * LANES, 3 * LANES, 4 * LANES
+_N_WATCHED = 5
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -68,329 +75,317 @@ def fill_exponents(sentences, lengths, starts, scores, single_root, gamma, place
         tops[sentence] = total
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _add_row(out, factor, row, k):
-    """out[:k] += factor * row[:k], lane by lane."""
-    a, b, c, d = factor[0], factor[1], factor[2], factor[3]
-    for h in range(k):
-        out0, out1 = out[h, 0] + a * row[h, 0], out[h, 1] + b * row[h, 1]
-        out2, out3 = out[h, 2] + c * row[h, 2], out[h, 3] + d * row[h, 3]
-        out[h, 0], out[h, 1], out[h, 2], out[h, 3] = out0, out1, out2, out3
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _add_rows(first, second, factors, p, q, k):
-    """first += factors[0] * p + factors[1] * q and second += factors[2] * p + factors[3] * q, lane by lane."""
-    a0, a1, a2, a3 = factors[0, 0], factors[0, 1], factors[0, 2], factors[0, 3]
-    b0, b1, b2, b3 = factors[1, 0], factors[1, 1], factors[1, 2], factors[1, 3]
-    c0, c1, c2, c3 = factors[2, 0], factors[2, 1], factors[2, 2], factors[2, 3]
-    d0, d1, d2, d3 = factors[3, 0], factors[3, 1], factors[3, 2], factors[3, 3]
-    for h in range(k):
-        p0, p1, p2, p3 = p[h, 0], p[h, 1], p[h, 2], p[h, 3]
-        q0, q1, q2, q3 = q[h, 0], q[h, 1], q[h, 2], q[h, 3]
-        x0, x1 = first[h, 0] + a0 * p0 + b0 * q0, first[h, 1] + a1 * p1 + b1 * q1
-        x2, x3 = first[h, 2] + a2 * p2 + b2 * q2, first[h, 3] + a3 * p3 + b3 * q3
-        y0, y1 = second[h, 0] + c0 * p0 + d0 * q0, second[h, 1] + c1 * p1 + d1 * q1
-        y2, y3 = second[h, 2] + c2 * p2 + d2 * q2, second[h, 3] + c3 * p3 + d3 * q3
-        first[h, 0], first[h, 1], first[h, 2], first[h, 3] = x0, x1, x2, x3
-        second[h, 0], second[h, 1], second[h, 2], second[h, 3] = y0, y1, y2, y3
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
-def _normalise(graph, m, k, several, changed, counting, product, state, totals):
-    """Divide row k by its sum over words below k, and the root where ``several`` is 1.
+def _add_products(space, out, width, step, left, count, right, row):
+    """out[c] += sum over i < count of left[i] * right[i, c], for c < width.
 
-    ``several`` becomes 1 where the sum is zero, and ``changed`` with it; ``product`` is multiplied where ``counting``.
-    ``state`` of a lane becomes 1 where a number is too large, 2 where no tree is possible.
+    Entries of ``out``, and those of a row of ``right``, are ``step`` apart, rows of ``right`` are ``row`` apart.
     """
-    row = graph[k]
-    sum0, sum1, sum2, sum3 = 0.0, 0.0, 0.0, 0.0
-    for h in range(k):
-        sum0, sum1, sum2, sum3 = sum0 + row[h, 0], sum1 + row[h, 1], sum2 + row[h, 2], sum3 + row[h, 3]
-    totals[0], totals[1], totals[2], totals[3] = sum0, sum1, sum2, sum3
-    for lane in range(LANES):
-        total, root = totals[lane], row[k, lane]
-        if several[lane] == 1.0:
-            total += root
-        if total == 0.0:
-            if several[lane] == 1.0 or root == 0.0:
-                state[lane] = 2 if state[lane] == 0 else state[lane]
-                total = 1.0
-            else:
-                several[lane], changed[lane] = 1.0, 1.0
-                for d in range(m):
-                    graph[d, d, lane] = 0.0
-                row[k, lane], total = root, root
-        if counting:
-            product[lane] += math.log(total)
-        totals[lane] = 1.0 / total
-        if row[k, lane] * totals[lane] > CEILING:
-            state[lane] = max(state[lane], 1)
-    scale0, scale1, scale2, scale3 = totals[0], totals[1], totals[2], totals[3]
-    for h in range(k + 1):
-        row[h, 0], row[h, 1] = row[h, 0] * scale0, row[h, 1] * scale1
-        row[h, 2], row[h, 3] = row[h, 2] * scale2, row[h, 3] * scale3
+    c = 0
+    while c + 4 <= width:
+        at, other = out + c * step, right + c * step
+        a, b = load(space, at), load(space, at + step)
+        x, y = load(space, at + 2 * step), load(space, at + 3 * step)
+        for factor in range(left, left + count * LANES, LANES):
+            by = load(space, factor)
+            a, b = a + by * load(space, other), b + by * load(space, other + step)
+            x, y = x + by * load(space, other + 2 * step), y + by * load(space, other + 3 * step)
+            other += row
+        store(space, at, a)
+        store(space, at + step, b)
+        store(space, at + 2 * step, x)
+        store(space, at + 3 * step, y)
+        c += 4
+    while c < width:
+        at, other = out + c * step, right + c * step
+        a = load(space, at)
+        for factor in range(left, left + count * LANES, LANES):
+            a, other = a + load(space, factor) * load(space, other), other + row
+        store(space, at, a)
+        c += 1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _eliminate(graph, m, kept, several, changed, counting, product, state, sparse, factors):
-    """Eliminate words kept, ..., m - 1 of a graph, the last one first; their rows become shares of their heads."""
-    k = m - 1
-    while k >= kept:
-        p = graph[k]
-        _normalise(graph, m, k, several, changed, counting, product, state, factors[5])
-        j = k - 1
-        if j < kept:
-            for d in range(k):
-                row = graph[d]
-                for lane in range(LANES):
-                    factors[0, lane] = row[k, lane]
-                    factors[4, lane] = row[d, lane] + row[k, lane] * p[k, lane]
-                _add_row(row, factors[0], p, k)
-                row[d] = factors[4]
-        else:
-            q = graph[j]
-            for lane in range(LANES):
-                factors[4, lane] = q[j, lane] + q[k, lane] * p[k, lane]
-            _add_row(q, q[k], p, j)
-            q[j] = factors[4]
-            _normalise(graph, m, j, several, changed, counting, product, state, factors[5])
-            for d in range(0, j, 2):
-                last = d == j - 1
-                first, second = graph[d], graph[d if last else d + 1]
-                e = d if last else d + 1
-                for lane in range(LANES):
-                    factors[0, lane] = first[k, lane]
-                    factors[1, lane] = first[j, lane] + first[k, lane] * p[j, lane]
-                    factors[2, lane] = second[k, lane]
-                    factors[3, lane] = second[j, lane] + second[k, lane] * p[j, lane]
-                    pk, qj = p[k, lane], q[j, lane]
-                    factors[4, lane] = first[d, lane] + factors[0, lane] * pk + factors[1, lane] * qj
-                    factors[5, lane] = second[e, lane] + factors[2, lane] * pk + factors[3, lane] * qj
-                if last:
-                    _add_row(first, factors[0], p, j)
-                    _add_row(first, factors[1], q, j)
-                else:
-                    _add_rows(first, second, factors, p, q, j)
-                    second[e] = factors[5]
-                first[d] = factors[4]
-            k = j
+def _start_again(space, graph, m, k, several, changed, total):
+    """Where the sum of row k is zero, the root was eliminated before, or no tree is possible; see above."""
+    for lane in range(LANES):
+        if space[total + lane] == 0.0:
+            root = space[graph + k * (m + 1) * LANES + lane]
+            if space[several + lane] == 1.0 or root == 0.0:
+                space[_IMPOSSIBLE + lane], space[total + lane] = 1.0, 1.0
+                continue
+            space[several + lane], space[changed + lane], space[total + lane] = 1.0, 1.0, root
+            for d in range(m):
+                space[graph + d * (m + 1) * LANES + lane] = 0.0
+            space[graph + k * (m + 1) * LANES + lane] = root
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _normalise(space, graph, m, k, several, changed, total):
+    """Divide row k by its sum over words below k, and the root where ``several`` is 1; ``total`` becomes the sum."""
+    row = graph + k * m * LANES
+    even, odd = load(space, several) * load(space, row + k * LANES), spread(0.0)
+    for h in range(0, k - 1, 2):
+        even, odd = even + load(space, row + h * LANES), odd + load(space, row + (h + 1) * LANES)
+    if k % 2 == 1:
+        even = even + load(space, row + (k - 1) * LANES)
+    store(space, total, even + odd)
+    if any_below(even + odd, spread(FLOOR)):
+        _start_again(space, graph, m, k, several, changed, total)
+    scale = spread(1.0) / load(space, total)
+    for at in range(row, row + (k + 1) * LANES, LANES):
+        store(space, at, load(space, at) * scale)
+    store(space, _LARGEST, larger(load(space, _LARGEST), load(space, row + k * LANES)))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _eliminate(space, graph, m, kept, several, changed, totals, sparse):
+    """Eliminate words kept, ..., m - 1 of a graph, the last one first; their rows become shares of their heads.
+
+    Sums of rows go to ``totals``, unless that is -1.
+    """
+    stride = m * LANES
+    for k in range(m - 1, -1, -1):
+        row, low = graph + k * stride, max(kept, k + 1)
+        # what row k holds for a word that was eliminated counts with what came from those eliminated before it: four
+        # words at a time, first from words before these, then among them
+        end = m
+        while end > low:
+            width = min(4, end - low)
+            first = end - width
+            right = graph + end * stride + first * LANES
+            _add_products(space, row + first * LANES, width, LANES, row + end * LANES, m - end, right, stride)
+            for c in range(end - 2, first - 1, -1):
+                left, right = row + (c + 1) * LANES, graph + (c + 1) * stride + c * LANES
+                _add_products(space, row + c * LANES, 1, LANES, left, end - 1 - c, right, stride)
+            end = first
+        own = row + k * LANES
+        root = load(space, own)
+        for i in range(low, m):
+            root = root + load(space, row + i * LANES) * load(space, graph + i * (stride + LANES))
+        _add_products(space, row, low, LANES, row + low * LANES, m - low, graph + low * stride, stride)
+        store(space, own, root)
         if sparse:
-            for d in range(k):
-                for h in range(k):
-                    for lane in range(LANES):
-                        if 0.0 < graph[d, h, lane] < FLOOR:
-                            state[lane] = max(state[lane], 1)
-        k -= 1
+            least = load(space, _LEAST)
+            for at in range(row, row + stride, LANES):
+                least = least_positive(least, load(space, at))
+            store(space, _LEAST, least)
+        if k >= kept:
+            _normalise(space, graph, m, k, several, changed, _SPARE if totals == -1 else totals + k * LANES)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _start_row(row, k, own, kept, into):
-    """What a walk adds that goes to the root from word k at once; ``own[d]`` is 0 where this no longer counts."""
-    for d in range(kept):
-        for lane in range(LANES):
-            into[d, lane] = row[k, lane] * own[d, lane]
+def _look_back(space, graph, m, kept, reach, row, column, own, step):
+    """``reach`` of the words of a graph after its first ``kept``, before each of these, from that of words before it.
 
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _look_back(graph, m, kept, small, own, turned, reach, factors):
-    """``reach`` of all words of a graph before each of its first ``kept``, of which ``small`` holds that of the latter.
-
-    Words of ``reach`` stand in reverse order where ``turned``. The rows of ``small`` after the first ``kept`` are used.
+    A walk that goes to the root at once counts where ``own`` is 1.
     """
-    k = kept
-    while k < m:
-        last = k == m - 1
-        a, b, first, second = graph[k], graph[m - 1 if last else k + 1], small[k], small[m - 1 if last else k + 1]
-        _start_row(a, k, own, kept, first)
-        if not last:
-            _start_row(b, k + 1, own, kept, second)
-        for h in range(0, k - 1, 2):
-            if last:
-                _add_row(first, a[h], small[h], kept)
-                _add_row(first, a[h + 1], small[h + 1], kept)
-                continue
-            for lane in range(LANES):
-                factors[0, lane], factors[1, lane] = a[h, lane], a[h + 1, lane]
-                factors[2, lane], factors[3, lane] = b[h, lane], b[h + 1, lane]
-            _add_rows(first, second, factors, small[h], small[h + 1], kept)
-        if k % 2 == 1:
-            _add_row(first, a[k - 1], small[k - 1], kept)
-            if not last:
-                _add_row(second, b[k - 1], small[k - 1], kept)
-        if not last:
-            _add_row(second, b[k], first, kept)
-        k += 2
-    for h in range(m):
+    for k in range(kept, m):
+        heads, out = graph + k * m * LANES, reach + k * column
+        root = load(space, heads + k * LANES)
         for d in range(kept):
-            source, to = small[h, d], reach[m - 1 - h, m - 1 - d] if turned else reach[h, d]
-            to[0], to[1], to[2], to[3] = source[0], source[1], source[2], source[3]
+            store(space, out + d * row, root * load(space, own + d * step))
+        _add_products(space, out, kept, row, heads, k, reach, column)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _copy(parent, m, turned, graph):
-    """The first m words of a graph, in reverse order where ``turned``."""
+def _copy(space, parent, stride, m, turned, graph):
+    """The first m words of a graph whose rows are ``stride`` apart, in reverse order where ``turned``."""
     for d in range(m):
+        out, source, step = graph + d * m * LANES, parent + d * stride, LANES
+        if turned:
+            source, step = parent + (m - 1 - d) * stride + (m - 1) * LANES, -LANES
         for h in range(m):
-            source, to = parent[m - 1 - d, m - 1 - h] if turned else parent[d, h], graph[d, h]
-            to[0], to[1], to[2], to[3] = source[0], source[1], source[2], source[3]
+            store(space, out + h * LANES, load(space, source + h * step))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _solve_pair(parent, reach, own, several, counting, product, state):
-    """What the levels below a graph of two words would find."""
-    for lane in range(LANES):
-        for d in range(2):
-            h = 1 - d
-            away, root = parent[h, d, lane], parent[h, h, lane]
-            total = away + root if several[lane] == 1.0 else away
-            ends = parent[d, d, lane] * total + (parent[d, h, lane] * root if total > 0.0 else 0.0)
-            reach[d, d, lane], own[d, lane] = 0.0, 1.0
-            if total == 0.0:  # word h is the root, and d hangs on it
-                ends, own[d, lane], total = parent[d, h, lane] * root, 0.0, root
-            if ends == 0.0:
-                state[lane] = 2 if state[lane] == 0 else state[lane]
-                continue
-            reach[h, d, lane] = root / total
-            if reach[h, d, lane] > CEILING:
-                state[lane] = max(state[lane], 1)
-            if d == 0 and counting:
-                product[lane] += math.log(ends)
+def _solve_one(space, graph, reach, own, total):
+    """What a graph of one word says."""
+    store(space, reach, spread(0.0))
+    store(space, own, spread(1.0))
+    left = load(space, graph)
+    store(space, total, left)
+    if any_below(left, spread(FLOOR)):
+        for lane in range(LANES):
+            if space[total + lane] == 0.0:
+                space[_IMPOSSIBLE + lane], space[total + lane] = 1.0, 1.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _eliminate_all_but_each(n, graphs, reaches, owns, several, changed, product, state, sparse, factors):
-    """Fill ``reaches[1]`` and ``owns[1]`` for the graph in ``graphs[0]``.
+def _solve_pair(space, graph, stride, reach, row, column, own, step, several, total):
+    """What the levels below a graph of two words would find; ``total`` becomes the product of two sums of rows."""
+    for d in range(2):
+        h = 1 - d
+        root, arc = load(space, graph + h * (stride + LANES)), load(space, graph + d * stride + h * LANES)
+        away = load(space, graph + h * stride + d * LANES) + load(space, several) * root
+        ends = load(space, graph + d * (stride + LANES)) * away + arc * root
+        store(space, _SPARE, away)
+        store(space, total, ends)
+        store(space, own + d * step, spread(1.0))
+        if any_below(away, spread(FLOOR)) or any_below(ends, spread(FLOOR)):
+            for lane in range(LANES):
+                if space[_SPARE + lane] == 0.0:  # word h is the root, and d hangs on it
+                    space[own + d * step + lane] = 0.0
+                    space[_SPARE + lane] = space[graph + h * (stride + LANES) + lane]
+                if space[total + lane] == 0.0:
+                    space[_IMPOSSIBLE + lane], space[total + lane], space[_SPARE + lane] = 1.0, 1.0, 1.0
+        ahead = root / load(space, _SPARE)
+        store(space, reach + d * row + h * column, ahead)
+        store(space, reach + d * (row + column), spread(0.0))
+        store(space, _LARGEST, larger(load(space, _LARGEST), ahead))
 
-    Level l has words of level l - 1 of which half were eliminated; ``graphs[l]`` is its own copy of these, of which it
-    eliminates the second half and goes one level down, and then the first. ``owns[l, d]`` becomes 0 for words d before
-    which a sum of a row was zero at this level or below, so that r of the levels above does not count. The first way
-    down makes ``product``.
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _eliminate_all_but_each(space, n, graphs, reach, own, ways, totals, sparse):
+    """Fill ``reach``, indexed [before which word, from which], and ``own`` for the first of ``graphs``.
+
+    Level l has words of level l - 1 of which half were eliminated. It copies these, eliminates the second half and goes
+    one level down, and then the first, in reverse order of words; the levels below fill their part of ``reach`` and
+    ``own`` in place, which they see from the end then. ``own`` becomes 0 for words before which a sum of a row was zero
+    at this level or below, so that r of the levels above does not count. ``ways`` has two entries per level: whether r
+    counts in sums of rows, and whether it began to here. The first way down makes ``totals``, of the last two words in
+    one.
     """
-    sizes, halves = np.zeros(len(graphs), np.int64), np.zeros(len(graphs), np.int64)
+    depth = len(graphs)
+    sizes, halves = np.zeros(depth, np.int64), np.zeros(depth, np.int64)
+    places = np.zeros((depth, 5), np.int64)  # of reach, with steps of its rows and columns, and own, with its step
+    places[1] = reach, n * LANES, LANES, own, LANES
+    sizes[0], sizes[1] = n, n
     level, counting = 1, True
-    sizes[1] = n
     while level > 0:
-        m, half = sizes[level], halves[level]
+        m, half, stride = sizes[level], halves[level], sizes[level - 1] * LANES
+        start, row, column, first, step = places[level]
+        several, changed = ways + 2 * level * LANES, ways + (2 * level + 1) * LANES
+        above = several - 2 * LANES
         if m > 2 and half < 2:
             kept = (m + 1) // 2 if half == 0 else m // 2
-            _copy(graphs[level - 1], m, half == 1, graphs[level])
-            several[level] = several[level - 1]
-            changed[level] = 0.0
-            ways, began = several[level], changed[level]
-            _eliminate(graphs[level], m, kept, ways, began, counting, product, state, sparse, factors)
+            _copy(space, graphs[level - 1], stride, m, half == 1, graphs[level])
+            store(space, several, load(space, above))
+            store(space, changed, spread(0.0))
+            _eliminate(space, graphs[level], m, kept, several, changed, totals if counting else -1, sparse)
+            if half == 1:
+                places[level + 1] = start + (m - 1) * (row + column), -row, -column, first + (m - 1) * step, -step
+            else:
+                places[level + 1] = places[level]
             level += 1
             sizes[level], halves[level] = kept, 0
             continue
+        total = totals if counting else _ENDS
         if m == 1:
-            for lane in range(LANES):
-                reaches[level, 0, 0, lane], owns[level, 0, lane] = 0.0, 1.0
-                left = graphs[level - 1, 0, 0, lane]
-                if left == 0.0:
-                    state[lane] = 2 if state[lane] == 0 else state[lane]
-                elif counting:
-                    product[lane] += math.log(left)
-            counting = False
+            _solve_one(space, graphs[level - 1], start, first, total)
         elif m == 2:
-            ways = several[level - 1]
-            _solve_pair(graphs[level - 1], reaches[level], owns[level], ways, counting, product, state)
-            counting = False
+            _solve_pair(space, graphs[level - 1], stride, start, row, column, first, step, above, total)
+        counting = counting and m > 2
         level -= 1
         if level > 0:
-            m, kept, turned, below = sizes[level], sizes[level + 1], halves[level] == 1, owns[level + 1]
-            _look_back(graphs[level], m, kept, reaches[level + 1], below, turned, reaches[level], factors)
-            for d in range(kept):
+            m, kept = sizes[level], sizes[level + 1]
+            start, row, column, first, step = places[level + 1]
+            _look_back(space, graphs[level], m, kept, start, row, column, first, step)
+            changed = ways + (2 * level + 1) * LANES
+            if any_below(spread(0.0), load(space, changed)):
                 for lane in range(LANES):
-                    at = m - 1 - d if turned else d
-                    owns[level, at, lane] = 0.0 if changed[level, lane] == 1.0 else below[d, lane]
+                    if space[changed + lane] == 1.0:
+                        for d in range(kept):
+                            space[first + d * step + lane] = 0.0
             halves[level] += 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _share_heads(weight, reach, root, d, totals):
-    """Make the weights of arcs to a word their probabilities."""
-    for lane in range(LANES):
-        weight[d, lane] *= root[lane]
-    sum0, sum1, sum2, sum3 = weight[d, 0], weight[d, 1], weight[d, 2], weight[d, 3]
-    for h in range(len(weight)):
-        if h != d:
-            arc, ahead = weight[h], reach[h]
-            arc0, arc1, arc2, arc3 = arc[0] * ahead[0], arc[1] * ahead[1], arc[2] * ahead[2], arc[3] * ahead[3]
-            sum0, sum1, sum2, sum3 = sum0 + arc0, sum1 + arc1, sum2 + arc2, sum3 + arc3
-            arc[0], arc[1], arc[2], arc[3] = arc0, arc1, arc2, arc3
-    totals[0], totals[1], totals[2], totals[3] = 1.0 / sum0, 1.0 / sum1, 1.0 / sum2, 1.0 / sum3
-    for h in range(len(weight)):
-        for lane in range(LANES):
-            weight[h, lane] *= totals[lane]
+@njit(cache=True, nogil=True, error_model="numpy")
+def _load_potentials(potentials, own, starts, scores, n, space, graph, state):
+    """Copy potentials of a group to its first graph; returns whether some are zero.
+
+    Those below FLOOR become zero; ``state`` becomes 1 for sentences of which one does that was not zero.
+    """
+    sparse = False
+    for k in range(n * n):
+        if any_below(load(potentials, k * LANES), spread(FLOOR)):
+            sparse = True
+            for lane in range(LANES):
+                if potentials[k * LANES + lane] < FLOOR:
+                    potentials[k * LANES + lane] = 0.0
+                    if scores[starts[own[lane]] + k] > -np.inf:
+                        state[lane] = 1
+        store(space, graph + k * LANES, load(potentials, k * LANES))
+    return sparse
 
 
-def working_space(longest):
-    """Arrays that ``sum_pass`` may use for sentences of up to so many words; most of them is never touched."""
-    depth = max(longest - 1, 1).bit_length() + 2
-    return np.empty((2, depth * longest * longest * LANES)), np.empty((depth, longest, LANES))
+@njit(cache=True, nogil=True, error_model="numpy")
+def _share_heads(space, weight, reach, own, n):
+    """Make the weights of arcs their probabilities."""
+    for d in range(n):
+        row, ahead = weight + d * n * LANES, reach + d * n * LANES
+        store(space, ahead + d * LANES, load(space, own + d * LANES))
+        total = spread(0.0)
+        for at in range(0, n * LANES, LANES):
+            arc = load(space, row + at) * load(space, ahead + at)
+            store(space, row + at, arc)
+            total = total + arc
+        scale = spread(1.0) / total
+        for at in range(row, row + n * LANES, LANES):
+            store(space, at, load(space, at) * scale)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _log_of_product(space, totals, n, lane):
+    """The log of the sum over all trees of a lane; four sums of rows at once do not underflow."""
+    found = math.log(space[totals + lane])  # which is that of two words
+    for k in range(2, n, 4):
+        product = 1.0
+        for i in range(k, min(k + 4, n)):
+            product *= space[totals + i * LANES + lane]
+        found += math.log(product)
+    return found
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sum_pass(
-    sentences,
-    lengths,
-    starts,
-    scores,
-    single_root,
-    gamma,
-    places,
-    potentials,
-    tops,
-    space,
-    around,
-    values,
-    marginals,
-    status,
+    sentences, lengths, starts, scores, single_root, gamma, places, potentials, tops, values, marginals, status
 ):
     """Values and marginals of groups of sentences; ``status`` becomes 0 but where log space is needed.
 
     ``potentials`` are exponentials of what ``fill_exponents`` made. A group may end with its last sentence repeated.
-    ``space`` and ``around`` are from ``working_space``.
     """
-    depth = len(around) - 1
-    several, changed, product = np.empty((depth + 1, LANES)), np.empty((depth + 1, LANES)), np.empty(LANES)
-    state, factors = np.empty(LANES, np.int64), np.empty((6, LANES))
+    longest = 0
     for group in range(len(places)):
-        own = sentences[group * LANES : (group + 1) * LANES]
-        n = lengths[own[0]]
-        size = (depth + 1) * n * n * LANES
-        graphs = space[0, :size].reshape((depth + 1, n, n, LANES))
-        reaches = space[1, :size].reshape((depth + 1, n, n, LANES))
-        weight = potentials[places[group] : places[group] + n * n * LANES].reshape((n, n, LANES))
-        state[:], product[:] = 0, 0.0
-        several[0] = 0.0 if single_root else 1.0
-        sparse = False
-        for d in range(n):
-            for h in range(n):
-                arc = weight[d, h]
-                if min(min(arc[0], arc[1]), min(arc[2], arc[3])) < FLOOR:
-                    sparse = True
-                    for lane in range(LANES):
-                        if arc[lane] < FLOOR:
-                            arc[lane] = 0.0
-                            if scores[starts[own[lane]] + d * n + h] > -np.inf:
-                                state[lane] = 1
-        graphs[0] = weight
-        _eliminate_all_but_each(n, graphs, reaches, around, several, changed, product, state, sparse, factors)
-        reach, root = reaches[1], around[1]
-        for d in range(n):
-            _share_heads(weight[d], reach[:, d], root[d], d, factors[0])
+        longest = max(longest, lengths[sentences[group * LANES]])
+    depth, size, n_entries = 1, longest, _N_WATCHED + 3 * longest * longest
+    while size > 2:
+        size = (size + 1) // 2
+        n_entries, depth = n_entries + size * size, depth + 1
+    n_entries += 2 * longest + 2 * (depth + 1)
+    numbers = np.empty((n_entries + 1) * LANES)
+    space = numbers[-(numbers.ctypes.data // 8) % LANES :]  # so that no entry takes two lines of the cache
+    state, graphs = np.zeros(LANES, np.int64), np.zeros(depth + 1, np.int64)
+    for group in range(len(places)):
+        members = sentences[group * LANES : (group + 1) * LANES]
+        n = lengths[members[0]]
+        own = _N_WATCHED * LANES
+        totals = own + n * LANES
+        ways = totals + n * LANES
+        reach = ways + 2 * (depth + 1) * LANES
+        graphs[0], size = reach + n * n * LANES, n
+        graphs[1] = graphs[0] + n * n * LANES
+        for level in range(2, depth + 1):
+            graphs[level] = graphs[level - 1] + size * size * LANES
+            size = (size + 1) // 2
+        state[:] = 0
+        sparse = _load_potentials(potentials[places[group] :], members, starts, scores, n, space, graphs[0], state)
+        for entry, number in ((_LEAST, 1.0), (_LARGEST, 0.0), (_IMPOSSIBLE, 0.0), (ways, 0.0 if single_root else 1.0)):
+            store(space, entry, spread(number))
+        _eliminate_all_but_each(space, n, graphs, reach, own, ways, totals, sparse)
+        _share_heads(space, graphs[0], reach, own, n)
         for lane in range(LANES):
-            sentence = own[lane]
+            sentence = members[lane]
+            if space[_LEAST + lane] < FLOOR or space[_LARGEST + lane] > CEILING:
+                state[lane] = 1
             if state[lane] == 1 or status[sentence] == 0:
                 continue
             status[sentence] = 0
-            if state[lane] == 2:
+            if space[_IMPOSSIBLE + lane] == 1.0:
                 values[sentence] = -np.inf
                 continue
-            values[sentence] = tops[sentence] + gamma * product[lane]
-            start = starts[sentence]
-            for d in range(n):
-                row, into = weight[d], marginals[start + d * n : start + (d + 1) * n]
-                for h in range(n):
-                    into[h] = row[h, lane]
+            values[sentence] = tops[sentence] + gamma * _log_of_product(space, totals, n, lane)
+            start, weight = starts[sentence], graphs[0] + lane
+            for k in range(n * n):
+                marginals[start + k] = space[weight + k * LANES]

@@ -88,13 +88,12 @@ class NonProjectiveTrees(ArcStructure):
         layout = (self.lengths, self.block_offsets, given.unary, self.single_root, gamma)
         groups = self._groups(status > 0)
         if groups:
-            space = matrix_tree.working_space(int(self.lengths.max()))
             buffer = np.empty(max(size for _, _, size in groups))
         for sentences, places, size in groups:
             exponents = buffer[:size]
             matrix_tree.fill_exponents(sentences, *layout, places, exponents, tops)
             np.exp(exponents, out=exponents)  # which has vector instructions that a kernel does not have
-            matrix_tree.sum_pass(sentences, *layout, places, exponents, tops, *space, values, marginals, status)
+            matrix_tree.sum_pass(sentences, *layout, places, exponents, tops, values, marginals, status)
         if status.any():
             matrix_tree_log.sum_pass(*layout, values, marginals, status)
         return values, Parts(marginals)

@@ -1,0 +1,135 @@
+"""Vectors of LANES numbers as values in kernels: what a kernel does to one it does to LANES instances side by side.
+
+Numba's loops over lanes do not become vector instructions where a kernel writes to what it reads, since arrays may
+overlap as far as the compiler knows. A vector is loaded from and stored to a flat array, at a place that counts numbers
+and is not checked; between, it is in registers. Vectors know ``+``, ``*`` and ``/`` with each other. Lanes never meet,
+but where a function here says so; products that are added are fused with the sum.
+
+Kernels are compiled anew when they change themselves; after a change here, run ``make clean``.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic, models, overload, register_model
+
+LANES = 8
+
+_DOUBLES = ir.VectorType(ir.DoubleType(), LANES)
+
+
+class _Vector(types.Type):
+    def __init__(self) -> None:
+        super().__init__(name=f"vector of {LANES} numbers")
+
+
+@register_model(_Vector)
+class _VectorModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, _DOUBLES)
+
+
+_VECTOR = _Vector()
+
+
+def _constant(value: float) -> ir.Constant:
+    return ir.Constant(_DOUBLES, [value] * LANES)
+
+
+def _operation(n_vectors: int, result: Any, generate: Callable[..., Any]) -> Any:
+    """A function of so many vectors, from ``generate(builder, *vectors)``."""
+
+    def of_one(typing: Any, a: Any) -> Any:
+        return result(_VECTOR), lambda context, builder, signature, arguments: generate(builder, *arguments)
+
+    def of_two(typing: Any, a: Any, b: Any) -> Any:
+        return result(_VECTOR, _VECTOR), lambda context, builder, signature, arguments: generate(builder, *arguments)
+
+    return intrinsic(of_one if n_vectors == 1 else of_two)
+
+
+def _operator(symbol: Any, instruction: str) -> None:
+    """Let two vectors be joined by a symbol."""
+
+    def generate(builder: Any, a: Any, b: Any) -> Any:
+        return getattr(builder, instruction)(a, b, flags=("contract",))
+
+    joined = _operation(2, _VECTOR, generate)
+
+    @overload(symbol)
+    def choose(a, b):  # type: ignore[no-untyped-def]
+        if isinstance(a, _Vector) and isinstance(b, _Vector):
+            return lambda a, b: joined(a, b)
+        return None
+
+
+_operator(operator.add, "fadd")
+_operator(operator.mul, "fmul")
+_operator(operator.truediv, "fdiv")
+
+
+def _entry(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+    return builder.bitcast(builder.gep(data, [arguments[1]]), _DOUBLES.as_pointer())
+
+
+def _load(typing: Any, array: Any, place: Any) -> Any:
+    """The vector ``array[place : place + LANES]``."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        loaded = builder.load(_entry(context, builder, signature, arguments))
+        loaded.align = 8
+        return loaded
+
+    return _VECTOR(array, types.int64), generate
+
+
+def _store(typing: Any, array: Any, place: Any, vector: Any) -> Any:
+    """Put a vector into ``array[place : place + LANES]``."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.store(arguments[2], _entry(context, builder, signature, arguments)).align = 8
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, _VECTOR), generate
+
+
+def _spread(typing: Any, number: Any) -> Any:
+    """The vector of one number in all lanes."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        first = builder.insert_element(ir.Constant(_DOUBLES, ir.Undefined), arguments[0], ir.IntType(32)(0))
+        lanes = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+        return builder.shuffle_vector(first, first, lanes)
+
+    return _VECTOR(types.float64), generate
+
+
+def _larger(builder: Any, a: Any, b: Any) -> Any:
+    return builder.select(builder.fcmp_ordered(">", b, a), b, a)
+
+
+def _least_positive(builder: Any, a: Any, b: Any) -> Any:
+    positive = builder.fcmp_ordered(">", b, _constant(0.0))
+    return builder.select(builder.and_(positive, builder.fcmp_ordered("<", b, a)), b, a)
+
+
+def _any_below(builder: Any, a: Any, b: Any) -> Any:
+    bits = builder.bitcast(builder.fcmp_ordered("<", a, b), ir.IntType(LANES))
+    return builder.icmp_unsigned("!=", bits, ir.IntType(LANES)(0))
+
+
+load: Any = intrinsic(_load)
+store: Any = intrinsic(_store)
+spread: Any = intrinsic(_spread)
+# larger(a, b): b where it is larger, else a
+larger = _operation(2, _VECTOR, _larger)
+# least_positive(a, b): b where it is positive and less than a, else a
+least_positive = _operation(2, _VECTOR, _least_positive)
+# any_below(a, b): whether a is less than b in some lane
+any_below = _operation(2, types.boolean, _any_below)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from spectrem._arrays import Floats, Ints
 from spectrem._heads import UNKNOWN_HEAD
 from spectrem.corpus import Corpus
+from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.parsing import arcs as kernel
 from spectrem.models.loglinear.optimise import Moments, Optimiser, maximise
 from spectrem.models.loglinear.prior import WeightPrior
@@ -24,6 +25,8 @@ from spectrem.structures._ragged import offsets_of
 Table: TypeAlias = NDArray[np.float64] | NDArray[np.float32]
 # Arcs whose scores are worked on at once: a megabyte.
 _AT_ONCE = 1 << 17
+# Bits of the number of a row: 2^31 weights, 8 GiB in single precision.
+_LARGEST_TABLE = 27
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +52,11 @@ class EdgeFactoredModel:
     optimiser : Optimiser
         How far the M-step goes.
 
+    Raises
+    ------
+    InvalidInputError
+        If ``bits`` is out of range.
+
     Examples
     --------
     >>> from spectrem.data import ParsedSentence
@@ -68,6 +76,12 @@ class EdgeFactoredModel:
     single_root: bool = True
     prior: WeightPrior = WeightPrior()  # noqa: RUF009
     optimiser: Optimiser = Optimiser()  # noqa: RUF009
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.bits <= _LARGEST_TABLE:
+            raise InvalidInputError(
+                f"bits must be in 1..{_LARGEST_TABLE}, got {self.bits}; 18 makes 2^22 weights, which suit a treebank"
+            )
 
     @property
     def n_weights(self) -> int:

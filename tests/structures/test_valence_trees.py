@@ -10,8 +10,7 @@ from spectrem.exceptions import InvalidInputError
 from spectrem.inference import project_batch
 from spectrem.kernels.chains.potentials import subtract_tops
 from spectrem.kernels.trees import valence, valence_lanes
-from spectrem.structures import ROOT, Parts, ValenceTrees
-from spectrem.structures.trees import _derivations
+from spectrem.structures import ROOT, Parts, ValenceTrees, _polytopes
 from spectrem.testing import check_projection, check_structure
 
 GAMMAS = (-np.inf, 0.0, 0.3, 1.0, 2.5)
@@ -178,9 +177,9 @@ def test_the_stated_number_of_variables_is_the_built_one(single_root, monkeypatc
     for n in range(1, 7):
         trees = ValenceTrees([n], single_root=single_root)
         built = len(trees.polytope(random_scores(trees), 0).objective)
-        monkeypatch.setattr(_derivations, "_MOST", built)
+        monkeypatch.setattr(_polytopes, "_MOST", built)
         trees.polytope(random_scores(trees), 0)
-        monkeypatch.setattr(_derivations, "_MOST", built - 1)
+        monkeypatch.setattr(_polytopes, "_MOST", built - 1)
         with pytest.raises(InvalidInputError, match=f"{built} variables"):
             trees.polytope(random_scores(trees), 0)
         monkeypatch.undo()

@@ -159,6 +159,9 @@ def test_a_table_that_hashes_cannot_address_is_refused():
     for bits in (0, 28):
         with pytest.raises(InvalidInputError, match=rf"bits must be in 1\.\.27, got {bits}; 18 makes 2\^22 weights"):
             EdgeFactoredModel(bits=bits)
+    (shard,) = random_text(np.random.default_rng(0), [2]).shards()
+    with pytest.raises(InvalidInputError, match=r"theta must have shape \(256,\), 16 weights .* 2\^4 rows; got"):
+        EdgeFactoredModel(bits=4).free_scores(np.zeros(16), shard)
 
 
 def test_check_model():

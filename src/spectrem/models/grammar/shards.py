@@ -51,11 +51,6 @@ class GrammarShard:
     cells: Ints
     columns: Mapping[str, NDArray] = field(default_factory=dict)
 
-    @property
-    def n_tokens(self) -> int:
-        """Words of all sentences."""
-        return len(self.tags)
-
 
 def n_cells(n_tags: int) -> int:
     """Size of the table of all scores of a model: arcs, arcs from the root, stops, and what is impossible."""

@@ -123,7 +123,18 @@ class EdgeFactoredModel:
         return only
 
     def free_scores(self, theta: Table, shard: ParsingShard) -> Parts:
-        """Scores of all arcs, whatever heads are known, nats."""
+        """Scores of all arcs, whatever heads are known, nats.
+
+        Raises
+        ------
+        InvalidInputError
+            If ``theta`` has another number of weights than the model.
+        """
+        if theta.shape != (self.n_weights,):
+            raise InvalidInputError(
+                f"theta must have shape ({self.n_weights},), 16 weights for each of 2^{self.bits} rows; got "
+                f"{theta.shape}; initial() makes such an array"
+            )
         scores = np.empty(int((shard.lengths**2).sum()))
         kernel.score_arcs(shard.lengths, shard.atoms, *self._features, theta, scores)
         return Parts(scores)

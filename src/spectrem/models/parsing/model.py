@@ -167,9 +167,20 @@ class EdgeFactoredModel:
     def climb(
         self, theta: Table, later: Table, shard: ParsingShard, shares: Floats, rate: float, clock: float, least: float
     ) -> None:
-        """Add ``rate`` times the features of arcs, times their shares, to ``theta``, ``clock`` as much to ``later``.
+        """Add ``rate`` times the features of arcs, times their shares, to ``theta``: one of the steps of `run_online`.
 
-        For learning in small steps: arcs with shares of a size of at most ``least`` are left out, which saves time.
+        Parameters
+        ----------
+        theta : ndarray of shape (n_weights,)
+            Changed in place.
+        later : ndarray of shape (n_weights,) or (0,)
+            Gets ``clock`` times the same, unless it is empty; the mean of the weights over steps is made from it.
+        shard : ParsingShard
+        shares : ndarray of shape (n_arcs,)
+            Probabilities that are wanted less those of the model, [dependent, head] by sentence.
+        rate, clock : float
+        least : float
+            Arcs with shares of at most this size are left out, which saves time.
         """
         weighted = shares * np.repeat(shard.weights, shard.lengths**2)
         kernel.add_arcs(shard.lengths, shard.atoms, *self._features, weighted, least, rate, clock, theta, later)

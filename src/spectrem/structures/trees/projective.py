@@ -109,7 +109,9 @@ class ProjectiveTrees(ArcStructure):
         Parameters
         ----------
         scores : Parts
+            Nats.
         values : ndarray of shape (n_unary,)
+            What every arc adds to the sum, any finite numbers.
         weights : ndarray of shape (n_instances,), optional
             Without effect, as nothing is shared.
 

@@ -166,6 +166,17 @@ def test_a_long_sentence():
     assert marginals.unary[columns["root"]].sum() == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("single_root", [True, False])
+def test_of_the_smallest_gamma_the_best_tree_is_left(single_root):
+    trees = ValenceTrees([3, 5], single_root=single_root)
+    scores = Parts(1000.0 * random_scores(trees).unary)
+    best = trees.smoothed_max(scores, 0.0)
+    for gamma in (1e-300, 1e-306, 5e-324):
+        values, marginals = trees.smoothed_max(scores, gamma)
+        np.testing.assert_allclose(values, best[0], rtol=1e-14)
+        assert np.array_equal(marginals.unary, best[1].unary)
+
+
 def test_a_program_that_would_be_too_large_is_refused_beforehand():
     trees = ValenceTrees([200])
     with pytest.raises(InvalidInputError, match=r"200 words need 5,373,600 variables, about .* GB .*gamma > 0"):

@@ -99,3 +99,16 @@ def test_what_small_steps_cannot_do(prior, constraints, message):
     model = EdgeFactoredModel(bits=4, prior=prior)
     with pytest.raises(InvalidInputError, match=message):
         run_online(model, batches(np.random.default_rng(4)), model.initial(), EStep(constraints))
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"passes": 0}, "passes must be an integer >= 1; got 0"),
+        ({"rate": 0.0}, r"rate must be finite and above 0, got 0\.0; the default is 0\.04"),
+        ({"decay": -1.0}, r"decay must be finite and at least 0, got -1\.0; the default is 0\.3"),
+    ],
+)
+def test_settings_out_of_range_are_named(setting, message):
+    with pytest.raises(InvalidInputError, match=message):
+        SmallSteps(**setting)

@@ -248,6 +248,10 @@ def test_bad_arguments():
         SpanVocabulary(3, np.array([1, 0]), np.array([0, 2]), np.array([0]))
     with pytest.raises(InvalidInputError, match="must end at the number of yields, 2; got 3"):
         SpanVocabulary(3, np.array([0, 1]), np.array([0, 3]), np.array([0]))
+    with pytest.raises(InvalidInputError, match=r"tags must be in 0\.\.1; got 2 at index 1; raise n_tags"):
+        SpanVocabulary.learn([3], [0, 2, 1], 2)
+    with pytest.raises(InvalidInputError, match="start must be one of 'split', 'uniform', got 'unifrom'"):
+        tree_scores(np.array([3]), "unifrom")
 
 
 def test_shards_follow_the_data_alone():

@@ -187,7 +187,20 @@ def test_wrong_input_is_named():
         build_shards([2], [0, 2], 2)
     with pytest.raises(InvalidInputError, match=r"heads must be in 0\.\.1 .* got 1 for word 1 of sentence 0"):
         build_shards([2], [0, 1], 2, heads=[-1, 1])
+    with pytest.raises(InvalidInputError, match=r"heads must be in 0\.\.0 .* got 1 for word 0 of sentence 2"):
+        build_shards([1, 0, 1], [0, 0], 2, heads=[-2, 1])  # whose sentences are in different shards
     with pytest.raises(InvalidInputError, match="tags must hold 2 names, as n_tags says; got 1"):
         ValenceModel(2, tags=("N",))
     with pytest.raises(InvalidInputError, match="spread must be finite and at least 0, got -1"):
         random_counts(ValenceModel(2), np.random.default_rng(0), spread=-1)
+    corpus = Local(build_shards([2], [0, 1], 2))
+    with pytest.raises(
+        InvalidInputError, match=r"preferred must have shape \(3, 2\), .* got \(2, 2\); see preferences"
+    ):
+        harmonic(ValenceModel(2), corpus, preferred=np.ones((2, 2)))
+    with pytest.raises(InvalidInputError, match=r"preferred must be finite and above 0, got 0\.0 at \(2, 1\)"):
+        harmonic(ValenceModel(2), corpus, preferred=np.array([[1.0, 1.0], [1.0, 1.0], [1.0, 0.0]]))
+    with pytest.raises(InvalidInputError, match=r"rules must pair tags in 0\.\.1, or -1 .* got \(-2, 0\)"):
+        preferences(2, [(0, 1), (-2, 0)], 9.0)
+    with pytest.raises(InvalidInputError, match=r"rules must pair tags in 0\.\.1, or -1 .* got \(0, 2\)"):
+        preferences(2, [(0, 2)], 9.0)

@@ -7,6 +7,7 @@ import pytest
 
 from spectrem.corpus import Local
 from spectrem.data import ParsedSentence
+from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.parsing import arcs as kernel
 from spectrem.learning import run_em
 from spectrem.learning.schedule import Stopping
@@ -152,6 +153,15 @@ def test_partial_heads_forbid_the_others():
     assert (marginals.unary[:9] > 0).all()
     assert model.shares(shards[1]).tolist() == [0, 1, 0, 0, 1, 0, 0, 1, 0, 1]
     assert model.shares(shards[2]).tolist() == [0.3, 0.7, 0.3, 0.7]
+
+
+def test_a_table_that_hashes_cannot_address_is_refused():
+    for bits in (0, 28):
+        with pytest.raises(InvalidInputError, match=rf"bits must be in 1\.\.27, got {bits}; 18 makes 2\^22 weights"):
+            EdgeFactoredModel(bits=bits)
+    (shard,) = random_text(np.random.default_rng(0), [2]).shards()
+    with pytest.raises(InvalidInputError, match=r"theta must have shape \(256,\), 16 weights .* 2\^4 rows; got"):
+        EdgeFactoredModel(bits=4).free_scores(np.zeros(16), shard)
 
 
 def test_check_model():

@@ -4,7 +4,7 @@ import pytest
 from spectrem.constraints import E, part
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.brackets import inside_outside
-from spectrem.structures import Bracketings, Parts
+from spectrem.structures import Bracketings, Parts, _polytopes
 from spectrem.testing import brute_force_smoothed_max, check_projection, check_structure
 from spectrem.testing.check_constraint import check_constraint
 
@@ -140,11 +140,24 @@ def test_decode_gives_the_brackets_of_the_best_tree():
     assert Bracketings([3]).decode(Parts(np.zeros(12))).tolist() == [[0, 3], [1, 3]]  # cut at the first place
 
 
-def test_the_description_of_a_long_sentence_is_refused_before_its_memory_is_spent():
+def test_a_program_that_would_be_too_large_is_refused_before_it_is_built(monkeypatch):
     trees = Bracketings([200])
     with pytest.raises(
-        InvalidInputError, match=r"200 words \(number 0\) has 1,333,300 ways .* about 0\.5 GiB; leave out"
+        InvalidInputError, match=r"200 words need 1,353,399 variables, about 20\.3 GB with the solver, .* gamma > 0"
     ):
         trees.polytope(Parts(np.zeros(trees.n_unary)), 0)
+    for n in range(7):
+        monkeypatch.undo()
+        short = Bracketings([n])
+        scores = Parts(np.zeros(short.n_unary))
+        built = short.polytope(scores, 0).equalities.shape[1]
+        monkeypatch.setattr(_polytopes, "_MOST", built)
+        short.polytope(scores, 0)
+        monkeypatch.setattr(_polytopes, "_MOST", built - 1)
+        with pytest.raises(InvalidInputError, match=f"{n} words need {built} variables"):
+            short.polytope(scores, 0)
+
+
+def test_lengths_are_checked():
     with pytest.raises(InvalidInputError, match="lengths"):
         Bracketings([-1])

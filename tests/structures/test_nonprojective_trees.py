@@ -7,8 +7,7 @@ from structure_cases import GAMMAS, SCORE_KINDS, random_scores
 from spectrem.constraints import E, part
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.trees import matrix_tree_log
-from spectrem.structures import ROOT, NonProjectiveTrees, Parts, ProjectiveTrees
-from spectrem.structures.trees import _derivations
+from spectrem.structures import ROOT, NonProjectiveTrees, Parts, ProjectiveTrees, _polytopes
 from spectrem.testing import brute_force_smoothed_max, check_constraint, check_projection, check_structure
 
 roots = pytest.mark.parametrize("single_root", [True, False], ids=["single root", "several roots"])
@@ -239,7 +238,7 @@ def test_the_stated_number_of_variables_is_the_built_one(single_root, monkeypatc
         trees = NonProjectiveTrees([n], single_root=single_root)
         scores = Parts(np.zeros(n * n))
         built = len(trees.polytope(scores, 0).objective)
-        monkeypatch.setattr(_derivations, "_MOST", built - 1)
+        monkeypatch.setattr(_polytopes, "_MOST", built - 1)
         with pytest.raises(InvalidInputError, match=f"{built} variables"):
             trees.polytope(scores, 0)
         monkeypatch.undo()

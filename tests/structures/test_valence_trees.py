@@ -10,8 +10,7 @@ from spectrem.exceptions import InvalidInputError
 from spectrem.inference import project_batch
 from spectrem.kernels.chains.potentials import subtract_tops
 from spectrem.kernels.trees import valence, valence_lanes
-from spectrem.structures import ROOT, Parts, ValenceTrees
-from spectrem.structures.trees import _derivations
+from spectrem.structures import ROOT, Parts, ValenceTrees, _polytopes
 from spectrem.testing import check_projection, check_structure
 
 GAMMAS = (-np.inf, 0.0, 0.3, 1.0, 2.5)
@@ -167,6 +166,17 @@ def test_a_long_sentence():
     assert marginals.unary[columns["root"]].sum() == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("single_root", [True, False])
+def test_of_the_smallest_gamma_the_best_tree_is_left(single_root):
+    trees = ValenceTrees([3, 5], single_root=single_root)
+    scores = Parts(1000.0 * random_scores(trees).unary)
+    best = trees.smoothed_max(scores, 0.0)
+    for gamma in (1e-300, 1e-306, 5e-324):
+        values, marginals = trees.smoothed_max(scores, gamma)
+        np.testing.assert_allclose(values, best[0], rtol=1e-14)
+        assert np.array_equal(marginals.unary, best[1].unary)
+
+
 def test_a_program_that_would_be_too_large_is_refused_beforehand():
     trees = ValenceTrees([200])
     with pytest.raises(InvalidInputError, match=r"200 words need 5,373,600 variables, about .* GB .*gamma > 0"):
@@ -178,9 +188,9 @@ def test_the_stated_number_of_variables_is_the_built_one(single_root, monkeypatc
     for n in range(1, 7):
         trees = ValenceTrees([n], single_root=single_root)
         built = len(trees.polytope(random_scores(trees), 0).objective)
-        monkeypatch.setattr(_derivations, "_MOST", built)
+        monkeypatch.setattr(_polytopes, "_MOST", built)
         trees.polytope(random_scores(trees), 0)
-        monkeypatch.setattr(_derivations, "_MOST", built - 1)
+        monkeypatch.setattr(_polytopes, "_MOST", built - 1)
         with pytest.raises(InvalidInputError, match=f"{built} variables"):
             trees.polytope(random_scores(trees), 0)
         monkeypatch.undo()

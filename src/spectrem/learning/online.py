@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Floats
+from spectrem._validate import as_count
 from spectrem.corpus import Local
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning.em import warn_skipped
@@ -40,12 +41,32 @@ class SmallSteps:
         In pass k, from 0 on, the rate is ``rate / (1 + decay * k)``; at least 0.
     average : bool
         Whether the result is the mean of the weights after all steps, in place of the last ones.
+
+    Raises
+    ------
+    InvalidInputError
+        If a number is out of its range.
+
+    Examples
+    --------
+    >>> SmallSteps(passes=2)
+    SmallSteps(passes=2, rate=0.04, decay=0.3, average=True)
     """
 
     passes: int = 4
     rate: float = 0.04
     decay: float = 0.3
     average: bool = True
+
+    def __post_init__(self) -> None:
+        as_count(self.passes, "passes", minimum=1)
+        for name, value, fits, rule in (
+            ("rate", self.rate, 0 < self.rate < np.inf, "above 0"),
+            ("decay", self.decay, 0 <= self.decay < np.inf, "at least 0"),
+        ):
+            if not fits:
+                default = getattr(type(self), name)
+                raise InvalidInputError(f"{name} must be finite and {rule}, got {value}; the default is {default}")
 
 
 def run_online(
@@ -69,16 +90,18 @@ def run_online(
     model : EdgeFactoredModel
         Or another with the methods ``free_structure``, ``free_scores``, ``restricted``, ``shares`` and ``climb``.
     batches : sequence of shards
-        A step is made of each, pass by pass in another order.
+        Every pass makes one step of each, in an order of its own.
     theta : ndarray of shape (n_weights,)
-        Where to start.
+        Weights to start from; they are not changed.
     estep : EStep, optional
-        With constraints inside instances.
+        Constraints on the posteriors, all inside instances, and how they are solved for; by default none.
     gamma : float
-        Of the posteriors.
+        Weight of the entropy of the posteriors of what is not labelled: 1 for posterior regularisation, 0 for best
+        structures, ``-inf`` for whole best structures under constraints.
     how : SmallSteps
+        Passes, rates, and whether weights are averaged.
     random_state : int
-        Of the orders.
+        Seed of the orders of batches.
     on_iteration : callable, optional
         Called with the record of every pass.
 

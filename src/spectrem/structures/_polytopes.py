@@ -8,7 +8,23 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from spectrem.exceptions import InvalidInputError
 from spectrem.structures.structure import Polytope
+
+# A sentence may need so many variables; each takes so many bytes in the solver, as measured on integer programs over
+# projective trees of 20 to 40 words, which took seconds to many minutes; linear programs take a sixth of that.
+_MOST = 1 << 18
+_BYTES = 15_000
+
+
+def check_tree_program(n_words: int, n_variables: int) -> None:
+    """Raise `InvalidInputError` if the program of a sentence would be too large, before anything is built."""
+    if n_variables > _MOST:
+        raise InvalidInputError(
+            f"sentences must be shorter for a program over trees: {n_words} words need {n_variables:,} variables, "
+            f"about {n_variables * _BYTES / 1e9:.1f} GB with the solver, and the most is {_MOST:,}; leave the sentence "
+            "out, or use gamma > 0, which needs no program"
+        )
 
 
 def simplex_polytope(

@@ -12,8 +12,8 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._validate import as_gamma, as_lengths
-from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.brackets import best, gains, inside_outside, inside_outside_log
+from spectrem.structures._polytopes import check_tree_program
 from spectrem.structures._ragged import (
     Inputs,
     check_inputs,
@@ -25,10 +25,6 @@ from spectrem.structures._ragged import (
 )
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
-
-# The linear description of a sentence has a variable for every place to cut a span, each with four coefficients, which
-# a solver holds several times: about this many bytes for each, and this many of them at most (some 150 words).
-_BYTES_PER_CUT, _MOST_CUTS = 400, 600_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,18 +194,13 @@ class Bracketings:
         Raises
         ------
         InvalidInputError
-            If the sentence has so many words that solving the description would take hundreds of MiB.
+            If the sentence is too long: variables grow with the cube of its length.
         """
         i = check_instance(self, instance)
         checked = check_scores(self, scores)
         size, first = int(self.lengths[i]), int(self.span_offsets[i])
         n_cuts = (size**3 - size) // 6
-        if n_cuts > _MOST_CUTS:
-            raise InvalidInputError(
-                f"a sentence of {size} words (number {i}) has {n_cuts:,} ways to cut its spans, whose linear program "
-                f"would take about {n_cuts * _BYTES_PER_CUT / 2**30:.1f} GiB; leave out the sentence, give constraints "
-                "at gamma > 0, or without constraints use decode"
-            )
+        check_tree_program(size, n_cuts + max(size * (size + 1) // 2 - 1, size))  # and words, and distituents
         one = Bracketings([size])
         start, end = one.spans
         inner = np.flatnonzero((end - start > 1) & (end - start < size))
@@ -225,7 +216,7 @@ class Bracketings:
         # Cuts of a span less cuts that make it (1 for the whole sentence); cuts of a span, or none; words.
         is_inner = np.zeros(n_spans, np.bool_)
         is_inner[inner] = True
-        whole = np.flatnonzero(end - start == size)[size <= 1 :]
+        whole = np.flatnonzero((end - start == size) & (end - start > 1))
         made = np.concatenate([left, right])
         flows = is_inner[made]
         row_of = np.full(n_spans, -1)

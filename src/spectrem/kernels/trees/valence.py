@@ -10,8 +10,8 @@ Parts of a sentence of n words, from ``offsets[m]`` on: arcs [dependent, head, 0
 
 Everything is done in log space with one exponential per pair of items: the sums below are the inside values of items,
 and what is carried down in the outside pass are marginals of items, which stay within [0, 1]. So nothing under- or
-overflows whatever the scores. Of every table there is one copy by head and, where the sums run along the other axis,
-one by end, so that all inner loops read neighbouring memory.
+overflows whatever the scores and gamma. Of every table there is one copy by head and, where the sums run along the
+other axis, one by end, so that all inner loops read neighbouring memory.
 """
 
 import math
@@ -19,6 +19,8 @@ import math
 import numpy as np
 
 from spectrem._compiled import njit
+
+_FARTHEST = 1e290  # sums of so many gammas are still far from the largest number
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -205,8 +207,13 @@ def sum_pass(lengths, offsets, single_root, scores, gamma, active, values, margi
         if n == 0:
             continue
         n_arcs = 2 * n * n
-        arcs = (scores[start : start + n_arcs] / gamma).reshape(n, n, 2)
-        stops = (scores[start + n_arcs : offsets[m + 1]] / gamma).reshape(n, 2, 2)
+        # a gamma so small that scores over it would overflow says the same as one that is a little larger
+        unit = gamma
+        for k in range(start, offsets[m + 1]):
+            if scores[k] > -np.inf:
+                unit = max(unit, abs(scores[k]) / _FARTHEST)
+        arcs = (scores[start : start + n_arcs] / unit).reshape(n, n, 2)
+        stops = (scores[start + n_arcs : offsets[m + 1]] / unit).reshape(n, 2, 2)
         found_arcs = marginals[start : start + n_arcs].reshape(n, n, 2)
         found_stops = marginals[start + n_arcs : offsets[m + 1]].reshape(n, 2, 2)
         open_right, open_left, right_arc, left_arc = tables[0], tables[1], tables[2], tables[3]
@@ -220,7 +227,7 @@ def sum_pass(lengths, offsets, single_root, scores, gamma, active, values, margi
             total = _many_roots(
                 n, arcs, left_end, right_end, m_left_end, m_right_end, found_arcs, reached, rooted, m_reached
             )
-        values[m] = gamma * total
+        values[m] = unit * total
         if total > -np.inf:
             _outside(
                 n, arcs, stops, open_right, open_left, right_arc, left_arc, right, right_end, left, left_end,

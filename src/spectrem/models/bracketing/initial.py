@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from spectrem.corpus import Corpus
+from spectrem.exceptions import InvalidInputError
 from spectrem.models.bracketing.model import ConstituentContextModel, SpanCounts, SpanParameters
 from spectrem.models.bracketing.shards import BracketShard
 from spectrem.structures import Bracketings, Parts
@@ -24,6 +25,11 @@ def tree_scores(lengths: np.ndarray, start: str) -> Parts:
         [KleinManning2002]: a tree has the probability of the product of 1 / (words - 1) over its constituents. So it is
         less balanced than under "uniform", which gives all trees the same probability.
 
+    Raises
+    ------
+    InvalidInputError
+        If ``start`` is neither of them.
+
     Examples
     --------
     >>> import numpy as np
@@ -33,6 +39,8 @@ def tree_scores(lengths: np.ndarray, start: str) -> Parts:
     >>> split.unary[[2, 10]].round(3).tolist(), uniform.unary[[2, 10]].round(3).tolist()  # words 0 and 1, 1 and 2
     ([0.5, 0.333], [0.4, 0.4])
     """
+    if start not in START_SCORES:
+        raise InvalidInputError(f"start must be one of {', '.join(map(repr, START_SCORES))}, got {start!r}")
     begin, end = Bracketings(lengths).spans
     unary = np.zeros((len(begin), 2))
     if start == "split":
@@ -54,6 +62,11 @@ def start_from(model: ConstituentContextModel, corpus: Corpus, start: str) -> Sp
     Returns
     -------
     SpanParameters
+
+    Raises
+    ------
+    InvalidInputError
+        If ``start`` is neither of them.
     """
     counts: SpanCounts = corpus.sum(_expected, model, start)
     return model.normalise(counts)

@@ -74,7 +74,16 @@ class SpanVocabulary:
         tags : ndarray of shape (n_tokens,), int64
             In 0 ... n_tags - 1, sentence after sentence.
         n_tags : int
+
+        Raises
+        ------
+        InvalidInputError
+            If a tag is out of range: keys of different yields could be equal.
         """
+        outside = (np.asarray(tags) < 0) | (np.asarray(tags) >= n_tags)
+        if outside.any():
+            at = int(np.argmax(outside))
+            raise InvalidInputError(f"tags must be in 0..{n_tags - 1}; got {tags[at]} at index {at}; raise n_tags")
         found: list[Ints] = []
 
         def number(keys: Ints) -> Ints:

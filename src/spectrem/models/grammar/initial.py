@@ -71,7 +71,13 @@ def harmonic(model: ValenceModel, corpus: Corpus, *, preferred: Floats | None = 
     corpus : Corpus
         Its shards are `GrammarShard`.
     preferred : ndarray of shape (n_tags + 1, n_tags), optional
-        Factors by which arcs are preferred, [tag of the head, tag of the child]; the last row is for the root.
+        Factors above 0 by which arcs are preferred, [tag of the head, tag of the child]; the last row is for the root.
+        `preferences` makes them from rules.
+
+    Raises
+    ------
+    InvalidInputError
+        If ``preferred`` has another shape, or a factor is not finite or not above 0.
 
     Examples
     --------
@@ -82,7 +88,19 @@ def harmonic(model: ValenceModel, corpus: Corpus, *, preferred: Floats | None = 
     >>> start.choose[1].round(2).tolist()  # children of tag 1 to its left and right
     [[0.67, 0.33], [0.01, 0.99]]
     """
-    factors = np.ones((model.n_tags + 1, model.n_tags)) if preferred is None else np.asarray(preferred, np.float64)
+    shape = (model.n_tags + 1, model.n_tags)
+    factors = np.ones(shape) if preferred is None else np.asarray(preferred, np.float64)
+    if factors.shape != shape:
+        raise InvalidInputError(
+            f"preferred must have shape {shape}, a row for every tag of a head and one for the root; got "
+            f"{factors.shape}; see preferences"
+        )
+    wrong = ~((factors > 0) & (factors < np.inf))
+    if wrong.any():
+        at = np.unravel_index(int(np.argmax(wrong)), shape)
+        raise InvalidInputError(
+            f"preferred must be finite and above 0, got {factors[at]} at {tuple(map(int, at))}; 1 prefers nothing"
+        )
     return model.normalise(corpus.sum(_harmonic_counts, model, factors), DirichletPrior(_LEAST))
 
 
@@ -95,6 +113,16 @@ def preferences(n_tags: int, rules: Iterable[tuple[int, int]], factor: float) ->
     rules : iterable of (int, int)
         Tags of head and child; -1 as head is the root.
     factor : float
+        Above 0.
+
+    Returns
+    -------
+    ndarray of shape (n_tags + 1, n_tags)
+
+    Raises
+    ------
+    InvalidInputError
+        If a rule names a tag that there is not.
 
     Examples
     --------
@@ -103,6 +131,11 @@ def preferences(n_tags: int, rules: Iterable[tuple[int, int]], factor: float) ->
     """
     found = np.ones((n_tags + 1, n_tags))
     for head, child in rules:
+        if not (-1 <= head < n_tags and 0 <= child < n_tags):
+            raise InvalidInputError(
+                f"rules must pair tags in 0..{n_tags - 1}, or -1 for the root as a head, got ({head}, {child}); leave "
+                "out rules of tags that the text does not have"
+            )
         found[head, child] = factor
     return found
 

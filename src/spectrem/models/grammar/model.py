@@ -14,8 +14,8 @@ from spectrem.exceptions import InvalidInputError
 from spectrem.inference.segments import sum_by
 from spectrem.models.grammar.parameters import TABLES, GrammarCounts, GrammarParameters
 from spectrem.models.grammar.shards import GrammarShard, n_cells
+from spectrem.models.multinomials import Multinomials
 from spectrem.models.priors import DirichletPrior, MeanFieldPrior, Prior
-from spectrem.models.tagging.restrictions import Multinomials, dense_rows
 from spectrem.structures import Known, Parts, Structure, ValenceTrees
 
 
@@ -156,4 +156,4 @@ class ValenceModel:
 
     @cached_property
     def _rows(self) -> tuple[Multinomials, ...]:
-        return tuple(dense_rows(shape, None, name) for shape, name in zip(self.shapes, TABLES, strict=True))
+        return tuple(map(Multinomials.dense, self.shapes))

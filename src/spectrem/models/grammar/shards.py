@@ -51,10 +51,6 @@ class GrammarShard:
     cells: Ints
     columns: Mapping[str, NDArray] = field(default_factory=dict)
 
-    @property
-    def n_tokens(self) -> int:
-        return len(self.tags)
-
 
 def n_cells(n_tags: int) -> int:
     """Size of the table of all scores of a model: arcs, arcs from the root, stops, and what is impossible."""
@@ -131,6 +127,7 @@ def build_shards(
     if outside.any():
         at = int(np.argmax(outside))
         raise InvalidInputError(f"tags must be in 0..{n_tags - 1}; got {tags[at]} at index {at}; raise n_tags")
+    ValenceTrees(lengths).arcs.arcs_of(given)  # validates them
     weights = as_weights(weights, len(lengths))
     offsets, sizes = offsets_of(lengths), 2 * lengths**2 + 4 * lengths
     unknown = np.diff(offsets_of(given == UNKNOWN_HEAD)[offsets])
@@ -141,9 +138,7 @@ def build_shards(
         for sentences in _runs(chosen, sizes[chosen], most):
             own = lengths[sentences]
             tokens = ranges_of(offsets[sentences], own)
-            trees = ValenceTrees(own)
-            trees.arcs.arcs_of(given[tokens])  # validates them
-            cells = cells_of(trees, tags[tokens], given[tokens], n_tags)
+            cells = cells_of(ValenceTrees(own), tags[tokens], given[tokens], n_tags)
             shards.append(GrammarShard(own, tags[tokens], given[tokens], weights[sentences], known, sentences, cells))
     none = np.zeros(0, np.int64)
     return shards or [GrammarShard(none, none, none, weights[:0], False, none, none)]

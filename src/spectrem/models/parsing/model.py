@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from spectrem._arrays import Floats, Ints
 from spectrem._heads import UNKNOWN_HEAD
 from spectrem.corpus import Corpus
+from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.parsing import arcs as kernel
 from spectrem.models.loglinear.optimise import Moments, Optimiser, maximise
 from spectrem.models.loglinear.prior import WeightPrior
@@ -24,6 +25,8 @@ from spectrem.structures._ragged import offsets_of
 Table: TypeAlias = NDArray[np.float64] | NDArray[np.float32]
 # Arcs whose scores are worked on at once: a megabyte.
 _AT_ONCE = 1 << 17
+# Bits of the number of a row: 2^31 weights, 8 GiB in single precision.
+_LARGEST_TABLE = 27
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +52,11 @@ class EdgeFactoredModel:
     optimiser : Optimiser
         How far the M-step goes.
 
+    Raises
+    ------
+    InvalidInputError
+        If ``bits`` is out of range.
+
     Examples
     --------
     >>> from spectrem.data import ParsedSentence
@@ -68,6 +76,12 @@ class EdgeFactoredModel:
     single_root: bool = True
     prior: WeightPrior = WeightPrior()  # noqa: RUF009
     optimiser: Optimiser = Optimiser()  # noqa: RUF009
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.bits <= _LARGEST_TABLE:
+            raise InvalidInputError(
+                f"bits must be in 1..{_LARGEST_TABLE}, got {self.bits}; 18 makes 2^22 weights, which suit a treebank"
+            )
 
     @property
     def n_weights(self) -> int:
@@ -109,7 +123,18 @@ class EdgeFactoredModel:
         return only
 
     def free_scores(self, theta: Table, shard: ParsingShard) -> Parts:
-        """Scores of all arcs, whatever heads are known, nats."""
+        """Scores of all arcs, whatever heads are known, nats.
+
+        Raises
+        ------
+        InvalidInputError
+            If ``theta`` has another number of weights than the model.
+        """
+        if theta.shape != (self.n_weights,):
+            raise InvalidInputError(
+                f"theta must have shape ({self.n_weights},), 16 weights for each of 2^{self.bits} rows; got "
+                f"{theta.shape}; initial() makes such an array"
+            )
         scores = np.empty(int((shard.lengths**2).sum()))
         kernel.score_arcs(shard.lengths, shard.atoms, *self._features, theta, scores)
         return Parts(scores)
@@ -142,9 +167,20 @@ class EdgeFactoredModel:
     def climb(
         self, theta: Table, later: Table, shard: ParsingShard, shares: Floats, rate: float, clock: float, least: float
     ) -> None:
-        """Add ``rate`` times the features of arcs, times their shares, to ``theta``, ``clock`` as much to ``later``.
+        """Add ``rate`` times the features of arcs, times their shares, to ``theta``: one of the steps of `run_online`.
 
-        For learning in small steps: arcs with shares of a size of at most ``least`` are left out, which saves time.
+        Parameters
+        ----------
+        theta : ndarray of shape (n_weights,)
+            Changed in place.
+        later : ndarray of shape (n_weights,) or (0,)
+            Gets ``clock`` times the same, unless it is empty; the mean of the weights over steps is made from it.
+        shard : ParsingShard
+        shares : ndarray of shape (n_arcs,)
+            Probabilities that are wanted less those of the model, [dependent, head] by sentence.
+        rate, clock : float
+        least : float
+            Arcs with shares of at most this size are left out, which saves time.
         """
         weighted = shares * np.repeat(shard.weights, shard.lengths**2)
         kernel.add_arcs(shard.lengths, shard.atoms, *self._features, weighted, least, rate, clock, theta, later)

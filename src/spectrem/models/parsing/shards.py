@@ -160,7 +160,10 @@ class ParsingText:
         return shards or [self.take(np.zeros(0, np.int64))]
 
     def batches(self, size: int, rng: np.random.Generator) -> list[ParsingShard]:
-        """Shards of about ``size`` sentences drawn at random, in random order, for learning in small steps."""
+        """Shards of about ``size`` sentences drawn at random, in random order, for learning in small steps.
+
+        All sentences of a shard are of one kind; those without words are in none.
+        """
         found = []
         for kind in (FREE, GIVEN, SHARED):
             # sentences of like lengths in a batch would be worked on more quickly, but learn less: three tenths of a

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from spectrem._arrays import Floats, Ints
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.segments import sum_by
+from spectrem.models.multinomials import Multinomials
 from spectrem.models.priors import DirichletPrior, MeanFieldPrior, Prior
 from spectrem.models.tagging.lexicon import Lexicon
 from spectrem.models.tagging.parameters import HMMCounts, HMMParameters
-from spectrem.models.tagging.restrictions import Multinomials, Restrictions, dense_rows, emission_rows
+from spectrem.models.tagging.restrictions import Restrictions, dense_rows, emission_rows
 from spectrem.models.tagging.shards import TagShard
 from spectrem.structures import Chain, Chain2, Parts
 from spectrem.structures._ragged import offsets_of, ranges_of

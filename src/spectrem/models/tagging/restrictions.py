@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spectrem._arrays import Bools, Floats, Ints
+from spectrem._arrays import Bools, Floats
 from spectrem.exceptions import InvalidInputError
-from spectrem.models.priors import Prior
+from spectrem.models.multinomials import Multinomials
 from spectrem.models.tagging.lexicon import Lexicon
 
 _NOISE = 1e-9
@@ -46,24 +46,13 @@ class Restrictions:
     emission: Restriction | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Multinomials:
-    """The rows of one table as the M-step normalises them: the free entries, and the values of the others.
+def dense_rows(shape: tuple[int, ...], restriction: Restriction | None, name: str) -> Multinomials:
+    """A table whose last axis holds the events of a row.
 
-    Attributes
-    ----------
-    shape : tuple of int
-        Shape of the table.
-    row : ndarray of shape (n_free,), int64
-        Row of every free entry.
-    row_sizes : ndarray of shape (n_rows,), int64
-        Free entries of every row.
-    free : ndarray of shape (n_free,), int64, or None
-        Indices of the free entries in the flat table; None if all entries are free.
-    given : ndarray of shape (n_entries,), float64, or None
-        The flat table's fixed values, 0 elsewhere.
-    share : ndarray of shape (n_rows,), float64, or None
-        What fixed values leave to the free entries of every row.
+    Raises
+    ------
+    InvalidInputError
+        If the restriction has another shape, contradicts itself or leaves a row without a distribution.
 
     Examples
     --------
@@ -74,48 +63,7 @@ class Multinomials:
     >>> rows.normalise(np.array([[5.0, 1.0, 3.0], [1.0, 1.0, 2.0]]), DirichletPrior(0.0)).tolist()
     [[0.0, 0.25, 0.75], [0.25, 0.25, 0.5]]
     """
-
-    shape: tuple[int, ...]
-    row: Ints
-    row_sizes: Ints
-    free: Ints | None = None
-    given: Floats | None = None
-    share: Floats | None = None
-
-    def normalise(self, counts: Floats, prior: Prior) -> Floats:
-        """Probabilities (under a mean-field prior, weights) of the whole table from its expected counts.
-
-        The prior is on the free entries only. Rows without counts or pseudo-counts are uniform over them.
-        """
-        flat = counts.ravel()
-        if self.free is None or self.given is None or self.share is None:
-            return prior.normalise(flat, self.row, self.row_sizes).reshape(self.shape)
-        probabilities = self.given.copy()
-        probabilities[self.free] = prior.normalise(flat[self.free], self.row, self.row_sizes) * self.share[self.row]
-        return probabilities.reshape(self.shape)
-
-    def log_density(self, probabilities: Floats, prior: Prior, counts: Floats | None = None) -> float:
-        """Log-density under the prior, nats, of the free entries, as shares of what fixed values leave to them."""
-        flat, own = probabilities.ravel(), None if counts is None else counts.ravel()
-        if self.free is None or self.share is None:
-            return prior.log_density(flat, self.row, self.row_sizes, own)
-        has_room = self.share > 0
-        kept, sizes = has_room[self.row], np.where(has_room, self.row_sizes, 0)
-        free, row = self.free[kept], self.row[kept]
-        return prior.log_density(flat[free] / self.share[row], row, sizes, None if own is None else own[free])
-
-
-def dense_rows(shape: tuple[int, ...], restriction: Restriction | None, name: str) -> Multinomials:
-    """A table whose last axis holds the events of a row.
-
-    Raises
-    ------
-    InvalidInputError
-        If the restriction has another shape, contradicts itself or leaves a row without a distribution.
-    """
-    n_rows = int(np.prod(shape[:-1]))
-    rows = Multinomials(shape, np.repeat(np.arange(n_rows), shape[-1]), np.full(n_rows, shape[-1]))
-    return _restrict(rows, restriction, name)
+    return _restrict(Multinomials.dense(shape), restriction, name)
 
 
 def emission_rows(lexicon: Lexicon, restriction: Restriction | None) -> Multinomials:

@@ -6,9 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from spectrem.structures._polytopes import simplex_polytope
+from spectrem.structures._polytopes import check_tree_program, simplex_polytope
 from spectrem.structures.structure import Polytope
-from spectrem.structures.trees._derivations import check_size
 
 
 def nonprojective_polytope(n: int, single_root: bool, start: int, scores: NDArray[np.float64]) -> Polytope:
@@ -28,7 +27,7 @@ def nonprojective_polytope(n: int, single_root: bool, start: int, scores: NDArra
         return simplex_polytope(scores, start, np.zeros(0, np.int64))
     n_flows = n * (n * n - n + 1)
     n_variables = n * n + 2 * n_flows
-    check_size(n, n_variables)
+    check_tree_program(n, n_variables)
     every = np.arange(n)
     word, dependent, head = (axis.ravel() for axis in np.meshgrid(every, every, every, indexing="ij"))
     used = (head != word) | (dependent == head)

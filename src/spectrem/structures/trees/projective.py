@@ -13,11 +13,12 @@ from spectrem._heads import ROOT, UNKNOWN_HEAD
 from spectrem._validate import as_gamma
 from spectrem.kernels.chains.potentials import subtract_tops
 from spectrem.kernels.trees import eisner, eisner_covariance, eisner_log, eisner_max
+from spectrem.structures._polytopes import check_tree_program
 from spectrem.structures._ragged import Inputs, check_inputs, check_instance, check_scores, no_parts
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
 from spectrem.structures.trees._arcs import ArcStructure, is_tree
-from spectrem.structures.trees._derivations import Derivations, check_size
+from spectrem.structures.trees._derivations import Derivations
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -108,7 +109,9 @@ class ProjectiveTrees(ArcStructure):
         Parameters
         ----------
         scores : Parts
+            Nats.
         values : ndarray of shape (n_unary,)
+            What every arc adds to the sum, any finite numbers.
         weights : ndarray of shape (n_instances,), optional
             Without effect, as nothing is shared.
 
@@ -142,7 +145,7 @@ class ProjectiveTrees(ArcStructure):
         """
         m = check_instance(self, instance)
         n, start = int(self.lengths[m]), int(self.block_offsets[m])
-        check_size(n, (n**3 - n) // 2 + (n**2 if self.single_root else 2 * n**2))
+        check_tree_program(n, (n**3 - n) // 2 + (n**2 if self.single_root else 2 * n**2))
         return _derivations(n, self.single_root).polytope(check_scores(self, scores).unary, start, n * n)
 
     def enumerate(self, instance: int) -> Iterator[Parts]:

@@ -15,6 +15,7 @@ from spectrem._validate import as_gamma
 from spectrem.kernels.chains.potentials import subtract_tops
 from spectrem.kernels.trees import valence as kernel
 from spectrem.kernels.trees import valence_lanes, valence_max
+from spectrem.structures._polytopes import check_tree_program
 from spectrem.structures._ragged import (
     Inputs,
     check_inputs,
@@ -27,7 +28,7 @@ from spectrem.structures._ragged import (
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
 from spectrem.structures.trees._arcs import TEXT
-from spectrem.structures.trees._derivations import Derivations, check_size
+from spectrem.structures.trees._derivations import Derivations
 from spectrem.structures.trees.projective import ProjectiveTrees
 
 
@@ -328,7 +329,7 @@ class ValenceTrees:
         checked = check_scores(self, scores)
         n, start = int(self.lengths[m]), int(self.offsets[m])
         n_roots = n if self.single_root else n * (n + 1)
-        check_size(n, 2 * (n**3 - n) // 3 + n * (n + 1) + n_roots)
+        check_tree_program(n, 2 * (n**3 - n) // 3 + n * (n + 1) + n_roots)
         derivations = _valence_derivations(n, self.single_root)
         return derivations.polytope(checked.unary, start, int(self.offsets[m + 1]) - start)
 

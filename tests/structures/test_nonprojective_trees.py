@@ -120,6 +120,28 @@ def test_small_marginals_keep_their_digits(single_root, depth):
 
 
 @roots
+@pytest.mark.parametrize("way", ["only", "back"])
+def test_chains_whose_products_leave_the_range_equal_the_pass_in_log_space(single_root, way):
+    n, rare = 14, -140.0
+    block = np.full((n, n), -np.inf)
+    if way == "only":  # all words go to words 0 and 1, but for a way of rare arcs to the one root: e ** -1680 in all
+        block[[0, 1], [1, 0]] = 0.0
+        block[0, n - 1], block[2, 2] = rare, 0.0
+        block[range(3, n), 0], block[range(3, n), range(2, n - 1)] = 0.0, rare
+    else:  # going on is easy and going back is rare, and every word may be the root
+        np.fill_diagonal(block, 0.0)
+        block[range(n - 1), range(1, n)], block[range(1, n), range(n - 1)] = 0.0, rare
+        block[n - 1, n - 2] = 0.0
+    trees = NonProjectiveTrees([n], single_root=single_root)
+    for scores in (Parts(block.ravel()), Parts(block[::-1, ::-1].ravel())):
+        values, marginals = trees.smoothed_max(scores, 1.0)
+        expected, slow = in_log_space(trees, scores, 1.0)
+        assert np.isfinite(values).all()
+        np.testing.assert_allclose(values, expected, rtol=1e-12)
+        np.testing.assert_allclose(marginals.unary, slow, atol=1e-12)
+
+
+@roots
 def test_known_heads_leave_one_tree(single_root):
     rng = np.random.default_rng(5)
     lengths = rng.integers(1, 15, 12)

@@ -276,7 +276,21 @@ def test_heads_that_are_no_tree_are_named_by_line(run, tmp_path, case):
         assert message in done.stderr
 
 
+def test_heads_that_are_not_read_may_be_anything(run, treebank, tmp_path):
+    path, model = tmp_path / "cycle.conllu", tmp_path / "m.npz"
+    path.write_text("1\ta\t_\tNOUN\t_\t_\t2\tx\n2\tb\t_\tVERB\t_\t_\t1\t_\n\n")
+    assert read_conllu(path, trees=False)[0][3:] == (None, None)
+    assert run("parse", "train", path, "--dmv", "--model", model).exit_code == 0
+    assert run("parse", "predict", model, path, "-o", tmp_path / "out.conllu").exit_code == 0
+    assert run("parse", "predict", treebank.parser, path, "-o", tmp_path / "out.conllu").exit_code == 0
+    assert (read_conllu(tmp_path / "out.conllu")[0].heads == -1).sum() == 1
+    assert "in a cycle" in run("parse", "train", path, "--dmv", "--heads", "--model", model).stderr
+
+
 CASES = [
+    (["train", "ROOTS", "--model", "M"], "roots.conllu, sentence 1 ('a b'): heads of sentence 0 must fit a tree"),
+    (["train", "ROOTS", "--model", "M"], "but fit none; repair them, or give --no-single-root or --no-projective"),
+    (["train", "TRAIN", "--model", "M", "--constraint", "E[root] <= 3"], "spans the corpus; give --learner batch"),
     (["train", "TRAIN", "--model", "M", "--adjacency"], "--adjacency True changes nothing without --dmv"),
     (["train", "TRAIN", "--model", "M", "--field", "xpos"], "--field changes nothing without --dmv"),
     (["train", "TRAIN", "--model", "M", "--dmv", "--bits", "9"], "--bits 9 concerns parsers with features; drop it"),
@@ -319,6 +333,8 @@ def test_errors_say_what_to_do(run, treebank, tmp_path, arguments, message):
     write_conllu(raw, [one._replace(heads=None, relations=None) for one in treebank.unseen])
     write_conllu(other, make_trees(12, 5))
     empty.write_text("\n")
+    roots = tmp_path / "roots.conllu"
+    write_conllu(roots, [ParsedSentence(("a", "b"), ("X", "X"), ("_", "_"), np.array([-1, -1]))])
     files = {
         "TRAIN": treebank.train,
         "TEST": treebank.test,
@@ -327,6 +343,7 @@ def test_errors_say_what_to_do(run, treebank, tmp_path, arguments, message):
         "RAW": raw,
         "EMPTY": empty,
         "OTHER": other,
+        "ROOTS": roots,
     }
     done = run("parse", *(files.get(argument, argument) for argument in arguments))
     assert done.exit_code == 2, done.stdout

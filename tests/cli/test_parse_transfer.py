@@ -60,13 +60,20 @@ def test_text_is_tagged_by_a_model(run, files):
     assert DependencyModel.load(files / "model.npz").tags_ == ("DET", "NOUN", "VERB")
 
 
+def test_heads_of_the_target_are_not_read(run, files):
+    path = files / "es.conllu"
+    path.write_text(path.read_text().replace("\t_\t_\t_\t_\n", "\t1\t_\t_\t_\n"))
+    assert "\t1\t_" in path.read_text()
+    assert run(*transfer(files, *SMALL)).exit_code == 0
+
+
 def test_a_start_must_be_of_the_same_kind(run, files):
     trees = [sentence(*own, TREE) for own in TARGET]
     EdgeFactoredParser(bits=10, min_count=1, n_threads=1).fit(trees).save(files / "start.npz")
     assert run(*transfer(files, "--start", files / "start.npz", *SMALL)).exit_code == 0
     result = run(*transfer(files, "--start", files / "start.npz", "--dmv"))
     assert result.exit_code == 2
-    assert "holds a EdgeFactoredParser, but a DependencyModel is learnt" in result.stderr
+    assert "holds a model of the kind EdgeFactoredParser, but a DependencyModel is learned" in result.stderr
 
 
 def test_files_that_do_not_fit_are_named(run, files):

@@ -47,6 +47,7 @@ def test_projection_reaches_the_share():
     ("rules", "options", "message"),
     [
         ({}, {}, "tag_rules: rules is empty; name a head with its children, or roots"),
+        ([("VERB", "NOUN")], {}, "tag_rules: rules must map tags of heads to tags of children, got "),
         ({"VERB": []}, {}, r"tag_rules: no tags are given where part\(\"head_tag\"\) == \"VERB\""),
         (RULES, {"share": 0}, r"tag_rules: share must be in \(0, 1\], got 0; 0.8 is four of five words"),
         (RULES, {"share": "120%"}, "tag_rules: a share is 100% at most, got '120%'"),

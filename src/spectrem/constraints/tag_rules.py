@@ -11,7 +11,7 @@ from typing import Any
 from spectrem.constraints.columns import Column, Scalar, part
 from spectrem.constraints.constraint import Constraint
 from spectrem.constraints.expectation import E, as_share
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, quoted
 
 
 def tag_rules(
@@ -40,7 +40,7 @@ def tag_rules(
     Raises
     ------
     InvalidInputError
-        If there are no rules, or ``share`` is out of range.
+        If rules are no mapping or empty, or ``share`` is out of range.
 
     Examples
     --------
@@ -49,6 +49,11 @@ def tag_rules(
     part("dependent_tag").isin(["NOUN", "ADV"]) | (part("head_tag") == "NOUN") & (part("dependent_tag") == "DET")] >=
     0.8 * E.count(..., each="occurrence")).allow_empty().named("tag rules")
     """
+    if not isinstance(rules, Mapping):
+        raise InvalidInputError(
+            f"tag_rules: rules must map tags of heads to tags of children, got {quoted(rules)}; "
+            "try {'VERB': ['NOUN']}"
+        )
     clauses = [_has_tag("dependent_tag", children, part("head_tag") == head) for head, children in rules.items()]
     if isinstance(roots, str) or not isinstance(roots, Iterable) or list(roots):
         clauses.insert(0, _has_tag("dependent_tag", roots, part("root")))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from spectrem._arrays import Floats
 from spectrem.corpus import Local
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, advice
 from spectrem.learning.em import warn_skipped
 from spectrem.learning.estep import EStep, Posed, Step, posterior
 from spectrem.learning.history import FitResult, FitStatus, Record
@@ -99,7 +99,7 @@ def run_online(
     if posed.rows is not None:
         raise InvalidInputError(
             f"constraints must lie inside sentences to learn in small steps, but {posed.rows.blocks[0].name!r} spans "
-            "the corpus; learn in batch"
+            f"the corpus; {advice('no batch', 'learn in batch')}"
         )
     held: list[Posed] = list(posed.shards.collect(lambda own: own))
     course = _Course(model, theta, how, max(len(batches), 1))

@@ -56,7 +56,11 @@ def test_unknown_heads_cross_nothing():
 
 @pytest.mark.parametrize(
     ("heads", "message"),
-    [([1, 0], "words 1 and 2 are heads of each other"), ([-1, -2], "word 2 has no known head"), ([3], "has the head")],
+    [
+        ([1, 0], "words 0 and 1 are heads of each other"),
+        ([-1, -2], "word 1 has no known head"),
+        ([3], "the words 0 to 0"),
+    ],
 )
 def test_what_is_not_a_tree_is_not_lifted(heads, message):
     with pytest.raises(InvalidInputError, match=f"heads must be a tree, but .*{message}"):

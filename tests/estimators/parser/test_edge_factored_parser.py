@@ -230,7 +230,7 @@ def test_weights_of_sentences():
         ({}, bare(TRAIN), None, "heads must be known of some word, got none"),
         ({}, TRAIN[:2], [None], "heads must be given for every sentence, got 1 for 2"),
         ({}, TRAIN[:1], [[0, 1]], "heads of sentence 0 must be . integers, one per word"),
-        ({}, [TRAIN[0]._replace(heads=np.zeros(len(TRAIN[0].forms), int))], None, "must fit a tree, but word 1 is its"),
+        ({}, [TRAIN[0]._replace(heads=np.zeros(len(TRAIN[0].forms), int))], None, "must fit a tree, but word 0 is its"),
         ({}, TRAIN[:1], [np.zeros((len(TRAIN[0].forms),) * 2)], "add up to 1 for every word, but add up to 0 for word"),
         ({}, TRAIN[:1], [np.zeros((2, 3))], "must be probabilities of shape"),
     ],

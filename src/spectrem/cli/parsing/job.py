@@ -20,6 +20,7 @@ from spectrem.exceptions import InvalidInputError, spelled
 from spectrem.learning import Record
 
 _ARCS = ("sentence", "dependent", "head", "occurrence", "root", "direction", "length", "head_tag", "dependent_tag")
+_WIDER, _BATCH = "give --no-single-root or --no-projective", "give --learner batch"
 _COLUMNS = (*_ARCS, *(f"{end}_{name}" for end in ("head", "dependent") for name in ("form", "upos", "xpos")))
 
 
@@ -47,19 +48,20 @@ def train_grammar(own: TrainingOptions, settings: dict[str, Any], annealing: Ann
     """Train a `DependencyModel` on the tags of the corpus and save it."""
     started = time.perf_counter()
     constraints = parse_options(own.constraint or (), (*_ARCS, "adjacent", "stop"))
+    supervised = own.heads or settings.get("init") == "supervised"
     if own.skip_punctuation:
-        sentences = [without_punctuation(one)[0] for one in read_treebank(own.corpus)]
+        sentences = [without_punctuation(one)[0] for one in read_treebank(own.corpus, trees=supervised)]
         longest = own.max_length or max(len(one.forms) for one in sentences)
         sentences = [one for one in sentences if 0 < len(one.forms) <= longest]
     else:
-        sentences = read_treebank(own.corpus, own.max_length)
+        sentences = read_treebank(own.corpus, own.max_length, trees=supervised)
     if not sentences:
         raise InvalidInputError(
             f"{display_name(own.corpus)}: no sentence has a word that is not PUNCT, and at most --max-length; drop "
             "--skip-punctuation or raise the length"
         )
     tags = tags_of(sentences, own.field, own.corpus)
-    heads = [one.heads for one in sentences] if own.heads or settings.get("init") == "supervised" else None
+    heads = [one.heads for one in sentences] if supervised else None
     if heads is not None and all(one is None for one in heads):
         asked = "--heads" if own.heads else "--init supervised"
         raise InvalidInputError(f"{display_name(own.corpus)}: holds no heads, only _; drop {asked}")
@@ -97,7 +99,7 @@ def _fit(estimator: Any, own: TrainingOptions, sentences: list[ParsedSentence], 
         def advance(record: Record) -> None:
             bar(f"Training: gamma {record.gamma:.3g}, objective {record.objective:.5g} nats", 0.0)
 
-        names = {"infeasible": "--infeasible", "learner": "--learner", "single_root": "--single-root"}
+        names = {"infeasible": "--infeasible", "learner": "--learner", "wider trees": _WIDER, "no batch": _BATCH}
         with sentences_named(own.corpus, sentences), spelled(names):
             estimator.set_params(on_iteration=advance).fit(*inputs)
         bar("Saving", 1.0)

@@ -34,8 +34,8 @@ SkipPunctuation: TypeAlias = Annotated[
 ]
 
 
-def read_treebank(path: str, max_length: int | None = None) -> list[ParsedSentence]:
-    """The sentences of a file of CoNLL-U, those that are too long left out.
+def read_treebank(path: str, max_length: int | None = None, *, trees: bool = True) -> list[ParsedSentence]:
+    """The sentences of a file of CoNLL-U, those that are too long left out; without ``trees``, their tags alone.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def read_treebank(path: str, max_length: int | None = None) -> list[ParsedSenten
     """
     from spectrem.data import display_name, read_conllu
 
-    sentences = read_conllu(path)
+    sentences = read_conllu(path, trees=trees)
     if not sentences:
         raise InvalidInputError(f"{display_name(path)}: holds no sentences; give a file of CoNLL-U")
     kept = [one for one in sentences if max_length is None or len(one.forms) <= max_length]

@@ -108,7 +108,7 @@ def predict(
             refuse_unused(f"--field {field}", "a model of --dmv")
         if skip_punctuation and not grammar:
             refuse_unused("--skip-punctuation", "a model of --dmv")
-        sentences = read_treebank(text)
+        sentences = read_treebank(text, trees=False)
         names = {"infeasible": "--infeasible", "project_at_predict": "--project-at-predict", "decode": "--decode"}
         with sentences_named(text, sentences), spelled(names):
             wanted = show or posteriors_out is not None

@@ -33,7 +33,7 @@ def run_transfer(own: TransferOptions, settings: dict[str, Any], annealing: Anne
                 f"{display_name(own.source)}, sentence {number + 1}: lacks heads; parse it first (spectrem parse "
                 "predict)"
             )
-    target = _tagged(own) if own.tagger is not None else read_treebank(own.target)
+    target = _tagged(own) if own.tagger is not None else read_treebank(own.target, trees=False)
     if len(source) != len(target):
         raise InvalidInputError(
             f"{display_name(own.source)} has {len(source)} sentences and {display_name(own.target)} has {len(target)}; "
@@ -70,7 +70,8 @@ def _load(path: str, kind: type) -> Any:
     found = saved_kind(path)
     if found != kind.__name__:
         raise InvalidInputError(
-            f"--start {path}: holds a {found}, but a {kind.__name__} is learnt; give a model of the same kind"
+            f"--start {path}: holds a model of the kind {found}, but a {kind.__name__} is learned; give a model "
+            "of the same kind"
             + (", or drop --dmv" if kind is DependencyModel else ", or add --dmv" if found == "DependencyModel" else "")
         )
     return kind.load(path)  # type: ignore[attr-defined]

@@ -16,11 +16,12 @@ from spectrem.data.treebank.sentence import ParsedSentence
 from spectrem.data.writers import open_output
 from spectrem.exceptions import InvalidInputError, quoted
 
-_FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel")
+_FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats")
+_OF_TREES = ("head", "deprel")
 _FORBIDDEN = "\t\n\r"
 
 
-def read_conllu(path: str | os.PathLike[str]) -> list[ParsedSentence]:
+def read_conllu(path: str | os.PathLike[str], *, trees: bool = True) -> list[ParsedSentence]:
     r"""Read sentences with tags, heads and relations from CoNLL-U; UTF-8, plain or gzipped.
 
     As the format of Universal Dependencies says, the tree is one over words: lines of multiword ranges (``3-4``), of
@@ -31,6 +32,8 @@ def read_conllu(path: str | os.PathLike[str]) -> list[ParsedSentence]:
     ----------
     path : path or "-"
         ``-`` is standard input.
+    trees : bool
+        False: heads and relations are not read, whatever stands there, and are None.
 
     Returns
     -------
@@ -56,7 +59,8 @@ def read_conllu(path: str | os.PathLike[str]) -> list[ParsedSentence]:
     """
     lines = decoded_lines(read_bytes(path), display_name(path))
     known: dict[str, str] = {}
-    return [_sentence_of(lines, rows, known) for rows in conllu_words(lines, _FIELDS)]
+    fields = (*_FIELDS, *_OF_TREES) if trees else _FIELDS
+    return [_sentence_of(lines, rows, known) for rows in conllu_words(lines, fields)]
 
 
 def write_conllu(output: str | os.PathLike[str] | TextIO, sentences: Iterable[ParsedSentence]) -> None:
@@ -119,7 +123,7 @@ def _sentence_of(lines: Lines, rows: list[tuple[int, Mapping[str, Any]]], known:
                     "_ for a head that is not known",
                 )
             heads[place] = head - 1
-    problem = describe_problem(heads)
+    problem = describe_problem(heads, first=1)
     if problem is not None:
         lines.refuse(
             rows[problem[0]][0],

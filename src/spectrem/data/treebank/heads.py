@@ -10,30 +10,35 @@ from spectrem._heads import ROOT, UNKNOWN_HEAD
 from spectrem.exceptions import InvalidInputError
 
 
-def describe_problem(heads: Ints) -> tuple[int, str] | None:
+def describe_problem(heads: Ints, first: int = 0) -> tuple[int, str] | None:
     """The first word whose head cannot be part of a tree, and why; None if the known heads fit a tree.
 
     Parameters
     ----------
     heads : ndarray of shape (n_words,), int64
         From 0; ``ROOT`` (-1) for the root, ``UNKNOWN_HEAD`` (-2) where not known. Several words may hang on the root.
+    first : int
+        What the problem calls the first word: 0 as heads count here, 1 as in CoNLL-U.
 
     Returns
     -------
     (int, str) or None
-        The position of the word, from 0, and the problem, in which words are counted from 1 as in CoNLL-U.
+        The position of the word, from 0, and the problem.
 
     Examples
     --------
     >>> describe_problem(np.array([1, -1, 3, 2]))
-    (2, 'words 3 and 4 are heads of each other in a cycle')
+    (2, 'words 2 and 3 are heads of each other in a cycle')
+    >>> describe_problem(np.array([1, 7]), first=1)
+    (1, 'word 2 has the head 8, but the sentence has the words 1 to 2')
     >>> describe_problem(np.array([1, -2]))
     """
     n = len(heads)
     outside = np.flatnonzero((heads < UNKNOWN_HEAD) | (heads >= n))
     if len(outside):
         word = int(outside[0])
-        return word, f"word {word + 1} has the head {heads[word] + 1}, but the sentence has the words 1 to {n}"
+        own, last = heads[word] + first, n - 1 + first
+        return word, f"word {word + first} has the head {own}, but the sentence has the words {first} to {last}"
     state = np.zeros(n, np.int64)  # the word from which a word was first reached, counted from 1
     for start in range(n):
         word, path = start, []
@@ -42,12 +47,13 @@ def describe_problem(heads: Ints) -> tuple[int, str] | None:
             path.append(word)
             word = int(heads[word])
         if word >= 0 and state[word] == start + 1:
-            cycle = sorted(other + 1 for other in path[path.index(word) :])
+            cycle = sorted(path[path.index(word) :])
             if len(cycle) == 1:
-                return word, f"word {word + 1} is its own head"
-            names = f"{', '.join(map(str, cycle[:-1]))} and {cycle[-1]}"
+                return word, f"word {word + first} is its own head"
+            *others, last = (other + first for other in cycle)
+            names = f"{', '.join(map(str, others))} and {last}"
             tail = "each other" if len(cycle) == 2 else "one another"
-            return cycle[0] - 1, f"words {names} are heads of {tail} in a cycle"
+            return cycle[0], f"words {names} are heads of {tail} in a cycle"
     return None
 
 
@@ -100,7 +106,7 @@ def projectivise(heads: ArrayLike) -> Ints:
     problem = describe_problem(found)
     if problem is None and (found == UNKNOWN_HEAD).any():
         word = int(np.argmax(found == UNKNOWN_HEAD))
-        problem = word, f"word {word + 1} has no known head"
+        problem = word, f"word {word} has no known head"
     if problem is not None:
         raise InvalidInputError(f"heads must be a tree, but {problem[1]}; repair them or leave the sentence out")
     if is_projective(found):

@@ -72,8 +72,8 @@ class ParserParameters(CriterionParameters, LearningParameters, ComputingParamet
         Variance of the Gaussian prior of weights, above 0: the objective is the log-likelihood less half their squares
         over C.
     relations : bool
-        Whether `parse` also gives the relation of every word to its head, learned from those of the
-        sentences by a classifier of arcs. It takes longer than online learning of heads.
+        Whether words that are parsed also get the relation to their head, learned from those of the sentences by a
+        classifier of arcs. It takes longer than online learning of heads.
     constraints : sequence of constraints or their texts, mapping of names to them, or one text
         In the language of `spectrem.E` over the columns of arcs, sentence, dependent, head, occurrence, root, direction
         and length, values of both ends, such as head_tag and dependent_tag (also upos, xpos, form), and those given to

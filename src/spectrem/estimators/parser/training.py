@@ -14,7 +14,7 @@ from spectrem.estimators.labelled import fit_labelled
 from spectrem.estimators.parser.input import read_columns, read_heads, read_sentences
 from spectrem.estimators.parser.relations import RelationModel, labelled_words, relation_shards, train_relations
 from spectrem.estimators.training import learn_unlabelled
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, advice
 from spectrem.learning import EStep, FitStatus, Record, SmallSteps, Step, run_online
 from spectrem.models.loglinear import Optimiser, WeightPrior
 from spectrem.models.parsing import FREE, ArcTemplates, EdgeFactoredModel, ParsingText, TokenAtoms
@@ -130,10 +130,13 @@ def check_possible(model: EdgeFactoredModel, text: ParsingText) -> None:
     if bad:
         roots = "a single root" if model.single_root else "roots"
         crossing = " without crossing arcs" if model.trees is ProjectiveTrees else ""
-        raise InvalidInputError(
-            f"heads of sentence {min(bad)} must fit a tree with {roots}{crossing}, but fit none; repair them, or set "
-            "single_root=False or projective=False"
+        wider = advice("wider trees", "set single_root=False or projective=False")
+        error = InvalidInputError(
+            f"heads of sentence {min(bad)} must fit a tree with {roots}{crossing}, but fit none; repair them, or "
+            f"{wider}"
         )
+        error.keys = {"sentence": min(bad)}
+        raise error
 
 
 _Found = tuple[Table, list[Record], FitStatus, tuple[ConstraintReport, ...], tuple[ConstraintSummary, ...]]

@@ -11,7 +11,8 @@ import pytest
 from threadpoolctl import ThreadpoolController
 
 from spectrem.corpus import Local
-from spectrem.exceptions import InvalidInputError
+from spectrem.corpus.local import stream
+from spectrem.exceptions import InvalidInputError, setting, spelled
 
 WIDTHS = [1, 2, 3, 7]
 
@@ -182,3 +183,9 @@ def test_the_package_is_quick_to_import():
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     for heavy in ("sklearn", "scipy", "numba", "distributed", "dask"):
         assert f"'{heavy}'" not in out
+
+
+def test_errors_of_threads_name_options_as_the_caller_does():
+    with spelled({"infeasible": "--infeasible"}):
+        found = list(stream(lambda name: setting(name, "skip"), ["infeasible"] * 3, n_threads=2))
+    assert found == ["--infeasible skip"] * 3

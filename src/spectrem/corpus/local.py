@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -124,7 +125,7 @@ def _on_threads(task: Callable[[Any], Any], items: Iterable[Any], n_threads: int
         waiting: deque[Future[Any]] = deque()
         try:
             for item in items:
-                waiting.append(pool.submit(task, item))
+                waiting.append(pool.submit(copy_context().run, task, item))  # names in errors are those of the caller
                 if len(waiting) > n_threads + 1:
                     yield waiting.popleft().result()
             while waiting:

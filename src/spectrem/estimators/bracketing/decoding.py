@@ -8,13 +8,11 @@ import numpy as np
 
 from spectrem._arrays import Floats, Ints
 from spectrem.corpus import Corpus
-from spectrem.exceptions import InvalidInputError, setting
-from spectrem.learning import EStep, Posed, Step, pose, posterior
+from spectrem.estimators.projecting import posed_at_predict
+from spectrem.learning import Posed, Step, posterior
 from spectrem.models.bracketing import BracketShard, ConstituentContextModel, SpanParameters
 from spectrem.structures import Bracketings, Parts
 
-# Dual steps on the multipliers of constraints over new sentences, for which no iteration before gives a start.
-_DUAL_STEPS = 100
 # The probability of an impossible event where a sentence needs one, to bracket it and to score it.
 _TINY, _RARE = 1e-100, 1e-9
 
@@ -74,16 +72,8 @@ def floored(params: SpanParameters, least: float) -> SpanParameters:
 
 
 def _posed(estimator: Any, model: ConstituentContextModel, corpus: Corpus, exact: bool) -> tuple[Corpus, Step]:
-    estep = EStep(estimator.constraints, infeasible=estimator.infeasible, dual_steps=_DUAL_STEPS)
-    posed = pose(model, corpus, estep)
-    if exact and posed.rows is not None:
-        raise InvalidInputError(
-            f"{setting('decode')} must be posterior where {setting('project_at_predict')} meets constraints over the "
-            f"corpus ({posed.rows.blocks[0].name!r}), got viterbi: the best trees that meet them cannot be found "
-            f"sentence by sentence; set {setting('decode', 'posterior')}"
-        )
-    step = Step(model, floored(estimator.params_, _TINY), -np.inf if exact else estimator.gamma_, estep)
-    return posed.at_prices(step)
+    params, best = floored(estimator.params_, _TINY), "trees" if exact else None
+    return posed_at_predict(estimator, model, params, corpus, best=best)
 
 
 def _projects(estimator: Any) -> bool:

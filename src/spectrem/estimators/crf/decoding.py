@@ -6,19 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from spectrem._arrays import Floats, Ints
 from spectrem.corpus import Corpus
 from spectrem.estimators.crf.pairs import PairModel
 from spectrem.estimators.crf.training import check_constraints, with_pairs
-from spectrem.exceptions import InvalidInputError
-from spectrem.learning import EStep, Posed, Step, pose, posterior
+from spectrem.estimators.projecting import posed_at_predict
+from spectrem.learning import Posed, Step, posterior
 from spectrem.models.loglinear import LogLinearShard
 from spectrem.structures.chains.n_best import n_best
-
-# On the multipliers of constraints over the sentences to tag, which have no iteration before to start from.
-_DUAL_STEPS = 100
 
 
 def best_states(tagger: Any, corpus: Corpus) -> Iterator[Ints]:
@@ -35,17 +30,8 @@ def posteriors_of(tagger: Any, corpus: Corpus, *, exact: bool = False) -> Iterat
     if not _projects(tagger):
         return corpus.collect(posteriors, model, tagger.theta_)
     check_constraints(tagger.constraints, tagger.tags_)
-    estep = EStep(tagger.constraints, infeasible=tagger.infeasible, dual_steps=_DUAL_STEPS)
-    model = with_pairs(model, tagger.constraints)
-    posed = pose(model, corpus, estep)
-    if exact and posed.rows is not None:
-        raise InvalidInputError(
-            "decode must be 'posterior' where project_at_predict meets constraints over the corpus "
-            f"({posed.rows.blocks[0].name!r}): the best sequences that meet them are out of reach; set "
-            "decode='posterior'"
-        )
-    step = Step(model, tagger.theta_, -np.inf if exact else tagger.gamma_, estep)
-    shards, step = posed.at_prices(step)
+    model, best = with_pairs(model, tagger.constraints), "sequences" if exact else None
+    shards, step = posed_at_predict(tagger, model, tagger.theta_, corpus, best=best)
     return shards.collect(projected, step)
 
 

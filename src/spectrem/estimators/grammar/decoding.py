@@ -9,14 +9,12 @@ import numpy as np
 
 from spectrem._arrays import Floats, Ints
 from spectrem.corpus import Corpus
-from spectrem.exceptions import InvalidInputError, setting
-from spectrem.learning import EStep, Posed, Step, pose, posterior
+from spectrem.estimators.projecting import posed_at_predict
+from spectrem.learning import Posed, Step, posterior
 from spectrem.models.grammar import GrammarParameters, GrammarShard, ValenceModel
 from spectrem.structures import Parts, ProjectiveTrees, ValenceTrees
 from spectrem.structures._ragged import offsets_of, ranges_of
 
-# Dual steps on the multipliers of constraints over the sentences to parse, for which no iteration before gives a start.
-_DUAL_STEPS = 100
 # The probability of an impossible event in a sentence that needs one: it costs 230 nats.
 _TINY = 1e-100
 # The same when models are compared: it costs 20.7 nats.
@@ -57,16 +55,8 @@ def arcs_of(
     """Heads and probabilities of arcs of every shard or, if ``exact``, those of the best trees under constraints."""
     if not _projects(settings):
         return corpus.collect(posteriors, model, params)
-    estep = EStep(settings.constraints, infeasible=settings.infeasible, dual_steps=_DUAL_STEPS)
-    posed = pose(model, corpus, estep)
-    if exact and posed.rows is not None:
-        raise InvalidInputError(
-            f"{setting('decode')} must be posterior where {setting('project_at_predict')} meets constraints over the "
-            f"corpus ({posed.rows.blocks[0].name!r}), got viterbi: the best trees that meet them cannot be found "
-            f"sentence by sentence; set {setting('decode', 'posterior')}"
-        )
-    step = Step(model, floored(params), -np.inf if exact else settings.gamma_, estep)
-    shards, step = posed.at_prices(step)
+    best = "trees" if exact else None
+    shards, step = posed_at_predict(settings, model, floored(params), corpus, best=best)
     return shards.collect(projected, step)
 
 

@@ -9,13 +9,11 @@ import numpy as np
 
 from spectrem._arrays import Floats, Ints
 from spectrem.corpus import Corpus
-from spectrem.learning import EStep, Posed, Step, pose, posterior
+from spectrem.estimators.projecting import posed_at_predict
+from spectrem.learning import Posed, Step, posterior
 from spectrem.models.parsing import EdgeFactoredModel, ParsingShard
 from spectrem.models.parsing.model import Table
 from spectrem.structures import Parts
-
-# On the multipliers of constraints over the sentences to parse, which have no iteration before to start from.
-_DUAL_STEPS = 100
 
 
 def best_heads(parser: Any, corpus: Corpus) -> Iterator[Ints]:
@@ -66,6 +64,4 @@ def projected_heads(posed: Posed, step: Step) -> Ints:
 
 
 def _projected(parser: Any, corpus: Corpus) -> tuple[Corpus, Step]:
-    estep = EStep(parser.constraints, infeasible=parser.infeasible, dual_steps=_DUAL_STEPS)
-    posed = pose(parser.model_, corpus, estep)
-    return posed.at_prices(Step(parser.model_, parser.theta_, parser.gamma_, estep))
+    return posed_at_predict(parser, parser.model_, parser.theta_, corpus)

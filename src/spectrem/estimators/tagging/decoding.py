@@ -11,13 +11,11 @@ import numpy as np
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints import check_values
 from spectrem.corpus import Corpus
-from spectrem.exceptions import InvalidInputError, setting
-from spectrem.learning import EStep, Posed, Step, pose, posterior
+from spectrem.estimators.projecting import posed_at_predict
+from spectrem.learning import Posed, Step, posterior
 from spectrem.models.tagging import HMMModel, HMMParameters, TagKernel, TagShard
 from spectrem.structures import Parts, TiedChain, TiedChain2
 
-# Dual steps on the multipliers of constraints over the sentences to tag, for which no iteration before gives a start.
-_DUAL_STEPS = 100
 # The probability of an impossible event in a sentence that needs one: it costs 230 nats.
 _TINY = 1e-100
 # The same when models are compared: it costs 20.7 nats, and a table of a million words still sums to 1.001.
@@ -70,16 +68,8 @@ def marginals_of(tagger: Any, model: HMMModel, corpus: Corpus, *, exact: bool = 
         return corpus.collect(posteriors, model, tagger.params_)
     for name in ("tag", "label"):
         check_values(tagger.constraints, name, tagger.coding_.tag_values)
-    estep = EStep(tagger.constraints, infeasible=tagger.infeasible, dual_steps=_DUAL_STEPS)
-    posed = pose(model, corpus, estep)
-    if exact and posed.rows is not None:
-        raise InvalidInputError(
-            f"{setting('decode')} must be posterior where {setting('project_at_predict')} meets constraints over the "
-            f"corpus ({posed.rows.blocks[0].name!r}), got viterbi: the best sequences that meet them cannot be found "
-            f"sentence by sentence; set {setting('decode', 'posterior')}"
-        )
-    step = Step(model, floored(tagger.params_), -np.inf if exact else tagger.gamma_, estep)
-    shards, step = posed.at_prices(step)
+    best = "sequences" if exact else None
+    shards, step = posed_at_predict(tagger, model, floored(tagger.params_), corpus, best=best)
     return shards.collect(projected, step)
 
 

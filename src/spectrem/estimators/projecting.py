@@ -1,0 +1,47 @@
+"""New sentences under the constraints of a fitted model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from spectrem.corpus import Corpus
+from spectrem.exceptions import InvalidInputError, setting
+from spectrem.learning import EStep, Step, pose
+
+# On the multipliers of constraints over new sentences, for which no iteration before gives a start.
+_DUAL_STEPS = 100
+
+
+def posed_at_predict(
+    estimator: Any, model: Any, params: Any, corpus: Corpus, *, best: str | None = None
+) -> tuple[Corpus, Step]:
+    """Posed shards of new sentences, and the step at which their posteriors meet the constraints of an estimator.
+
+    Parameters
+    ----------
+    estimator : object
+        Fitted; with constraints, infeasible and gamma_.
+    model : object
+        As `pose` takes it.
+    params : object
+        Its parameters.
+    corpus : Corpus
+    best : str, optional
+        What structures are called, such as "trees", if the best ones are sought in the place of posteriors.
+
+    Raises
+    ------
+    InvalidInputError
+        If the best structures are sought under constraints over the corpus.
+    """
+    estep = EStep(estimator.constraints, infeasible=estimator.infeasible, dual_steps=_DUAL_STEPS)
+    posed = pose(model, corpus, estep)
+    if best is not None and posed.rows is not None:
+        raise InvalidInputError(
+            f"{setting('decode')} must be posterior where {setting('project_at_predict')} meets constraints over the "
+            f"corpus ({posed.rows.blocks[0].name!r}), got viterbi: the best {best} that meet them cannot be found "
+            f"sentence by sentence; set {setting('decode', 'posterior')}"
+        )
+    return posed.at_prices(Step(model, params, estimator.gamma_ if best is None else -np.inf, estep))

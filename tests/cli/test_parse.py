@@ -107,6 +107,14 @@ def test_the_parser_is_that_of_the_estimator(run, treebank, tmp_path):
     assert attachment_scores(gold, [one.heads for one in parsed]).uas > 0.9
 
 
+def test_weights_that_nothing_taught_are_not_counted(run, tmp_path):
+    write_conllu(tmp_path / "one.conllu", make_trees(1, 0))
+    done = run("parse", "train", tmp_path / "one.conllu", "--model", tmp_path / "m.npz", "--bits", "12")
+    learned = np.count_nonzero(EdgeFactoredParser.load(tmp_path / "m.npz").theta_)
+    assert 0 < learned < 16 * 2**12
+    assert f"learned {learned} weights from 1 sentences" in done.stderr
+
+
 def test_the_grammar_reads_no_heads(run, treebank):
     short = [one.upos for one in treebank.trees if len(one.upos) <= 5]
     expected = fitted_quietly(DependencyModel(max_iter=3), short)

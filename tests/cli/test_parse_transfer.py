@@ -76,6 +76,15 @@ def test_a_start_must_be_of_the_same_kind(run, files):
     assert "holds a model of the kind EdgeFactoredParser, but a DependencyModel is learned" in result.stderr
 
 
+def test_a_sentence_that_no_tree_fits_is_named_by_its_words(run, files):
+    write_conllu(files / "en.conllu", [sentence(list("abcd"), ["X"] * 4, [-1, 0, 3, 0])])
+    write_conllu(files / "es.conllu", [sentence(list("abcd"), ["X"] * 4)])
+    write_pharaoh(files / "links", Links.from_pairs([[(0, 2), (1, 0), (3, 1), (2, 3)]]))
+    result = run(*transfer(files, "--share", "1", "--infeasible", "raise", *SMALL))
+    assert result.exit_code == 2
+    assert "es.conllu, sentence 1 ('a b c d'): 'conserved arcs': no feasible q" in result.stderr
+
+
 def test_files_that_do_not_fit_are_named(run, files):
     write_pharaoh(files / "links", Links.from_pairs([[(0, 2)], [(0, 7)], *[[]] * 6]))
     result = run(*transfer(files))

@@ -104,6 +104,8 @@ def test_heads_of_target_sentences_are_not_looked_at():
 
 
 def test_input_that_does_not_fit_is_named():
+    with pytest.raises(InvalidInputError, match=r"links must be Links, got .*; read_links and Links.from_pairs give"):
+        transfer_parser(grammar(), [[-1]], [["A"]], [[(0, 0)]], share=0.5)
     with pytest.raises(InvalidInputError, match="source_heads must have the head of every word, but sentence 1 lacks"):
         transfer_parser(grammar(), [[-1], [-2]], [["A"], ["A"]], Links.from_pairs([[], []]), share=0.5)
     links = Links.from_pairs([[(0, 0)], [(0, 5)]])

@@ -39,7 +39,8 @@ def train_parser(own: TrainingOptions, settings: dict[str, Any], annealing: Anne
     if not own.quiet:
         lifted = f", {parser.n_lifted_} heads lifted to make trees projective" if parser.n_lifted_ else ""
         known = sum(one.heads is not None and (one.heads > -2).all() for one in sentences)
-        _report(f"learned {parser.model_.n_weights} weights", sentences, started, f"{known} with all heads{lifted}")
+        n_weights = np.count_nonzero(parser.theta_)
+        _report(f"learned {n_weights} weights", sentences, started, f"{known} with all heads{lifted}")
         if parser.learner == "batch":
             warn_gaining(parser)
 

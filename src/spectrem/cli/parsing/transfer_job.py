@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import typer
 
 from spectrem.cli.annealing import Annealing
 from spectrem.cli.parsing.job import tags_of
-from spectrem.cli.parsing.options import read_treebank
+from spectrem.cli.parsing.options import read_treebank, sentences_named
 from spectrem.cli.parsing.transfer import TransferOptions
 from spectrem.cli.progress import progress_bar, without_unconverged
 from spectrem.data import ParsedSentence, display_name, read_links, read_sentences
@@ -46,7 +47,10 @@ def run_transfer(own: TransferOptions, settings: dict[str, Any], annealing: Anne
     parser = kind(**annealing.schedule(settings))
     with progress_bar(1, shown=not own.quiet) as bar, without_unconverged():
         bar("Training")
-        with spelled({"infeasible": "--infeasible", "share": "--share", "learner": "--learner"}):
+        # while shares are compared, numbers are those of half of the sentences
+        named = sentences_named(own.target, target) if len(own.share or ()) < 2 else nullcontext()
+        names = {"infeasible": "--infeasible", "share": "--share", "learner": "--learner"}
+        with named, spelled(names):
             found = transfer_parser(
                 parser, [one.heads for one in source], given, links if own.all_links else one_to_one(links),
                 share=own.share or _SHARE, start=start, unaligned_children=own.unaligned_children,

@@ -13,7 +13,7 @@ from spectrem.data import Links, ParsedSentence
 from spectrem.data.transfer import aligned_words, conserved_arcs
 from spectrem.estimators.transfer.constraints import ALIGNED, CONSERVED, conservation, few_children
 from spectrem.estimators.transfer.share import Trial, choose_share
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, quoted
 
 
 class Transfer(NamedTuple):
@@ -116,6 +116,8 @@ def transfer_parser(
     >>> found.conserved[0].astype(int).tolist(), found.parser.predict([["VERB", "NOUN"]])[0].tolist()
     ([[1, 0], [1, 0]], [-1, 0])
     """
+    if not isinstance(links, Links):
+        raise InvalidInputError(f"links must be Links, got {quoted(links)}; read_links and Links.from_pairs give them")
     heads = [np.zeros(0, np.int64) if own is None else np.asarray(own, np.int64) for own in source_heads]
     missing = [n for n, own in enumerate(heads) if source_heads[n] is None or (own < -1).any()]
     if missing:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -214,6 +215,17 @@ class ArcStructure(Structure):
         """The words of one sentence as a range of those of the batch."""
         n = check_instance(self, instance)
         return slice(int(self.token_offsets[n]), int(self.token_offsets[n + 1]))
+
+    def _trees(self, instance: int, allowed: Callable[[tuple[int, ...]], bool] = lambda heads: True) -> Iterator[Parts]:
+        """Every tree of one sentence that is allowed, as indicators over the batch; the empty one without words."""
+        tokens = self._tokens_of(instance)
+        size = tokens.stop - tokens.start
+        if size == 0:
+            yield no_parts(self)
+            return
+        for heads in itertools.product(range(ROOT, size), repeat=size):
+            if (heads.count(ROOT) == 1 or not self.single_root) and is_tree(heads) and allowed(heads):
+                yield self._with_heads(tokens, np.array(heads))
 
     def _with_heads(self, tokens: slice, heads: NDArray[np.int64]) -> Parts:
         """Indicators over the batch of one tree over some words of it."""

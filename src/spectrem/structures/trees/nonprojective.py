@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem._heads import ROOT, UNKNOWN_HEAD
+from spectrem._heads import UNKNOWN_HEAD
 from spectrem._validate import as_gamma
 from spectrem.kernels.trees import edmonds, matrix_tree, matrix_tree_log
-from spectrem.structures._ragged import Inputs, check_inputs, check_instance, check_scores, no_parts, runs_at_once
+from spectrem.structures._ragged import Inputs, check_inputs, check_instance, check_scores, runs_at_once
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
-from spectrem.structures.trees._arcs import ArcStructure, is_tree
+from spectrem.structures.trees._arcs import ArcStructure
 from spectrem.structures.trees._nonprojective_polytope import nonprojective_polytope
 
 # Potentials that are held at once: a quarter of a megabyte.
@@ -120,14 +119,7 @@ class NonProjectiveTrees(ArcStructure):
 
     def enumerate(self, instance: int) -> Iterator[Parts]:
         """Every tree of one sentence as indicators over the batch: for a handful of words."""
-        tokens = self._tokens_of(instance)
-        size = tokens.stop - tokens.start
-        if size == 0:
-            yield no_parts(self)
-            return
-        for heads in itertools.product(range(ROOT, size), repeat=size):
-            if (heads.count(ROOT) == 1 or not self.single_root) and is_tree(heads):
-                yield self._with_heads(tokens, np.array(heads))
+        return self._trees(instance)
 
     def _groups(self, active: NDArray[np.bool_]) -> list[tuple[NDArray[np.int64], NDArray[np.int64], int]]:
         """Runs of groups of sentences of one length: the sentences, where blocks of groups start, and their total."""

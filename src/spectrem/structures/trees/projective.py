@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem._heads import ROOT, UNKNOWN_HEAD
+from spectrem._heads import UNKNOWN_HEAD
 from spectrem._validate import as_gamma
 from spectrem.kernels.chains.potentials import subtract_tops
 from spectrem.kernels.trees import eisner, eisner_covariance, eisner_log, eisner_max
 from spectrem.structures._polytopes import check_tree_program
-from spectrem.structures._ragged import Inputs, check_inputs, check_instance, check_scores, no_parts
+from spectrem.structures._ragged import Inputs, check_inputs, check_instance, check_scores
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
-from spectrem.structures.trees._arcs import ArcStructure, is_tree
+from spectrem.structures.trees._arcs import ArcStructure
 from spectrem.structures.trees._derivations import Derivations
 
 
@@ -150,15 +149,7 @@ class ProjectiveTrees(ArcStructure):
 
     def enumerate(self, instance: int) -> Iterator[Parts]:
         """Every projective tree of one sentence as indicators over the batch: for a handful of words."""
-        tokens = self._tokens_of(instance)
-        size = tokens.stop - tokens.start
-        if size == 0:
-            yield no_parts(self)
-            return
-        for given in itertools.product(range(ROOT, size), repeat=size):
-            one = not self.single_root or given.count(ROOT) == 1
-            if one and is_tree(given) and not _crosses(given):
-                yield self._with_heads(tokens, np.array(given))
+        return self._trees(instance, lambda heads: not _crosses(heads))
 
     def _best(self, given: Inputs) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Values, and heads of all words."""

@@ -1,7 +1,5 @@
 """What all tests share."""
 
-import fcntl
-import os
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -12,23 +10,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from numba.core.caching import IndexDataCacheFile
 
 # kernels compile on first use, which no deadline should see; the same examples on every run
 settings.register_profile("spectrem", deadline=None, derandomize=True, database=None)
 settings.load_profile("spectrem")
-
-if "PYTEST_XDIST_WORKER" in os.environ:
-    # Numba numbers its files of compiled code by what it finds there: of two processes that save code for different
-    # types at once, one would find that of the other under its own number. They take turns.
-    save = IndexDataCacheFile.save
-
-    def save_in_turn(cache, key, data):
-        with open(__file__) as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            save(cache, key, data)
-
-    IndexDataCacheFile.save = save_in_turn
 
 
 @pytest.fixture(scope="session")

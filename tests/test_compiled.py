@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numba
 import pytest
+from numba.core.caching import IndexDataCacheFile
 
 import spectrem
 from spectrem import _compiled
@@ -124,3 +125,47 @@ def test_other_errors_of_the_compiler_stay(monkeypatch):
     monkeypatch.setattr(numba, "njit", fail)
     with pytest.raises(RuntimeError, match="something else"):
         _compiled.njit(cache=True)(len)
+
+
+def test_two_processes_that_compile_at_once_do_not_share_a_file(tmp_path):
+    def files_of(stamp):
+        return IndexDataCacheFile(str(tmp_path), "kernel", stamp)
+
+    _compiled.save_apart(files_of("old source"), "float", "float code, old")
+    first, second = files_of("new source"), files_of("new source")
+    second_save_index = second._save_index
+
+    def others_come_between(overloads):
+        _compiled.save_apart(first, "float", "float code")
+        second_save_index(overloads)
+
+    second._save_index = others_come_between
+    _compiled.save_apart(second, "int", "int code")
+
+    found = [files_of("new source").load(key) for key in ("int", "float")]
+    assert found[0] == "int code"
+    assert found[1] in (None, "float code")  # compiled once more at worst
+    _compiled.save_apart(first, "float", "float code")
+    assert [files_of("new source").load(key) for key in ("int", "float")] == ["int code", "float code"]
+
+
+def test_compiled_code_is_written_before_it_is_listed(tmp_path):
+    files = IndexDataCacheFile(str(tmp_path), "kernel", "source")
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    files._save_data = stop
+    with pytest.raises(KeyboardInterrupt):
+        _compiled.save_apart(files, "float", "float code")
+    assert IndexDataCacheFile(str(tmp_path), "kernel", "source").load("float") is None
+
+
+def test_kernels_are_saved_apart():
+    @_compiled.njit(cache=True)
+    def twice(x):
+        return 2 * x
+
+    assert twice(2) == 4
+    (listed,) = twice._cache._cache_file._load_index().values()
+    assert len(listed) > len("twice-1.py311.1.nbc") + 10

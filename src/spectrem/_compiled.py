@@ -1,44 +1,67 @@
 """Numba's compiler, with a place for compiled code wherever the package lies.
 
 Numba keeps compiled code beside the sources or in the user's cache folder, and refuses to compile at all where neither
-can be written, as in many containers. Kernels import ``njit`` from here.
+can be written, as in many containers. It numbers the files of a function by what it finds there, and lists a file
+before it writes it: of two processes that compile at once, one may load the code of the other's types, or that of an
+older source. Here every file has a name of its own. Kernels import ``njit`` from here.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import stat
 import tempfile
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core.caching import IndexDataCacheFile
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """`numba.njit`; where it finds no place for compiled code, that is kept in a temporary folder or not at all."""
 
     def compiled(function: Callable[..., Any]) -> Any:
-        try:
-            return numba.njit(**options)(function)
-        except RuntimeError as error:
-            if "no locator available" not in str(error):
-                raise
-        folder = _temporary_folder()
-        if folder is None:
-            return numba.njit(**{**options, "cache": False})(function)
-        config: Any = numba.config
-        before = config.CACHE_DIR
-        config.CACHE_DIR = str(folder)
-        try:
-            return numba.njit(**options)(function)
-        finally:
-            config.CACHE_DIR = before
+        dispatcher = _placed(function, options)
+        files: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+        if isinstance(files, IndexDataCacheFile):
+            files.save = partial(save_apart, files)
+        return dispatcher
 
     return compiled
+
+
+def save_apart(files: Any, key: Any, data: Any) -> None:
+    """Write compiled code to a file whose name depends on source and types, then list it.
+
+    Of two processes that list different code at once, one may undo the other's line: that code is compiled once more.
+    """
+    told_apart = hashlib.sha256(repr((files._source_stamp, key)).encode()).hexdigest()
+    name = files._data_name(int(told_apart[:12], 16))
+    files._save_data(name, data)
+    files._save_index({**files._load_index(), key: name})
+
+
+def _placed(function: Callable[..., Any], options: dict[str, Any]) -> Any:
+    try:
+        return numba.njit(**options)(function)
+    except RuntimeError as error:
+        if "no locator available" not in str(error):
+            raise
+    folder = _temporary_folder()
+    if folder is None:
+        return numba.njit(**{**options, "cache": False})(function)
+    config: Any = numba.config
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(folder)
+    try:
+        return numba.njit(**options)(function)
+    finally:
+        config.CACHE_DIR = before
 
 
 @cache

@@ -29,7 +29,7 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
         dispatcher = _placed(function, options)
         files: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
         if isinstance(files, IndexDataCacheFile):
-            files.save = partial(save_apart, files)
+            vars(files)["save"] = partial(save_apart, files)
         return dispatcher
 
     return compiled
@@ -40,8 +40,8 @@ def save_apart(files: Any, key: Any, data: Any) -> None:
 
     Of two processes that list different code at once, one may undo the other's line: that code is compiled once more.
     """
-    told_apart = hashlib.sha256(repr((files._source_stamp, key)).encode()).hexdigest()
-    name = files._data_name(int(told_apart[:12], 16))
+    digest = hashlib.sha256(repr((files._source_stamp, key)).encode()).hexdigest()
+    name = files._data_name(int(digest[:12], 16))
     files._save_data(name, data)
     files._save_index({**files._load_index(), key: name})
 

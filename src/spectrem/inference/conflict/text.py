@@ -77,17 +77,25 @@ def _row(conflict: Conflict, rows: Rows, block: Block, k: int, summed: bool) -> 
     """Place, bound and what the others allow, of the k-th row of the conflict."""
     row = int(conflict.rows[k])
     place = place_of(block, row - block.start, int(rows.row_instance[row]))
+    who = "the others leave" if len(conflict.rows) > 1 else "it can be"
+    allowed = np.nan if summed else conflict.allowed[k]
+    return f"{place} ({demand_of(block, row, rows.bounds[row], allowed, conflict.multipliers[k] >= 0, who)})"
+
+
+def demand_of(block: Block, row: int, bound: float, allowed: float, from_above: bool, who: str = "it can be") -> str:
+    """What a row demands as it was written, and what expectation it can have (NaN if that is not known).
+
+    ``from_above`` says that the compiled row is ``U mu <= bound`` and ``allowed`` the least that it can be.
+    """
     sense, sign = _sense(block, row)
-    bound, allowed = sign * rows.bounds[row], sign * conflict.allowed[k]
     digits = _digits(bound, allowed)
-    demand = f"{sense} {_number(bound, digits)}"
+    demand = f"{sense} {_number(sign * bound, digits)}"
     if block.slack is not None:
         demand += f" with slack {_number(block.slack.strength)}"
-    if summed or np.isnan(allowed):
-        return f"{place} ({demand})"
-    least = (conflict.multipliers[k] >= 0) == (sign > 0)
-    who = "the others leave" if len(conflict.rows) > 1 else "it can be"
-    return f"{place} ({demand}, and {who} {_number(allowed, digits)} at {'least' if least else 'most'})"
+    if np.isnan(allowed):
+        return demand
+    least = from_above == (sign > 0)
+    return f"{demand}, and {who} {_number(sign * allowed, digits)} at {'least' if least else 'most'}"
 
 
 def _sense(block: Block, row: int) -> tuple[str, float]:

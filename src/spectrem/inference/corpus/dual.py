@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from spectrem._arrays import Bools, Floats
 from spectrem.constraints.compilation.rows import CorpusRows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
-from spectrem.inference.conflict.text import place_of
+from spectrem.inference.conflict.text import demand_of, place_of
 from spectrem.inference.oracle import Evaluation
 from spectrem.inference.result import Status
 from spectrem.inference.slack import compile_slack
@@ -127,9 +127,13 @@ class CorpusDual:
         others = " and with ".join(repr(name) for name in names if name != head.name)
         place = place_of(head, worst - head.start, -1)
         where = "" if place == "over the corpus" else f", {place},"
+        demanded = ""
+        if np.count_nonzero(direction) == 1:  # what one row can be, whatever the others demand
+            reached = self.slope(direction / np.abs(direction[worst]))[1][worst]
+            demanded = f" ({demand_of(head, worst, self.bounds[worst], reached, direction[worst] > 0)})"
         return InfeasibleConstraintError(
-            f"{head.name!r}: no feasible q over the corpus{'; it conflicts with ' if others else ''}{others}; the "
-            f"price of row {worst}{where} grows without end, perhaps because "
+            f"{head.name!r}: no feasible q over the corpus{demanded}{'; it conflicts with ' if others else ''}{others}; "
+            f"the price of row {worst}{where} grows without end, perhaps because "
             "of constraints inside instances; relax the bound or give the constraint slack (a penalty or a bound)"
         )
 

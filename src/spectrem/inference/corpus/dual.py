@@ -124,7 +124,8 @@ class CorpusDual:
         worst = int(np.abs(direction).argmax())
         names = [block.name for block in self.blocks if direction[block.start : block.stop].any()]
         head = next(block for block in self.blocks if block.start <= worst < block.stop)
-        others = " and with ".join(repr(name) for name in names if name != head.name)
+        others = "; it conflicts with " * (len(names) > 1)
+        others += " and with ".join(repr(name) for name in names if name != head.name)
         place = place_of(head, worst - head.start, -1)
         where = "" if place == "over the corpus" else f", {place},"
         demanded = ""
@@ -132,7 +133,7 @@ class CorpusDual:
             reached = self.slope(direction / np.abs(direction[worst]))[1][worst]
             demanded = f" ({demand_of(head, worst, self.bounds[worst], reached, direction[worst] > 0)})"
         return InfeasibleConstraintError(
-            f"{head.name!r}: no feasible q over the corpus{demanded}{'; it conflicts with ' if others else ''}{others}; "
+            f"{head.name!r}: no feasible q over the corpus{demanded}{others}; "
             f"the price of row {worst}{where} grows without end, perhaps because "
             "of constraints inside instances; relax the bound or give the constraint slack (a penalty or a bound)"
         )

@@ -15,11 +15,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
+from multiprocessing import get_context
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING
 
 from common import write_readme
@@ -126,14 +129,16 @@ def spectrem() -> str:
     return found
 
 
-def hansards(folder: Path, work: Path, size: int) -> Task:
-    """The first pairs of the training text, dev, test."""
-
-    def lines(language: str) -> Iterator[str]:
-        train = islice(read_lines(folder / f"train.{language}.gz"), size)
-        return chain(train, *(read_lines(folder / f"{part}.{language}") for part in ("dev", "test")))
-
-    return write_task("En-Fr", lines("en"), lines("fr"), folder, work)
+def hansards(folder: Path, work: Path, size: str) -> Task:
+    """The first pairs of the training text, dev, test. "all": the whole of it; "4x": four times, in random order."""
+    sides = []
+    for language in ("en", "fr"):
+        train = list(islice(read_lines(folder / f"train.{language}.gz"), int(size) if size.isdigit() else None))
+        if size == "4x":
+            train *= 4
+            Random(0).shuffle(train)  # the same order on both sides, since they are as long
+        sides.append(chain(train, *(read_lines(folder / f"{part}.{language}") for part in ("dev", "test"))))
+    return write_task("En-Fr", *sides, folder, work)
 
 
 def europarl(folder: Path, work: Path) -> Task:
@@ -141,9 +146,18 @@ def europarl(folder: Path, work: Path) -> Task:
     return write_task("En-Es", read_lines(folder / "train.en.gz"), read_lines(folder / "train.es.gz"), folder, work)
 
 
+def golden(folder: Path, work: Path, language: str) -> Task:
+    """The Golden Collection of a language: 100 sentence pairs after Europarl (es), 10,000 Hansards (fr), or alone."""
+    sides = []
+    for side in ("en", language):
+        beside = {"es": "europarl-enes", "fr": "hansards-enfr"}.get(language)
+        more = islice(read_lines(folder.parent / beside / f"train.{side}.gz"), 10_000) if beside else iter(())
+        sides.append(chain(more, read_lines(folder / f"test.{side}")))
+    return write_task(f"Golden En-{language.title()}", *sides, folder, work)
+
+
 def write_task(languages: str, source: Iterator[str], target: Iterator[str], folder: Path, work: Path) -> Task:
-    """Write line by line: text held here would count as memory of the systems."""
-    stem = work / f"{languages}-{len(list(work.iterdir()))}"
+    stem = work / f"{languages.replace(' ', '-')}-{len(list(work.iterdir()))}"
     paths = [stem.with_suffix(ending) for ending in (".source", ".target", ".joint")]
     n_pairs, empty = 0, []
     with ExitStack() as stack:
@@ -210,7 +224,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     beside = Path(__file__).resolve().parents[2] / "shared" / "data"
     parser.add_argument("--data", type=Path, default=os.environ.get("SPECTREM_DATA", beside))
-    parser.add_argument("--sizes", default="10000,50000,100000,all", help="pairs of the Hansards; '' for none")
+    parser.add_argument("--sizes", default="10000,50000,100000,all", help="pairs of the Hansards; 4x; '' for none")
+    parser.add_argument("--golden", nargs="*", choices=["es", "fr", "pt"], default=["es", "fr", "pt"])
     parser.add_argument("--no-spanish", action="store_true", help="leave En-Es out")
     parser.add_argument("--settings", nargs="*", choices=list(SETTINGS), default=list(SETTINGS))
     parser.add_argument("--threads", type=int, default=os.cpu_count())
@@ -218,19 +233,20 @@ def main() -> None:
     options = parser.parse_args()
     if not (options.data / "align").is_dir():
         sys.exit(f"--data must be a folder that holds align/hansards-enfr, got {options.data}; see README.md")
-    folders = {name: options.data / "align" / name for name in ("hansards-enfr", "europarl-enes")}
+    align = options.data / "align"
     outcomes: list[Outcome] = []
     subprocess.run([spectrem(), "warmup"], check=True, stdout=subprocess.DEVNULL)
     with tempfile.TemporaryDirectory() as work_name:
         work = Path(work_name)
         makers: list[Callable[[], Task]] = (
-            [] if options.no_spanish else [partial(europarl, folders["europarl-enes"], work)]
+            [] if options.no_spanish else [partial(europarl, align / "europarl-enes", work)]
         )
-        for size in filter(None, options.sizes.split(",")):
-            n_pairs = sys.maxsize if size == "all" else int(size)
-            makers.append(partial(hansards, folders["hansards-enfr"], work, n_pairs))
+        makers += [partial(golden, align / f"golden-en{language}", work, language) for language in options.golden]
+        makers += [partial(hansards, align / "hansards-enfr", work, size) for size in options.sizes.split(",") if size]
         for make in makers:
-            task = make()
+            # In a process of its own: text held in this one would count as memory of the systems.
+            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+                task = pool.submit(make).result()
             for system in options.settings:
                 outcomes.append(run_spectrem(task, system, options.threads))
                 report(outcomes[-1])

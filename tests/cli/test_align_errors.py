@@ -91,6 +91,9 @@ def test_a_failing_run_leaves_the_old_file(run, tmp_path):
         (["--threshold", "2"], ['--threshold must be "auto" or a number in [0, 1], got 2.0']),
         (["--threshold", "often"], ["--threshold must be", "got 'often'"]),
         (["--null-probability", "1"], ["--null-probability must lie between 0 and 1, got 1.0; try 0.1"]),
+        (["--dictionary-strength", "2"], ["--dictionary-strength 2 changes nothing without --dictionary"]),
+        (["--same-strength", "2"], ["--same-strength 2 changes nothing without --same"]),
+        (["--same", "names"], ["--same must be some of numbers, urls, punctuation, words, got ('names',)"]),
         (["--tune-gamma"], ["--tune-gamma needs", "add --dev SRC TGT GOLD"]),
         (["--decode", "union", "--threshold", "0.5"], ["--threshold concerns probabilities, which --decode union"]),
         (["--decode", "union", "--no-project-at-predict"], ["--project-at-predict concerns probabilities"]),
@@ -134,12 +137,21 @@ def test_gold_links_of_another_text(run, files, tmp_path):
         ["--tune-gamma"],
         ["--save", "other.npz"],
         ["--threshold", "auto"],
+        ["--dictionary", __file__],
+        ["--same", "numbers"],
     ],
     ids=lambda value: value[0],
 )
 def test_a_loaded_model_is_not_trained(run, files, model, options):
     named = " ".join(options) if options[-1] == "auto" else options[0]
     fails(run("align", files.both, "--load", model, *options), f"{named}: only for training, but --load {model}")
+
+
+def test_dictionaries_that_cannot_be_read(run, files, tmp_path):
+    broken = tmp_path / "words.tsv"
+    broken.write_text("a\tb\na b\n")
+    fails(run("align", files.both, "--dictionary", broken), f"{broken}, line 2: 'a b' has 1 fields between tabs")
+    fails(run("align", files.both, "--dictionary", tmp_path / "none"), f"{tmp_path / 'none'}: no such file")
 
 
 def test_several_refused_options_are_named_together(run, files, model):

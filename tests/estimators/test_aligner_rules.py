@@ -90,6 +90,23 @@ def test_not_fitted():
         ({"dual_steps": -1}, "dual_steps must be at least 0, got -1"),
         ({"stem_strength": -1.0}, "stem_strength must be finite and at least 0, got -1.0"),
         ({"cognate_strength": math.nan}, "cognate_strength must be finite and at least 0, got nan"),
+        ({"dictionary_strength": -1.0}, "dictionary_strength must be finite and at least 0, got -1.0"),
+        ({"same_strength": math.inf}, "same_strength must be finite and at least 0, got inf"),
+        *[
+            (
+                {"dictionary": wrong},
+                "dictionary must map source words to mappings from target words to weights above 0, got "
+                f"{wrong!r}; read such a mapping with read_dictionary",
+            )
+            for wrong in (["a"], {"a": ["b"]}, {"a": {"b": 0.0}}, {"a": {"b": "1"}})
+        ],
+        *[
+            (
+                {"same": wrong},
+                f"same must be some of numbers, urls, punctuation, words, got {wrong!r}; leave it out for none",
+            )
+            for wrong in ("numbers", ["names"])
+        ],
         ({"step_size": 0.0}, "step_size must be finite and above 0, got 0.0"),
         ({"max_fertility": -1.0}, "max_fertility must be finite and above 0, got -1.0"),
         ({"max_length": 0}, "max_length must be at least 1, got 0; None sets no limit"),

@@ -1,6 +1,7 @@
 """Texts, bitexts, alignments, tagged text and treebanks: arrays, readers and writers."""
 
 from spectrem.data.alignments import pharaoh_lines, read_both_links, read_links, write_pharaoh, write_shared_task
+from spectrem.data.bilingual import read_dictionary
 from spectrem.data.bitext import Bitext, encode_bitext
 from spectrem.data.features import FeatureIndex, mention_features, pair_features, token_features
 from spectrem.data.links import MAX_LENGTH, Links
@@ -63,6 +64,7 @@ __all__ = [
     "read_both_links",
     "read_bytes",
     "read_conllu",
+    "read_dictionary",
     "read_links",
     "read_relations",
     "read_sentences",

@@ -52,6 +52,17 @@ class AlignmentOptions:
             rich_help_panel=TRAINING,
         ),
     ] = None
+    dictionary: Annotated[
+        str | None,
+        typer.Option(
+            "--dictionary",
+            metavar="FILE",
+            help="Words that translate each other: lines of a source word, a tab, a target word, and if you like a tab "
+            "and a weight. Each pair gets --dictionary-strength pseudo-counts, times its weight.",
+            show_default=False,
+            rich_help_panel=TRAINING,
+        ),
+    ] = None
     dev: Annotated[
         tuple[str, str, str] | None,
         typer.Option(
@@ -135,10 +146,14 @@ def align(own: AlignmentOptions, settings: Settings, annealing: Annealing, home:
         settings = {**settings, "constraints": _constraints(own.constraint)}
     if "max_fertility" in settings and "fertility" not in settings.get("constraints", ()):
         refuse_unused(f"--max-fertility {settings['max_fertility']:g}", "--constraint fertility")
+    if "dictionary_strength" in settings and own.dictionary is None:
+        refuse_unused(f"--dictionary-strength {settings['dictionary_strength']:g}", "--dictionary")
+    if "same_strength" in settings and "same" not in settings:
+        refuse_unused(f"--same-strength {settings['same_strength']:g}", "--same")
     _check_tuning(own, settings)
     _check_decoding(own, settings)
     gold = dict(zip(("SRC of --dev", "TGT of --dev", "GOLD of --dev"), own.dev or (), strict=False))
-    inputs = {"SOURCE": own.source, "TARGET": own.target, "--load": own.load, **gold}
+    inputs = {"SOURCE": own.source, "TARGET": own.target, "--dictionary": own.dictionary, "--load": own.load, **gold}
     outputs = {"--output": own.output, "--probabilities": own.probabilities, "--save": own.save}
     with command_files(inputs, outputs, home.folders(settings)), home.opened(settings) as placed:
         from spectrem.cli.alignment.job import AlignmentJob
@@ -149,6 +164,7 @@ def align(own: AlignmentOptions, settings: Settings, annealing: Annealing, home:
 def _refuse_training(own: AlignmentOptions, settings: Settings, more: list[str]) -> None:
     refused = [option_of(AlignerParameters, name) for name in settings if name not in _OPEN] + more
     refused += ["--constraint"] * bool(own.constraint) + ["--tune-gamma"] * own.tune_gamma
+    refused += ["--dictionary"] * (own.dictionary is not None)
     refused += ["--save"] * (own.save is not None) + ["--threshold auto"] * (settings.get("threshold") == "auto")
     if refused:
         raise InvalidInputError(

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,16 @@ from spectrem.cli.annealing import Annealing
 from spectrem.cli.constraint_option import parse_options
 from spectrem.cli.options import LEAST_PROBABILITY
 from spectrem.cli.progress import Advance, count_gammas, progress_bar, warn_gaining, without_unconverged
-from spectrem.data import Bitext, Links, Vocabulary, open_output, pharaoh_lines, read_bitext, read_links
+from spectrem.data import (
+    Bitext,
+    Links,
+    Vocabulary,
+    open_output,
+    pharaoh_lines,
+    read_bitext,
+    read_dictionary,
+    read_links,
+)
 from spectrem.estimators import WordAligner
 from spectrem.exceptions import InvalidInputError
 
@@ -74,6 +84,12 @@ class AlignmentJob:
         if not self.own.quiet:
             self._report(aligner, bitext, dev)
 
+    @cached_property
+    def dictionary(self) -> dict[str, dict[str, float]] | None:
+        """The word pairs of ``--dictionary``."""
+        path = self.own.dictionary
+        return None if path is None else read_dictionary(path, lowercase=self.own.lowercase)
+
     def _prints(self) -> bool:
         """Whether links go to a terminal, where a bar would run through them."""
         return "-" in (self.own.output, self.own.probabilities) and sys.stdout.isatty()
@@ -125,6 +141,8 @@ class AlignmentJob:
 
     def _aligner(self, gamma: float | None = None) -> WordAligner:
         settings = self.settings if gamma is None else {**self.settings, "gamma": gamma}
+        if self.dictionary is not None:
+            settings = {**settings, "dictionary": self.dictionary}
         return WordAligner(**self.annealing.schedule(settings))
 
     def _cost(self, loaded: WordAligner | None) -> float:
@@ -152,6 +170,8 @@ class AlignmentJob:
         if self.own.load is not None:
             source, target = aligner.unknown_shares(bitext)
             said += f"; words new to the model: {source:.1%} of the source, {target:.1%} of the target"
+        if self.own.dictionary is not None or "same" in self.settings:
+            said += f"; word pairs with pseudo-counts: {aligner.n_given_}"
         empty = int(((bitext.source_lengths == 0) | (bitext.target_lengths == 0)).sum())
         long, skipped = aligner.long_pairs(bitext), getattr(aligner, "n_skipped_", 0)
         counted = (

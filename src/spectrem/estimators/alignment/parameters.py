@@ -25,6 +25,9 @@ DECODING = "Decoding"
 Decode: TypeAlias = Literal[
     "posterior", "viterbi", "forward", "backward", "intersection", "union", "grow-diag-final-and"
 ]
+KINDS = ("numbers", "urls", "punctuation", "words")
+"""Kinds of tokens, see ``same``."""
+
 _DECODES: tuple[str, ...] = get_args(Decode)
 
 
@@ -70,6 +73,29 @@ def _number_or_text(text: str) -> float | str:
         return text
 
 
+def _kinds_of(text: str) -> tuple[str, ...]:
+    return tuple(kind.strip() for kind in text.split(","))
+
+
+def _are_weights(value: Any) -> bool:
+    if not isinstance(value, Mapping) or not all(isinstance(entry, Mapping) for entry in value.values()):
+        return False
+    weights = [weight for entry in value.values() for weight in entry.values()]
+    return all(isinstance(weight, Real) and 0 < float(weight) < math.inf for weight in weights)
+
+
+_is_kinds = rule(
+    f"be some of {', '.join(KINDS)}",
+    lambda kinds: not isinstance(kinds, str) and all(kind in KINDS for kind in kinds),
+    "; leave it out for none",
+)
+_is_dictionary = rule(
+    "map source words to mappings from target words to weights above 0",
+    _are_weights,
+    "; read such a mapping with read_dictionary",
+)
+
+
 @dataclass(eq=False, repr=False)
 class AlignerParameters(LearningParameters, ComputingParameters):
     """The parameters of `spectrem.WordAligner`.
@@ -104,6 +130,16 @@ class AlignerParameters(LearningParameters, ComputingParameters):
     cognate_strength : float
         Pseudo-counts that it gives word pairs that look alike; 0 for none. Without both, training is by maximum
         likelihood.
+    dictionary : mapping of source word -> mapping of target word -> weight, optional
+        Words that translate each other; `spectrem.data.read_dictionary` reads such a mapping. Pairs that never occur in
+        one sentence pair have no effect.
+    dictionary_strength : float
+        Pseudo-counts of a pair in ``dictionary`` of weight 1, in both translation tables.
+    same : sequence of str
+        Kinds of tokens that translate as themselves, as far as both texts have them: "numbers", "urls", "punctuation",
+        "words".
+    same_strength : float
+        Pseudo-counts of pairs of equal tokens of these kinds, in both translation tables.
     max_fertility : float
         Bound of the constraint "fertility", in links per word.
     dual_steps : int
@@ -137,6 +173,10 @@ class AlignerParameters(LearningParameters, ComputingParameters):
     max_jump: int = count(100, group=TRAINING, metavar="WORDS")
     stem_strength: float = number(10.0, group=TRAINING, metavar="COUNT")
     cognate_strength: float = number(2.0, group=TRAINING, metavar="COUNT")
+    dictionary: Mapping[str, Mapping[str, float]] | None = given(None, _is_dictionary)
+    dictionary_strength: float = number(10.0, group=TRAINING, metavar="COUNT")
+    same: Sequence[str] = given((), _is_kinds, convert=_kinds_of, option="", group=TRAINING, metavar="KINDS")
+    same_strength: float = number(10.0, group=TRAINING, metavar="COUNT")
     max_fertility: float = number(1.0, open=True, group=TRAINING, metavar="LINKS")
     dual_steps: int = count(5, 0, group=TRAINING)
     step_size: float = number(1.0, open=True, group=TRAINING)

@@ -26,6 +26,7 @@ from spectrem.estimators.alignment.decoding import (
     sample_pairs,
     viterbi_links,
 )
+from spectrem.estimators.alignment.knowledge import given_counts
 from spectrem.estimators.alignment.long_pairs import LongPairs, LongShard
 from spectrem.estimators.alignment.parameters import AlignerParameters, fused_rules, rules_of
 from spectrem.estimators.alignment.report import report_fit
@@ -97,6 +98,8 @@ class WordAligner(AlignerParameters, Estimator):
         The last one of training, or the one that `tune` chose; used for decoding.
     n_skipped_ : int
         Sentence pairs that were too long to train on, by ``max_length`` or for the model.
+    n_given_ : int
+        Word pairs of the training text that ``dictionary`` lists or that are the ``same`` token.
 
     Examples
     --------
@@ -157,7 +160,9 @@ class WordAligner(AlignerParameters, Estimator):
         self.source_vocabulary_, self.target_vocabulary_ = bitext.source_vocabulary, bitext.target_vocabulary
         self.source_counts_ = np.bincount(bitext.source_tokens, minlength=table.n_source_words)
         self.target_counts_ = np.bincount(bitext.target_tokens, minlength=table.n_target_words)
-        priors = lexical_priors(
+        given = given_counts(self, table)
+        self.n_given_ = len(given.entries)
+        spelling = lexical_priors(
             table,
             bitext.source_vocabulary.words,
             bitext.target_vocabulary.words,
@@ -167,7 +172,7 @@ class WordAligner(AlignerParameters, Estimator):
             cognate_strength=self.cognate_strength,
         )
         corpus = make_corpus(self, iter_shards(bitext, table, weights, links))
-        self.table_, priors = table, priors = beside(corpus, (table, priors))
+        self.table_, priors = table, priors = beside(corpus, (table, given.added_to(spelling)))
         make = partial(AlignmentModel, table, self.max_jump, forward_prior=priors[0], backward_prior=priors[1])
         model = make(chain=False, learn_positions=False)
         start, history = [model.initial(self.null_probability)], list[Record]()

@@ -1,0 +1,62 @@
+"""What a WordAligner is told of words before it reads text: a dictionary, and which tokens are copied."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from spectrem.data import Vocabulary
+from spectrem.models.alignment import GivenCounts, PairTable
+
+_URL = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*://|www\.).+|[^@\s]+@[^@\s]+\.[^@\s]+")
+
+
+def kind_of(token: str) -> str:
+    """Which kind a token is of: "urls", "numbers", "punctuation" or "words".
+
+    Addresses of pages and mail are URLs. A number has digits and no letters, such as 1,000 or 50%; punctuation, which
+    here includes symbols, has neither.
+
+    Examples
+    --------
+    >>> [kind_of(token) for token in ("www.example.org", "me@example.org", "12:30", "$5", "...", "B2", "x")]
+    ['urls', 'urls', 'numbers', 'numbers', 'punctuation', 'words', 'words']
+    """
+    if _URL.fullmatch(token):
+        return "urls"
+    categories = {unicodedata.category(character)[0] for character in token}
+    if categories <= {"P", "S"}:
+        return "punctuation"
+    return "numbers" if "N" in categories and not categories & {"L", "M"} else "words"
+
+
+def given_counts(aligner: Any, table: PairTable) -> GivenCounts:
+    """Pseudo-counts of word pairs that the ``dictionary`` of a `WordAligner` lists or that are the ``same`` token."""
+    source, target = aligner.source_vocabulary_, aligner.target_vocabulary_
+    listed = [*_listed(aligner, source, target), *_same(aligner, source, target)]
+    numbers = np.array([pair[:2] for pair in listed], np.int64).reshape(-1, 2)
+    return GivenCounts.of(table, numbers[:, 0], numbers[:, 1], np.array([pair[2] for pair in listed]))
+
+
+def _listed(aligner: Any, source: Vocabulary, target: Vocabulary) -> Iterator[tuple[int, int, float]]:
+    """The pairs of the dictionary whose words both occur, by their numbers, and their pseudo-counts."""
+    dictionary, strength = aligner.dictionary or {}, aligner.dictionary_strength
+    words = list(dictionary)
+    for word, s in zip(words, source.lookup(words).tolist(), strict=True):
+        if s >= 0:
+            entry = dictionary[word]
+            for weight, t in zip(entry.values(), target.lookup(entry).tolist(), strict=True):
+                if t >= 0:
+                    yield s, t, strength * weight
+
+
+def _same(aligner: Any, source: Vocabulary, target: Vocabulary) -> Iterator[tuple[int, int, float]]:
+    if not aligner.same:
+        return
+    for s, t in enumerate(target.lookup(source.words).tolist()):
+        if t >= 0 and kind_of(source.words[s]) in aligner.same:
+            yield s, t, aligner.same_strength

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectrem.data import Vocabulary, read_bitext, read_bytes
+from spectrem.data import Vocabulary, read_bitext, read_bytes, readers
 from spectrem.exceptions import InvalidInputError
 
 
@@ -202,3 +202,90 @@ def test_arguments_that_make_no_sense(write, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
     with pytest.raises(InvalidInputError, match=re.escape("standard input is empty; give a file of at least one line")):
         read_bitext("-")
+
+
+def equal(one, other):
+    arrays = ("source_tokens", "source_offsets", "target_tokens", "target_offsets")
+    return all(
+        getattr(one, name).tolist() == getattr(other, name).tolist()
+        and getattr(one, name).dtype == getattr(other, name).dtype
+        for name in arrays
+    ) and (one.source_vocabulary, one.target_vocabulary) == (other.source_vocabulary, other.target_vocabulary)
+
+
+TEXTS = {
+    "plain": ("the House\n\na é the\nhouse c\r\nd d\n", "das haus\n\nein\r\nhaus\nq"),
+    "blank": ("\n\n\n", "\n\n\n"),
+    "marked": ("\ufeffa b\nc\n", "\ufeffd\ne f\n"),
+    "long line": ("a " * 40 + "\nb\n", "c\nd\n"),
+}
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 1000])
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("options", [{}, {"lowercase": True}, {"limit": 2}])
+def test_pieces_read_as_the_whole(write, tmp_path, monkeypatch, size, text, options):
+    monkeypatch.setattr(readers, "_PIECE", size)
+    source, target = write("s", TEXTS[text][0]), write("t", gzip.compress(TEXTS[text][1].encode()))
+    assert equal(read_bitext(source, target, folder=tmp_path, **options), read_bitext(source, target, **options))
+    known = (Vocabulary(("a", "the")), Vocabulary(("das",)))
+    found = read_bitext(source, target, folder=tmp_path, vocabularies=known)
+    assert equal(found, read_bitext(source, target, vocabularies=known))
+
+
+@pytest.mark.parametrize("size", [1, 5, 1000])
+@pytest.mark.parametrize(
+    "text", ["\n\na b ||| c\n\n||| d\nb ||| a\n", "a b\tc\n\n\td\nb\t|||\n", " ||| x\ny |||\n|||\n", "\n\n"]
+)
+@pytest.mark.parametrize("options", [{}, {"limit": 2}])
+def test_pieces_of_columns_read_as_the_whole(write, tmp_path, monkeypatch, size, text, options):
+    monkeypatch.setattr(readers, "_PIECE", size)
+    path = write("pairs", text)
+    assert equal(read_bitext(path, folder=tmp_path, **options), read_bitext(path, **options))
+
+
+def test_pieces_of_standard_input(monkeypatch, tmp_path):
+    for data in (b"the house ||| das haus\n", gzip.compress(b"the house ||| das haus\n")):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        assert read_bitext("-", folder=tmp_path).source_vocabulary.words == ("the", "house")
+        assert not sys.stdin.buffer.closed
+
+
+@pytest.mark.parametrize("size", [2, 1000])
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("a ||| b\n\nc ||| d\ne f\n", None),
+        ("a\tb\n\nc d\n", None),
+        ("a\tb\n\nc\td\te\n", None),
+        ("\na b\nc ||| d\n", None),
+        ("a\nb\n", "a\nb\nc"),
+        ("a\nb\n", b"ok\ncaf\xe9\n"),
+        ("a\n", ""),
+        ("a\n", b"\xef\xbb\xbf"),
+        ("a\n", gzip.compress(b"a\n" * 1000)[:-9]),
+        ("a\n", b"\xff\xfea\0\n\0"),
+    ],
+)
+def test_pieces_refuse_what_the_whole_refuses_and_leave_nothing(write, tmp_path, monkeypatch, size, source, target):
+    monkeypatch.setattr(readers, "_PIECE", size)
+    paths = [write("s", source)] + ([] if target is None else [write("t", target)])
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with pytest.raises(InvalidInputError) as expected:
+        read_bitext(*paths)
+    with pytest.raises(InvalidInputError, match=f"^{re.escape(str(expected.value))}$"):
+        read_bitext(*paths, folder=folder)
+    assert not list(folder.iterdir())
+
+
+def test_a_folder_that_is_missing_is_named(write, tmp_path):
+    with pytest.raises(InvalidInputError, match="none: the text cannot be kept there: No such file or directory; make"):
+        read_bitext(write("s", "a\n"), write("t", "a\n"), folder=tmp_path / "none")
+
+
+def test_mapped_text_can_be_changed_without_changing_its_file(write, tmp_path):
+    bitext = read_bitext(write("s", "a b\n"), write("t", "a\n"), folder=tmp_path)
+    bitext.source_tokens[0] = 1
+    (tokens,) = tmp_path.glob("bitext-*/source.tokens")
+    assert tokens.read_bytes() == bytes([0, 0, 0, 0, 1, 0, 0, 0])

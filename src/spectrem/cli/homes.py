@@ -46,8 +46,8 @@ class Home:
         typer.Option(
             "--spill",
             metavar="DIR",
-            help="Keep what is trained on in files in this folder, if it does not fit into memory; they disappear at "
-            "the end. Results do not depend on it.",
+            help="Keep what is trained on in files in this folder, if it does not fit into memory (bitext is read "
+            "into it piece by piece, too); they disappear at the end. Results do not depend on it.",
             show_default=False,
             rich_help_panel=COMPUTING,
         ),
@@ -96,6 +96,12 @@ class Home:
                     yield {**settings, "corpus": partial(OnDask, client=client)}
             else:
                 yield dict(settings)
+
+
+def spill_folder(settings: Mapping[str, Any]) -> str | None:
+    """The folder of --spill, in parameters that `Home.opened` made; it is gone at the end of the command."""
+    folder: str | None = getattr(settings.get("corpus"), "keywords", {}).get("folder")
+    return folder
 
 
 def _what_is_kept(checkpoint: str | None) -> str | None:

@@ -231,7 +231,7 @@ def _as_indices(indices: ArrayLike, n_pairs: int) -> NDArray[np.int64]:
 def _take_ragged(
     tokens: NDArray[np.int32], offsets: NDArray[np.int64], chosen: NDArray[np.int64]
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    lengths = np.diff(offsets)[chosen]
+    lengths = offsets[chosen + 1] - offsets[chosen]
     new_offsets = np.concatenate([[0], np.cumsum(lengths)])
     positions = np.arange(new_offsets[-1]) + np.repeat(offsets[chosen] - new_offsets[:-1], lengths)
     return tokens[positions], new_offsets

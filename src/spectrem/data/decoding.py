@@ -23,11 +23,12 @@ _SIGNATURES = (
     (b"\xd0\xcf\x11\xe0", "an office document", "export its contents as text"),
     (b"%PDF-", "PDF", "export its contents as text"),
 )
-_HEAD = 4096
+HEAD = 4096
+"""Bytes that show what a file is."""
 _CONTROLS = frozenset(range(32)) - frozenset(b"\t\n\v\f\r\x1b")
 
 
-def decode(data: bytes, name: str) -> str:
+def decode(data: bytes, name: str, first_line: int = 1) -> str:
     """The text of UTF-8 bytes.
 
     Parameters
@@ -35,6 +36,8 @@ def decode(data: bytes, name: str) -> str:
     data : bytes
     name : str
         How error messages call the text.
+    first_line : int
+        The number of its first line.
 
     Raises
     ------
@@ -53,12 +56,12 @@ def decode(data: bytes, name: str) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        head = data[:_HEAD]
+        head = data[:HEAD]
         if sum(byte in _CONTROLS for byte in head) > max(3, len(head) // 10):
             raise InvalidInputError(
                 f"{name}: this is binary, and UTF-8 text is needed; check which file it is"
             ) from None
-        line = data.count(b"\n", 0, error.start) + 1
+        line = data.count(b"\n", 0, error.start) + first_line
         column = error.start - data.rfind(b"\n", 0, error.start)
         raise InvalidInputError(
             f"{name}, line {line}: byte {column} of the line (0x{data[error.start]:02x}) is not UTF-8; "
@@ -81,9 +84,9 @@ def check_text(data: bytes, name: str) -> None:
                 f"`iconv -f {encoding} -t utf-8`"
             )
     for signature, kind, hint in _SIGNATURES:
-        if data.startswith(signature) and (b"\x00" in data[:_HEAD] or not _is_utf8(data)):
+        if data.startswith(signature) and (b"\x00" in data[:HEAD] or not _is_utf8(data)):
             raise InvalidInputError(f"{name}: this is {kind}, and UTF-8 text is needed; {hint}")
-    head = data[:_HEAD]
+    head = data[:HEAD]
     if head.count(0) > max(3, len(head) // 20):
         raise InvalidInputError(
             f"{name}: holds many zero bytes, as UTF-16 text and binary files do, and UTF-8 text is needed; if it is "

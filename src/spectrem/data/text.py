@@ -46,7 +46,7 @@ class Text:
         return self.line_of(position), self.words[self.tokens[position]]
 
 
-def tokenise(data: bytes, name: str, *, split_tabs: bool = True) -> Text:
+def tokenise(data: bytes, name: str, *, split_tabs: bool = True, first_line: int = 1) -> Text:
     r"""Split UTF-8 lines into tokens and number them.
 
     Lines end with ``\n`` or ``\r\n`` and nothing else; tokens are separated by spaces and tabs and
@@ -61,6 +61,8 @@ def tokenise(data: bytes, name: str, *, split_tabs: bool = True) -> Text:
         How error messages call the text.
     split_tabs : bool
         Whether a tab separates tokens or is part of one.
+    first_line : int
+        The number of the first line, for error messages.
 
     Raises
     ------
@@ -83,7 +85,7 @@ def tokenise(data: bytes, name: str, *, split_tabs: bool = True) -> Text:
     try:
         words = tuple([data[a:b].decode() for a, b in zip(starts.tolist(), stops.tolist(), strict=True)])
     except UnicodeDecodeError:
-        decode(data, name)  # says which line and byte
+        decode(data, name, first_line)  # says which line and byte
         raise
     return Text(tokens, offsets, words)
 

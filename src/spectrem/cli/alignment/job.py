@@ -18,6 +18,7 @@ from spectrem.cli.alignment.align import AlignmentOptions
 from spectrem.cli.alignment.links import probability_lines
 from spectrem.cli.annealing import Annealing
 from spectrem.cli.constraint_option import parse_options
+from spectrem.cli.homes import spill_folder
 from spectrem.cli.options import LEAST_PROBABILITY
 from spectrem.cli.progress import Advance, count_gammas, progress_bar, warn_gaining, without_unconverged
 from spectrem.data import (
@@ -106,7 +107,8 @@ class AlignmentJob:
         if loaded is not None:
             vocabularies = (loaded.source_vocabulary_, loaded.target_vocabulary_)
             lowercase = lowercase or not any(map(_has_capitals, vocabularies))
-        bitext = read_bitext(self.own.source, self.own.target, lowercase=lowercase)
+        folder = spill_folder(self.settings)
+        bitext = read_bitext(self.own.source, self.own.target, lowercase=lowercase, folder=folder)
         if self.own.dev is None:
             return bitext, None
         source, target, gold = self.own.dev

@@ -35,6 +35,7 @@ from spectrem.estimators.alignment.text import (
     Lines,
     as_bitext,
     check_words,
+    count_words,
     read_text,
     select_pairs,
     unknown_shares,
@@ -158,8 +159,8 @@ class WordAligner(AlignerParameters, Estimator):
         self.n_skipped_ = n_pairs - bitext.n_pairs
         table = tabulate_pairs(bitext)
         self.source_vocabulary_, self.target_vocabulary_ = bitext.source_vocabulary, bitext.target_vocabulary
-        self.source_counts_ = np.bincount(bitext.source_tokens, minlength=table.n_source_words)
-        self.target_counts_ = np.bincount(bitext.target_tokens, minlength=table.n_target_words)
+        self.source_counts_ = count_words(bitext.source_tokens, table.n_source_words)
+        self.target_counts_ = count_words(bitext.target_tokens, table.n_target_words)
         given = given_counts(self, table)
         self.n_given_ = len(given.entries)
         spelling = lexical_priors(

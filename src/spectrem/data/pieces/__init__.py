@@ -1,0 +1,1 @@
+"""Texts that are read in pieces, for those that do not fit into memory."""

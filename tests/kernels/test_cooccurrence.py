@@ -26,11 +26,11 @@ def tabulate(pairs):
     """Row offsets and partners, as the package makes them."""
     source, source_offsets = flatten([s for s, _ in pairs])
     target, target_offsets = flatten([t for _, t in pairs])
-    starts, sentences, _ = cooccurrence.postings(source, source_offsets, N_SOURCE)
-    counts = cooccurrence.count_partners(starts, sentences, target, target_offsets, N_TARGET)
+    starts, sentences, _ = cooccurrence.postings(target, target_offsets, N_TARGET)
+    counts = cooccurrence.count_partners(starts, sentences, source, source_offsets, N_SOURCE)
     row_offsets = np.concatenate([[0], np.cumsum(counts)])
     partners = np.full(row_offsets[-1], -9, np.int32)
-    cooccurrence.list_partners(starts, sentences, target, target_offsets, row_offsets, N_TARGET, partners)
+    cooccurrence.list_partners(starts, sentences, source, source_offsets, row_offsets, partners)
     return row_offsets, partners
 
 
@@ -41,10 +41,12 @@ def index(pairs, row_offsets, partners):
     cell_offsets = np.concatenate([[0], np.cumsum([len(s) * len(t) for s, t in pairs], dtype=np.int64)])
     cells, found = np.full(cell_offsets[-1], -9, np.int32), np.full(cell_offsets[-1] + 1, -9, np.int32)
     posted = cooccurrence.postings(np.where(source < 0, N_SOURCE, source), source_offsets, N_SOURCE + 1)
-    n_found = cooccurrence.index_cells(
-        *posted, target, target_offsets, cell_offsets, row_offsets, partners, N_TARGET, cells, found
+    n_found = cooccurrence.list_entries(*posted[:2], target, target_offsets, row_offsets, partners, N_TARGET, found)
+    incomplete = cooccurrence.place_cells(
+        *posted, target, target_offsets, cell_offsets, row_offsets, partners, N_TARGET, found[:n_found], cells
     )
-    return found[:n_found].tolist(), cells.tolist()
+    assert incomplete == (n_found in cells)
+    return [*found[:n_found].tolist(), *[len(partners)] * incomplete], cells.tolist()
 
 
 @given(SIDES)
@@ -65,7 +67,7 @@ def test_the_table_is_that_of_a_dictionary(pairs):
         for e in source:
             met[e].update(dict.fromkeys(target))
     for word in range(N_SOURCE):
-        assert partners[row_offsets[word] : row_offsets[word + 1]].tolist() == list(met[word])
+        assert partners[row_offsets[word] : row_offsets[word + 1]].tolist() == sorted(met[word])
 
 
 @given(SIDES, st.lists(st.tuples(st.lists(st.integers(-1, N_SOURCE - 1), max_size=4), st.lists(
@@ -80,6 +82,29 @@ def test_cells_are_ranks_of_entries_that_occur(pairs, new_pairs):
         entries = [entry.get((e, f), len(partners)) for s, t in text for e in s for f in t]
         assert found == sorted(set(entries))
         assert [found[cell] for cell in cells] == entries
+
+
+def test_few_of_many_entries_are_searched():
+    """A row of a thousand partners, of which a text meets a few, the first and the last and some that it lacks."""
+    partners = np.arange(0, 2000, 2, dtype=np.int32)
+    row_offsets = np.array([0, 1000])
+    for met in ([0], [1998], [1999], [0, 1, 998, 1998], [5, 3, 700, 1, 702]):
+        target, offsets = flatten([met])
+        starts, sentences, _ = cooccurrence.postings(np.zeros(1, np.int32), np.array([0, 1]), 1)
+        found = np.empty(len(met) + 1, np.int32)
+        n_found = cooccurrence.list_entries(starts, sentences, target, offsets, row_offsets, partners, 2000, found)
+        assert found[:n_found].tolist() == sorted(f // 2 for f in met if f % 2 == 0)
+
+
+@given(st.lists(st.integers(0, 2**31 - 1), unique=True).map(sorted))
+def test_packed_entries_come_back(entries):
+    entries = np.array(entries, np.int32)
+    packed = np.empty(5 * len(entries), np.uint8)
+    packed = packed[: cooccurrence.pack(entries, packed)]
+    assert cooccurrence.count_packed(packed) == len(entries)
+    read = np.empty(len(entries), np.int32)
+    cooccurrence.unpack(packed, read)
+    assert read.tolist() == entries.tolist()
 
 
 @given(SIDES, st.lists(st.integers(0, 2), min_size=N_SOURCE, max_size=N_SOURCE), st.lists(

@@ -5,7 +5,7 @@ import pytest
 from bitext_oracles import make_bitext, sentences
 
 from spectrem.data import Links, encode_bitext
-from spectrem.models.alignment import build_shards, pairs
+from spectrem.models.alignment import build_shards, cut_text, iter_shards, pairs
 
 LENGTHS = [(3, 2), (0, 4), (1, 1), (4, 0), (2, 5), (6, 3), (2, 2)]
 
@@ -38,6 +38,26 @@ def test_shards_hold_the_bitext_in_order(monkeypatch, most_cells):
         assert len(shard.pairs.cells) <= most_cells or shard.end - shard.begin == 1
     if most_cells == 7:
         assert len(shards) > 3
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("most_cells", [7, 1 << 18])
+def test_cells_that_are_found_again_are_those_of_the_shard(monkeypatch, packed, most_cells):
+    monkeypatch.setattr(pairs, "_LEAST_CELLS", most_cells)
+    monkeypatch.setattr(pairs, "_MOST_CELLS", most_cells)
+    bitext = make_bitext(LENGTHS, np.random.default_rng(4))
+    bitext.source_tokens[3] = bitext.target_tokens[5] = -1
+    table, _ = build_shards(make_bitext(LENGTHS, np.random.default_rng(5)))
+    known = Links.from_pairs([[(0, 0)], []])
+    for shard, whole in zip(cut_text(bitext, known=known), iter_shards(bitext, table, known=known), strict=True):
+        assert shard.weights.base is not None  # a view
+        found = (shard.pack(table) if packed else shard).index(table)
+        for a, b in zip([*found.pairs, found.pair_ids], [*whole.pairs, whole.pair_ids], strict=True):
+            assert a.dtype == b.dtype
+            np.testing.assert_array_equal(a, b)
+        np.testing.assert_array_equal(found.known, whole.known)
+        assert whole.index(table) is whole
+        assert (found.begin, found.end) == (shard.begin, shard.end)
 
 
 def test_table_is_the_set_of_meetings():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,7 @@ def load(aligner: Any, path: str | os.PathLike[str]) -> Any:
             )
             for side in ("forward", "backward")
         ]
+        table, sides = _in_order(table, sides)
         aligner.threshold_, aligner.gamma_ = float(header["threshold"]), float(header["gamma"])
         check_gamma(aligner.gamma_)
         take_saved_course(aligner, header)
@@ -83,6 +85,16 @@ def load(aligner: Any, path: str | os.PathLike[str]) -> Any:
         table, sides[0].max_jump, chain=aligner.model == "hmm", learn_positions=aligner.model != "ibm1"
     )
     return aligner
+
+
+def _in_order(table: PairTable, sides: list[DirectionParameters]) -> tuple[PairTable, list[DirectionParameters]]:
+    """The rows of the table in increasing order of target words, which models saved by earlier versions lack."""
+    keys = table.sources * np.int64(max(table.n_target_words, 1)) + table.targets
+    if (keys[1:] >= keys[:-1]).all():
+        return table, sides
+    order = np.append(np.argsort(keys, kind="stable"), len(keys))
+    in_order = [replace(side, translation=side.translation[order]) for side in sides]
+    return replace(table, targets=table.targets[order[:-1]]), in_order
 
 
 def _check_arrays(aligner: Any, table: PairTable, forward: DirectionParameters, backward: DirectionParameters) -> None:

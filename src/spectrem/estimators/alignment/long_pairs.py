@@ -14,7 +14,14 @@ from spectrem._arrays import Floats, Ints
 from spectrem.data import Bitext, Links
 from spectrem.estimators.alignment.decoding import merged_links
 from spectrem.estimators.alignment.parameters import rules_of
-from spectrem.models.alignment import BitextShard, PairTable, diagonal_posteriors, iter_shards
+from spectrem.models.alignment import (
+    BitextShard,
+    PairTable,
+    TextShard,
+    cut_text,
+    diagonal_posteriors,
+    iter_shards,
+)
 
 # A pair of 1,000 x 1,000 words takes two seconds and 140 MB. Tables of departures grow with the square of a side.
 _MOST_CELLS, _MOST_WORDS = 1 << 20, 2000
@@ -87,23 +94,23 @@ def find_untrainable(bitext: Bitext, most_cells: int) -> Ints:
     return long
 
 
-def cut_shards(bitext: Bitext, table: PairTable, most_cells: int) -> Iterator[BitextShard | LongPair]:
+def cut_shards(bitext: Bitext, most_cells: int) -> Iterator[TextShard | LongPair]:
     """Shards to decode, one after another and in order; warns of long pairs, each of which stands alone.
 
     Nothing that belongs to a long pair is held while others are aligned. One that is left unaligned is empty here.
     """
     long = find_long_pairs(bitext, most_cells)
     if not len(long.by_position) + len(long.unaligned):
-        return iter_shards(bitext, table)
+        return cut_text(bitext)
     _warn(long.by_position, "too long for the model, aligned by translation and position alone")
     _warn(long.unaligned, f"more than {_LONGEST:,} words on a side, left without links")
-    return _cut_apart(_blank(bitext, long.unaligned), table, long.by_position.tolist())
+    return _cut_apart(_blank(bitext, long.unaligned), long.by_position.tolist())
 
 
-def _cut_apart(bitext: Bitext, table: PairTable, long: list[int]) -> Iterator[BitextShard | LongPair]:
+def _cut_apart(bitext: Bitext, long: list[int]) -> Iterator[TextShard | LongPair]:
     begin = 0
     for n in [*long, bitext.n_pairs]:
-        for shard in iter_shards(bitext.take(np.arange(begin, n)), table):
+        for shard in cut_text(bitext.take(np.arange(begin, n))):
             yield replace(shard, begin=shard.begin + begin, end=shard.end + begin)
         if n < bitext.n_pairs:
             yield LongPair(bitext.take([n]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from threading import Lock
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,7 +14,7 @@ from spectrem._arrays import Floats, Ints
 from spectrem.data import Bitext, Links, Vocabulary, encode_bitext
 from spectrem.estimators.alignment.long_pairs import LongPair, LongShard, cut_shards, most_cells
 from spectrem.exceptions import InvalidInputError
-from spectrem.models.alignment import BitextShard, Language, NewText, UnseenPairs
+from spectrem.models.alignment import BitextShard, Language, NewText, PairTable, TextShard, UnseenPairs
 
 _AT_ONCE = 1 << 22
 
@@ -106,25 +107,31 @@ def read_text(
     """
     bitext = as_bitext(source, target)
     known = recode(bitext, (aligner.source_vocabulary_, aligner.target_vocabulary_))
-    table = aligner.table_
-    shards = cut_shards(known, table, most_cells(aligner, aligner.gamma_))
-
-    def completed() -> Iterator[Callable[[], BitextShard | LongShard]]:
-        new = None
-        for shard in shards:
-            if isinstance(shard, LongPair):
-                yield partial(shard.load, table)
-            elif shard.is_seen(table):
-                yield partial(_same, shard)
-            else:
-                new = new or NewText.of(_unseen_pairs(aligner), bitext)
-                yield partial(new.complete, shard)
-
-    return completed()
+    shards = cut_shards(known, most_cells(aligner, aligner.gamma_))
+    new = _Once(lambda: NewText.of(_unseen_pairs(aligner), bitext))
+    return (partial(_completed, shard, aligner.table_, new) for shard in shards)
 
 
-def _same(shard: BitextShard) -> BitextShard:
-    return shard
+def _completed(shard: TextShard | LongPair, table: PairTable, new: _Once) -> BitextShard | LongShard:
+    """A shard with its cells, those of unseen word pairs, too."""
+    if isinstance(shard, LongPair):
+        return shard.load(table)
+    found = shard.index(table)
+    return found if found.is_seen(table) else new().complete(found)
+
+
+class _Once:
+    """What is made when the first of several threads asks for it."""
+
+    def __init__(self, make: Callable[[], NewText]) -> None:
+        self._make, self._lock = make, Lock()
+        self._made: NewText | None = None
+
+    def __call__(self) -> NewText:
+        with self._lock:
+            if self._made is None:
+                self._made = self._make()
+            return self._made
 
 
 def unknown_shares(aligner: Any, source: Bitext | Lines, target: Lines | None) -> tuple[float, float]:

@@ -54,6 +54,7 @@ from spectrem.models.alignment import (
     AlignmentParameters,
     BitextShard,
     CoupledKernel,
+    cut_text,
     expect_new_words,
     iter_shards,
     lexical_priors,
@@ -172,7 +173,7 @@ class WordAligner(AlignerParameters, Estimator):
             stem_strength=self.stem_strength,
             cognate_strength=self.cognate_strength,
         )
-        corpus = make_corpus(self, iter_shards(bitext, table, weights, links))
+        corpus = make_corpus(self, (shard.pack(table) for shard in cut_text(bitext, weights, links)))
         self.table_, priors = table, priors = beside(corpus, (table, given.added_to(spelling)))
         make = partial(AlignmentModel, table, self.max_jump, forward_prior=priors[0], backward_prior=priors[1])
         model = make(chain=False, learn_positions=False)

@@ -26,89 +26,160 @@ def postings(tokens, token_offsets, n_words):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def count_partners(offsets, sentences, target_tokens, target_offsets, n_target_words):
-    """Number of distinct target words that each source word meets."""
-    counts = np.zeros(len(offsets) - 1, np.int64)
-    met = np.full(n_target_words, -1, np.int32)
+def count_partners(offsets, sentences, source_tokens, source_offsets, n_source_words):
+    """Number of distinct target words that each source word meets; postings are those of target words."""
+    counts = np.zeros(n_source_words, np.int64)
+    met = np.full(n_source_words, -1, np.int32)
     for word in range(len(offsets) - 1):
         for at in range(offsets[word], offsets[word + 1]):
             n = sentences[at]
-            for k in range(target_offsets[n], target_offsets[n + 1]):
-                if met[target_tokens[k]] != word:
-                    met[target_tokens[k]] = word
-                    counts[word] += 1
+            for k in range(source_offsets[n], source_offsets[n + 1]):
+                source = source_tokens[k]
+                if met[source] != word:
+                    met[source] = word
+                    counts[source] += 1
     return counts
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def list_partners(offsets, sentences, target_tokens, target_offsets, row_offsets, n_target_words, partners):
-    """Fill ``partners``: the target words that each source word meets, in the order of their first meeting."""
-    met = np.full(n_target_words, -1, np.int32)
+def list_partners(offsets, sentences, source_tokens, source_offsets, row_offsets, partners):
+    """Fill ``partners``: the target words that each source word meets, in increasing order.
+
+    Postings are those of target words, which are taken one after another, so that nothing has to be sorted.
+    """
+    n_source_words = len(row_offsets) - 1
+    met = np.full(n_source_words, -1, np.int32)
+    following = row_offsets[:n_source_words].copy()
     for word in range(len(offsets) - 1):
-        following = row_offsets[word]
         for at in range(offsets[word], offsets[word + 1]):
             n = sentences[at]
-            for k in range(target_offsets[n], target_offsets[n + 1]):
-                target = target_tokens[k]
-                if met[target] != word:
-                    met[target] = word
-                    partners[following] = target
-                    following += 1
+            for k in range(source_offsets[n], source_offsets[n + 1]):
+                source = source_tokens[k]
+                if met[source] != word:
+                    met[source] = word
+                    partners[following[source]] = word
+                    following[source] += 1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def index_cells(
-    offsets, sentences, places, target_tokens, target_offsets, cell_offsets, row_offsets, partners, n_target_words,
-    cells, found,
-):  # fmt: skip
-    """Entries of the table (row_offsets, partners) that some sentence pairs need, and which of them every cell is.
+def list_entries(offsets, sentences, target_tokens, target_offsets, row_offsets, partners, n_target_words, found):
+    """Entries of the table (row_offsets, partners) that some sentence pairs need, in increasing order.
 
-    Lists the entries in rising order in ``found``, last of all the length of the table if a cell has no entry, and
-    fills ``cells`` with places in this list. Returns its length. Postings are those of the sentence pairs; unknown
-    source words have none, unknown target words are -1.
+    Fills ``found``, which has room for the cells of the sentence pairs, and returns the number of entries. Postings are
+    those of the source words; unknown source words have none, unknown target words are -1.
     """
-    # 2 * word: met in a sentence pair; 2 * word + 1: and has the entry found[place]
-    met = np.full(n_target_words, -1, np.int32)
-    place = np.empty(n_target_words, np.int32)
+    met = np.full(n_target_words + 1, -1, np.int32)
     n_found = 0
-    cells[:] = -1
     for word in range(len(row_offsets) - 1):
-        n_met = 0
+        if offsets[word] == offsets[word + 1]:
+            continue
+        # The target words that the word meets here are listed where its entries will stand.
+        met[-1] = word
+        last = n_found
         for at in range(offsets[word], offsets[word + 1]):
             n = sentences[at]
             for k in range(target_offsets[n], target_offsets[n + 1]):
                 target = target_tokens[k]
-                if target >= 0 and met[target] != 2 * word:
-                    met[target] = 2 * word
-                    n_met += 1
-        entry = row_offsets[word]
-        while n_met > 0 and entry < row_offsets[word + 1]:
-            target = partners[entry]
-            if met[target] == 2 * word:
-                met[target] = 2 * word + 1
-                place[target] = n_found
+                found[last] = target
+                last += met[target] != word
+                met[target] = word
+        entry, end = row_offsets[word], row_offsets[word + 1]
+        if end - entry < 16 * (last - n_found):
+            for k in range(entry, end):
+                found[n_found] = k
+                n_found += met[partners[k]] == word
+            continue
+        # Few of many entries: each is searched in the rest of the row.
+        wanted = found[n_found:last]
+        wanted.sort()
+        for target in wanted:
+            above = end
+            while entry < above:
+                middle = (entry + above) // 2
+                if partners[middle] < target:
+                    entry = middle + 1
+                else:
+                    above = middle
+            if entry < end and partners[entry] == target:
                 found[n_found] = entry
                 n_found += 1
-                n_met -= 1
-            entry += 1
+                entry += 1
+    return n_found
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def pack(entries, packed):
+    """Write the gaps between increasing entries in groups of seven bits, lowest first; returns the number of bytes.
+
+    The highest bit of a byte says that another one follows.
+    """
+    last, size = 0, 0
+    for entry in entries:
+        gap = entry - last
+        last = entry
+        while gap > 127:
+            packed[size] = gap & 127 | 128
+            gap >>= 7
+            size += 1
+        packed[size] = gap
+        size += 1
+    return size
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def count_packed(packed):
+    """Number of entries that `pack` wrote."""
+    n_entries = 0
+    for byte in packed:
+        n_entries += byte < 128
+    return n_entries
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def unpack(packed, entries):
+    """Read the entries that `pack` wrote."""
+    last, gap, shift, k = np.int64(0), np.int64(0), 0, 0
+    for byte in packed:
+        gap |= (np.int64(byte) & 127) << shift
+        if byte < 128:
+            last += gap
+            entries[k] = last
+            gap, shift = np.int64(0), 0
+            k += 1
+        else:
+            shift += 7
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def place_cells(
+    offsets, sentences, places, target_tokens, target_offsets, cell_offsets, row_offsets, partners, n_target_words,
+    entries, cells,
+):  # fmt: skip
+    """Fill ``cells`` with the place of the entry of every cell among ``entries``, see `list_entries`.
+
+    A cell that has no entry gets the number of entries; returns whether there are such cells.
+    """
+    missing = len(entries)
+    # The word that met a target word last, and in the lower half of the bits the place of their entry.
+    latest = np.full(n_target_words + 1, -1, np.int64)
+    at_entry, incomplete = 0, False
+    for word in range(len(offsets) - 1):
+        tag = np.int64(word) << 32
+        end = row_offsets[min(word + 1, len(row_offsets) - 1)]
+        while at_entry < len(entries) and entries[at_entry] < end:
+            latest[partners[entries[at_entry]]] = tag | at_entry
+            at_entry += 1
         for at in range(offsets[word], offsets[word + 1]):
             n = sentences[at]
             begin = target_offsets[n]
             length = target_offsets[n + 1] - begin
             cell = cell_offsets[n] + places[at] * length
             for j in range(length):
-                target = target_tokens[begin + j]
-                if target >= 0 and met[target] == 2 * word + 1:
-                    cells[cell + j] = place[target]
-    complete = True
-    for k in range(len(cells)):
-        if cells[k] < 0:
-            cells[k] = n_found
-            complete = False
-    if not complete:
-        found[n_found] = len(partners)
-        n_found += 1
-    return n_found
+                place = latest[target_tokens[begin + j]]
+                known = place >= tag
+                cells[cell + j] = place & 0xFFFFFFFF if known else missing
+                incomplete |= not known
+    return incomplete
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

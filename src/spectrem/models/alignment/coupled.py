@@ -13,7 +13,7 @@ from spectrem._arrays import Floats, Ints
 from spectrem.kernels.alignments import cells
 from spectrem.kernels.alignments.bidirectional import PAD, Direction, Duals, Expected, couple
 from spectrem.models.alignment.model import AlignmentModel, log_departures
-from spectrem.models.alignment.pairs import BitextShard
+from spectrem.models.alignment.pairs import BitextShard, TextShard
 from spectrem.models.alignment.parameters import (
     AlignmentParameters,
     AlignmentStats,
@@ -60,12 +60,15 @@ class CoupledKernel:
 
     def prepare(
         self, params: AlignmentParameters, gamma: float
-    ) -> Callable[[BitextShard], EStepResult[AlignmentStats]]:
+    ) -> Callable[[BitextShard | TextShard], EStepResult[AlignmentStats]]:
         """The E-step of a shard."""
         return partial(self._run, params, gamma)
 
-    def _run(self, params: AlignmentParameters, gamma: float, shard: BitextShard) -> EStepResult[AlignmentStats]:
+    def _run(
+        self, params: AlignmentParameters, gamma: float, shard: BitextShard | TextShard
+    ) -> EStepResult[AlignmentStats]:
         """Expected counts of one shard; known links are kept and not constrained."""
+        shard = shard.index(self.model.table)
         if shard.known is not None:
             return self._solve(params, shard, gamma)
         expected, numbers, rest = self._couple(params, shard, gamma, len(shard.pair_ids), by_cell=False)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from spectrem._arrays import Floats, Ints
 from spectrem.kernels.alignments import cells
 from spectrem.models.alignment.jumps import fit_jumps, normalisers
-from spectrem.models.alignment.pairs import BitextShard, PairTable
+from spectrem.models.alignment.pairs import BitextShard, PairTable, TextShard
 from spectrem.models.alignment.parameters import (
     AlignmentParameters,
     AlignmentStats,
@@ -68,14 +68,15 @@ class AlignmentModel:
             DirectionParameters(with_floor(backward), null[1], jump, end, null_probability),
         )
 
-    def structure(self, shard: BitextShard) -> Product:
+    def structure(self, shard: BitextShard | TextShard) -> Product:
         """Alignments of both directions side by side."""
         sources, targets, width = shard.source_lengths, shard.target_lengths, self.max_jump if self.chain else None
         forward, backward = Alignment(sources, targets, width), Alignment(targets, sources, width, reverse=True)
         return Product({"forward": forward, "backward": backward}, name="direction")
 
-    def scores(self, params: AlignmentParameters, shard: BitextShard) -> Parts:
+    def scores(self, params: AlignmentParameters, shard: BitextShard | TextShard) -> Parts:
         """Log-probabilities of the shard, as scores of both directions side by side."""
+        shard = shard.index(self.table)
         forward = self._score(params.forward, shard, backward=False)
         backward = self._score(params.backward, shard, backward=True)
         unary = np.concatenate([forward.unary, backward.unary])
@@ -83,18 +84,19 @@ class AlignmentModel:
             unary[~shard.known] = -np.inf
         return Parts(unary, forward.factors + backward.factors)
 
-    def gather(self, params: AlignmentParameters, shard: BitextShard, marginals: Parts) -> AlignmentStats:
+    def gather(self, params: AlignmentParameters, shard: BitextShard | TextShard, marginals: Parts) -> AlignmentStats:
         """Expected counts of a shard from the marginals of `scores`; counts of factors are weighted already."""
+        shard = shard.index(self.table)
         one, other = self.structure(shard).split(marginals)
         forward = self._gather(params.forward, shard, one, backward=False)
         backward = self._gather(params.backward, shard, other, backward=True)
         return AlignmentStats(forward, backward, self.table.n_pairs + 1, shard.pair_ids)
 
-    def weights(self, shard: BitextShard) -> Floats:
+    def weights(self, shard: BitextShard | TextShard) -> Floats:
         """Weight of every pair, shape (n_pairs,)."""
-        return shard.pairs.weights
+        return shard.weights
 
-    def is_known(self, shard: BitextShard) -> bool:
+    def is_known(self, shard: BitextShard | TextShard) -> bool:
         """Whether the links of the shard's pairs are given."""
         return shard.known is not None
 

@@ -152,6 +152,28 @@ class InPlace(Changed):
         return total
 
 
+class Sorted(Changed):
+    def part(self, numbers):
+        return super().part(sorted(numbers))
+
+
+class Wrapping(Changed):
+    def part(self, numbers):
+        return super().part([number % len(self) for number in numbers])
+
+
+class Whole(Changed):
+    """Sums all shards, whichever were asked for."""
+
+    def part(self, numbers):
+        found = Whole(super().part(numbers).shards)
+        object.__setattr__(found, "whole", self)
+        return found
+
+    def sum(self, f, *broadcast):
+        return Local.sum(getattr(self, "whole", self), f, *broadcast)
+
+
 @pytest.mark.parametrize(
     ("home", "promise"),
     [
@@ -166,6 +188,9 @@ class InPlace(Changed):
         (ManyThreads, "one thread while shards"),
         (ZeroOfNothing, "the sum of no shards"),
         (InPlace, "the bits of a sum in that order"),
+        (Sorted, "a part must hold its shards in their order"),
+        (Wrapping, "a number without a shard"),
+        (Whole, "the sum of a part must be that of its shards"),
     ],
 )
 def test_a_broken_promise_is_named(home, promise):

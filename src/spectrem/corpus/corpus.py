@@ -10,7 +10,7 @@ from spectrem.exceptions import InvalidInputError
 
 
 class Corpus(Protocol):
-    """Shards, and four methods that bring work to where the shards live.
+    """Shards, and five methods that bring work to where the shards live.
 
     Every method takes a function ``f`` of a shard and of arguments that are the same for all shards (``broadcast``:
     a model, parameters, a temperature). They travel once per call, however many shards there are.
@@ -47,6 +47,21 @@ class Corpus(Protocol):
         ------
         InvalidInputError
             If ``each`` has not one value per shard.
+        """
+        ...
+
+    def part(self, numbers: Sequence[int]) -> Corpus:
+        """The corpus of some of the shards, in the order given; they stay where they live, and nothing is copied.
+
+        Parameters
+        ----------
+        numbers : sequence of int
+            Numbers of shards, from 0, each at most once.
+
+        Raises
+        ------
+        InvalidInputError
+            If there is no shard of a number, or one is given twice.
         """
         ...
 
@@ -131,6 +146,27 @@ def fold(
     while partial:
         total = add(partial.pop()[1](), total)
     return total
+
+
+def check_numbers(numbers: Sequence[int], n_shards: int) -> list[int]:
+    """Numbers of shards, each once.
+
+    Raises
+    ------
+    InvalidInputError
+        As `Corpus.part`.
+    """
+    found = list(map(int, numbers))
+    wrong = [number for number in found if not 0 <= number < n_shards]
+    if wrong:
+        raise InvalidInputError(
+            f"numbers must lie between 0 and {n_shards - 1}, as there are {n_shards} shards, but {wrong[0]} was given; "
+            "count shards from 0"
+        )
+    if len(set(found)) < len(found):
+        twice = next(number for k, number in enumerate(found) if number in found[:k])
+        raise InvalidInputError(f"numbers must be distinct, but {twice} was given twice; leave it out once")
+    return found
 
 
 def arguments_of(each: Sequence[Any] | None, n_shards: int) -> list[tuple[Any, ...]]:

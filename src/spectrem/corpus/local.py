@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spectrem.corpus.blas import ONE_BLAS_THREAD, limit_this_thread
-from spectrem.corpus.corpus import arguments_of, fold
+from spectrem.corpus.corpus import arguments_of, check_numbers, fold
 from spectrem.exceptions import InvalidInputError
 
 
@@ -57,6 +57,10 @@ class Local:
     def derive(self, f: Callable[..., Any], *broadcast: Any, each: Sequence[Any] | None = None) -> Local:
         """As `Corpus.derive`."""
         return replace(self, shards=list(self._map(f, broadcast, arguments_of(each, len(self)))))
+
+    def part(self, numbers: Sequence[int]) -> Local:
+        """As `Corpus.part`."""
+        return replace(self, shards=[self.shards[k] for k in check_numbers(numbers, len(self))])
 
     def sum(self, f: Callable[..., Any], *broadcast: Any) -> Any:
         """As `Corpus.sum`."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from spectrem.corpus.box import Box, Call, boxed, pickled
 from spectrem.corpus.changes import difference, patched
 from spectrem.corpus.connect import current_client
-from spectrem.corpus.corpus import arguments_of, fold
+from spectrem.corpus.corpus import arguments_of, check_numbers, fold
 from spectrem.corpus.local import Local
 
 if TYPE_CHECKING:
@@ -69,6 +69,14 @@ class OnDask:
         own = [pickled(list(block)) for block in self._blocks(arguments_of(each, len(self)))]
         other = copy(self)
         other._start(_ended(self._many(_derive, self._futures, own, call=self._call(f, broadcast))))
+        return other
+
+    def part(self, numbers: Sequence[int]) -> OnDask:
+        """As `Corpus.part`."""
+        other, places = copy(self), [divmod(number, self._size) for number in check_numbers(numbers, len(self))]
+        other._n_shards, other._size = len(places), 1
+        blocks = [self._futures[block] for block, _ in places]
+        other._start(self._many(_picked, blocks, [k for _, k in places]) if places else [])
         return other
 
     def sum(self, f: Callable[..., Any], *broadcast: Any) -> Any:
@@ -175,6 +183,10 @@ def _sum(block: Box, call: Box) -> Box:
 
 def _one(block: Box, k: int, call: Box) -> Box:
     return Box(call.value(block.value[k]))
+
+
+def _picked(block: Box, k: int) -> Box:
+    return Box([block.value[k]])
 
 
 def _advance(block: Box, call: Box) -> tuple[Box, Box]:

@@ -89,6 +89,10 @@ class Spilled:
         """As `Corpus.derive`; the files are removed when nothing refers to the new corpus."""
         return self._of(self._files.derive(partial(_derive, f, self._folder), *broadcast, each=each))
 
+    def part(self, numbers: Sequence[int]) -> Spilled:
+        """As `Corpus.part`."""
+        return self._of(self._files.part(numbers))
+
     def sum(self, f: Callable[..., Any], *broadcast: Any) -> Any:
         """As `Corpus.sum`; sums of many shards wait for others on disk."""
         return fold(self.collect(f, *broadcast), wait=self._wait)

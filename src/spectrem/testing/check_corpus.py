@@ -24,7 +24,8 @@ def check_corpus(make: Callable[[Sequence[Any]], Corpus]) -> None:
 
     Results come in the order of the shards and arrays as they were: dtype, layout, and whether they may be changed.
     Sums are made in the tree of `spectrem.corpus.fold`, to the bit. Arguments reach ``f`` as they are, whatever their
-    type, and ``each`` the shard that it is for. Old corpora stay as they were when new ones are derived, and a long
+    type, and ``each`` the shard that it is for. A part holds some of the shards, in
+    any order. Old corpora stay as they were when new ones are derived, and a long
     chain of steps comes to the same as in a loop. What ``f`` raises arrives with its type, arguments and attributes,
     of several that of the first shard. A corpus without shards is allowed, and its sum is refused. Linear algebra runs
     on one thread while several shards are worked on.
@@ -52,6 +53,7 @@ def check_corpus(make: Callable[[Sequence[Any]], Corpus]) -> None:
         _check_sums(corpus, shards)
         _check_derived(corpus, shards)
         _check_steps(corpus, shards, _STEPS if n_shards == 7 else 1)
+        _check_parts(corpus, shards)
         _require(_equal(list(corpus.collect(_copied)), shards), "no method may change the corpus that it is called on")
     _check_arguments(make([_shard(k) for k in range(3)]))
     _check_threads(make([_shard(k) for k in range(3)]))
@@ -94,6 +96,21 @@ def _check_steps(corpus: Corpus, shards: list[Any], n_steps: int) -> None:
         same = np.array_equal(total, _tree([value for value, _ in pairs]))
         _require(same, f"advance must sum the values of the shards as they are after {step} steps")
     _require(_equal(list(now.collect(_same)), expected), f"advance must keep the shards of {n_steps} steps")
+
+
+def _check_parts(corpus: Corpus, shards: list[Any]) -> None:
+    n_shards = len(shards)
+    for numbers in ([n_shards - 1], list(range(n_shards))[::-2], np.arange(n_shards)):
+        part, own = corpus.part(numbers), [shards[k] for k in numbers]
+        _require(len(part) == len(own), "a part must have as many shards as numbers were given")
+        _require(list(part.collect(_named)) == list(map(_named, own)), "a part must hold its shards in their order")
+        found, expected = part.sum(_term).text, _tree(list(map(_term, own))).text
+        _require(found == expected, f"the sum of a part must be that of its shards, {expected}, not {found}")
+        _check_derived(part, own)
+        _check_steps(part, own, 2)
+    _require(len(corpus.part([])) == 0, "a part of no shards must have length 0")
+    _refuse(partial(corpus.part, [n_shards]), "a number without a shard")
+    _refuse(partial(corpus.part, [0, 0]), "a number given twice")
 
 
 def _check_arguments(corpus: Corpus) -> None:

@@ -1,17 +1,26 @@
 """Word aligners: IBM Models 1 and 2 and the HMM, both directions over one table of word pairs."""
 
+from spectrem.models.alignment.continued import Continuation, ContinuedPrior
 from spectrem.models.alignment.coupled import CoupledKernel
 from spectrem.models.alignment.diagonal import diagonal_posteriors
 from spectrem.models.alignment.given_counts import GivenCounts, PriorWithCounts
 from spectrem.models.alignment.lexical_prior import LexicalPrior, lexical_priors
 from spectrem.models.alignment.model import AlignmentModel
 from spectrem.models.alignment.pairs import BitextShard, PairTable, build_shards, iter_shards, tabulate_pairs
-from spectrem.models.alignment.parameters import AlignmentParameters, AlignmentStats, DirectionParameters
+from spectrem.models.alignment.parameters import (
+    AlignmentParameters,
+    AlignmentStats,
+    DirectionParameters,
+    KeptPlaces,
+    Totals,
+)
+from spectrem.models.alignment.spliced import splice
 from spectrem.models.alignment.unseen import NewText, UnseenPairs, expect_new_words
 from spectrem.models.alignment.word_classes import Language
 
 __all__ = [
-    "AlignmentModel", "AlignmentParameters", "AlignmentStats", "BitextShard", "CoupledKernel", "DirectionParameters",
-    "GivenCounts", "Language", "LexicalPrior", "NewText", "PairTable", "PriorWithCounts", "UnseenPairs", "build_shards",
-    "diagonal_posteriors", "expect_new_words", "iter_shards", "lexical_priors", "tabulate_pairs",
+    "AlignmentModel", "AlignmentParameters", "AlignmentStats", "BitextShard", "Continuation", "ContinuedPrior",
+    "CoupledKernel", "DirectionParameters", "GivenCounts", "KeptPlaces", "Language", "LexicalPrior", "NewText",
+    "PairTable", "PriorWithCounts", "Totals", "UnseenPairs", "build_shards", "diagonal_posteriors", "expect_new_words",
+    "iter_shards", "lexical_priors", "splice", "tabulate_pairs",
 ]  # fmt: skip

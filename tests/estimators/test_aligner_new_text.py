@@ -138,7 +138,7 @@ def test_the_automatic_threshold_weighs_pairs():
 
 
 def test_the_automatic_threshold_reads_a_sample_of_large_text(monkeypatch):
-    monkeypatch.setattr(decoding, "_SAMPLE", 50)
+    monkeypatch.setattr(decoding, "SAMPLE", 50)
     aligner = make().fit(BITEXT.source[TRAIN], BITEXT.target[TRAIN])
     chosen = decoding.sample_pairs(np.ones(300))
     assert len(chosen) == 50

@@ -22,7 +22,14 @@ class Prior(Protocol):
     they are known.
     """
 
-    def normalise(self, counts: Floats, row: Numbers, row_sizes: Numbers, out: Floats | None = None) -> Floats: ...
+    def normalise(
+        self,
+        counts: Floats,
+        row: Numbers,
+        row_sizes: Numbers,
+        out: Floats | None = None,
+        totals: Floats | None = None,
+    ) -> Floats: ...
 
     def log_density(
         self, probabilities: Floats, row: Numbers, row_sizes: Numbers, counts: Floats | None = None
@@ -61,7 +68,14 @@ class DirichletPrior:
                 f"pseudo_count must be at least 0, got {self.pseudo_count}; for a sparse prior use MeanFieldPrior"
             )
 
-    def normalise(self, counts: Floats, row: Numbers, row_sizes: Numbers, out: Floats | None = None) -> Floats:
+    def normalise(
+        self,
+        counts: Floats,
+        row: Numbers,
+        row_sizes: Numbers,
+        out: Floats | None = None,
+        totals: Floats | None = None,
+    ) -> Floats:
         """Probabilities of shape (n_entries,), one row summing to 1; rows without mass are uniform.
 
         Parameters
@@ -74,11 +88,15 @@ class DirichletPrior:
             Number of entries of every row.
         out : ndarray of shape (n_entries,), optional
             Array for the result; it may be ``counts``.
+        totals : ndarray of shape (n_rows,), optional
+            Filled with the counts and pseudo-counts of every row.
         """
         smoothed = np.add(counts, self.pseudo_count, out=out)
-        totals = np.bincount(row, smoothed, len(row_sizes)).astype(np.float64)
-        empty = totals < np.finfo(np.float64).tiny  # of less, not even the reciprocal is finite
-        scale = np.divide(1.0, totals, out=np.zeros_like(totals), where=~empty)
+        sums = np.bincount(row, smoothed, len(row_sizes)).astype(np.float64)
+        if totals is not None:
+            totals[:] = sums
+        empty = sums < np.finfo(np.float64).tiny  # of less, not even the reciprocal is finite
+        scale = np.divide(1.0, sums, out=np.zeros_like(sums), where=~empty)
         if empty.any():
             smoothed[empty[row]] = 1.0
             scale[empty] = 1.0 / np.maximum(row_sizes[empty], 1)
@@ -129,12 +147,21 @@ class MeanFieldPrior:
         if not self.alpha > 0:
             raise InvalidInputError(f"alpha must be positive, got {self.alpha}; for plain counts use DirichletPrior(0)")
 
-    def normalise(self, counts: Floats, row: Numbers, row_sizes: Numbers, out: Floats | None = None) -> Floats:
+    def normalise(
+        self,
+        counts: Floats,
+        row: Numbers,
+        row_sizes: Numbers,
+        out: Floats | None = None,
+        totals: Floats | None = None,
+    ) -> Floats:
         """Weights of shape (n_entries,) for the next E-step; see `DirichletPrior.normalise` for the arguments."""
         from scipy.special import psi
 
-        totals = np.bincount(row, counts, len(row_sizes)) + self.alpha * row_sizes
-        return np.exp(psi(counts + self.alpha) - psi(np.maximum(totals, self.alpha))[row], out=out)
+        sums = np.bincount(row, counts, len(row_sizes)) + self.alpha * row_sizes
+        if totals is not None:
+            totals[:] = sums
+        return np.exp(psi(counts + self.alpha) - psi(np.maximum(sums, self.alpha))[row], out=out)
 
     def log_density(
         self, probabilities: Floats, row: Numbers, row_sizes: Numbers, counts: Floats | None = None

@@ -18,8 +18,9 @@ from spectrem.estimators.shared_parameters import TRAINING
 from spectrem.exceptions import InvalidInputError
 
 _FILES = "Files"
-# Parameters that can be set for a saved model.
+# Parameters that can be set for a saved model, and those that cannot when it goes on learning.
 _OPEN = ("decode", "threshold", "project_at_predict", "n_threads")
+_CLOSED = ("model", "max_jump", "null_probability", "model1_iterations", "max_iter")
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,15 @@ class AlignmentOptions:
             rich_help_panel=_FILES,
         ),
     ] = None
+    update: Annotated[
+        bool,
+        typer.Option(
+            "--update",
+            help="Let the model of --load learn from this text first, with what it knows counted as text seen before; "
+            "--save keeps the result, which can learn again.",
+            rich_help_panel=_FILES,
+        ),
+    ] = False
     lowercase: Annotated[
         bool,
         typer.Option(
@@ -138,8 +148,7 @@ def align(own: AlignmentOptions, settings: Settings, annealing: Annealing, steps
     with more pairs: thousands at least. Text should be tokenised already;
     --lowercase helps when there is little of it.
     """
-    if own.load is not None:
-        _refuse_training(own, settings, [*annealing.given, *steps.given, *home.given])
+    _check_loading(own, settings, [*annealing.given, *steps.given, *home.given])
     annealing.check(settings.get("gamma", 1.0))
     steps.check()
     if own.min_probability is not None and own.probabilities is None:
@@ -163,6 +172,25 @@ def align(own: AlignmentOptions, settings: Settings, annealing: Annealing, steps
         AlignmentJob(own, placed, annealing, steps).run()
 
 
+def _check_loading(own: AlignmentOptions, settings: Settings, more: list[str]) -> None:
+    if own.update:
+        if own.load is None:
+            raise InvalidInputError("--update needs a model to go on from; add --load MODEL")
+        closed = [option_of(AlignerParameters, name) for name in settings if name in _CLOSED]
+        closed += ["--tune-gamma"] * own.tune_gamma
+        if closed:
+            raise InvalidInputError(
+                f"{', '.join(closed)}: belongs to the training of a model, and --update keeps that of {own.load}; drop "
+                "it, or train on all text"
+            )
+        return
+    for name in ("update_strength", "update_iterations"):
+        if name in settings:
+            refuse_unused(f"{option_of(AlignerParameters, name)} {settings[name]:g}", "--update")
+    if own.load is not None:
+        _refuse_training(own, settings, more)
+
+
 def _refuse_training(own: AlignmentOptions, settings: Settings, more: list[str]) -> None:
     refused = [option_of(AlignerParameters, name) for name in settings if name not in _OPEN] + more
     refused += ["--constraint"] * bool(own.constraint) + ["--tune-gamma"] * own.tune_gamma
@@ -170,7 +198,8 @@ def _refuse_training(own: AlignmentOptions, settings: Settings, more: list[str])
     refused += ["--save"] * (own.save is not None) + ["--threshold auto"] * (settings.get("threshold") == "auto")
     if refused:
         raise InvalidInputError(
-            f"{', '.join(refused)}: only for training, but --load {own.load} aligns without; drop one or the other"
+            f"{', '.join(refused)}: only for training, but --load {own.load} aligns without; drop one or the other, or "
+            "add --update"
         )
 
 

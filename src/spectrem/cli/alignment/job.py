@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -59,7 +58,7 @@ class AlignmentJob:
     started: float = field(default_factory=time.perf_counter)
 
     def run(self) -> None:
-        """Read, train or load, tune, save, align, write."""
+        """Read, load, train, tune, save, align, write."""
         parse_options(self.settings.get("constraints", ()), _COLUMNS)  # before anything is read
         with ExitStack() as stack:
             # opened first: who reads a pipe sees its end if the work fails
@@ -70,6 +69,8 @@ class AlignmentJob:
             bar("Reading")
             bitext, dev = self._read(loaded)
             aligner = loaded or self._trained(bitext, dev, bar)
+            if self.own.update:
+                self._fit(aligner, bitext if dev is None else bitext.concat(dev[0]), bar)
             if loaded is not None and dev is not None:
                 aligner.tune(dev[0], None, dev[1])
             if self.own.save is not None:
@@ -100,8 +101,9 @@ class AlignmentJob:
     def _loaded(self) -> WordAligner | None:
         if self.own.load is None:
             return None
-        aligner = WordAligner.load(self.own.load).set_params(**self.settings)
-        aligner.threshold_ = self.settings.get("threshold", aligner.threshold_)
+        aligner = WordAligner.load(self.own.load).set_params(**self._parameters(self.settings))
+        if not self.own.update:
+            aligner.threshold_ = self.settings.get("threshold", aligner.threshold_)
         return aligner
 
     def _read(self, loaded: WordAligner | None) -> tuple[Bitext, tuple[Bitext, Links] | None]:
@@ -119,42 +121,52 @@ class AlignmentJob:
 
     def _trained(self, bitext: Bitext, dev: tuple[Bitext, Links] | None, bar: Advance) -> WordAligner:
         if dev is None:
-            return self._fit(bitext, bar)
+            return self._fit(self._aligner(), bitext, bar)
         everything = bitext.concat(dev[0])
         best: tuple[float, WordAligner] | None = None
         for gamma in _GAMMAS if self.own.tune_gamma else (None,):
-            aligner = self._fit(everything, bar, gamma).tune(dev[0], None, dev[1])
+            aligner = self._fit(self._aligner(gamma), everything, bar).tune(dev[0], None, dev[1])
             error = 1.0 - aligner.score(dev[0], None, dev[1])
             if best is None or error < best[0]:
                 best = (error, aligner)
         assert best is not None
         return best[1]
 
-    def _fit(self, bitext: Bitext, bar: Advance, gamma: float | None = None) -> WordAligner:
-        aligner = self._aligner(gamma)
-        if gamma is not None and aligner.checkpoint is not None:
-            aligner.checkpoint = Path(aligner.checkpoint) / f"gamma-{gamma:g}"
-        costs = _costs(aligner)
+    def _fit(self, aligner: WordAligner, bitext: Bitext, bar: Advance) -> WordAligner:
+        costs = iter(self._costs(aligner))
         aligner.on_iteration = lambda record: bar("Training", next(costs))
         bar("Training")
         longest = aligner.max_length
         if longest is not None and (np.maximum(bitext.source_lengths, bitext.target_lengths) > longest).all():
             raise InvalidInputError(f"--max-length {longest} leaves no sentence pair to train on; raise it")
         with without_unconverged():
-            return aligner.fit(bitext)
+            return aligner.update(bitext) if self.own.update else aligner.fit(bitext)
 
     def _aligner(self, gamma: float | None = None) -> WordAligner:
-        settings = self.settings if gamma is None else {**self.settings, "gamma": gamma}
+        aligner = WordAligner(**self._parameters(self.settings if gamma is None else {**self.settings, "gamma": gamma}))
+        if gamma is not None and aligner.checkpoint is not None:
+            aligner.checkpoint = Path(aligner.checkpoint) / f"gamma-{gamma:g}"
+        return aligner
+
+    def _parameters(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """Settings with the schedule and the dictionary, if they are given."""
         if self.dictionary is not None:
             settings = {**settings, "dictionary": self.dictionary}
-        return WordAligner(**self.steps.schedule(self.annealing.schedule(settings)))
+        return self.steps.schedule(self.annealing.schedule(settings))
 
     def _cost(self, loaded: WordAligner | None) -> float:
         """The total cost of the run, in the unit of the progress bar."""
         passes = _LAST_COST * (1 + (self.own.probabilities is not None))
         if loaded is not None:
-            return passes
-        return passes + sum(_costs(self._aligner())) * (len(_GAMMAS) if self.own.tune_gamma else 1)
+            return passes + sum(self._costs(loaded)) * self.own.update
+        return passes + sum(self._costs(self._aligner())) * (len(_GAMMAS) if self.own.tune_gamma else 1)
+
+    def _costs(self, aligner: WordAligner) -> list[float]:
+        """The cost of every iteration to come, in the unit of the progress bar."""
+        if self.own.update:
+            return [_LAST_COST] * (aligner.update_iterations * count_gammas(aligner))
+        first = 0 if aligner.model == "ibm1" else aligner.model1_iterations
+        return [_MODEL1_COST] * first + [_LAST_COST] * (aligner.max_iter * count_gammas(aligner))
 
     def _report(self, aligner: WordAligner, bitext: Bitext, dev: tuple[Bitext, Links] | None) -> None:
         seconds = time.perf_counter() - self.started
@@ -171,7 +183,7 @@ class AlignmentJob:
         said = ""
         if aligner.decode == "posterior" and "threshold" not in self.settings and self.own.dev is None:
             said = f", threshold {aligner.threshold_:g} ({'auto' if self.own.load is None else 'of the model'})"
-        if self.own.load is not None:
+        if self.own.load is not None and not self.own.update:
             source, target = aligner.unknown_shares(bitext)
             said += f"; words new to the model: {source:.1%} of the source, {target:.1%} of the target"
         if self.own.dictionary is not None or "same" in self.settings:
@@ -186,13 +198,6 @@ class AlignmentJob:
         )
         apart = ", ".join(f"{n} {fate}" for n, fate in counted if n)
         return said + f"; pairs apart: {apart}" * bool(apart)
-
-
-def _costs(aligner: WordAligner) -> Iterator[float]:
-    """The cost of every iteration to come, in the unit of the progress bar."""
-    if aligner.model != "ibm1":
-        yield from [_MODEL1_COST] * aligner.model1_iterations
-    yield from [_LAST_COST] * (aligner.max_iter * count_gammas(aligner))
 
 
 def _has_capitals(vocabulary: Vocabulary) -> bool:

@@ -12,7 +12,7 @@ from spectrem.data import Links, symmetrize
 from spectrem.metrics import alignment_scores, expected_f1_threshold
 from spectrem.models.alignment import AlignmentModel, AlignmentParameters, BitextShard
 
-_SAMPLE = 500  # sentence pairs: a few thousand links, at the cost of a small part of one E-step
+SAMPLE = 500  # sentence pairs: a few thousand links, at the cost of a small part of one E-step
 _GRID = np.round(np.arange(0.05, 0.96, 0.025), 3)
 
 
@@ -107,7 +107,7 @@ def concatenate_links(parts: list[Links]) -> Links:
 def sample_pairs(weights: Floats) -> Ints:
     """Numbers of some hundreds of sentence pairs from all over the corpus, those of weight 0 left out."""
     counted = np.flatnonzero(weights > 0)
-    return counted[np.unique(np.linspace(0, len(counted) - 1, min(_SAMPLE, len(counted))).round().astype(np.int64))]
+    return counted[np.unique(np.linspace(0, len(counted) - 1, min(SAMPLE, len(counted))).round().astype(np.int64))]
 
 
 def expected_threshold(shards: Sequence[BitextShard], masses: Sequence[Floats]) -> float:

@@ -22,14 +22,14 @@ from spectrem.estimators.storage import (
     unpack_words,
 )
 from spectrem.learning.schedule import check_gamma
-from spectrem.models.alignment import AlignmentModel, AlignmentParameters, DirectionParameters, PairTable
+from spectrem.models.alignment import AlignmentModel, AlignmentParameters, DirectionParameters, PairTable, Totals
 
-_KIND, _LAYOUT = "WordAligner", 1
+_KIND, _LAYOUT = "WordAligner", 2  # files of layout 1 hold no totals
 _ARRAYS = ("translation", "null", "jump", "end")
 _MEMBERS = {
     **{"source_words": ("u1", 1), "target_words": ("u1", 1), "row_offsets": ("i8", 1), "targets": ("i4", 1)},
     **{"source_counts": ("i8", 1), "target_counts": ("i8", 1)},
-    **{f"{side}_{name}": ("f8", 1) for side in ("forward", "backward") for name in _ARRAYS},
+    **{f"{side}_{name}": ("f8", 1) for side in ("forward", "backward") for name in (*_ARRAYS, "totals")},
 }
 
 
@@ -46,7 +46,6 @@ def save(aligner: Any, path: str | os.PathLike[str]) -> None:
         for side in ("forward", "backward")
         for name in _ARRAYS
     }
-    table = {"row_offsets": aligner.table_.row_offsets, "targets": aligner.table_.targets}
     header = {
         **settings_of(aligner),
         "threshold": aligner.threshold_,
@@ -54,6 +53,12 @@ def save(aligner: Any, path: str | os.PathLike[str]) -> None:
         "n_source_words": len(aligner.source_vocabulary_),
         "n_target_words": len(aligner.target_vocabulary_),
     }
+    for side in ("forward", "backward"):
+        totals = getattr(aligner.params_, side).totals
+        if totals is not None:
+            sides[f"{side}_totals"] = totals.words
+            header[f"{side}_totals"] = [totals.null, totals.jumps, totals.ends]
+    table = {"row_offsets": aligner.table_.row_offsets, "targets": aligner.table_.targets}
     save_arrays(path, _KIND, _LAYOUT, header, words | sides | table)
 
 
@@ -69,7 +74,9 @@ def load(aligner: Any, path: str | os.PathLike[str]) -> Any:
         table = PairTable(arrays["row_offsets"], arrays["targets"], header["n_target_words"])
         sides = [
             DirectionParameters(
-                **{name: arrays[f"{side}_{name}"] for name in _ARRAYS}, null_probability=aligner.null_probability
+                **{name: arrays[f"{side}_{name}"] for name in _ARRAYS},
+                null_probability=aligner.null_probability,
+                totals=_read_totals(f"{side}_totals", header, arrays),
             )
             for side in ("forward", "backward")
         ]
@@ -97,6 +104,15 @@ def _in_order(table: PairTable, sides: list[DirectionParameters]) -> tuple[PairT
     return replace(table, targets=table.targets[order[:-1]]), in_order
 
 
+def _read_totals(name: str, header: dict[str, Any], arrays: dict[str, Any]) -> Totals | None:
+    if name not in header and name not in arrays:
+        return None
+    numbers = [float(number) for number in header[name]]
+    if len(numbers) != 3 or not all(0 <= number < np.inf for number in numbers):
+        raise ValueError(f"{name} must be three numbers of at least 0, got {numbers}")
+    return Totals(arrays[name], *numbers)
+
+
 def _check_arrays(aligner: Any, table: PairTable, forward: DirectionParameters, backward: DirectionParameters) -> None:
     """Raise ValueError unless all arrays belong together and hold what fits them; kernels trust them."""
     n_sources, n_targets = len(aligner.source_vocabulary_), len(aligner.target_vocabulary_)
@@ -118,6 +134,11 @@ def _check_arrays(aligner: Any, table: PairTable, forward: DirectionParameters, 
             raise ValueError("parameters do not fit the words")
         for name in _ARRAYS:
             check_probabilities(f"{side}_{name}", getattr(direction, name), positive=True)
+        totals, n_chosen = direction.totals, n_sources if side == "forward" else n_targets
+        if totals is not None and (
+            totals.words.shape != (n_chosen,) or not ((totals.words >= 0) & (totals.words < np.inf)).all()
+        ):
+            raise ValueError(f"{side}_totals do not fit the words")
         for name in ("jump", "end"):
             total = getattr(direction, name).sum()
             if abs(total - 1) > 1e-6:

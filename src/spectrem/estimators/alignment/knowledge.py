@@ -34,9 +34,8 @@ def kind_of(token: str) -> str:
     return "numbers" if "N" in categories and not categories & {"L", "M"} else "words"
 
 
-def given_counts(aligner: Any, table: PairTable) -> GivenCounts:
+def given_counts(aligner: Any, table: PairTable, source: Vocabulary, target: Vocabulary) -> GivenCounts:
     """Pseudo-counts of word pairs that the ``dictionary`` of a `WordAligner` lists or that are the ``same`` token."""
-    source, target = aligner.source_vocabulary_, aligner.target_vocabulary_
     listed = [*_listed(aligner, source, target), *_same(aligner, source, target)]
     numbers = np.array([pair[:2] for pair in listed], np.int64).reshape(-1, 2)
     return GivenCounts.of(table, numbers[:, 0], numbers[:, 1], np.array([pair[2] for pair in listed]))

@@ -141,6 +141,12 @@ class AlignerParameters(LearningParameters, ComputingParameters):
         "words".
     same_strength : float
         Pseudo-counts of pairs of equal tokens of these kinds, in both translation tables.
+    update_iterations : int
+        Iterations of `update` at most, for every gamma, from where the model is. With more than one words that are new
+        and rare are linked worse.
+    update_strength : float
+        What `update` multiplies the counts of earlier text by: 1 takes it for as much as the new text, 0 keeps only
+        the words and where to start.
     max_fertility : float
         Bound of the constraint "fertility", in links per word.
     dual_steps : int
@@ -178,6 +184,8 @@ class AlignerParameters(LearningParameters, ComputingParameters):
     dictionary_strength: float = number(10.0, group=TRAINING, metavar="COUNT")
     same: Sequence[str] = given((), _is_kinds, convert=_kinds_of, option="", group=TRAINING, metavar="KINDS")
     same_strength: float = number(10.0, group=TRAINING, metavar="COUNT")
+    update_iterations: int = count(1, group=TRAINING)
+    update_strength: float = number(1.0, group=TRAINING, metavar="FACTOR")
     max_fertility: float = number(1.0, open=True, group=TRAINING, metavar="LINKS")
     dual_steps: int = count(5, 0, group=TRAINING)
     step_size: float = number(1.0, open=True, group=TRAINING)

@@ -8,12 +8,14 @@ from threading import Lock
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats, Ints
 from spectrem.data import Bitext, Links, Vocabulary, encode_bitext
-from spectrem.estimators.alignment.long_pairs import LongPair, LongShard, cut_shards, most_cells
+from spectrem.estimators.alignment.long_pairs import LongPair, LongShard, cut_shards, find_untrainable, most_cells
+from spectrem.estimators.conventions import row_weights
 from spectrem.exceptions import InvalidInputError
+from spectrem.learning import Constant
 from spectrem.models.alignment import BitextShard, Language, NewText, PairTable, TextShard, UnseenPairs
 
 _AT_ONCE = 1 << 22
@@ -98,6 +100,19 @@ def select_pairs(
     return bitext.take(order), weights[order], links
 
 
+def read_training(
+    aligner: Any, source: Bitext | Lines, target: Lines | None, known: Known | None, sample_weight: ArrayLike | None
+) -> tuple[Bitext, Floats, Links | None, int]:
+    """The pairs of a text to train on, their weights, the links of the last ones, and how many pairs were left out."""
+    gammas = (aligner.schedule or Constant(aligner.gamma)).gammas()
+    bitext = as_bitext(source, target)
+    check_words(bitext)
+    weights = row_weights(sample_weight, bitext.n_pairs, "sentence pair")
+    too_long = find_untrainable(bitext, most_cells(aligner, min(gammas)))
+    chosen, weights, links = select_pairs(bitext, weights, known, aligner.max_length, too_long)
+    return chosen, weights, links, bitext.n_pairs - chosen.n_pairs
+
+
 def read_text(
     aligner: Any, source: Bitext | Lines, target: Lines | None
 ) -> Iterator[Callable[[], BitextShard | LongShard]]:
@@ -108,7 +123,7 @@ def read_text(
     bitext = as_bitext(source, target)
     known = recode(bitext, (aligner.source_vocabulary_, aligner.target_vocabulary_))
     shards = cut_shards(known, most_cells(aligner, aligner.gamma_))
-    new = _Once(lambda: NewText.of(_unseen_pairs(aligner), bitext))
+    new = _Once(lambda: NewText.of(unseen_pairs(aligner), bitext))
     return (partial(_completed, shard, aligner.table_, new) for shard in shards)
 
 
@@ -146,7 +161,7 @@ def unknown_shares(aligner: Any, source: Bitext | Lines, target: Lines | None) -
     return shares[0], shares[1]
 
 
-def _unseen_pairs(aligner: Any) -> UnseenPairs:
+def unseen_pairs(aligner: Any) -> UnseenPairs:
     """Probabilities of word pairs that training did not see; made when first needed, kept until the next fit."""
     kept = getattr(aligner, "_unseen", None)
     if kept is None or kept.table is not aligner.table_:

@@ -34,13 +34,13 @@ from spectrem.estimators.alignment.text import (
     Known,
     Lines,
     as_bitext,
-    check_words,
     count_words,
     read_text,
-    select_pairs,
+    read_training,
     unknown_shares,
 )
-from spectrem.estimators.conventions import Estimator, not_fitted, row_weights, take_course
+from spectrem.estimators.alignment.update import update
+from spectrem.estimators.conventions import Estimator, not_fitted, take_course
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.homes import beside, make_corpus
 from spectrem.estimators.shared_parameters import check_one_gamma
@@ -151,18 +151,12 @@ class WordAligner(AlignerParameters, Estimator):
         check_one_gamma(self)
         schedule = self.schedule or Constant(self.gamma)
         gammas = list(schedule.gammas())
-        bitext = as_bitext(source, target)
-        check_words(bitext)
-        weights = row_weights(sample_weight, bitext.n_pairs, "sentence pair")
-        too_long = long_pairs.find_untrainable(bitext, long_pairs.most_cells(self, min(gammas)))
-        n_pairs = bitext.n_pairs
-        bitext, weights, links = select_pairs(bitext, weights, known, self.max_length, too_long)
-        self.n_skipped_ = n_pairs - bitext.n_pairs
+        bitext, weights, links, self.n_skipped_ = read_training(self, source, target, known, sample_weight)
         table = tabulate_pairs(bitext)
         self.source_vocabulary_, self.target_vocabulary_ = bitext.source_vocabulary, bitext.target_vocabulary
         self.source_counts_ = count_words(bitext.source_tokens, table.n_source_words)
         self.target_counts_ = count_words(bitext.target_tokens, table.n_target_words)
-        given = given_counts(self, table)
+        given = given_counts(self, table, self.source_vocabulary_, self.target_vocabulary_)
         self.n_given_ = len(given.entries)
         spelling = lexical_priors(
             table,
@@ -191,6 +185,41 @@ class WordAligner(AlignerParameters, Estimator):
         take_course(self, history, status)
         step = Step(model, self.params_, self.gamma_, self._general_estep(self.gamma_))
         self.report_ = report_fit(self, bitext, weights, links, step, posed, history[n_before:])
+        return self
+
+    def update(
+        self,
+        source: Bitext | Lines,
+        target: Lines | None = None,
+        *,
+        known: Known | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> WordAligner:
+        """Train on more text, in the time that this text alone takes; any number of times.
+
+        What the model expected of the text so far is added to the expected counts of the new text, as often as
+        ``update_strength`` says: EM on all of it, with the old text's posteriors as they are (the sufficient statistics
+        of [Neal1998]). Words and word pairs are added to vocabularies and table. Text that comes twice counts twice.
+        Parameters may be set anew but for model, max_jump and null_probability; ``dictionary`` and ``same`` concern
+        word pairs that the model does not have. A ``threshold`` "auto" is chosen again where the new text has at least
+        500 pairs. ``history_`` and ``report_`` are those of the new text.
+
+        Parameters and errors are those of `fit`.
+
+        Returns
+        -------
+        WordAligner
+            Itself.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        InvalidInputError
+            If such a parameter differs from that of training.
+        """
+        self._check_fitted()
+        update(self, source, target, known, sample_weight)
         return self
 
     def predict(self, source: Bitext | Lines, target: Lines | None = None) -> Links:

@@ -1,5 +1,6 @@
 """Word aligners: IBM Models 1 and 2 and the HMM, both directions over one table of word pairs."""
 
+from spectrem.models.alignment.continued import Continuation, ContinuedPrior
 from spectrem.models.alignment.coupled import CoupledKernel
 from spectrem.models.alignment.diagonal import diagonal_posteriors
 from spectrem.models.alignment.given_counts import GivenCounts, PriorWithCounts
@@ -14,13 +15,20 @@ from spectrem.models.alignment.pairs import (
     iter_shards,
     tabulate_pairs,
 )
-from spectrem.models.alignment.parameters import AlignmentParameters, AlignmentStats, DirectionParameters
+from spectrem.models.alignment.parameters import (
+    AlignmentParameters,
+    AlignmentStats,
+    DirectionParameters,
+    KeptPlaces,
+    Totals,
+)
+from spectrem.models.alignment.spliced import splice
 from spectrem.models.alignment.unseen import NewText, UnseenPairs, expect_new_words
 from spectrem.models.alignment.word_classes import Language
 
 __all__ = [
-    "AlignmentModel", "AlignmentParameters", "AlignmentStats", "BitextShard", "CoupledKernel", "DirectionParameters",
-    "GivenCounts", "Language", "LexicalPrior", "NewText", "PairTable", "PriorWithCounts", "TextShard", "UnseenPairs",
-    "build_shards", "cut_text", "diagonal_posteriors", "expect_new_words", "iter_shards", "lexical_priors",
-    "tabulate_pairs",
+    "AlignmentModel", "AlignmentParameters", "AlignmentStats", "BitextShard", "Continuation", "ContinuedPrior",
+    "CoupledKernel", "DirectionParameters", "GivenCounts", "KeptPlaces", "Language", "LexicalPrior", "NewText",
+    "PairTable", "PriorWithCounts", "TextShard", "Totals", "UnseenPairs", "build_shards", "cut_text",
+    "diagonal_posteriors", "expect_new_words", "iter_shards", "lexical_priors", "splice", "tabulate_pairs",
 ]  # fmt: skip

@@ -110,12 +110,19 @@ class PriorWithCounts:
     entries: Ints
     counts: Floats
 
-    def normalise(self, counts: Floats, row: Numbers, row_sizes: Numbers, out: Floats | None = None) -> Floats:
+    def normalise(
+        self,
+        counts: Floats,
+        row: Numbers,
+        row_sizes: Numbers,
+        out: Floats | None = None,
+        totals: Floats | None = None,
+    ) -> Floats:
         """Probabilities of shape (n_pairs,); see `DirichletPrior.normalise`."""
         total = np.empty(len(counts)) if out is None else out
         np.copyto(total, counts)
         total[self.entries] += self.counts
-        return self.prior.normalise(total, row, row_sizes, total)
+        return self.prior.normalise(total, row, row_sizes, total, totals)
 
     def log_density(
         self, probabilities: Floats, row: Numbers, row_sizes: Numbers, counts: Floats | None = None

@@ -34,14 +34,14 @@ def fit_jumps(
     departures: Floats,
     lengths: NDArray[np.integer],
     *,
-    pseudo_count: float,
+    pseudo_count: float | Floats,
     tol: float = 1e-10,
     max_iter: int = 200,
 ) -> Floats:
     """Potentials that maximise ``sum_d n_d log c_d - sum_{I,p} m_{I,p} log Z_{I,p}``, scaled to sum to 1.
 
     Every round replaces log Z by its tangent, whose maximum is closed and never decreases the objective
-    (minorise-maximise). ``pseudo_count`` is added to the count of every width.
+    (minorise-maximise). ``pseudo_count``, one number or one per width, is added to the count of every width.
 
     Parameters
     ----------
@@ -54,7 +54,8 @@ def fit_jumps(
     lengths : ndarray of shape (n_lengths,)
         The sentence lengths of the rows of ``departures``.
     """
-    counts = jump_counts + pseudo_count
+    added = np.broadcast_to(pseudo_count, jump.shape)
+    counts = jump_counts + added
     max_jump = (len(jump) - 1) // 2
     longest = int(lengths.max(initial=0))
     k, p = np.nonzero(departures > 0)
@@ -69,7 +70,7 @@ def fit_jumps(
         ends = np.bincount(nearest, rate, 2 * longest + 2) - np.bincount(beyond, rate, 2 * longest + 2)
         expected = np.bincount(clipped, np.cumsum(ends)[:-1], len(jump)).astype(np.float64)
         # The pseudo-counts are links of a sentence in which every width is reached once.
-        expected += pseudo_count * len(jump)
+        expected += added.sum()
         new = np.divide(counts, expected, out=np.zeros_like(counts), where=counts > 0)
         new /= new.sum()
         if np.abs(new - jump).max() < tol:

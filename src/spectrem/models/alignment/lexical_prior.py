@@ -60,16 +60,24 @@ class LexicalPrior:
     stem_strength: float
     cognate_strength: float
 
-    def normalise(self, counts: Floats, row: Numbers, row_sizes: Numbers, out: Floats | None = None) -> Floats:
+    def normalise(
+        self,
+        counts: Floats,
+        row: Numbers,
+        row_sizes: Numbers,
+        out: Floats | None = None,
+        totals: Floats | None = None,
+    ) -> Floats:
         """Probabilities of shape (n_pairs,), one row summing to 1; see `DirichletPrior.normalise`.
 
         ``row`` is that of the table and not read.
         """
         probability = np.empty(len(counts)) if out is None else out
+        totals = np.empty(len(row_sizes)) if totals is None else totals
         normalise_lexical(
             self.backward, counts, self.table.row_offsets, self.table.targets, row_sizes,
             self.stem_first, self.stem_place, self.stem_row, self.share, self.alike,
-            self.stem_strength, self.cognate_strength, probability,
+            self.stem_strength, self.cognate_strength, probability, totals,
         )  # fmt: skip
         return probability
 

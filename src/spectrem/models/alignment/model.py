@@ -16,6 +16,8 @@ from spectrem.models.alignment.parameters import (
     AlignmentStats,
     DirectionParameters,
     DirectionStats,
+    KeptPlaces,
+    Totals,
     with_floor,
 )
 from spectrem.models.priors import DirichletPrior, Prior
@@ -46,6 +48,8 @@ class AlignmentModel:
         On the rows of the two translation tables.
     jump_pseudo_count, end_pseudo_count : float
         Added to the expected count of every jump width and of every distance from the end.
+    kept : (KeptPlaces, KeptPlaces), optional
+        Counts of earlier text, forward and backward, added in place of these two numbers.
     """
 
     table: PairTable
@@ -56,6 +60,7 @@ class AlignmentModel:
     backward_prior: Prior = DirichletPrior()  # noqa: RUF009
     jump_pseudo_count: float = 0.5
     end_pseudo_count: float = 0.5
+    kept: tuple[KeptPlaces, KeptPlaces] | None = None
 
     def initial(self, null_probability: float) -> AlignmentParameters:
         """Uniform translation over the words that occur beside each word, uniform NULL words, uniform jumps."""
@@ -132,11 +137,13 @@ class AlignmentModel:
         """
         (forward, backward), table = stats.links, self.table
         sizes = np.diff(table.row_offsets)
-        self.forward_prior.normalise(forward[:-1], table.sources, sizes, out=forward[:-1])
-        self.backward_prior.normalise(backward[:-1], table.targets, table.target_sizes, out=backward[:-1])
+        words = np.empty(table.n_source_words), np.empty(table.n_target_words)
+        self.forward_prior.normalise(forward[:-1], table.sources, sizes, forward[:-1], words[0])
+        self.backward_prior.normalise(backward[:-1], table.targets, table.target_sizes, backward[:-1], words[1])
         forward[-1] = backward[-1] = 0.0  # word pairs that are not in the table
         return AlignmentParameters(
-            self._fit(params.forward, stats.forward, forward), self._fit(params.backward, stats.backward, backward)
+            self._fit(params.forward, stats.forward, forward, words[0], self._added(params.forward, 0)),
+            self._fit(params.backward, stats.backward, backward, words[1], self._added(params.backward, 1)),
         )
 
     def log_prior(self, params: AlignmentParameters) -> float:
@@ -148,11 +155,15 @@ class AlignmentModel:
         sizes = np.diff(table.row_offsets)
         total = self.forward_prior.log_density(forward.translation[:-1], table.sources, sizes)
         total += self.backward_prior.log_density(backward.translation[:-1], table.targets, table.target_sizes)
-        for side in (forward, backward):
+        for way, side in enumerate((forward, backward)):
+            added = self._added(side, way)
+            total += _log_density(added.null, side.null[:-1])
+            if added.null_rest > 0:
+                total += added.null_rest * np.log(max(1.0 - side.null[:-1].sum(), np.finfo(np.float64).tiny))
             if self.learn_positions:
-                total += _log_density(self.jump_pseudo_count, side.jump)
+                total += _log_density(added.jumps, side.jump)
             if self.chain:
-                total += _log_density(self.end_pseudo_count, side.end)
+                total += _log_density(added.ends, side.end)
         return total
 
     def _score(self, params: DirectionParameters, shard: BitextShard, *, backward: bool) -> Parts:
@@ -186,18 +197,33 @@ class AlignmentModel:
         null = np.bincount(tokens, stats.null, len(params.null) - 1).astype(np.float64)
         return DirectionStats(stats.links, null, *(place.copy() for place in places))
 
-    def _fit(self, params: DirectionParameters, stats: DirectionStats, translation: Floats) -> DirectionParameters:
-        n_words = len(stats.null)
-        null = DirichletPrior().normalise(stats.null, np.zeros(n_words, np.int64), np.array([n_words]))
-        jump, end = params.jump, params.end
+    def _added(self, params: DirectionParameters, way: int) -> KeptPlaces:
+        """What is added to the counts of one direction: forward (0) or backward (1)."""
+        if self.kept is not None:
+            return self.kept[way]
+        jumps, ends = np.full(len(params.jump), self.jump_pseudo_count), np.full(len(params.end), self.end_pseudo_count)
+        return KeptPlaces(np.zeros(len(params.null) - 1), 0.0, jumps, ends)
+
+    def _fit(
+        self, params: DirectionParameters, stats: DirectionStats, translation: Floats, words: Floats, added: KeptPlaces
+    ) -> DirectionParameters:
+        counts = stats.null + added.null
+        null_total, n_words = float(counts.sum()) + added.null_rest, len(counts)
+        null = DirichletPrior().normalise(counts, np.zeros(n_words, np.int64), np.array([n_words]))
+        if added.null_rest > 0:
+            null *= 1.0 - added.null_rest / null_total
+        jump, end, jumps, ends = params.jump, params.end, 0.0, 0.0
         if self.chain:
-            end = stats.ends + self.end_pseudo_count
-            end /= end.sum()
+            end = stats.ends + added.ends
+            ends = float(end.sum())
+            end /= ends
         if self.learn_positions:
             lengths = np.arange(stats.departures.shape[0])
-            jump = fit_jumps(jump, stats.jumps, stats.departures, lengths, pseudo_count=self.jump_pseudo_count)
+            jump = fit_jumps(jump, stats.jumps, stats.departures, lengths, pseudo_count=added.jumps)
+            jumps = float((stats.jumps + added.jumps).sum())
         floored = with_floor(translation), with_floor(np.append(null, 0.0))
-        return DirectionParameters(*floored, jump, end, params.null_probability)
+        totals = Totals(words, null_total, jumps, ends)
+        return DirectionParameters(*floored, jump, end, params.null_probability, totals)
 
 
 def sides(shard: BitextShard, *, backward: bool) -> tuple[Ints, Ints, NDArray[np.int32]]:
@@ -221,6 +247,8 @@ def log_departures(params: DirectionParameters, lengths: Ints) -> Floats:
     return departures
 
 
-def _log_density(pseudo_count: float, probabilities: Floats) -> float:
-    n = len(probabilities)
-    return DirichletPrior(pseudo_count).log_density(probabilities, np.zeros(n, np.int64), np.array([n]))
+def _log_density(pseudo_counts: Floats, probabilities: Floats) -> float:
+    """``pseudo_counts @ log(probabilities)``, where those that are 0 do not count."""
+    own = pseudo_counts > 0
+    with np.errstate(divide="ignore"):
+        return float(pseudo_counts[own] @ np.log(probabilities[own]))

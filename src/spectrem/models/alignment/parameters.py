@@ -24,6 +24,47 @@ def with_floor(probability: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
+class Totals:
+    """Expected counts, and pseudo-counts of the priors, behind the probabilities of one direction.
+
+    A probability times its total is what later text is added to; see `spectrem.models.alignment.ContinuedModel`.
+
+    Attributes
+    ----------
+    words : ndarray of shape (n_chosen_words,)
+        Links of every chosen word.
+    null, jumps, ends : float
+        Words produced by NULL, moves between positions, sentence ends; 0 for what the model does not learn.
+    """
+
+    words: Floats
+    null: float
+    jumps: float
+    ends: float
+
+
+@dataclass(frozen=True)
+class KeptPlaces:
+    """Counts of earlier text that one direction goes on from, besides those of links.
+
+    Attributes
+    ----------
+    null : ndarray of shape (n_produced_words,)
+        Words that NULL produced.
+    null_rest : float
+        Other words that NULL produced, which are not among these.
+    jumps : ndarray of shape (2 * max_jump + 1,)
+        Moves by width, as if every width had been possible for each of them.
+    ends : ndarray of shape (max_jump + 1,)
+    """
+
+    null: Floats
+    null_rest: float
+    jumps: Floats
+    ends: Floats
+
+
+@dataclass(frozen=True)
 class DirectionParameters:
     """Parameters of one direction: how a chosen word (or NULL) produces a word, and where the choice moves next.
 
@@ -43,6 +84,8 @@ class DirectionParameters:
         last entry. Read by the HMM only.
     null_probability : float
         Probability p0 that a word is produced by NULL, in (0, 1).
+    totals : Totals, optional
+        What an M-step knows of the counts behind these probabilities; None before the first.
     """
 
     translation: Floats
@@ -50,6 +93,7 @@ class DirectionParameters:
     jump: Floats
     end: Floats
     null_probability: float
+    totals: Totals | None = None
 
     @property
     def max_jump(self) -> int:

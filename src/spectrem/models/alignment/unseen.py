@@ -68,25 +68,37 @@ class UnseenPairs:
         bands = ClassTable.of(table, forward, backward, source.band, target.band)
         return cls(table, source, target, stems, bands, stem_strength, cognate_strength)
 
+    @property
+    def strength(self) -> float:
+        """The pseudo-counts that every word has to share out."""
+        return self.stem_strength + _FREQUENCY_STRENGTH + self.cognate_strength
+
     def probabilities(self, source: Words, target: Words, s: Ints, t: Ints) -> tuple[Floats, Floats]:
         """p(t | s) and p(s | t) for the words numbered s and t of a new text, each of shape (n_pairs,)."""
+        forward, backward = self.pseudo_counts(source, target, s, t)
+        return (
+            with_floor(sum(forward) / (source.counts[s] + self.strength)),
+            with_floor(sum(backward) / (target.counts[t] + self.strength)),
+        )
+
+    def pseudo_counts(
+        self, source: Words, target: Words, s: Ints, t: Ints
+    ) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+        """Pseudo-counts from stems, and others, of t given s, then of s given t; each of shape (n_pairs,)."""
         alike = np.zeros(len(s), np.bool_)
         look_alike(
             s.astype(np.int32), t.astype(np.int32), *source.spelling, *target.spelling, SIMILARITY, STEM_LENGTH, alike
         )
         stems = self.stems.probabilities(source.stem[s], target.stem[t])
         bands = self.bands.probabilities(source.band[s], target.band[t])
-        strength = self.stem_strength + _FREQUENCY_STRENGTH + self.cognate_strength
 
-        def mean(way: int, given: Ints, produced: Words, at: Ints) -> Floats:
-            counts = (
-                self.stem_strength * stems[way] * produced.stem_share[at]
-                + _FREQUENCY_STRENGTH * bands[way] * produced.band_share[at]
-                + self.cognate_strength * alike
+        def counts(way: int, produced: Words, at: Ints) -> tuple[Floats, Floats]:
+            return (
+                self.stem_strength * stems[way] * produced.stem_share[at],
+                _FREQUENCY_STRENGTH * bands[way] * produced.band_share[at] + self.cognate_strength * alike,
             )
-            return with_floor(counts / (given + strength))
 
-        return mean(0, source.counts[s], target, t), mean(1, target.counts[t], source, s)
+        return counts(0, target, t), counts(1, source, s)
 
 
 def expect_new_words(params: AlignmentParameters, source_counts: Ints, target_counts: Ints) -> AlignmentParameters:

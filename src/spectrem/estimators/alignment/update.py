@@ -1,0 +1,105 @@
+"""A WordAligner that learns from more text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from spectrem.data import Bitext
+from spectrem.estimators.alignment.decoding import SAMPLE, sample_pairs
+from spectrem.estimators.alignment.knowledge import given_counts
+from spectrem.estimators.alignment.report import report_fit
+from spectrem.estimators.alignment.text import Known, Lines, count_words, read_training, recode, unseen_pairs
+from spectrem.estimators.conventions import take_course
+from spectrem.estimators.declare import check_parameters
+from spectrem.estimators.homes import beside, make_corpus
+from spectrem.estimators.shared_parameters import check_one_gamma
+from spectrem.estimators.training import run_stage
+from spectrem.exceptions import InvalidInputError
+from spectrem.learning import Constant, Step, Stopping
+from spectrem.models.alignment import (
+    AlignmentModel,
+    Continuation,
+    cut_text,
+    expect_new_words,
+    splice,
+    tabulate_pairs,
+)
+
+
+def update(
+    aligner: Any, source: Bitext | Lines, target: Lines | None, known: Known | None, sample_weight: ArrayLike | None
+) -> None:
+    """Train a fitted aligner on more text, with what it knows as pseudo-counts; see `spectrem.WordAligner.update`.
+
+    The work is that of the new text. The model takes part where its entries are looked up, and once at the end, when
+    those that are new are put among them.
+    """
+    check_parameters(aligner)
+    check_one_gamma(aligner)
+    _check_unchanged(aligner)
+    bitext, weights, links, aligner.n_skipped_ = read_training(aligner, source, target, known, sample_weight)
+    table = tabulate_pairs(bitext)
+    given = given_counts(aligner, table, bitext.source_vocabulary, bitext.target_vocabulary)
+    old, strength = aligner.params_, aligner.update_strength
+    unseen = replace(
+        unseen_pairs(aligner), stem_strength=aligner.stem_strength, cognate_strength=aligner.cognate_strength
+    )
+    new = Continuation.of(unseen, old, bitext, table, weights, strength, given)
+    corpus = make_corpus(aligner, (shard.pack(table) for shard in cut_text(bitext, weights, links)))
+    table, priors = beside(corpus, (table, new.priors))
+    trained = aligner.model_
+    model = AlignmentModel(
+        table, trained.max_jump, trained.chain, trained.learn_positions, priors[0], priors[1], kept=new.kept
+    )
+    gammas = list((aligner.schedule or Constant(aligner.gamma)).gammas())
+    stopping = Stopping(aligner.update_iterations, aligner.tol)
+    estep = aligner._estep(model, min(gammas))
+    result = run_stage(aligner, model, corpus, new.params, estep, "update", stopping=stopping)
+    table, params, vocabularies = splice(
+        aligner.table_, old, (aligner.source_vocabulary_, aligner.target_vocabulary_), new, result.params
+    )
+    own = recode(bitext, vocabularies)
+    aligner.source_vocabulary_, aligner.target_vocabulary_ = vocabularies
+    for side, tokens, vocabulary in (
+        ("source", own.source_tokens, vocabularies[0]),
+        ("target", own.target_tokens, vocabularies[1]),
+    ):
+        counts = count_words(tokens, len(vocabulary))
+        before = getattr(aligner, f"{side}_counts_")
+        counts[: len(before)] += before
+        setattr(aligner, f"{side}_counts_", counts)
+    aligner.table_ = table
+    aligner.model_ = replace(trained, table=table)
+    aligner.params_ = expect_new_words(params, aligner.source_counts_, aligner.target_counts_)
+    aligner.gamma_, aligner.n_given_ = gammas[-1], int((new.found[given.entries] < 0).sum())
+    if aligner.threshold != "auto":
+        aligner.threshold_ = aligner.threshold
+    elif len(sample_pairs(weights)) == SAMPLE:
+        aligner.threshold_ = aligner._expected_threshold(own, weights)
+    take_course(aligner, list(result.history), result.status)
+    if result.posed.rows is not None:  # rows over the corpus belong to its shards, and these to the new text alone
+        step = Step(model, result.params, aligner.gamma_, aligner._general_estep(aligner.gamma_))
+    else:
+        step = Step(aligner.model_, aligner.params_, aligner.gamma_, aligner._general_estep(aligner.gamma_))
+    aligner.report_ = report_fit(aligner, own, weights, links, step, result.posed, result.history)
+
+
+def _check_unchanged(aligner: Any) -> None:
+    """Raise unless the model is still of the kind that was trained, and knows the counts behind its probabilities."""
+    sides = aligner.params_.forward, aligner.params_.backward
+    model, jump = aligner.model_, sides[0].max_jump
+    trained = "hmm" if model.chain else "ibm2" if model.learn_positions else "ibm1"
+    for name, value in (("model", trained), ("max_jump", jump), ("null_probability", sides[0].null_probability)):
+        if getattr(aligner, name) != value:
+            raise InvalidInputError(
+                f"{name} must be {value!r} as when the model was trained, got {getattr(aligner, name)!r}; set it back, "
+                "or fit on all text"
+            )
+    if any(side.totals is None for side in sides):
+        raise InvalidInputError(
+            "update needs the counts behind the model's probabilities, which files saved by earlier versions lack; fit "
+            "and save it again"
+        )

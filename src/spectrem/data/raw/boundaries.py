@@ -17,37 +17,42 @@ from spectrem.exceptions import InvalidInputError
 # What holds one of these may hold an address, which is looked for in that line alone.
 _ANCHOR = re.compile(r"@|://|www\.", re.IGNORECASE)
 _ADDRESS = re.compile(
-    r"""(?:\b(?:https?|ftp)://|\bwww\.) [^\s<>"«»]* [^\s<>"«».,;:!?'’)\]}]   # of a page
+    r"""(?:\b(?:https?|ftp)://|\bwww\.) [^\s<>"«»]* [^\s<>"«».,;:!?'\u2019)\]}]   # of a page
     | \b\w[\w.+-]* @ \w[\w-]* (?:\.\w[\w-]*)+                                # of a letter box
     | (?<![\w@]) @\w+                                                        # of a user""",
     re.VERBOSE | re.IGNORECASE,
 )
+# Of Latin, Greek and Cyrillic.
+_CAPITALS = r"A-Z\u00c0-\u00d6\u00d8-\u00de\u0391-\u03a9\u0410-\u042f"
 _WHOLE = re.compile(
     r"""([^\w\s])\1+                                     # ... --
     | (?<![\w.]) (?:[^\W\d_]\.){2,} (?!\w)               # U.S.A. e.g.
     | (?<![\w.,]) \d{1,3} (?:[\u00a0\u202f]\d{3})+ (?!\w)  # 10 000 with a no-break space
     | (?<![\w#]) \#\w+                                   # #topic
-    | (?<=\d) ['’]s\b                                   # 1990's""",
+    | (?<!\w) (?i:mrs?|ms|dr|prof|st|sra?|jr|vs|fig|nr|bzw)\.(?=[ \t]+\w)  # a title or the like, not at the end
+    | (?<![\w.]) [{0}]\.(?=[ \u00a0]?[{0}])              # J. Smith
+    | (?<=\d) ['\u2019]s\b                                # 1990's""".replace("{0}", _CAPITALS),
     re.VERBOSE,
 )
-_APOSTROPHE = re.compile(r"(?<![\w'’])(\w++)['’](?=(\w++))")
+_APOSTROPHE = re.compile(r"(?<![\w'\u2019])(\w++)['\u2019](?=(\w++))")
 # Words of French, Italian and Catalan that lose their vowel before another word, which is then a token of its own.
-_ELIDED = frozenset(
-    "l d j m t s n c ç qu jusqu lorsqu puisqu quoiqu presqu "
-    "un dell nell all dall sull coll quell quest bell sant tutt com dov cos anch senz gl degl v".split()
-)
+_ELIDED = frozenset({
+    "l", "d", "j", "m", "t", "s", "n", "c", "ç", "qu", "jusqu", "lorsqu", "puisqu", "quoiqu", "presqu", "un",
+    "dell", "nell", "all", "dall", "sull", "coll", "quell", "quest", "bell", "sant", "tutt", "com", "dov",
+    "cos", "anch", "senz", "gl", "degl", "v",
+})  # fmt: skip
 # Words of English that lose theirs behind another word.
-_LEANING = frozenset("s re ve ll d m".split())
+_LEANING = frozenset(["s", "re", "ve", "ll", "d", "m"])
 _BEYOND_BMP = re.compile("[\U00010000-\U0010ffff]")
 
 
 def token_bounds(text: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Where the tokens of a text start and stop, in characters.
 
-    Boundaries are those of ICU (Unicode Standard Annex 29, with dictionaries for Chinese, Japanese, Thai, Lao, Khmer and
-    Burmese). Addresses of pages, letter boxes and users, topics (#topic), repeated punctuation, abbreviations with
+    Boundaries are those of ICU (Unicode Standard Annex 29, with dictionaries for Chinese, Japanese, Thai, Lao, Khmer
+    and Burmese). Addresses of pages, letter boxes and users, topics (#topic), repeated punctuation, abbreviations with
     several full stops and numbers with no-break spaces stay whole; an apostrophe separates the words of "l'eau",
-    "it's" and "do|n't". White space, control characters and invisible ones at either end belong to no token.
+    "it's" and "don't" (do, n't). White space, control characters and invisible ones at either end belong to no token.
 
     Raises
     ------

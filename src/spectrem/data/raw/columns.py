@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from spectrem.data.pieces.reading import display_name
 from spectrem.data.raw.json_lines import describe, read_objects
-from spectrem.data.readers import display_name
 from spectrem.data.table_file import TableFile, batches
 from spectrem.data.table_formats import read_table
 from spectrem.exceptions import InvalidInputError, no_such, quoted
@@ -66,7 +66,7 @@ def _expression(table: TableFile, name: str) -> Any:
     column, kind = polars.col(name), table.schema.get(name)
     outer, _, inner = name.partition(".")
     if kind is None and isinstance(table.schema.get(outer), polars.Struct):
-        fields = {field.name: field.dtype for field in table.schema[outer].fields}  # type: ignore[union-attr]
+        fields = {field.name: field.dtype for field in table.schema[outer].fields}
         if inner not in fields:
             raise InvalidInputError(f"--columns: column {outer!r} of {table.name}: {no_such('field', inner, fields)}")
         column, kind = polars.col(outer).struct.field(inner), fields[inner]
@@ -79,14 +79,14 @@ def _expression(table: TableFile, name: str) -> Any:
         )
     if kind not in (polars.String, polars.Categorical, polars.Enum):
         raise InvalidInputError(
-            f"{table.name}, column {name!r}: holds {kind}, and text is needed; choose others by --columns SOURCE,TARGET "
-            f"among {', '.join(map(repr, table.names))}"
+            f"{table.name}, column {name!r}: holds {kind}, and text is needed; choose others by --columns "
+            f"SOURCE,TARGET among {', '.join(map(repr, table.names))}"
         )
     return column
 
 
 def _of_objects(path: str | os.PathLike[str], columns: Sequence[str]) -> Iterator[tuple[str | None, str | None]]:
-    name, met, found = display_name(path), dict[str, None](), {column: False for column in columns}
+    name, met, found = display_name(path), dict[str, None](), dict.fromkeys(columns, False)
     for number, row in read_objects(path):
         pair = []
         for column in columns:

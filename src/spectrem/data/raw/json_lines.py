@@ -90,5 +90,12 @@ def describe(value: object) -> str:
     >>> describe({}), describe([]), describe(None)
     ('an object', 'a list', 'null')
     """
-    kinds = {dict: "an object", list: "a list", str: "a text", bool: "a truth value", int: "a number", float: "a number"}
+    kinds = {
+        dict: "an object",
+        list: "a list",
+        str: "a text",
+        bool: "a truth value",
+        int: "a number",
+        float: "a number",
+    }
     return kinds.get(type(value), "null")

@@ -6,19 +6,22 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.data.bitext import Bitext, bitext_of
+from spectrem.data.bitext import Bitext, join_lines
+from spectrem.data.pieces.mapping import MappedSide, new_folder
+from spectrem.data.pieces.reading import STANDARD_INPUT, display_name, read_pieces
 from spectrem.data.raw.columns import DEFAULT_COLUMNS, JSON_LINES, iter_columns
 from spectrem.data.raw.json_lines import text_lines
 from spectrem.data.raw.segmented import SegmentedText, Segmenter, encode_segmented
 from spectrem.data.raw.tmx import TranslationMemory
-from spectrem.data.readers import STANDARD_INPUT, check_counts, count_lines, display_name, read_bitext, read_text
+from spectrem.data.readers import check_counts, read_bitext
 from spectrem.data.text import Text, tokenise
+from spectrem.data.vocabulary import Vocabulary
 from spectrem.exceptions import InvalidInputError
 
 _LINES_AT_ONCE = 2000
@@ -53,6 +56,7 @@ def read_pairs(
     languages: Sequence[str] | None = None,
     tokenize: bool = False,
     lowercase: bool = False,
+    folder: str | os.PathLike[str] | None = None,
 ) -> EncodedPairs:
     """Read sentence pairs from text, a table or a translation memory, and split them into tokens if asked to.
 
@@ -72,6 +76,8 @@ def read_pairs(
         Whether to split running text by `segment_lines`; else words are what spaces and tabs separate.
     lowercase : bool
         Lower-case every word.
+    folder : path, optional
+        As of `read_bitext`; text that is split into tokens is kept in memory all the same.
 
     Raises
     ------
@@ -89,7 +95,7 @@ def read_pairs(
     """
     kind = _kind(source, target, columns, languages)
     if kind == "text" and not tokenize:
-        return EncodedPairs(read_bitext(source, target, lowercase=lowercase))
+        return EncodedPairs(read_bitext(source, target, lowercase=lowercase, folder=folder))
     memory = TranslationMemory(source, languages) if kind == "tmx" else None
     if memory is not None:
         pairs = iter(memory)
@@ -97,37 +103,66 @@ def read_pairs(
         pairs = iter_columns(source, columns or DEFAULT_COLUMNS)
     else:
         pairs = _text_pairs(source, target)
-    sides = (Segmenter(), Segmenter()) if tokenize else (_Splitter(), _Splitter())
-    name = display_name(source)
+    blocks = _blocks(pairs)
+    if tokenize:
+        segmenters = Segmenter(), Segmenter()
+        for block in blocks:
+            for segmenter, lines in zip(segmenters, block, strict=True):
+                segmenter.add(lines, display_name(source))
+        segmented = (segmenters[0].finish(), segmenters[1].finish())
+        return EncodedPairs(encode_segmented(*segmented, lowercase=lowercase), segmented, _skipped(memory))
+    if folder is None:
+        bitext = _numbered(blocks, (_HeldSide(lowercase), _HeldSide(lowercase)), display_name(source))
+    else:
+        with new_folder(folder) as own:
+            sides = MappedSide(own / "source", None, lowercase), MappedSide(own / "target", None, lowercase)
+            bitext = _numbered(blocks, sides, display_name(source))
+    return EncodedPairs(bitext, None, _skipped(memory))
+
+
+def _skipped(memory: TranslationMemory | None) -> int:
+    return 0 if memory is None else memory.n_skipped
+
+
+def _blocks(pairs: Iterator[tuple[str, str]]) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Source lines and target lines, some thousand at a time."""
     while block := list(islice(pairs, _LINES_AT_ONCE)):
-        for side, lines in zip(sides, zip(*block, strict=True), strict=True):
-            side.add(lines, name)
-    done = tuple(side.finish() for side in sides)
-    n_skipped = 0 if memory is None else memory.n_skipped
-    if isinstance(done[0], SegmentedText) and isinstance(done[1], SegmentedText):
-        segmented = (done[0], done[1])
-        return EncodedPairs(encode_segmented(*segmented, lowercase=lowercase), segmented, n_skipped)
-    return EncodedPairs(bitext_of(*done, lowercase=lowercase), None, n_skipped)  # type: ignore[arg-type]
+        source, target = zip(*block, strict=True)
+        yield source, target
 
 
-class _Splitter:
-    """Splits lines at spaces and tabs, block by block, into one `Text`."""
+def _numbered(
+    blocks: Iterator[tuple[tuple[str, ...], tuple[str, ...]]],
+    sides: tuple[_HeldSide, _HeldSide] | tuple[MappedSide, MappedSide],
+    name: str,
+) -> Bitext:
+    """Lines split at spaces and tabs."""
+    for block in blocks:
+        for k, lines in enumerate(block):
+            sides[k].append(tokenise(join_lines(lines, name), name))
+    (tokens, offsets, words), (others, other_offsets, other_words) = (side.finish() for side in sides)
+    return Bitext(tokens, offsets, others, other_offsets, words, other_words)
 
-    def __init__(self) -> None:
-        self._index: dict[str, int] = {}
-        self._tokens: list[NDArray[np.int32]] = []
-        self._lengths: list[NDArray[np.int64]] = []
 
-    def add(self, lines: Sequence[str], name: str) -> None:
-        text = tokenise(("\n".join(lines) + "\n").encode(), name)
-        index = self._index
-        numbers = np.array([index.setdefault(word, len(index)) for word in text.words], np.int32)
+class _HeldSide:
+    """One side of a bitext in memory, piece after piece, as `MappedSide` in files."""
+
+    def __init__(self, lowercase: bool) -> None:
+        self._lowercase = lowercase
+        self._numbers: dict[str, int] = {}
+        self._tokens: list[NDArray[np.int32]] = [np.zeros(0, np.int32)]
+        self._lengths: list[NDArray[np.int64]] = [np.zeros(1, np.int64)]
+
+    def append(self, text: Text) -> None:
+        words = [word.lower() for word in text.words] if self._lowercase else text.words
+        known = self._numbers
+        numbers = np.array([known.setdefault(word, len(known)) for word in words], np.int32)
         self._tokens.append(numbers[text.tokens])
         self._lengths.append(np.diff(text.offsets))
 
-    def finish(self) -> Text:
-        lengths = np.concatenate([np.zeros(1, np.int64), *self._lengths])
-        return Text(np.concatenate([np.zeros(0, np.int32), *self._tokens]), np.cumsum(lengths), tuple(self._index))
+    def finish(self) -> tuple[NDArray[np.int32], NDArray[np.int64], Vocabulary]:
+        offsets = np.cumsum(np.concatenate(self._lengths))
+        return np.concatenate(self._tokens), offsets, Vocabulary(tuple(self._numbers))
 
 
 def _kind(
@@ -137,24 +172,26 @@ def _kind(
     languages: Sequence[str] | None,
 ) -> str:
     """What a file holds, by its name: "tmx", "table" or "text"."""
-    kinds = [_kind_of_name(path, columns is not None) for path in (source, target) if path is not None]
-    for path, kind in zip((source, target), kinds, strict=False):
-        if kind != "text" and target is not None:
-            raise InvalidInputError(
-                f"{display_name(path)}: this is taken for a {'translation memory' if kind == 'tmx' else 'table'} by its "
-                "name, which holds both sides; give it alone, without a second file"
-            )
-    if columns is not None and kinds[0] != "table":
+    kind = _kind_of_name(source, columns is not None)
+    if target is not None:
+        for path, its in ((source, kind), (target, _kind_of_name(target, columns is not None))):
+            if its != "text":
+                what = "a translation memory" if its == "tmx" else "a table"
+                raise InvalidInputError(
+                    f"{display_name(path)}: by its name this is {what}, which holds both sides; give it alone, without "
+                    "a second file"
+                )
+    if columns is not None and kind != "table":
         raise InvalidInputError(
             f"--columns {','.join(columns)}: {display_name(source)} has no columns with names; name the file .parquet, "
             ".jsonl, .csv or .tsv if it is a table, or drop --columns"
         )
-    if languages is not None and kinds[0] != "tmx":
+    if languages is not None and kind != "tmx":
         raise InvalidInputError(
-            f"--languages {','.join(languages)}: {display_name(source)} is not a translation memory; name the file .tmx "
-            "if it is one, or drop --languages"
+            f"--languages {','.join(languages)}: {display_name(source)} is not a translation memory; name the file "
+            ".tmx if it is one, or drop --languages"
         )
-    return kinds[0]
+    return kind
 
 
 def _kind_of_name(path: str | os.PathLike[str], has_columns: bool) -> str:
@@ -169,18 +206,20 @@ def _kind_of_name(path: str | os.PathLike[str], has_columns: bool) -> str:
     return "table" if is_table else "text"
 
 
-def _text_pairs(
-    source: str | os.PathLike[str], target: str | os.PathLike[str] | None
-) -> Iterator[tuple[str, str]]:
+def _text_pairs(source: str | os.PathLike[str], target: str | os.PathLike[str] | None) -> Iterator[tuple[str, str]]:
     """Lines of two files, or of one that holds both sides."""
     if target is None:
-        yield from _split_pairs(text_lines(read_text(source), display_name(source)), display_name(source))
+        yield from _split_pairs(text_lines(read_pieces(source), display_name(source)), display_name(source))
         return
-    both = [read_text(source), read_text(target)]
-    check_counts(source, target, [count_lines(data) for data in both])
-    yield from zip(
-        text_lines(both[0], display_name(source)), text_lines(both[1], display_name(target)), strict=True
-    )
+    names = display_name(source), display_name(target)
+    counts = [0, 0]
+    sides = [text_lines(read_pieces(path), name) for path, name in zip((source, target), names, strict=True)]
+    for source_line, target_line in zip_longest(*sides):
+        counts[0] += source_line is not None
+        counts[1] += target_line is not None
+        if source_line is not None and target_line is not None:
+            yield source_line, target_line
+    check_counts(source, target, counts)
 
 
 def _split_pairs(lines: Iterator[str], name: str) -> Iterator[tuple[str, str]]:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.data.bitext import Bitext
+from spectrem.data.bitext import Bitext, join_lines
 from spectrem.data.links import Links
 from spectrem.data.raw.boundaries import token_bounds
 from spectrem.data.text import Text
 from spectrem.data.vocabulary import Vocabulary
-from spectrem.exceptions import InvalidInputError, quoted
+from spectrem.exceptions import InvalidInputError
 
 _LINES_AT_ONCE = 2000
 
@@ -71,8 +72,7 @@ class Segmenter:
         InvalidInputError
             If ICU is not installed, or a line holds a line feed or an unpaired surrogate.
         """
-        block = "\n".join(lines)
-        _check_lines(lines, block, name)
+        block = join_lines(lines, name).decode().removesuffix("\n")
         starts, stops = token_bounds(block)
         index = self._index
         pairs = zip(starts.tolist(), stops.tolist(), strict=True)
@@ -120,14 +120,9 @@ def segment_lines(lines: Iterable[str]) -> SegmentedText:
     ['It', "'s", '3.5', '€', '!']
     """
     if isinstance(lines, str):
-        raise InvalidInputError("lines must be several lines, but are one string; split it at its line ends")
-    segmenter, block = Segmenter(), list[str]()
-    for line in lines:
-        block.append(line)
-        if len(block) == _LINES_AT_ONCE:
-            segmenter.add(block, "lines")
-            block = []
-    if block:
+        raise InvalidInputError("lines must be a sequence of lines, but is one string; split it at its line ends")
+    segmenter, rest = Segmenter(), iter(lines)
+    while block := list(islice(rest, _LINES_AT_ONCE)):
         segmenter.add(block, "lines")
     return segmenter.finish()
 
@@ -208,18 +203,5 @@ def take_lines(segmented: SegmentedText, begin: int, end: int) -> SegmentedText:
 
 
 def _normal(word: str, lowercase: bool) -> str:
-    word = unicodedata.normalize("NFC", word.replace("\u00ad", "").replace("’", "'"))
+    word = unicodedata.normalize("NFC", word.replace("\u00ad", "").replace("\u2019", "'"))
     return word.lower() if lowercase else word
-
-
-def _check_lines(lines: Sequence[str], block: str, name: str) -> None:
-    if block.count("\n") != max(len(lines) - 1, 0):
-        line = next(line for line in lines if "\n" in line)
-        raise InvalidInputError(f"{name} must be lines, but one holds a line end: {quoted(line)}; split or strip it")
-    try:
-        block.encode()
-    except UnicodeEncodeError as error:
-        line = lines[block.count("\n", 0, error.start)]
-        raise InvalidInputError(
-            f"{name}: {quoted(line)} holds an unpaired surrogate; decode the text with its own encoding"
-        ) from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from typing import IO
 from xml.etree import ElementTree
 from xml.parsers import expat
 
-from spectrem.data.readers import display_name
+from spectrem.data.pieces.reading import GZIP_MAGIC, display_name, readable
 from spectrem.exceptions import InvalidInputError, did_you_mean
 
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
@@ -78,7 +77,9 @@ class TranslationMemory:
                 tag = _local(element.tag)
                 if event == "start":
                     if not stack and tag != "tmx":
-                        raise InvalidInputError(f"{self.name}: this is XML, but its first element is <{tag}>, not <tmx>")
+                        raise InvalidInputError(
+                            f"{self.name}: this is XML, but its first element is <{tag}>, not <tmx>"
+                        )
                     if tag == "header":
                         header_language = element.get("srclang", "").lower()
                     stack.append(element)
@@ -118,7 +119,8 @@ class TranslationMemory:
         for code in wanted or ():
             if not any(_matches(known, code) for known in met):
                 raise InvalidInputError(
-                    f"{self.name}: has no text in language {code!r}; {did_you_mean(code, met)}{there}; choose two of them"
+                    f"{self.name}: has no text in language {code!r}; {did_you_mean(code, met)}{there}; choose two of "
+                    "them"
                 )
         raise InvalidInputError(
             f"{self.name}: no translation unit has a text in both languages; {there}; check the file or --languages"
@@ -171,8 +173,8 @@ def _ordered(two: list[str], header_language: str) -> list[str]:
 def _named_errors(path: str | os.PathLike[str], name: str) -> Iterator[IO[bytes]]:
     """The file opened, unzipped if it is gzipped; errors of reading name it."""
     try:
-        with open(path, "rb") as plain:
-            is_gzipped = plain.read(2) == b"\x1f\x8b"
+        with readable(name), open(path, "rb") as plain:
+            is_gzipped = plain.read(2) == GZIP_MAGIC
             plain.seek(0)
             if is_gzipped:
                 with gzip.open(plain) as stream:
@@ -192,9 +194,3 @@ def _named_errors(path: str | os.PathLike[str], name: str) -> Iterator[IO[bytes]
         ) from None
     except LookupError as error:  # expat asks Python for encodings that it does not know
         raise InvalidInputError(f"{name}, line 1: {error}; convert the file to UTF-8 and say so in that line") from None
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InvalidInputError(f"{name}: damaged gzip file: {error}; fetch or write it again") from None
-    except FileNotFoundError:
-        raise InvalidInputError(f"{name}: no such file; check the path") from None
-    except OSError as error:
-        raise InvalidInputError(f"{name}: cannot be read: {error.strerror}; give a readable file") from None

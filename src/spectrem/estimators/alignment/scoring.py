@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
 from spectrem.data import Bitext, Links
@@ -48,10 +49,10 @@ def align_pairs(aligner: Any, bitext: Bitext) -> Iterator[AlignedPairs]:
 def score_shard(aligner: Any, shard: BitextShard, mass: Floats) -> Floats:
     """The scores of the pairs of a shard, from 0 (nothing in common) to 1, NaN where a side is empty.
 
-    A word of relative frequency q carries -log q nats of information. A link of probability p to a word that produces it
-    with probability t explains p (log t - log q) of them. The score is the share of its information that the best links
-    of all its words explain of a sentence, taken of the side where it is smaller, times the mean probability of the
-    best link of all words of both sides.
+    A word of relative frequency q carries -log q nats of information. A link of probability p to a word that produces
+    it with probability t explains p (log t - log q) of them. The score is the share of the information of a sentence
+    that the best links of its words explain, taken of the side where it is smaller, times the mean probability of the
+    best links of all words of both sides.
 
     Parameters
     ----------
@@ -63,7 +64,7 @@ def score_shard(aligner: Any, shard: BitextShard, mass: Floats) -> Floats:
     scores = np.empty(len(shard.source_lengths))
     logs = [
         np.log(shard.of_entries(direction.translation, backward=backward))
-        for backward, direction in enumerate((aligner.params_.forward, aligner.params_.backward))
+        for backward, direction in ((False, aligner.params_.forward), (True, aligner.params_.backward))
     ]
     pairs = shard.pairs
     pair_scores(
@@ -73,7 +74,7 @@ def score_shard(aligner: Any, shard: BitextShard, mass: Floats) -> Floats:
     return scores
 
 
-def _nats(counts: Ints, tokens: Ints) -> Floats:
+def _nats(counts: Ints, tokens: NDArray[np.int32]) -> Floats:
     """Information of tokens; a word that training did not see counts as half of one seen once."""
     raised = np.append(counts, 0) + 0.5
     return -np.log(raised / raised.sum())[tokens]

@@ -7,7 +7,16 @@ from spectrem._compiled import njit
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def pair_scores(
-    source_offsets, target_offsets, cell_offsets, cells, log_forward, log_backward, mass, source_nats, target_nats, scores
+    source_offsets,
+    target_offsets,
+    cell_offsets,
+    cells,
+    log_forward,
+    log_backward,
+    mass,
+    source_nats,
+    target_nats,
+    scores,
 ):
     """Fill the score of every pair, NaN where a side is empty.
 

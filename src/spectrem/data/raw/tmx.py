@@ -78,7 +78,8 @@ class TranslationMemory:
                 if event == "start":
                     if not stack and tag != "tmx":
                         raise InvalidInputError(
-                            f"{self.name}: this is XML, but its first element is <{tag}>, not <tmx>"
+                            f"{self.name}: this is XML, but its first element is <{tag}>, not <tmx>; check which file "
+                            "it is"
                         )
                     if tag == "header":
                         header_language = element.get("srclang", "").lower()
@@ -88,12 +89,13 @@ class TranslationMemory:
                 if tag != "tu":
                     continue
                 n_units += 1
-                texts = dict(reversed(list(_texts(element))))
-                met.update(dict.fromkeys(reversed(texts)))
-                if wanted is None:
+                texts: dict[str, str] = {}
+                for code, text in _texts(element):
+                    texts.setdefault(code, text)
+                met.update(dict.fromkeys(texts))
+                if self.languages is None:
                     self._check_two(met, n_units)
-                    if len(met) == 2:
-                        wanted = _ordered(list(met), header_language)
+                    wanted = wanted or (_ordered(list(met), header_language) if len(met) == 2 else None)
                 pair = [_chosen(texts, code) for code in wanted or ()]
                 if pair and all(map(str.strip, pair)):
                     n_pairs += 1
@@ -113,7 +115,8 @@ class TranslationMemory:
             )
 
     def _refuse_empty(self, wanted: list[str] | None, met: list[str], n_units: int) -> None:
-        there = f"its {n_units} translation units have {', '.join(met) or 'no language'}"
+        units = "1 translation unit has" if n_units == 1 else f"{n_units} translation units have"
+        there = f"its {units} {', '.join(met) or 'no language'}"
         if not n_units:
             raise InvalidInputError(f"{self.name}: holds no translation units (<tu>); check which file it is")
         for code in wanted or ():

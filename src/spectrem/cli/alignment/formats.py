@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from spectrem.cli.options import refuse_unused
 from spectrem.exceptions import InvalidInputError
 
 _PANEL = "Input and output"
@@ -108,8 +107,11 @@ class TextFormats:
                 "--dev gives links between words as they stand, but --tokenize splits them; tokenise all text before, "
                 "or drop one of them"
             )
-        if probabilities is not None and self.tokens is None:
-            refuse_unused(f"--probabilities {probabilities} of --tokenize", "--tokens, which says what it counts")
+        if probabilities is not None and self.tokens is None and not self.as_json:
+            raise InvalidInputError(
+                f"--probabilities {probabilities} counts tokens, which --tokenize makes; add --tokens FILE to see "
+                "them, or --format json"
+            )
 
     def two(self, option: str) -> tuple[str, str] | None:
         """Source and target of an option that names both."""

@@ -66,7 +66,7 @@ $(VENV)/installed: pyproject.toml
 		{ echo "Spectrem needs Python 3.11 or later, and $(PYTHON) is older; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --editable ".[plot,tables,dask,skops]" --group dev
+	$(BIN)/python -m pip install --quiet --editable ".[plot,tables,dask,skops,text]" --group dev
 	@touch $@
 
 # Numba keeps what it compiled beside the sources, so this is slow only once.

@@ -192,5 +192,5 @@ def test_other_errors_of_the_system_are_one_line_too(run, files, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device", "links.txt")
 
-    monkeypatch.setattr("spectrem.cli.alignment.job.pharaoh_lines", full)
+    monkeypatch.setattr("spectrem.cli.alignment.writing.pharaoh_lines", full)
     fails(run("align", files.both), "links.txt: No space left on device")

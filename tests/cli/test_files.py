@@ -171,7 +171,7 @@ def test_outputs_appear_together_or_not_at_all(run, folder, monkeypatch):
     def fail(*_):
         raise MemoryError("Unable to allocate 37. GiB")
 
-    monkeypatch.setattr("spectrem.cli.alignment.job.probability_lines", fail)
+    monkeypatch.setattr("spectrem.cli.alignment.writing.probability_lines", fail)
     result = run(*ALIGN.split(), "-o", "out", "--save", "m.npz", "--probabilities", "p", "-q")
     assert result.exit_code == 2
     assert result.stderr == (

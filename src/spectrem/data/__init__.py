@@ -5,6 +5,8 @@ from spectrem.data.bilingual import read_dictionary
 from spectrem.data.bitext import Bitext, encode_bitext
 from spectrem.data.features import FeatureIndex, mention_features, pair_features, token_features
 from spectrem.data.links import MAX_LENGTH, Links
+from spectrem.data.raw.pairs import EncodedPairs, read_pairs
+from spectrem.data.raw.segmented import SegmentedText, encode_segmented, links_of_words, segment_lines
 from spectrem.data.readers import display_name, read_bitext, read_bytes
 from spectrem.data.relations import RelationSentence, read_relations, write_relations
 from spectrem.data.symmetrize import Symmetrization, symmetrize
@@ -36,11 +38,13 @@ __all__ = [
     "UNKNOWN",
     "UNKNOWN_HEAD",
     "Bitext",
+    "EncodedPairs",
     "FeatureIndex",
     "FileSentences",
     "Links",
     "ParsedSentence",
     "RelationSentence",
+    "SegmentedText",
     "Symmetrization",
     "TableFile",
     "TaggedCorpus",
@@ -51,7 +55,9 @@ __all__ = [
     "copy_with_trees",
     "display_name",
     "encode_bitext",
+    "encode_segmented",
     "is_projective",
+    "links_of_words",
     "map_tags",
     "mention_features",
     "one_to_one",
@@ -66,11 +72,13 @@ __all__ = [
     "read_conllu",
     "read_dictionary",
     "read_links",
+    "read_pairs",
     "read_relations",
     "read_sentences",
     "read_table",
     "read_tag_dictionary",
     "read_tagged",
+    "segment_lines",
     "symmetrize",
     "token_features",
     "tokenise",

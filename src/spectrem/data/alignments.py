@@ -1,4 +1,4 @@
-"""Alignment files: Pharaoh lines and the format of the 2003 and 2005 shared tasks."""
+"""Alignment files: Pharaoh lines, the format of the 2003 and 2005 shared tasks, and JSON lines (read only)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem.data.links import MAX_LENGTH, MAX_SENTENCES, Links
+from spectrem.data.raw.json_links import parse_json_links
 from spectrem.data.readers import display_name, read_text
 from spectrem.data.text import Text, tokenise
 from spectrem.data.writers import write_lines
@@ -21,12 +22,13 @@ _NUMBER = re.compile(r"[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?")
 
 
 def read_links(path: str | os.PathLike[str], n_sentences: int | None = None) -> Links:
-    """Read an alignment file in either format, recognised by its first line that is not blank.
+    """Read an alignment file in any of three formats, recognised by its first line that is not blank.
 
     Pharaoh: one line per sentence pair of ``i-j`` (sure) and ``i?j`` (possible), positions from 0; blank lines are
     sentences without links. Shared task (``.wa``, [MihalceaPedersen2003]): one line per link of
     ``sentence source target [S|P] [confidence]``, all numbers from 1, S if not said; a position 0 is NULL and such
-    lines are left out, as are confidences. A link given twice is sure if it is so once.
+    lines are left out, as are confidences. A link given twice is sure if it is so once. JSON: one object per sentence
+    pair, as ``spectrem align --format json`` writes them; all links are sure.
 
     Parameters
     ----------
@@ -55,7 +57,7 @@ def read_links(path: str | os.PathLike[str], n_sentences: int | None = None) -> 
     array([ True, False])
     """
     name = display_name(path)
-    return _parse(tokenise(read_text(path), name), name, n_sentences)
+    return _parse(read_text(path), name, n_sentences)
 
 
 def read_both_links(first: str | os.PathLike[str], second: str | os.PathLike[str]) -> tuple[Links, Links]:
@@ -69,12 +71,19 @@ def read_both_links(first: str | os.PathLike[str], second: str | os.PathLike[str
         As `read_links`.
     """
     names = [display_name(path) for path in (first, second)]
-    texts = [tokenise(read_text(path), name) for path, name in zip((first, second), names, strict=True)]
-    n_sentences = max(_parse(text, name, None).n_sentences for text, name in zip(texts, names, strict=True))
-    return _parse(texts[0], names[0], n_sentences), _parse(texts[1], names[1], n_sentences)
+    texts = [read_text(path) for path in (first, second)]
+    first_links, second_links = (_parse(text, name, None) for text, name in zip(texts, names, strict=True))
+    n_sentences = max(first_links.n_sentences, second_links.n_sentences)
+    return tuple(
+        links if links.n_sentences == n_sentences else _parse(text, name, n_sentences)
+        for links, text, name in zip((first_links, second_links), texts, names, strict=True)
+    )  # type: ignore[return-value]
 
 
-def _parse(text: Text, name: str, n_sentences: int | None) -> Links:
+def _parse(data: bytes, name: str, n_sentences: int | None) -> Links:
+    if data.lstrip().startswith(b"{"):
+        return parse_json_links(data, name, n_sentences)
+    text = tokenise(data, name)
     if text.tokens.size and _WHOLE.fullmatch(text.words[text.tokens[0]]):
         return _parse_shared_task(text, name, n_sentences)
     return _parse_pharaoh(text, name, n_sentences)

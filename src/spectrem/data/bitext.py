@@ -146,8 +146,8 @@ def encode_bitext(
             f"source_lines and target_lines must pair up, but have {len(source_lines)} and {len(target_lines)} "
             "lines; check which line was lost"
         )
-    source = tokenise(_join_lines(source_lines, "source_lines"), "source_lines")
-    target = tokenise(_join_lines(target_lines, "target_lines"), "target_lines")
+    source = tokenise(join_lines(source_lines, "source_lines"), "source_lines")
+    target = tokenise(join_lines(target_lines, "target_lines"), "target_lines")
     return bitext_of(source, target, vocabularies=vocabularies, lowercase=lowercase)
 
 
@@ -173,7 +173,14 @@ def _renumber(text: Text, vocabulary: Vocabulary | None, lowercase: bool) -> tup
     return vocabulary.lookup(words)[text.tokens], vocabulary
 
 
-def _join_lines(lines: Sequence[str], name: str) -> bytes:
+def join_lines(lines: Sequence[str], name: str) -> bytes:
+    """The text of lines, each with a line feed behind it.
+
+    Raises
+    ------
+    InvalidInputError
+        If ``lines`` is one string, or a line holds a line feed or an unpaired surrogate.
+    """
     if isinstance(lines, str):
         raise InvalidInputError(f"{name} must be a sequence of lines, but is one string; split it at its line ends")
     joined = "\n".join(lines)

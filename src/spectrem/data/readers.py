@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -144,7 +144,7 @@ def _read_two_files(
         data = read_text(path)
         counts.append(_count_lines(data))
         texts.append(tokenise(_head(data, limit), display_name(path)))
-    _check_counts(source, target, counts)
+    check_counts(source, target, counts)
     return texts[0], texts[1]
 
 
@@ -173,7 +173,7 @@ def _read_mapped(
                 for data, counts[k] in _numbered_pieces(path, limit, to_the_end=True):
                     if data:
                         sides[k].append(tokenise(data, display_name(path), first_line=sides[k].n_lines + 1))
-            _check_counts(source, target, counts)
+            check_counts(source, target, counts)
         (tokens, offsets, words), (others, other_offsets, other_words) = (side.finish() for side in sides)
         return Bitext(tokens, offsets, others, other_offsets, words, other_words)
 
@@ -194,7 +194,8 @@ def _numbered_pieces(
             return
 
 
-def _check_counts(source: str | os.PathLike[str], target: str | os.PathLike[str], counts: list[int]) -> None:
+def check_counts(source: str | os.PathLike[str], target: str | os.PathLike[str], counts: Sequence[int]) -> None:
+    """Refuse two files of different numbers of lines."""
     if counts[0] != counts[1]:
         raise InvalidInputError(
             f"{display_name(source)} has {counts[0]} lines, but {display_name(target)} has {counts[1]}: line n of "

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from spectrem.cli.alignment.formats import TextFormats
 from spectrem.cli.annealing import Annealing
 from spectrem.cli.estimator_options import Settings, option_of, takes
 from spectrem.cli.files import command_files
@@ -32,7 +33,8 @@ class AlignmentOptions:
         typer.Argument(
             metavar="SOURCE",
             help="Source sentences, one per line, words separated by spaces. Without TARGET a file of both sides: "
-            "'source ||| target' or two columns with a tab between. Plain or gzipped UTF-8; - is standard input.",
+            "'source ||| target' or two columns with a tab between; .tmx, .parquet or .jsonl; .csv or .tsv with "
+            "--columns. Plain or gzipped UTF-8; - is standard input.",
         ),
     ]
     target: Annotated[
@@ -137,7 +139,14 @@ class AlignmentOptions:
 
 
 @takes(AlignerParameters, leave=["infeasible"])
-def align(own: AlignmentOptions, settings: Settings, annealing: Annealing, steps: SmallSteps, home: Home) -> None:
+def align(
+    own: AlignmentOptions,
+    formats: TextFormats,
+    settings: Settings,
+    annealing: Annealing,
+    steps: SmallSteps,
+    home: Home,
+) -> None:
     """Align the words of sentence pairs, learning from these pairs alone.
 
     Example: **spectrem align english.txt french.txt -o links.txt**
@@ -145,8 +154,8 @@ def align(own: AlignmentOptions, settings: Settings, annealing: Annealing, steps
     Writes one line per sentence pair, always: links i-j between source word i
     and target word j, counted from 0 (the Pharaoh format); pairs with an empty
     side give empty lines. The defaults are what to use. Alignments get better
-    with more pairs: thousands at least. Text should be tokenised already;
-    --lowercase helps when there is little of it.
+    with more pairs: thousands at least. Text should be tokenised already,
+    or by --tokenize; --lowercase helps when there is little of it.
     """
     _check_loading(own, settings, [*annealing.given, *steps.given, *home.given])
     annealing.check(settings.get("gamma", 1.0))
@@ -161,15 +170,17 @@ def align(own: AlignmentOptions, settings: Settings, annealing: Annealing, steps
         refuse_unused(f"--dictionary-strength {settings['dictionary_strength']:g}", "--dictionary")
     if "same_strength" in settings and "same" not in settings:
         refuse_unused(f"--same-strength {settings['same_strength']:g}", "--same")
+    formats.check(own.dev is not None, own.probabilities)
     _check_tuning(own, settings)
     _check_decoding(own, settings)
     gold = dict(zip(("SRC of --dev", "TGT of --dev", "GOLD of --dev"), own.dev or (), strict=False))
     inputs = {"SOURCE": own.source, "TARGET": own.target, "--dictionary": own.dictionary, "--load": own.load, **gold}
     outputs = {"--output": own.output, "--probabilities": own.probabilities, "--save": own.save}
+    outputs |= {"--tokens": formats.tokens, "--scores": formats.scores}
     with command_files(inputs, outputs, home.folders(settings)), home.opened(settings) as placed:
         from spectrem.cli.alignment.job import AlignmentJob
 
-        AlignmentJob(own, placed, annealing, steps).run()
+        AlignmentJob(own, placed, annealing, steps, formats).run()
 
 
 def _check_loading(own: AlignmentOptions, settings: Settings, more: list[str]) -> None:

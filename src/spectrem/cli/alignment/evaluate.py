@@ -19,7 +19,7 @@ def evaluate(
         str,
         typer.Argument(metavar="ALIGN", help="Alignment to judge, as written by spectrem align; - is standard input."),
     ],
-    gold: Annotated[str, typer.Argument(metavar="GOLD", help="Alignment made by hand, in either format below.")],
+    gold: Annotated[str, typer.Argument(metavar="GOLD", help="Alignment made by hand, in one of the formats below.")],
     alpha: Annotated[
         float,
         typer.Option(
@@ -40,7 +40,7 @@ def evaluate(
     Formats, recognised by their first line: Pharaoh, a line per sentence pair of
     i-j (sure) and i?j (possible), words counted from 0; or that of the 2003 and
     2005 shared tasks (.wa), a line per link of 'sentence source target S|P', all
-    counted from 1.
+    counted from 1; or JSON as of spectrem align --format json.
     """
     with command_files({"ALIGN": align, "GOLD": gold}, {STANDARD_OUTPUT: "-"}):
         from spectrem.data import read_both_links

@@ -8,13 +8,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import typer
 
 from spectrem.cli.alignment.align import AlignmentOptions
-from spectrem.cli.alignment.links import probability_lines
+from spectrem.cli.alignment.formats import TextFormats
+from spectrem.cli.alignment.writing import AlignmentStreams
 from spectrem.cli.annealing import Annealing
 from spectrem.cli.constraint_option import parse_options
 from spectrem.cli.homes import spill_folder
@@ -23,13 +24,14 @@ from spectrem.cli.progress import Advance, count_gammas, progress_bar, warn_gain
 from spectrem.cli.stepwise import SmallSteps
 from spectrem.data import (
     Bitext,
+    EncodedPairs,
     Links,
     Vocabulary,
     open_output,
-    pharaoh_lines,
     read_bitext,
     read_dictionary,
     read_links,
+    read_pairs,
 )
 from spectrem.estimators import WordAligner
 from spectrem.exceptions import InvalidInputError
@@ -55,6 +57,7 @@ class AlignmentJob:
     settings: dict[str, Any]
     annealing: Annealing
     steps: SmallSteps = field(default_factory=SmallSteps)
+    formats: TextFormats = field(default_factory=TextFormats)
     started: float = field(default_factory=time.perf_counter)
 
     def run(self) -> None:
@@ -62,12 +65,12 @@ class AlignmentJob:
         parse_options(self.settings.get("constraints", ()), _COLUMNS)  # before anything is read
         with ExitStack() as stack:
             # opened first: who reads a pipe sees its end if the work fails
-            links_out = stack.enter_context(open_output(self.own.output))
-            probabilities_out = self.own.probabilities and stack.enter_context(open_output(self.own.probabilities))
+            out = self._streams(stack)
             loaded = self._loaded()
             bar = stack.enter_context(progress_bar(self._cost(loaded), shown=not self.own.quiet and not self._prints()))
             bar("Reading")
-            bitext, dev = self._read(loaded)
+            pairs, dev = self._read(loaded)
+            bitext = pairs.bitext
             aligner = loaded or self._trained(bitext, dev, bar)
             if self.own.update:
                 self._fit(aligner, bitext if dev is None else bitext.concat(dev[0]), bar)
@@ -76,17 +79,9 @@ class AlignmentJob:
             if self.own.save is not None:
                 aligner.save(self.own.save)
             share = _LAST_COST / max(bitext.n_pairs, 1)
-            for links in aligner.iter_predict(bitext):
-                links_out.writelines(f"{line}\n" for line in pharaoh_lines(links))
-                bar("Aligning", share * links.n_sentences)
-            if probabilities_out:
-                least = LEAST_PROBABILITY if self.own.min_probability is None else self.own.min_probability
-                for posteriors in aligner.iter_predict_proba(bitext):
-                    lines = probability_lines(posteriors, least)
-                    probabilities_out.writelines(f"{line}\n" for line in lines)
-                    bar("Aligning", share * len(posteriors.source_lengths))
+            out.write(aligner, pairs, lambda n_pairs: bar("Aligning", share * n_pairs))
         if not self.own.quiet:
-            self._report(aligner, bitext, dev)
+            self._report(aligner, pairs, dev)
 
     @cached_property
     def dictionary(self) -> dict[str, dict[str, float]] | None:
@@ -96,7 +91,22 @@ class AlignmentJob:
 
     def _prints(self) -> bool:
         """Whether links go to a terminal, where a bar would run through them."""
-        return "-" in (self.own.output, self.own.probabilities) and sys.stdout.isatty()
+        out = (self.own.output, self.own.probabilities, self.formats.tokens, self.formats.scores)
+        return "-" in out and sys.stdout.isatty()
+
+    def _streams(self, stack: ExitStack) -> AlignmentStreams:
+        def opened(path: str | None) -> TextIO | None:
+            return None if path is None else stack.enter_context(open_output(path))
+
+        least = LEAST_PROBABILITY if self.own.min_probability is None else self.own.min_probability
+        return AlignmentStreams(
+            stack.enter_context(open_output(self.own.output)),
+            self.formats.as_json,
+            opened(self.own.probabilities),
+            opened(self.formats.scores),
+            opened(self.formats.tokens),
+            least,
+        )
 
     def _loaded(self) -> WordAligner | None:
         if self.own.load is None:
@@ -106,18 +116,26 @@ class AlignmentJob:
             aligner.threshold_ = self.settings.get("threshold", aligner.threshold_)
         return aligner
 
-    def _read(self, loaded: WordAligner | None) -> tuple[Bitext, tuple[Bitext, Links] | None]:
+    def _read(self, loaded: WordAligner | None) -> tuple[EncodedPairs, tuple[Bitext, Links] | None]:
         lowercase = self.own.lowercase
         if loaded is not None:
             vocabularies = (loaded.source_vocabulary_, loaded.target_vocabulary_)
             lowercase = lowercase or not any(map(_has_capitals, vocabularies))
-        folder = spill_folder(self.settings)
-        bitext = read_bitext(self.own.source, self.own.target, lowercase=lowercase, folder=folder)
+        formats = self.formats
+        given = read_pairs(
+            self.own.source,
+            self.own.target,
+            columns=formats.two("--columns"),
+            languages=formats.two("--languages"),
+            tokenize=formats.tokenize,
+            lowercase=lowercase,
+            folder=spill_folder(self.settings),
+        )
         if self.own.dev is None:
-            return bitext, None
+            return given, None
         source, target, gold = self.own.dev
         pairs = read_bitext(source, target, lowercase=lowercase)
-        return bitext, (pairs, read_links(gold, pairs.n_pairs))
+        return given, (pairs, read_links(gold, pairs.n_pairs))
 
     def _trained(self, bitext: Bitext, dev: tuple[Bitext, Links] | None, bar: Advance) -> WordAligner:
         if dev is None:
@@ -156,7 +174,7 @@ class AlignmentJob:
 
     def _cost(self, loaded: WordAligner | None) -> float:
         """The total cost of the run, in the unit of the progress bar."""
-        passes = _LAST_COST * (1 + (self.own.probabilities is not None))
+        passes = _LAST_COST
         if loaded is not None:
             return passes + sum(self._costs(loaded)) * self.own.update
         return passes + sum(self._costs(self._aligner())) * (len(_GAMMAS) if self.own.tune_gamma else 1)
@@ -168,19 +186,20 @@ class AlignmentJob:
         first = 0 if aligner.model == "ibm1" else aligner.model1_iterations
         return [_MODEL1_COST] * first + [_LAST_COST] * (aligner.max_iter * count_gammas(aligner))
 
-    def _report(self, aligner: WordAligner, bitext: Bitext, dev: tuple[Bitext, Links] | None) -> None:
+    def _report(self, aligner: WordAligner, pairs: EncodedPairs, dev: tuple[Bitext, Links] | None) -> None:
         seconds = time.perf_counter() - self.started
         if dev is not None:
             chosen = f"threshold {aligner.threshold_:g}" + f", gamma {aligner.gamma_:g}" * self.own.tune_gamma
             error = 1.0 - aligner.score(dev[0], None, dev[1])
             typer.echo(f"tuned on {dev[0].n_pairs} sentence pairs: {chosen}, AER {error:.4f}", err=True)
-        typer.echo(f"aligned {bitext.n_pairs} sentence pairs in {seconds:.1f} s{self._how(aligner, bitext)}", err=True)
+        how = self._how(aligner, pairs)
+        typer.echo(f"aligned {pairs.bitext.n_pairs} sentence pairs in {seconds:.1f} s{how}", err=True)
         if self.own.load is None:
             warn_gaining(aligner)
 
-    def _how(self, aligner: WordAligner, bitext: Bitext) -> str:
+    def _how(self, aligner: WordAligner, pairs: EncodedPairs) -> str:
         """The threshold, the shares of unknown words and the pairs treated apart, for the summary."""
-        said = ""
+        said, bitext = "", pairs.bitext
         if aligner.decode == "posterior" and "threshold" not in self.settings and self.own.dev is None:
             said = f", threshold {aligner.threshold_:g} ({'auto' if self.own.load is None else 'of the model'})"
         if self.own.load is not None and not self.own.update:
@@ -195,6 +214,7 @@ class AlignmentJob:
             (len(long.by_position), "too long, aligned by translation and position alone"),
             (len(long.unaligned), "too long, left without links"),
             (skipped, "too long, not trained on"),
+            (pairs.n_skipped, "without a text in both languages, skipped"),
         )
         apart = ", ".join(f"{n} {fate}" for n, fate in counted if n)
         return said + f"; pairs apart: {apart}" * bool(apart)

@@ -27,10 +27,11 @@ def symmetrize(
     Example: **spectrem symmetrize forward.txt backward.txt -o links.txt**
 
     Both files hold one line per sentence pair, links written source-target in
-    both. intersection keeps the links of both (precise), union those of either
-    (complete). The grow methods start from the intersection and add links of the
-    union next to those already there; final then adds links of words that have
-    none yet, final-and only links of two such words.
+    both, or JSON as of spectrem align --format json. intersection keeps the links
+    of both (precise), union those of either (complete). The grow methods start from
+    the intersection and add links of the union next to those already there; final
+    then adds links of words that have none yet, final-and only links of two such
+    words.
     """
     with command_files({"FORWARD": forward, "BACKWARD": backward}, {"--output": output}):
         from spectrem.data import read_links, write_pharaoh

@@ -30,6 +30,7 @@ from spectrem.estimators.alignment.knowledge import given_counts
 from spectrem.estimators.alignment.long_pairs import LongPairs, LongShard
 from spectrem.estimators.alignment.parameters import AlignerParameters, fused_rules, rules_of
 from spectrem.estimators.alignment.report import report_fit
+from spectrem.estimators.alignment.scoring import score_shard
 from spectrem.estimators.alignment.text import (
     Known,
     Lines,
@@ -268,6 +269,14 @@ class WordAligner(AlignerParameters, Estimator):
     def score(self, source: Bitext | Lines, target: Lines | None, gold: Links) -> float:
         """1 - alignment error rate ([OchNey2003]) against gold links."""
         return 1.0 - alignment_scores(self.predict(source, target), gold).aer
+
+    def score_pairs(self, source: Bitext | Lines, target: Lines | None = None) -> Floats:
+        """How likely each pair is a translation: from 0 to 1, NaN where a side is empty or a pair too long to align.
+
+        The lowest are to be looked at first; `spectrem.estimators.alignment.scoring.score_shard` says what is measured.
+        """
+        parts = self._map(lambda shard: score_shard(self, shard, self._masses(self.gamma_, shard)), source, target)
+        return np.concatenate([np.zeros(0), *parts])
 
     def tune(
         self, source: Bitext | Lines, target: Lines | None, gold: Links, *, gammas: Sequence[float] | None = None

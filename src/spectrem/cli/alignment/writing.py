@@ -1,0 +1,146 @@
+"""What `spectrem align` writes: links, probabilities, scores, tokens, and JSON with all of them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem.cli.alignment.links import probability_lines
+from spectrem.data import Bitext, EncodedPairs, Links, links_of_words, pharaoh_lines
+from spectrem.data.raw.segmented import take_lines
+from spectrem.estimators import WordAligner
+from spectrem.estimators.alignment.long_pairs import LongPairs
+from spectrem.estimators.alignment.scoring import AlignedPairs, align_pairs
+
+
+@dataclass(frozen=True)
+class AlignmentStreams:
+    """Where to write; what is None is not asked for.
+
+    Attributes
+    ----------
+    links : TextIO
+        Lines of Pharaoh's format, or of JSON.
+    as_json : bool
+    probabilities, scores, tokens : TextIO or None
+    min_probability : float
+        Entries below are left out of ``probabilities``.
+    """
+
+    links: TextIO
+    as_json: bool
+    probabilities: TextIO | None
+    scores: TextIO | None
+    tokens: TextIO | None
+    min_probability: float
+
+    def write(self, aligner: WordAligner, pairs: EncodedPairs, advance: Callable[[int], None]) -> None:
+        """Align all pairs and write them, block by block; ``advance`` is told the number of each block's pairs."""
+        if self.tokens is not None:
+            self.tokens.writelines(f"{line}\n" for line in token_lines(pairs))
+        begin = 0
+        if not (self.as_json or self.probabilities or self.scores):
+            for links in aligner.iter_predict(pairs.bitext):
+                self._write_links(links, pairs, begin)
+                begin += links.n_sentences
+                advance(links.n_sentences)
+            return
+        long = aligner.long_pairs(pairs.bitext)
+        for part in align_pairs(aligner, pairs.bitext):
+            if self.as_json:
+                self.links.writelines(f"{line}\n" for line in json_lines(part, pairs, begin, long))
+            else:
+                self._write_links(part.links, pairs, begin)
+            if self.probabilities is not None:
+                lines = probability_lines(part.posteriors, self.min_probability)
+                self.probabilities.writelines(f"{line}\n" for line in lines)
+            if self.scores is not None:
+                self.scores.writelines(f"{score:.4g}\n" for score in part.scores)
+            begin += part.links.n_sentences
+            advance(part.links.n_sentences)
+
+    def _write_links(self, links: Links, pairs: EncodedPairs, begin: int) -> None:
+        if pairs.segmented is not None and self.tokens is None:
+            end = begin + links.n_sentences
+            links = links_of_words(links, *(take_lines(side, begin, end) for side in pairs.segmented))
+        self.links.writelines(f"{line}\n" for line in pharaoh_lines(links))
+
+
+def token_lines(pairs: EncodedPairs) -> Iterator[str]:
+    """The tokens of every pair, ``source ||| target``."""
+    for n in range(pairs.bitext.n_pairs):
+        yield " ||| ".join(" ".join(tokens) for tokens in _tokens(pairs, n))
+
+
+def json_lines(part: AlignedPairs, pairs: EncodedPairs, begin: int, long: LongPairs) -> Iterator[str]:
+    """One JSON object per sentence pair.
+
+    ``source`` and ``target`` hold the tokens, ``links`` one ``[i, j, p]`` per link, where p is the mean probability of
+    both directions; ``source_null`` and ``target_null`` one ``[i, p]`` per word without a link, where p is the
+    probability that it has no counterpart; ``score`` is that of `WordAligner.score_pairs`, null where a side is empty.
+    Text that was split has ``source_spans`` and ``target_spans``: first character, and the one after the last, of every
+    token in its line. Pairs too long for the model have ``aligned``: "by position", or "left out". Four significant
+    digits.
+
+    Parameters
+    ----------
+    part : AlignedPairs
+    pairs : EncodedPairs
+        All pairs of the run.
+    begin : int
+        The pair that ``part`` starts with.
+    long : LongPairs
+
+    Yields
+    ------
+    str
+    """
+    by_position, left_out = set(long.by_position.tolist()), set(long.unaligned.tolist())
+    posteriors = part.posteriors
+    for k, (forward, backward) in enumerate(zip(posteriors.forward, posteriors.backward, strict=True)):
+        n = begin + k
+        source, target = _tokens(pairs, n)
+        links = part.links.pairs(k)
+        record: dict[str, object] = {"source": source, "target": target}
+        if pairs.segmented is not None:
+            record["source_spans"], record["target_spans"] = (side.spans(n) for side in pairs.segmented)
+        record["links"] = [[i, j, _rounded((forward[i, j] + backward[i, j]) / 2)] for i, j in links]
+        if n not in left_out:
+            record["source_null"] = _unlinked(1 - backward.sum(axis=1), {i for i, _ in links}, len(source))
+            record["target_null"] = _unlinked(1 - forward.sum(axis=0), {j for _, j in links}, len(target))
+        record["score"] = _rounded(part.scores[k])
+        if n in by_position or n in left_out:
+            record["aligned"] = "by position" if n in by_position else "left out"
+        yield json.dumps(record, ensure_ascii=False)
+
+
+def _unlinked(null: NDArray[np.float64], linked: set[int], n_words: int) -> list[list[float | None]]:
+    """Words without a link, each with the probability that it has no counterpart; 1 where the other side is empty."""
+    if len(null) != n_words:
+        null = np.ones(n_words)
+    return [[i, _rounded(min(max(null[i], 0.0), 1.0))] for i in range(n_words) if i not in linked]
+
+
+def _rounded(number: float) -> float | None:
+    return None if math.isnan(number) else float(f"{number:.4g}")
+
+
+def _tokens(pairs: EncodedPairs, n: int) -> tuple[list[str], list[str]]:
+    if pairs.segmented is not None:
+        return pairs.segmented[0].tokens(n), pairs.segmented[1].tokens(n)
+    return _words(pairs.bitext, n)
+
+
+def _words(bitext: Bitext, n: int) -> tuple[list[str], list[str]]:
+    source = bitext.source_tokens[bitext.source_offsets[n] : bitext.source_offsets[n + 1]].tolist()
+    target = bitext.target_tokens[bitext.target_offsets[n] : bitext.target_offsets[n + 1]].tolist()
+    return (
+        [bitext.source_vocabulary.words[word] for word in source],
+        [bitext.target_vocabulary.words[word] for word in target],
+    )

@@ -1,0 +1,114 @@
+"""Sentence pairs in two columns of a table: Parquet, CSV, TSV, and JSON Lines."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from spectrem.data.pieces.reading import display_name
+from spectrem.data.raw.json_lines import describe, read_objects
+from spectrem.data.table_file import TableFile, batches
+from spectrem.data.table_formats import read_table
+from spectrem.exceptions import InvalidInputError, no_such, quoted
+
+JSON_LINES = (".jsonl", ".ndjson")
+DEFAULT_COLUMNS = ("source", "target")
+
+
+def iter_columns(path: str | os.PathLike[str], columns: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Two columns of text, row by row; line ends in cells are spaces, missing cells are empty.
+
+    Parameters
+    ----------
+    path : path
+        ``.jsonl`` or ``.ndjson``, one JSON object a line, or a table that `read_table` knows.
+    columns : (source, target)
+        Their names. ``translation.en`` is field ``en`` of column ``translation`` where there is no column of that name.
+
+    Raises
+    ------
+    InvalidInputError
+        Naming file, line and column: no such file or column, something else than text in it, no rows.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from spectrem.data import write_lines
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_lines(f"{folder}/trees.csv", ["id,en,fr", '1,"a tree, tall",un grand arbre', "2,wood,"])
+    ...     list(iter_columns(f"{folder}/trees.csv", ["en", "fr"]))
+    [('a tree, tall', 'un grand arbre'), ('wood', '')]
+    """
+    suffix = Path(Path(path).stem if os.fspath(path).endswith(".gz") else path).suffix.lower()
+    pairs = _of_objects(path, columns) if suffix in JSON_LINES else _of_table(read_table(path), columns)
+    for source, target in pairs:
+        yield _one_line(source), _one_line(target)
+
+
+def _one_line(text: str | None) -> str:
+    return "" if text is None else text.replace("\n", " ").replace("\r", " ")
+
+
+def _of_table(table: TableFile, columns: Sequence[str]) -> Iterator[tuple[str | None, str | None]]:
+    import polars
+
+    expressions = [_expression(table, name) for name in columns]
+    for rows in batches(table.data.select(e.cast(polars.String).alias(str(k)) for k, e in enumerate(expressions))):
+        yield from rows.iter_rows()
+
+
+def _expression(table: TableFile, name: str) -> Any:
+    """A column of text, or a field of one."""
+    import polars
+
+    column, kind = polars.col(name), table.schema.get(name)
+    outer, _, inner = name.partition(".")
+    if kind is None and isinstance(table.schema.get(outer), polars.Struct):
+        fields = {field.name: field.dtype for field in table.schema[outer].fields}
+        if inner not in fields:
+            raise InvalidInputError(f"--columns: column {outer!r} of {table.name}: {no_such('field', inner, fields)}")
+        column, kind = polars.col(outer).struct.field(inner), fields[inner]
+    if kind is None:
+        table.check([name], "--columns")
+    if isinstance(kind, polars.Struct):
+        raise InvalidInputError(
+            f"{table.name}, column {name!r}: holds fields, not text; name one of them: "
+            f"{', '.join(repr(f'{name}.{field.name}') for field in kind.fields)}"
+        )
+    if kind not in (polars.String, polars.Categorical, polars.Enum):
+        raise InvalidInputError(
+            f"{table.name}, column {name!r}: holds {kind}, and text is needed; choose others by --columns "
+            f"SOURCE,TARGET among {', '.join(map(repr, table.names))}"
+        )
+    return column
+
+
+def _of_objects(path: str | os.PathLike[str], columns: Sequence[str]) -> Iterator[tuple[str | None, str | None]]:
+    name, met, found = display_name(path), dict[str, None](), dict.fromkeys(columns, False)
+    for number, row in read_objects(path):
+        pair = []
+        for column in columns:
+            value = _field(row, column)
+            found[column] |= value is not None
+            if value is not None and not isinstance(value, str):
+                raise InvalidInputError(
+                    f"{name}, line {number}: {column!r} is {describe(value)}, and text is needed, got {quoted(value)}; "
+                    "correct it, or choose others by --columns SOURCE,TARGET"
+                )
+            pair.append(value)
+        if not all(found.values()):
+            met.update(dict.fromkeys(row))
+        yield pair[0], pair[1]
+    for column, is_found in found.items():
+        if not is_found:
+            raise InvalidInputError(f"--columns: {name}: {no_such('key', column, met)}")
+
+
+def _field(row: Mapping[str, Any], name: str) -> Any:
+    if name in row:
+        return row[name]
+    outer, _, inner = name.partition(".")
+    fields = row.get(outer)
+    return fields.get(inner) if isinstance(fields, dict) else None

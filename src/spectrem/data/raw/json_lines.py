@@ -1,0 +1,101 @@
+"""Files of one JSON object a line."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from spectrem.data.decoding import decode
+from spectrem.data.pieces.reading import display_name, read_pieces
+from spectrem.exceptions import InvalidInputError
+
+_PIECE = 1 << 22
+
+
+def text_lines(pieces: Iterable[bytes], name: str) -> Iterator[str]:
+    r"""The lines of UTF-8 text, given in pieces of whole lines, without their ends, ``\n`` or ``\r\n``.
+
+    Raises
+    ------
+    InvalidInputError
+        Naming the line that is not UTF-8.
+
+    Examples
+    --------
+    >>> list(text_lines([b"a b\r\n\n", b"c"], "example"))
+    ['a b', '', 'c']
+    """
+    n_lines = 0
+    for piece in pieces:
+        lines = decode(piece, name, n_lines + 1).removesuffix("\n").split("\n")
+        n_lines += len(lines)
+        for line in lines:
+            yield line.removesuffix("\r")
+
+
+def read_objects(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of a file, each with its line, counted from 1; blank lines are passed over.
+
+    Parameters
+    ----------
+    path : path or "-"
+        Plain or gzipped; ``-`` is standard input.
+
+    Raises
+    ------
+    InvalidInputError
+        Naming the file, and the line that is not a JSON object.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from spectrem.data import write_lines
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_lines(f"{folder}/trees.jsonl", ['{"en": "tree"}', "", '{"en": "wood"}'])
+    ...     list(read_objects(f"{folder}/trees.jsonl"))
+    [(1, {'en': 'tree'}), (3, {'en': 'wood'})]
+    """
+    name = display_name(path)
+    return parse_objects(read_pieces(path, _PIECE), name)
+
+
+def parse_objects(pieces: Iterable[bytes], name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """As `read_objects`, of pieces of text that errors call ``name``."""
+    for number, line in enumerate(text_lines(pieces, name), start=1):
+        if not line.strip():
+            continue
+        try:
+            found = json.loads(line)
+        except ValueError as error:
+            reason = f"{error.msg} at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else error
+            raise InvalidInputError(
+                f"{name}, line {number}: is not JSON: {reason}; write one JSON object on every line"
+            ) from None
+        except RecursionError:
+            raise InvalidInputError(f"{name}, line {number}: is nested too deeply; make it flatter") from None
+        if not isinstance(found, dict):
+            raise InvalidInputError(
+                f"{name}, line {number}: holds {describe(found)}, not a JSON object; write one object on every line"
+            )
+        yield number, found
+
+
+def describe(value: object) -> str:
+    """What a value of JSON is, for messages.
+
+    Examples
+    --------
+    >>> describe({}), describe([]), describe(None)
+    ('an object', 'a list', 'null')
+    """
+    kinds = {
+        dict: "an object",
+        list: "a list",
+        str: "a text",
+        bool: "a truth value",
+        int: "a number",
+        float: "a number",
+    }
+    return kinds.get(type(value), "null")

@@ -1,0 +1,207 @@
+"""Running text split into tokens that know where they stood."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem.data.bitext import Bitext, join_lines
+from spectrem.data.links import Links
+from spectrem.data.raw.boundaries import token_bounds
+from spectrem.data.text import Text
+from spectrem.data.vocabulary import Vocabulary
+from spectrem.exceptions import InvalidInputError
+
+_LINES_AT_ONCE = 2000
+
+
+@dataclass(frozen=True)
+class SegmentedText:
+    """Tokens of running text, and where in their lines they stand.
+
+    Attributes
+    ----------
+    text : Text
+        The tokens as they are written there.
+    starts, stops : ndarray of shape (n_tokens,), int32
+        Of every token, its first character and the one after its last, counted from 0 in its line, as Python counts
+        (code points).
+    places : ndarray of shape (n_tokens,), int32
+        The word that the token is part of, counted from 0 in its line, where only spaces and tabs separate words.
+
+    Examples
+    --------
+    >>> segmented = segment_lines(["L'eau (froide)."])
+    >>> segmented.tokens(0), segmented.spans(0), segmented.places.tolist()
+    (["L'", 'eau', '(', 'froide', ')', '.'], [(0, 2), (2, 5), (6, 7), (7, 13), (13, 14), (14, 15)], [0, 0, 1, 1, 1, 1])
+    """
+
+    text: Text
+    starts: NDArray[np.int32]
+    stops: NDArray[np.int32]
+    places: NDArray[np.int32]
+
+    def tokens(self, line: int) -> list[str]:
+        """The tokens of a line, counted from 0."""
+        own = self.text.tokens[self.text.offsets[line] : self.text.offsets[line + 1]]
+        return [self.text.words[word] for word in own.tolist()]
+
+    def spans(self, line: int) -> list[tuple[int, int]]:
+        """First character, and the one after the last, of every token of a line."""
+        own = slice(self.text.offsets[line], self.text.offsets[line + 1])
+        return list(zip(self.starts[own].tolist(), self.stops[own].tolist(), strict=True))
+
+
+class Segmenter:
+    """Splits lines, given block by block, into one `SegmentedText`; equal tokens are kept once."""
+
+    def __init__(self) -> None:
+        self._index: dict[str, int] = {}
+        self._blocks: list[tuple[NDArray[np.int32], ...]] = []
+
+    def add(self, lines: Sequence[str], name: str) -> None:
+        """Split further lines; ``name`` is how errors call them.
+
+        Raises
+        ------
+        InvalidInputError
+            If ICU is not installed, or a line holds a line feed or an unpaired surrogate.
+        """
+        block = join_lines(lines, name).decode().removesuffix("\n")
+        starts, stops = token_bounds(block)
+        index = self._index
+        pairs = zip(starts.tolist(), stops.tolist(), strict=True)
+        numbers = [index.setdefault(block[start:stop], len(index)) for start, stop in pairs]
+        codes = np.frombuffer(block.encode("utf-32-le"), np.uint32)
+        begins = np.append(0, np.flatnonzero(codes == 10) + 1)[: len(lines)]
+        line = np.searchsorted(begins, starts, side="right") - 1
+        is_blank = np.isin(codes, np.array([9, 10, 32], np.uint32))
+        is_first = ~is_blank & np.append(True, is_blank[:-1])[: len(codes)]
+        words = np.append(0, np.cumsum(is_first))
+        columns = (
+            np.bincount(line, minlength=len(lines)),
+            np.array(numbers, np.int32),
+            starts - begins[line],
+            stops - begins[line],
+            words[starts + 1] - 1 - words[begins][line],
+        )
+        self._blocks.append(tuple(column.astype(np.int32) for column in columns))
+
+    def finish(self) -> SegmentedText:
+        """All that was added."""
+        nothing = np.zeros(0, np.int32)
+        blocks = self._blocks or [(nothing,) * 5]
+        lengths, tokens, starts, stops, places = (np.concatenate(column) for column in zip(*blocks, strict=True))
+        offsets = np.append(0, np.cumsum(lengths, dtype=np.int64))
+        return SegmentedText(Text(tokens, offsets, tuple(self._index)), starts, stops, places)
+
+
+def segment_lines(lines: Iterable[str]) -> SegmentedText:
+    """Split running text into tokens by ICU; `spectrem.data.raw.boundaries.token_bounds` says where.
+
+    Parameters
+    ----------
+    lines : iterable of str
+        Without their line ends.
+
+    Raises
+    ------
+    InvalidInputError
+        If ICU is not installed (``pip install 'spectrem[text]'``), or a line holds a line end or an unpaired surrogate.
+
+    Examples
+    --------
+    >>> segment_lines(["It's 3.5 €!"]).tokens(0)
+    ['It', "'s", '3.5', '€', '!']
+    """
+    if isinstance(lines, str):
+        raise InvalidInputError("lines must be a sequence of lines, but is one string; split it at its line ends")
+    segmenter, rest = Segmenter(), iter(lines)
+    while block := list(islice(rest, _LINES_AT_ONCE)):
+        segmenter.add(block, "lines")
+    return segmenter.finish()
+
+
+def encode_segmented(source: SegmentedText, target: SegmentedText, *, lowercase: bool = False) -> Bitext:
+    """Number the words of two split texts; line ``n`` of one translates line ``n`` of the other.
+
+    Spellings that only look different are one word: characters are composed (Unicode's form NFC), soft hyphens are left
+    out, and every apostrophe is ``'``. Lower-cased they are if ``lowercase``.
+
+    Raises
+    ------
+    InvalidInputError
+        If the numbers of lines differ.
+
+    Examples
+    --------
+    >>> bitext = encode_segmented(segment_lines(["l’eau l'eau"]), segment_lines(["water"]))
+    >>> bitext.source_tokens.tolist(), bitext.source_vocabulary.words
+    ([0, 1, 0, 1], ("l'", 'eau'))
+    """
+    if source.text.n_lines != target.text.n_lines:
+        raise InvalidInputError(
+            f"source and target must have as many lines as each other, but have {source.text.n_lines} and "
+            f"{target.text.n_lines}; check which line was lost"
+        )
+    sides = []
+    for side in (source, target):
+        words = [_normal(word, lowercase) for word in side.text.words]
+        vocabulary = Vocabulary.from_words(words)
+        sides.append((vocabulary.lookup(words)[side.text.tokens], side.text.offsets, vocabulary))
+    (source_tokens, source_offsets, source_words), (target_tokens, target_offsets, target_words) = sides
+    return Bitext(source_tokens, source_offsets, target_tokens, target_offsets, source_words, target_words)
+
+
+def links_of_words(links: Links, source: SegmentedText, target: SegmentedText) -> Links:
+    """Links between words as spaces and tabs separate them: those of which any tokens are linked.
+
+    Parameters
+    ----------
+    links : Links
+        Between tokens of all lines.
+
+    Raises
+    ------
+    InvalidInputError
+        If the links are of another number of sentences.
+
+    Examples
+    --------
+    >>> source, target = segment_lines(["the water."]), segment_lines(["l'eau."])
+    >>> links_of_words(Links.from_pairs([[(0, 0), (1, 1), (2, 2)]]), source, target).pairs(0)
+    [(0, 0), (1, 0)]
+    """
+    if not links.n_sentences == source.text.n_lines == target.text.n_lines:
+        raise InvalidInputError(
+            f"links must be of {source.text.n_lines} sentences, as the lines of source, and target must have as many, "
+            f"got {links.n_sentences} and {target.text.n_lines}; give texts and links of the same pairs"
+        )
+    sentence = links.sentence
+    return Links.from_arrays(
+        sentence,
+        source.places[source.text.offsets[sentence] + links.source],
+        target.places[target.text.offsets[sentence] + links.target],
+        n_sentences=links.n_sentences,
+        sure=links.sure,
+    )
+
+
+def take_lines(segmented: SegmentedText, begin: int, end: int) -> SegmentedText:
+    """Some lines in a row, with the words of all."""
+    text = segmented.text
+    own = slice(text.offsets[begin], text.offsets[end])
+    offsets = text.offsets[begin : end + 1] - text.offsets[begin]
+    return SegmentedText(
+        Text(text.tokens[own], offsets, text.words), segmented.starts[own], segmented.stops[own], segmented.places[own]
+    )
+
+
+def _normal(word: str, lowercase: bool) -> str:
+    word = unicodedata.normalize("NFC", word.replace("\u00ad", "").replace("\u2019", "'"))
+    return word.lower() if lowercase else word

@@ -1,0 +1,80 @@
+"""How likely sentence pairs are translations of each other, and all that is known of them in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem._arrays import Floats, Ints
+from spectrem.data import Bitext, Links
+from spectrem.estimators.alignment.decoding import LinkPosteriors, as_matrices, links_above
+from spectrem.kernels.alignments.pair_scores import pair_scores
+from spectrem.models.alignment import BitextShard
+
+
+@dataclass(frozen=True)
+class AlignedPairs:
+    """Some sentence pairs in a row: their links, what is not linked, and how good they are.
+
+    Attributes
+    ----------
+    links : Links
+    posteriors : LinkPosteriors
+    scores : ndarray of shape (n_pairs,)
+        See `score_shard`.
+    """
+
+    links: Links
+    posteriors: LinkPosteriors
+    scores: Floats
+
+
+def align_pairs(aligner: Any, bitext: Bitext) -> Iterator[AlignedPairs]:
+    """Links, posteriors and scores of a text, trained on or new, some hundreds of pairs at a time and in order."""
+
+    def work(shard: BitextShard) -> AlignedPairs:
+        forward, backward = aligner._posteriors(shard, aligner.gamma_)
+        mass = (forward + backward) / 2
+        posterior = aligner.decode == "posterior"
+        links = links_above(shard, mass, aligner.threshold_) if posterior else aligner._decode(shard)
+        return AlignedPairs(links, as_matrices(shard, forward, backward), score_shard(aligner, shard, mass))
+
+    return aligner._map(work, bitext, None)
+
+
+def score_shard(aligner: Any, shard: BitextShard, mass: Floats) -> Floats:
+    """The scores of the pairs of a shard, from 0 (nothing in common) to 1, NaN where a side is empty.
+
+    A word of relative frequency q carries -log q nats of information. A link of probability p to a word that produces
+    it with probability t explains p (log t - log q) of them. The score is the share of the information of a sentence
+    that the best links of its words explain, taken of the side where it is smaller, times the mean probability of the
+    best links of all words of both sides.
+
+    Parameters
+    ----------
+    aligner : WordAligner
+    shard : BitextShard
+    mass : ndarray of shape (n_cells,)
+        Mean posteriors of both directions.
+    """
+    scores = np.empty(len(shard.source_lengths))
+    logs = [
+        np.log(shard.of_entries(direction.translation, backward=backward))
+        for backward, direction in ((False, aligner.params_.forward), (True, aligner.params_.backward))
+    ]
+    pairs = shard.pairs
+    pair_scores(
+        pairs.source_offsets, pairs.target_offsets, pairs.cell_offsets, pairs.cells, *logs, mass,
+        _nats(aligner.source_counts_, shard.source_tokens), _nats(aligner.target_counts_, shard.target_tokens), scores,
+    )  # fmt: skip
+    return scores
+
+
+def _nats(counts: Ints, tokens: NDArray[np.int32]) -> Floats:
+    """Information of tokens; a word that training did not see counts as half of one seen once."""
+    raised = np.append(counts, 0) + 0.5
+    return -np.log(raised / raised.sum())[tokens]

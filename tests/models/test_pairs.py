@@ -5,7 +5,7 @@ import pytest
 from bitext_oracles import make_bitext, sentences
 
 from spectrem.data import Links, encode_bitext
-from spectrem.models.alignment import build_shards, pairs
+from spectrem.models.alignment import Anchors, build_shards, pairs
 
 LENGTHS = [(3, 2), (0, 4), (1, 1), (4, 0), (2, 5), (6, 3), (2, 2)]
 
@@ -64,17 +64,18 @@ def test_new_text_finds_known_pairs_only():
     assert found == [pair if pair in met else None for pair in cells]
 
 
-def test_known_links_get_shards_of_their_own(monkeypatch):
+def test_shards_have_the_known_links_of_their_pairs(monkeypatch):
     monkeypatch.setattr(pairs, "_LEAST_CELLS", 12)
     monkeypatch.setattr(pairs, "_MOST_CELLS", 12)
     bitext = make_bitext([(2, 2), (3, 2), (2, 3), (1, 0)], np.random.default_rng(2))
-    known = Links.from_pairs([[(0, 1), (1, 1), (1, 2)], []])
-    _, shards = build_shards(bitext, known=known)
-    assert [(shard.begin, shard.end, shard.known is not None) for shard in shards] == [(0, 2, False), (2, 4, True)]
+    known = Links.from_pairs([[], [], [(0, 1), (1, 1), (1, 2)], []])
+    _, shards = build_shards(bitext, anchors=Anchors(known, np.array([False, False, True, True])))
+    assert [(shard.begin, shard.end, shard.anchors is not None) for shard in shards] == [(0, 2, False), (2, 4, True)]
     # forward: target words 0, 1, 2 choose from source 0, 1 and NULL; then backward: source words choose
     forward = [[0, 0, 1], [1, 1, 0], [0, 1, 0]]
     backward = [[0, 1, 0, 0], [0, 1, 1, 0], [1]]
-    assert shards[1].known.astype(int).tolist() == [x for row in forward + backward for x in row]
+    allowed = shards[1].anchors.allowed(shards[1].pairs)
+    assert allowed.astype(int).tolist() == [x for row in forward + backward for x in row]
 
 
 def test_select_takes_pairs_in_the_order_asked():

@@ -25,6 +25,7 @@ from spectrem.data import (
     Bitext,
     Links,
     Vocabulary,
+    display_name,
     open_output,
     pharaoh_lines,
     read_bitext,
@@ -32,6 +33,8 @@ from spectrem.data import (
     read_links,
 )
 from spectrem.estimators import WordAligner
+from spectrem.estimators.alignment.decoding import concatenate_links
+from spectrem.estimators.alignment.known_links import check_inside
 from spectrem.exceptions import InvalidInputError
 
 _COLUMNS = ("sentence", "direction", "source", "target", "state")
@@ -67,18 +70,19 @@ class AlignmentJob:
             bar = stack.enter_context(progress_bar(self._cost(loaded), shown=not self.own.quiet and not self._prints()))
             bar("Reading")
             bitext, dev = self._read(loaded)
-            aligner = loaded or self._trained(bitext, dev, bar)
+            anchors = self._anchors(bitext)
+            aligner = loaded or self._trained(bitext, anchors, dev, bar)
             if loaded is not None and dev is not None:
                 aligner.tune(dev[0], None, dev[1])
             if self.own.save is not None:
                 aligner.save(self.own.save)
             share = _LAST_COST / max(bitext.n_pairs, 1)
-            for links in aligner.iter_predict(bitext):
+            for links in aligner.iter_predict(bitext, anchors=anchors):
                 links_out.writelines(f"{line}\n" for line in pharaoh_lines(links))
                 bar("Aligning", share * links.n_sentences)
             if probabilities_out:
                 least = LEAST_PROBABILITY if self.own.min_probability is None else self.own.min_probability
-                for posteriors in aligner.iter_predict_proba(bitext):
+                for posteriors in aligner.iter_predict_proba(bitext, anchors=anchors):
                     lines = probability_lines(posteriors, least)
                     probabilities_out.writelines(f"{line}\n" for line in lines)
                     bar("Aligning", share * len(posteriors.source_lengths))
@@ -115,20 +119,31 @@ class AlignmentJob:
         pairs = read_bitext(source, target, lowercase=lowercase)
         return bitext, (pairs, read_links(gold, pairs.n_pairs))
 
-    def _trained(self, bitext: Bitext, dev: tuple[Bitext, Links] | None, bar: Advance) -> WordAligner:
+    def _anchors(self, bitext: Bitext) -> Links | None:
+        if self.own.anchors is None:
+            return None
+        links = read_links(self.own.anchors, bitext.n_pairs)
+        check_inside(links, bitext, display_name(self.own.anchors))
+        return links
+
+    def _trained(
+        self, bitext: Bitext, anchors: Links | None, dev: tuple[Bitext, Links] | None, bar: Advance
+    ) -> WordAligner:
         if dev is None:
-            return self._fit(bitext, bar)
+            return self._fit(bitext, anchors, bar)
         everything = bitext.concat(dev[0])
+        if anchors is not None:
+            anchors = concatenate_links([anchors, Links.from_pairs([[]] * dev[0].n_pairs)])
         best: tuple[float, WordAligner] | None = None
         for gamma in _GAMMAS if self.own.tune_gamma else (None,):
-            aligner = self._fit(everything, bar, gamma).tune(dev[0], None, dev[1])
+            aligner = self._fit(everything, anchors, bar, gamma).tune(dev[0], None, dev[1])
             error = 1.0 - aligner.score(dev[0], None, dev[1])
             if best is None or error < best[0]:
                 best = (error, aligner)
         assert best is not None
         return best[1]
 
-    def _fit(self, bitext: Bitext, bar: Advance, gamma: float | None = None) -> WordAligner:
+    def _fit(self, bitext: Bitext, anchors: Links | None, bar: Advance, gamma: float | None = None) -> WordAligner:
         aligner = self._aligner(gamma)
         if gamma is not None and aligner.checkpoint is not None:
             aligner.checkpoint = Path(aligner.checkpoint) / f"gamma-{gamma:g}"
@@ -139,7 +154,7 @@ class AlignmentJob:
         if longest is not None and (np.maximum(bitext.source_lengths, bitext.target_lengths) > longest).all():
             raise InvalidInputError(f"--max-length {longest} leaves no sentence pair to train on; raise it")
         with without_unconverged():
-            return aligner.fit(bitext)
+            return aligner.fit(bitext, anchors=anchors)
 
     def _aligner(self, gamma: float | None = None) -> WordAligner:
         settings = self.settings if gamma is None else {**self.settings, "gamma": gamma}

@@ -1,5 +1,6 @@
 """Word aligners: IBM Models 1 and 2 and the HMM, both directions over one table of word pairs."""
 
+from spectrem.models.alignment.anchors import Anchors
 from spectrem.models.alignment.coupled import CoupledKernel
 from spectrem.models.alignment.diagonal import diagonal_posteriors
 from spectrem.models.alignment.given_counts import GivenCounts, PriorWithCounts
@@ -11,7 +12,8 @@ from spectrem.models.alignment.unseen import NewText, UnseenPairs, expect_new_wo
 from spectrem.models.alignment.word_classes import Language
 
 __all__ = [
-    "AlignmentModel", "AlignmentParameters", "AlignmentStats", "BitextShard", "CoupledKernel", "DirectionParameters",
-    "GivenCounts", "Language", "LexicalPrior", "NewText", "PairTable", "PriorWithCounts", "UnseenPairs", "build_shards",
-    "diagonal_posteriors", "expect_new_words", "iter_shards", "lexical_priors", "tabulate_pairs",
+    "AlignmentModel", "AlignmentParameters", "AlignmentStats", "Anchors", "BitextShard", "CoupledKernel",
+    "DirectionParameters", "GivenCounts", "Language", "LexicalPrior", "NewText", "PairTable", "PriorWithCounts",
+    "UnseenPairs", "build_shards", "diagonal_posteriors", "expect_new_words", "iter_shards", "lexical_priors",
+    "tabulate_pairs",
 ]  # fmt: skip

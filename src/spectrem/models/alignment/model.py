@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem._arrays import Floats, Ints
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem.kernels.alignments import cells
 from spectrem.models.alignment.jumps import fit_jumps, normalisers
 from spectrem.models.alignment.pairs import BitextShard, PairTable
@@ -79,8 +79,8 @@ class AlignmentModel:
         forward = self._score(params.forward, shard, backward=False)
         backward = self._score(params.backward, shard, backward=True)
         unary = np.concatenate([forward.unary, backward.unary])
-        if shard.known is not None:
-            unary[~shard.known] = -np.inf
+        if shard.anchors is not None:
+            unary[~shard.anchors.allowed(shard.pairs)] = -np.inf
         return Parts(unary, forward.factors + backward.factors)
 
     def gather(self, params: AlignmentParameters, shard: BitextShard, marginals: Parts) -> AlignmentStats:
@@ -94,9 +94,9 @@ class AlignmentModel:
         """Weight of every pair, shape (n_pairs,)."""
         return shard.pairs.weights
 
-    def is_known(self, shard: BitextShard) -> bool:
-        """Whether the links of the shard's pairs are given."""
-        return shard.known is not None
+    def given(self, shard: BitextShard) -> Bools | None:
+        """A mask of the pairs of which all links are given."""
+        return None if shard.anchors is None else shard.anchors.complete
 
     def cell_masses(self, shard: BitextShard, marginals: Parts) -> tuple[Floats, Floats]:
         """Mass of every link under the marginals of `scores`, forward and backward, by cell."""

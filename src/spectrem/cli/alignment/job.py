@@ -61,7 +61,8 @@ class AlignmentJob:
 
     def run(self) -> None:
         """Read, train or load, tune, save, align, write."""
-        parse_options(self.settings.get("constraints", ()), _COLUMNS)  # before anything is read
+        columns = _COLUMNS if self.own.dictionary is None else (*_COLUMNS, "listed")
+        parse_options(self.settings.get("constraints", ()), columns)  # before anything is read
         with ExitStack() as stack:
             # opened first: who reads a pipe sees its end if the work fails
             links_out = stack.enter_context(open_output(self.own.output))

@@ -26,7 +26,7 @@ from spectrem.estimators.alignment.decoding import (
     sample_pairs,
     viterbi_links,
 )
-from spectrem.estimators.alignment.knowledge import given_counts
+from spectrem.estimators.alignment.knowledge import given_counts, listed_pairs
 from spectrem.estimators.alignment.known_links import KnownLinks, impose, read_anchors
 from spectrem.estimators.alignment.long_pairs import LongPairs, LongShard
 from spectrem.estimators.alignment.parameters import AlignerParameters, fused_rules, rules_of
@@ -183,7 +183,14 @@ class WordAligner(AlignerParameters, Estimator):
         )
         corpus = make_corpus(self, iter_shards(bitext, table, weights, held))
         self.table_, priors = table, priors = beside(corpus, (table, given.added_to(spelling)))
-        make = partial(AlignmentModel, table, self.max_jump, forward_prior=priors[0], backward_prior=priors[1])
+        make = partial(
+            AlignmentModel,
+            table,
+            self.max_jump,
+            forward_prior=priors[0],
+            backward_prior=priors[1],
+            listed=listed_pairs(self),
+        )
         model = make(chain=False, learn_positions=False)
         start, history = [model.initial(self.null_probability)], list[Record]()
         if self.model != "ibm1":

@@ -5,6 +5,7 @@ from spectrem.models.alignment.coupled import CoupledKernel
 from spectrem.models.alignment.diagonal import diagonal_posteriors
 from spectrem.models.alignment.given_counts import GivenCounts, PriorWithCounts
 from spectrem.models.alignment.lexical_prior import LexicalPrior, lexical_priors
+from spectrem.models.alignment.listed import ListedPairs
 from spectrem.models.alignment.model import AlignmentModel
 from spectrem.models.alignment.pairs import BitextShard, PairTable, build_shards, iter_shards, tabulate_pairs
 from spectrem.models.alignment.parameters import AlignmentParameters, AlignmentStats, DirectionParameters
@@ -13,7 +14,7 @@ from spectrem.models.alignment.word_classes import Language
 
 __all__ = [
     "AlignmentModel", "AlignmentParameters", "AlignmentStats", "Anchors", "BitextShard", "CoupledKernel",
-    "DirectionParameters", "GivenCounts", "Language", "LexicalPrior", "NewText", "PairTable", "PriorWithCounts",
-    "UnseenPairs", "build_shards", "diagonal_posteriors", "expect_new_words", "iter_shards", "lexical_priors",
-    "tabulate_pairs",
+    "DirectionParameters", "GivenCounts", "Language", "LexicalPrior", "ListedPairs", "NewText", "PairTable",
+    "PriorWithCounts", "UnseenPairs", "build_shards", "diagonal_posteriors", "expect_new_words", "iter_shards",
+    "lexical_priors", "tabulate_pairs",
 ]  # fmt: skip

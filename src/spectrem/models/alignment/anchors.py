@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.data import MAX_LENGTH, Links
 from spectrem.kernels.alignments.bidirectional import Direction, Pairs
-from spectrem.structures._ragged import offsets_of, positions_of, rows_of
+from spectrem.models.alignment.layout import parts_of, places_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class Anchors:
         source_linked[source], target_linked[target] = True, True
         closed_source = source_linked | np.repeat(self.complete, np.diff(pairs.source_offsets))
         closed_target = target_linked | np.repeat(self.complete, widths)
-        n, (i, j) = places_of(pairs)
+        n, i, j = places_of(pairs)
         cells = closed_source[pairs.source_offsets[n] + i] | closed_target[pairs.target_offsets[n] + j]
         cells[pairs.cell_offsets[sentence] + self.links.source * widths[sentence] + self.links.target] = False
         return Excluded(cells, source_linked, target_linked)
@@ -80,20 +80,7 @@ class Anchors:
         They are laid out as in `spectrem.structures.Alignment`.
         """
         found = self.excluded(pairs)
-        n, (i, j) = places_of(pairs)
-        parts = []
-        for offsets, others, chooser, choice, linked in (
-            (pairs.target_offsets, pairs.source_offsets, j, i, found.target_linked),
-            (pairs.source_offsets, pairs.target_offsets, i, j, found.source_linked),
-        ):
-            steps, widths = np.diff(offsets), np.diff(others) + 1
-            begins = offsets_of(steps * widths)
-            own = np.ones(int(begins[-1]), np.bool_)
-            own[begins[n] + chooser * widths[n] + choice] = ~found.cells
-            step = rows_of(steps)
-            own[begins[step] + (positions_of(steps) + 1) * widths[step] - 1] = ~linked
-            parts.append(own)
-        return np.concatenate(parts)
+        return parts_of(pairs, ~found.cells, ~found.target_linked, ~found.source_linked)
 
     def without(self, pairs: Ints) -> Anchors:
         """The same, but that nothing is known of the pairs with the given numbers."""
@@ -137,11 +124,3 @@ class Excluded(NamedTuple):
     cells: Bools
     source_linked: Bools
     target_linked: Bools
-
-
-def places_of(pairs: Pairs) -> tuple[Ints, tuple[Ints, Ints]]:
-    """Pair, source position and target position of every cell of a shard."""
-    n = rows_of(np.diff(pairs.cell_offsets))
-    at = np.arange(len(n)) - pairs.cell_offsets[n]
-    i, j = np.divmod(at, np.diff(pairs.target_offsets)[n])
-    return n, (i, j)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.kernels.alignments import cells
 from spectrem.models.alignment.jumps import fit_jumps, normalisers
+from spectrem.models.alignment.listed import ListedPairs
 from spectrem.models.alignment.pairs import BitextShard, PairTable
 from spectrem.models.alignment.parameters import (
     AlignmentParameters,
@@ -43,6 +45,8 @@ class AlignmentModel:
         On the rows of the two translation tables.
     jump_pseudo_count, end_pseudo_count : float
         Added to the expected count of every jump width and of every distance from the end.
+    listed : ListedPairs, optional
+        Word pairs of a dictionary, for constraints.
     """
 
     table: PairTable
@@ -53,6 +57,7 @@ class AlignmentModel:
     backward_prior: Prior = DirichletPrior()  # noqa: RUF009
     jump_pseudo_count: float = 0.5
     end_pseudo_count: float = 0.5
+    listed: ListedPairs | None = None
 
     def initial(self, null_probability: float) -> AlignmentParameters:
         """Uniform translation over the words that occur beside each word, uniform NULL words, uniform jumps."""
@@ -97,6 +102,10 @@ class AlignmentModel:
     def given(self, shard: BitextShard) -> Bools | None:
         """A mask of the pairs of which all links are given."""
         return None if shard.anchors is None else shard.anchors.complete
+
+    def columns(self, shard: BitextShard) -> Mapping[str, Bools]:
+        """For constraints, "listed": whether a part is a link between two words that ``listed`` has together."""
+        return {} if self.listed is None else {"listed": self.listed.marks(shard)}
 
     def cell_masses(self, shard: BitextShard, marginals: Parts) -> tuple[Floats, Floats]:
         """Mass of every link under the marginals of `scores`, forward and backward, by cell."""

@@ -45,3 +45,17 @@ def test_kinds_of_equal_tokens(run, tmp_path):
     result = run("align", *text, "-o", out, "--same", "numbers, urls", "--same-strength", "20", "--model", "ibm1")
     assert "; word pairs with pseudo-counts: 1\n" in result.stderr
     assert out.read_text().splitlines() == expected(None, same=["numbers", "urls"], same_strength=20, model="ibm1")
+
+
+def test_a_constraint_on_the_words_of_the_dictionary(run, tmp_path):
+    *text, words = write(tmp_path)
+    rule = "(E[listed] >= 0.9 * E.count(listed)).per('sentence')"
+    options = ["--constraint", rule, "--dictionary-strength", "0", "-o", tmp_path / "links"]
+    result = run("align", *text, *options, "--dictionary", words, "--save", tmp_path / "model")
+    assert result.exit_code == 0, result.stderr
+    lines = (tmp_path / "links").read_text()
+    result = run("align", *text, "--load", tmp_path / "model", "-o", tmp_path / "again")
+    assert (tmp_path / "again").read_text() == lines
+    result = run("align", *text, "--constraint", rule)
+    assert result.exit_code == 2
+    assert "listed" in result.stderr

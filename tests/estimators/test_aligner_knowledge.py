@@ -1,11 +1,14 @@
 """WordAligner with a dictionary and with tokens that translate as themselves."""
 
+import itertools
+
 import numpy as np
 import pytest
 from aligner_helpers import make, same_params
 
 from spectrem import WordAligner
 from spectrem.estimators.alignment.knowledge import kind_of
+from spectrem.exceptions import InvalidInputError
 
 SOURCE = ["the house is 5", "a house", "the tree"]
 TARGET = ["la maison est 5", "une maison", "l' arbre"]
@@ -108,3 +111,44 @@ def test_it_changes_nothing_how_the_text_is_cut(monkeypatch):
     monkeypatch.setattr(pairs, "_LEAST_CELLS", 8)
     same_params(once, make(**own, n_threads=2).fit(SOURCE * 3, TARGET * 3), rtol=1e-9)
     assert np.isfinite(once.objective_)
+
+
+MOST = "(E[listed] >= 0.9 * E.count(listed)).per('sentence')"
+RED = {"source": ["red house", "red house", "big house", "a b"], "target": ["x y", "x y", "z y", "c d"]}
+
+
+def listed_mass(aligner, source, target):
+    """The expected number of links between listed words, and of words with such a partner, of one sentence pair."""
+    proba = aligner.predict_proba([source], [target])
+    mass, words = 0.0, set()
+    for (i, s), (j, t) in itertools.product(enumerate(source.split()), enumerate(target.split())):
+        if t in aligner.dictionary.get(s, ()):
+            mass += proba.forward[0][i, j] + proba.backward[0][i, j]
+            words |= {("source", i), ("target", j)}
+    return mass, len(words)
+
+
+@pytest.mark.parametrize("constraints", [[MOST], [MOST, "agreement"]])
+def test_most_of_the_listed_words_link_to_listed_ones(constraints, tmp_path):
+    told = {"dictionary": {"red": {"y": 1.0}}, "dictionary_strength": 0.0}
+    aligner = make(**told, constraints=constraints, dual_steps=0).fit(RED["source"], RED["target"])
+    mass, n_words = listed_mass(aligner, "red house", "x y")
+    assert n_words == 2
+    assert mass >= 0.9 * n_words - 1e-4
+    free = make(**told, constraints=constraints[1:]).fit(RED["source"], RED["target"])
+    assert listed_mass(free, "red house", "x y")[0] < 0.5
+    aligner.save(tmp_path / "model")
+    assert listed_mass(WordAligner.load(tmp_path / "model"), "red house", "x y")[0] == pytest.approx(mass, rel=1e-12)
+
+
+def test_listed_words_over_the_corpus():
+    told = {"dictionary": {"red": {"y": 1.0}}, "dictionary_strength": 0.0, "project_at_predict": False}
+    aligner = make(**told, constraints=["E[listed] >= 0.9 * E.count(listed)"]).fit(RED["source"], RED["target"])
+    (found,) = aligner.report_.constraints
+    assert found.after[0] >= found.bound[0] - 1e-4
+    assert listed_mass(aligner, "red house", "x y")[0] > 1.5
+
+
+def test_only_a_dictionary_gives_the_column():
+    with pytest.raises(InvalidInputError, match="listed"):
+        make(constraints=[MOST]).fit(RED["source"], RED["target"])

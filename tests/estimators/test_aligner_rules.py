@@ -147,7 +147,22 @@ def test_parameters_are_checked(options, message):
         ),
         (
             lambda aligner: aligner.fit(["a"], ["b c"], known=[[(0, 2)]]),
-            "known links must lie inside their sentences, got 0-2 for a pair of 1 and 2 words; count words from 0",
+            "known: link 0-2 of sentence pair 1 (counted from 1) lies outside its 1 source and 2 target words; count "
+            "words from 0",
+        ),
+        (
+            lambda aligner: aligner.fit(["a"] * 3, ["b"] * 3, anchors=[None, [(0, 0)], [(0, 0), (1, 0)]]),
+            "anchors: link 1-0 of sentence pair 3 (counted from 1) lies outside its 1 source and 1 target words; count "
+            "words from 0",
+        ),
+        (
+            lambda aligner: aligner.fit(["a"], ["b"]).predict(["a", "a"], ["b", "b"], anchors=[None]),
+            "anchors must have one entry per sentence pair (2), got 1; use None where unknown",
+        ),
+        (
+            lambda aligner: aligner.fit(["a"] * 2, ["b"] * 2, known=[None, []], anchors=[None, [(0, 0)]]),
+            "anchors are for pairs of which not all links are known, got both for sentence pair 2 (counted from 1); "
+            "drop one of them",
         ),
         (
             lambda aligner: aligner.fit(_with_unknown_words()),

@@ -23,7 +23,7 @@ from esteps import by_kernel, in_general
 from spectrem.constraints import fertility
 from spectrem.data import Links
 from spectrem.learning import EStep, Stopping, run_em
-from spectrem.models.alignment import CoupledKernel, build_shards, lexical_priors
+from spectrem.models.alignment import Anchors, CoupledKernel, build_shards, lexical_priors
 from spectrem.structures import Alignment
 from spectrem.testing import check_model, enumerate_structures
 
@@ -212,16 +212,20 @@ def test_counts_of_shards_add_up(monkeypatch):
                     np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-12)
 
 
+def complete(links):
+    return Anchors(Links.from_pairs(links), np.ones(len(links), np.bool_))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_known_links_are_the_posteriors(kind):
     rng = np.random.default_rng(10)
     bitext = make_bitext([(2, 2), (3, 2), (2, 3)], rng)
     links = [[(0, 1), (2, 0)], [(0, 0), (0, 1), (1, 2)]]
-    table, shards = build_shards(bitext, known=Links.from_pairs(links))
+    table, shards = build_shards(bitext, anchors=Anchors(Links.from_pairs([[], *links]), np.array([False, True, True])))
     model, params = make_model(kind, table), random_parameters(kind, table, rng)
-    known = shards[-1]
-    assert model.is_known(known)
-    assert not model.is_known(shards[0])
+    (known,) = shards
+    assert model.given(known).tolist() == [False, True, True]
+    known = known.select(np.array([1, 2]))
     structure, scores = model.structure(known), model.scores(params, known)
     _, marginals = structure.smoothed_max(scores, 1.0)
     forward, backward = model.cell_masses(known, marginals)
@@ -244,7 +248,7 @@ def test_known_links_are_the_posteriors(kind):
 def test_constraints_skip_known_pairs(fused):
     rng = np.random.default_rng(11)
     bitext = make_bitext([(2, 3)], rng)
-    table, (shard,) = build_shards(bitext, known=Links.from_pairs([[(0, 0), (0, 1), (0, 2)]]))  # fertility 3
+    table, (shard,) = build_shards(bitext, anchors=complete([[(0, 0), (0, 1), (0, 2)]]))  # fertility 3
     model, params = make_model("hmm", table), random_parameters("hmm", table, rng)
     if fused:
         (result,) = by_kernel(CoupledKernel(model, max_fertility=1.0), params, 1.0, [shard])

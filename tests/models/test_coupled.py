@@ -22,7 +22,7 @@ from bitext_oracles import (
 from spectrem.constraints import agreement, compile_constraints, fertility
 from spectrem.data import Links
 from spectrem.inference import FixedStep, project_batch
-from spectrem.models.alignment import CoupledKernel, build_shards, coupled
+from spectrem.models.alignment import Anchors, CoupledKernel, build_shards, coupled
 
 CONSTRAINTS = {
     "none": {},
@@ -286,7 +286,7 @@ def test_weight_zero_counts_nothing():
 def test_known_pairs_stand():
     rng = np.random.default_rng(16)
     bitext = make_bitext([(2, 2)], rng)
-    table, (shard,) = build_shards(bitext, known=Links.from_pairs([[(0, 1)]]))
+    table, (shard,) = build_shards(bitext, anchors=Anchors(Links.from_pairs([[(0, 1)]]), np.array([True])))
     model, params = make_model("hmm", table), random_parameters("hmm", table, rng)
     result = CoupledKernel(model, agreement=True, max_fertility=0.5).prepare(params, 1.0)(shard)
     assert result.stats.forward.links.sum() == pytest.approx(1.0)

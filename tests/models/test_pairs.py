@@ -5,7 +5,7 @@ import pytest
 from bitext_oracles import make_bitext, sentences
 
 from spectrem.data import Links, encode_bitext
-from spectrem.models.alignment import build_shards, cut_text, iter_shards, pairs
+from spectrem.models.alignment import Anchors, build_shards, cut_text, iter_shards, pairs
 
 LENGTHS = [(3, 2), (0, 4), (1, 1), (4, 0), (2, 5), (6, 3), (2, 2)]
 
@@ -48,14 +48,17 @@ def test_cells_that_are_found_again_are_those_of_the_shard(monkeypatch, packed, 
     bitext = make_bitext(LENGTHS, np.random.default_rng(4))
     bitext.source_tokens[3] = bitext.target_tokens[5] = -1
     table, _ = build_shards(make_bitext(LENGTHS, np.random.default_rng(5)))
-    known = Links.from_pairs([[(0, 0)], []])
-    for shard, whole in zip(cut_text(bitext, known=known), iter_shards(bitext, table, known=known), strict=True):
+    known = Links.from_pairs([[]] * (bitext.n_pairs - 1) + [[(0, 0)]])
+    known = Anchors(known, np.arange(bitext.n_pairs) >= bitext.n_pairs - 1)
+    for shard, whole in zip(cut_text(bitext, anchors=known), iter_shards(bitext, table, anchors=known), strict=True):
         assert shard.weights.base is not None  # a view
         found = (shard.pack(table) if packed else shard).index(table)
         for a, b in zip([*found.pairs, found.pair_ids], [*whole.pairs, whole.pair_ids], strict=True):
             assert a.dtype == b.dtype
             np.testing.assert_array_equal(a, b)
-        np.testing.assert_array_equal(found.known, whole.known)
+        assert (found.anchors is None) == (whole.anchors is None)
+        if found.anchors is not None:
+            assert found.anchors.links.pairs(len(whole.source_lengths) - 1) == [(0, 0)]
         assert whole.index(table) is whole
         assert (found.begin, found.end) == (shard.begin, shard.end)
 
@@ -84,17 +87,18 @@ def test_new_text_finds_known_pairs_only():
     assert found == [pair if pair in met else None for pair in cells]
 
 
-def test_known_links_get_shards_of_their_own(monkeypatch):
+def test_shards_have_the_known_links_of_their_pairs(monkeypatch):
     monkeypatch.setattr(pairs, "_LEAST_CELLS", 12)
     monkeypatch.setattr(pairs, "_MOST_CELLS", 12)
     bitext = make_bitext([(2, 2), (3, 2), (2, 3), (1, 0)], np.random.default_rng(2))
-    known = Links.from_pairs([[(0, 1), (1, 1), (1, 2)], []])
-    _, shards = build_shards(bitext, known=known)
-    assert [(shard.begin, shard.end, shard.known is not None) for shard in shards] == [(0, 2, False), (2, 4, True)]
+    known = Links.from_pairs([[], [], [(0, 1), (1, 1), (1, 2)], []])
+    _, shards = build_shards(bitext, anchors=Anchors(known, np.array([False, False, True, True])))
+    assert [(shard.begin, shard.end, shard.anchors is not None) for shard in shards] == [(0, 2, False), (2, 4, True)]
     # forward: target words 0, 1, 2 choose from source 0, 1 and NULL; then backward: source words choose
     forward = [[0, 0, 1], [1, 1, 0], [0, 1, 0]]
     backward = [[0, 1, 0, 0], [0, 1, 1, 0], [1]]
-    assert shards[1].known.astype(int).tolist() == [x for row in forward + backward for x in row]
+    allowed = shards[1].anchors.allowed(shards[1].pairs)
+    assert allowed.astype(int).tolist() == [x for row in forward + backward for x in row]
 
 
 def test_select_takes_pairs_in_the_order_asked():

@@ -176,6 +176,19 @@ class Links:
         kept = np.concatenate([[0], np.cumsum(keep)])
         return Links(kept[self.offsets], self.source[keep], self.target[keep], self.sure[keep])
 
+    def take(self, indices: NDArray[np.integer]) -> Links:
+        """The links of the sentences at the given indices, in that order.
+
+        Examples
+        --------
+        >>> Links.from_pairs([[(0, 0)], [], [(1, 2), (3, 0)]]).take(np.array([2, 1])).offsets
+        array([0, 2, 2])
+        """
+        lengths = np.diff(self.offsets)[indices]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        at = np.arange(offsets[-1]) + np.repeat(self.offsets[indices] - offsets[:-1], lengths)
+        return Links(offsets, self.source[at], self.target[at], self.sure[at])
+
     def transposed(self) -> Links:
         """The same links with source and target exchanged."""
         return Links.from_arrays(self.sentence, self.target, self.source, n_sentences=self.n_sentences, sure=self.sure)

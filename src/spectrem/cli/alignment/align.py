@@ -67,6 +67,18 @@ class AlignmentOptions:
             rich_help_panel=TRAINING,
         ),
     ] = None
+    anchors: Annotated[
+        str | None,
+        typer.Option(
+            "--anchors",
+            metavar="FILE",
+            help="Links that are known already, one line per sentence pair as i-j, empty where there are none (what is "
+            "marked as possible, i?j, is not used). They are kept as they are, with no others for their words, and the "
+            "links of the other words follow.",
+            show_default=False,
+            rich_help_panel=_FILES,
+        ),
+    ] = None
     dev: Annotated[
         tuple[str, str, str] | None,
         typer.Option(
@@ -174,7 +186,8 @@ def align(
     _check_tuning(own, settings)
     _check_decoding(own, settings)
     gold = dict(zip(("SRC of --dev", "TGT of --dev", "GOLD of --dev"), own.dev or (), strict=False))
-    inputs = {"SOURCE": own.source, "TARGET": own.target, "--dictionary": own.dictionary, "--load": own.load, **gold}
+    inputs = {"SOURCE": own.source, "TARGET": own.target, "--load": own.load, **gold}
+    inputs |= {"--dictionary": own.dictionary, "--anchors": own.anchors}
     outputs = {"--output": own.output, "--probabilities": own.probabilities, "--save": own.save}
     outputs |= {"--tokens": formats.tokens, "--scores": formats.scores}
     with command_files(inputs, outputs, home.folders(settings)), home.opened(settings) as placed:

@@ -27,6 +27,7 @@ from spectrem.data import (
     EncodedPairs,
     Links,
     Vocabulary,
+    display_name,
     open_output,
     read_bitext,
     read_dictionary,
@@ -34,6 +35,8 @@ from spectrem.data import (
     read_pairs,
 )
 from spectrem.estimators import WordAligner
+from spectrem.estimators.alignment.decoding import concatenate_links
+from spectrem.estimators.alignment.known_links import check_inside
 from spectrem.exceptions import InvalidInputError
 
 _COLUMNS = ("sentence", "direction", "source", "target", "state")
@@ -62,7 +65,8 @@ class AlignmentJob:
 
     def run(self) -> None:
         """Read, load, train, tune, save, align, write."""
-        parse_options(self.settings.get("constraints", ()), _COLUMNS)  # before anything is read
+        columns = _COLUMNS if self.own.dictionary is None else (*_COLUMNS, "listed")
+        parse_options(self.settings.get("constraints", ()), columns)  # before anything is read
         with ExitStack() as stack:
             # opened first: who reads a pipe sees its end if the work fails
             out = self._streams(stack)
@@ -71,15 +75,16 @@ class AlignmentJob:
             bar("Reading")
             pairs, dev = self._read(loaded)
             bitext = pairs.bitext
-            aligner = loaded or self._trained(bitext, dev, bar)
+            anchors = self._anchors(bitext)
+            aligner = loaded or self._trained(bitext, anchors, dev, bar)
             if self.own.update:
-                self._fit(aligner, bitext if dev is None else bitext.concat(dev[0]), bar)
+                self._fit(aligner, *_with_dev(bitext, anchors, dev), bar)
             if loaded is not None and dev is not None:
                 aligner.tune(dev[0], None, dev[1])
             if self.own.save is not None:
                 aligner.save(self.own.save)
             share = _LAST_COST / max(bitext.n_pairs, 1)
-            out.write(aligner, pairs, lambda n_pairs: bar("Aligning", share * n_pairs))
+            out.write(aligner, pairs, anchors, lambda n_pairs: bar("Aligning", share * n_pairs))
         if not self.own.quiet:
             self._report(aligner, pairs, dev)
 
@@ -137,20 +142,29 @@ class AlignmentJob:
         pairs = read_bitext(source, target, lowercase=lowercase)
         return given, (pairs, read_links(gold, pairs.n_pairs))
 
-    def _trained(self, bitext: Bitext, dev: tuple[Bitext, Links] | None, bar: Advance) -> WordAligner:
+    def _anchors(self, bitext: Bitext) -> Links | None:
+        if self.own.anchors is None:
+            return None
+        links = read_links(self.own.anchors, bitext.n_pairs)
+        check_inside(links, bitext, display_name(self.own.anchors))
+        return links
+
+    def _trained(
+        self, bitext: Bitext, anchors: Links | None, dev: tuple[Bitext, Links] | None, bar: Advance
+    ) -> WordAligner:
         if dev is None:
-            return self._fit(self._aligner(), bitext, bar)
-        everything = bitext.concat(dev[0])
+            return self._fit(self._aligner(), bitext, anchors, bar)
+        everything, anchors = _with_dev(bitext, anchors, dev)
         best: tuple[float, WordAligner] | None = None
         for gamma in _GAMMAS if self.own.tune_gamma else (None,):
-            aligner = self._fit(self._aligner(gamma), everything, bar).tune(dev[0], None, dev[1])
+            aligner = self._fit(self._aligner(gamma), everything, anchors, bar).tune(dev[0], None, dev[1])
             error = 1.0 - aligner.score(dev[0], None, dev[1])
             if best is None or error < best[0]:
                 best = (error, aligner)
         assert best is not None
         return best[1]
 
-    def _fit(self, aligner: WordAligner, bitext: Bitext, bar: Advance) -> WordAligner:
+    def _fit(self, aligner: WordAligner, bitext: Bitext, anchors: Links | None, bar: Advance) -> WordAligner:
         costs = iter(self._costs(aligner))
         aligner.on_iteration = lambda record: bar("Training", next(costs))
         bar("Training")
@@ -158,7 +172,8 @@ class AlignmentJob:
         if longest is not None and (np.maximum(bitext.source_lengths, bitext.target_lengths) > longest).all():
             raise InvalidInputError(f"--max-length {longest} leaves no sentence pair to train on; raise it")
         with without_unconverged():
-            return aligner.update(bitext) if self.own.update else aligner.fit(bitext)
+            train = aligner.update if self.own.update else aligner.fit
+            return train(bitext, anchors=anchors)
 
     def _aligner(self, gamma: float | None = None) -> WordAligner:
         aligner = WordAligner(**self._parameters(self.settings if gamma is None else {**self.settings, "gamma": gamma}))
@@ -222,3 +237,12 @@ class AlignmentJob:
 
 def _has_capitals(vocabulary: Vocabulary) -> bool:
     return any(word != word.lower() for word in vocabulary.words)
+
+
+def _with_dev(bitext: Bitext, anchors: Links | None, dev: tuple[Bitext, Links] | None) -> tuple[Bitext, Links | None]:
+    """The text to train on, with the sentence pairs of ``--dev``, of which no links are known."""
+    if dev is None:
+        return bitext, anchors
+    if anchors is not None:
+        anchors = concatenate_links([anchors, Links.from_pairs([[]] * dev[0].n_pairs)])
+    return bitext.concat(dev[0]), anchors

@@ -40,19 +40,21 @@ class AlignmentStreams:
     tokens: TextIO | None
     min_probability: float
 
-    def write(self, aligner: WordAligner, pairs: EncodedPairs, advance: Callable[[int], None]) -> None:
+    def write(
+        self, aligner: WordAligner, pairs: EncodedPairs, anchors: Links | None, advance: Callable[[int], None]
+    ) -> None:
         """Align all pairs and write them, block by block; ``advance`` is told the number of each block's pairs."""
         if self.tokens is not None:
             self.tokens.writelines(f"{line}\n" for line in token_lines(pairs))
         begin = 0
         if not (self.as_json or self.probabilities or self.scores):
-            for links in aligner.iter_predict(pairs.bitext):
+            for links in aligner.iter_predict(pairs.bitext, anchors=anchors):
                 self._write_links(links, pairs, begin)
                 begin += links.n_sentences
                 advance(links.n_sentences)
             return
         long = aligner.long_pairs(pairs.bitext)
-        for part in align_pairs(aligner, pairs.bitext):
+        for part in align_pairs(aligner, pairs.bitext, anchors):
             if self.as_json:
                 self.links.writelines(f"{line}\n" for line in json_lines(part, pairs, begin, long))
             else:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from spectrem.data import Vocabulary
+from spectrem.estimators.alignment.knowledge import listed_pairs
 from spectrem.estimators.declare import check_parameters
 from spectrem.estimators.storage import (
     check_probabilities,
@@ -89,7 +90,11 @@ def load(aligner: Any, path: str | os.PathLike[str]) -> Any:
         _check_arrays(aligner, table, *sides)
     aligner.table_, aligner.params_ = table, AlignmentParameters(*sides)
     aligner.model_ = AlignmentModel(
-        table, sides[0].max_jump, chain=aligner.model == "hmm", learn_positions=aligner.model != "ibm1"
+        table,
+        sides[0].max_jump,
+        chain=aligner.model == "hmm",
+        learn_positions=aligner.model != "ibm1",
+        listed=listed_pairs(aligner),
     )
     return aligner
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from spectrem.data import Vocabulary
-from spectrem.models.alignment import GivenCounts, PairTable
+from spectrem.estimators.alignment.parameters import fused_rules
+from spectrem.models.alignment import GivenCounts, ListedPairs, PairTable
 
 _URL = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*://|www\.).+|[^@\s]+@[^@\s]+\.[^@\s]+")
 
@@ -39,6 +40,18 @@ def given_counts(aligner: Any, table: PairTable, source: Vocabulary, target: Voc
     listed = [*_listed(aligner, source, target), *_same(aligner, source, target)]
     numbers = np.array([pair[:2] for pair in listed], np.int64).reshape(-1, 2)
     return GivenCounts.of(table, numbers[:, 0], numbers[:, 1], np.array([pair[2] for pair in listed]))
+
+
+def listed_pairs(aligner: Any) -> ListedPairs | None:
+    """The pairs of the ``dictionary`` of a `WordAligner` for its constraints; None where none of them can refer to it.
+
+    The compiled constraints, which have names, do not.
+    """
+    if aligner.dictionary is None or fused_rules(aligner) is not None:
+        return None
+    source, target = aligner.source_vocabulary_, aligner.target_vocabulary_
+    numbers = np.array([pair[:2] for pair in _listed(aligner, source, target)], np.int64).reshape(-1, 2)
+    return ListedPairs.of(numbers[:, 0], numbers[:, 1], len(target))
 
 
 def _listed(aligner: Any, source: Vocabulary, target: Vocabulary) -> Iterator[tuple[int, int, float]]:

@@ -15,6 +15,7 @@ from spectrem.data import Bitext, Links
 from spectrem.estimators.alignment.decoding import merged_links
 from spectrem.estimators.alignment.parameters import rules_of
 from spectrem.models.alignment import (
+    Anchors,
     BitextShard,
     PairTable,
     TextShard,
@@ -62,9 +63,10 @@ class LongPair:
     """A long pair among the shards; its cells are made when its turn comes, and not kept."""
 
     bitext: Bitext
+    anchors: Anchors | None = None
 
     def load(self, table: PairTable) -> LongShard:
-        (shard,) = iter_shards(self.bitext, table)
+        (shard,) = iter_shards(self.bitext, table, anchors=self.anchors)
         return LongShard(**vars(shard))
 
 
@@ -94,26 +96,32 @@ def find_untrainable(bitext: Bitext, most_cells: int) -> Ints:
     return long
 
 
-def cut_shards(bitext: Bitext, most_cells: int) -> Iterator[TextShard | LongPair]:
+def cut_shards(bitext: Bitext, most_cells: int, anchors: Anchors | None = None) -> Iterator[TextShard | LongPair]:
     """Shards to decode, one after another and in order; warns of long pairs, each of which stands alone.
 
     Nothing that belongs to a long pair is held while others are aligned. One that is left unaligned is empty here.
     """
     long = find_long_pairs(bitext, most_cells)
     if not len(long.by_position) + len(long.unaligned):
-        return cut_text(bitext)
+        return cut_text(bitext, anchors=anchors)
     _warn(long.by_position, "too long for the model, aligned by translation and position alone")
     _warn(long.unaligned, f"more than {_LONGEST:,} words on a side, left without links")
-    return _cut_apart(_blank(bitext, long.unaligned), long.by_position.tolist())
+    if anchors is not None:
+        anchors = anchors.without(long.unaligned)
+    return _cut_apart(_blank(bitext, long.unaligned), long.by_position.tolist(), anchors)
 
 
-def _cut_apart(bitext: Bitext, long: list[int]) -> Iterator[TextShard | LongPair]:
+def _cut_apart(bitext: Bitext, long: list[int], anchors: Anchors | None) -> Iterator[TextShard | LongPair]:
+    def own(chosen: Ints) -> Anchors | None:
+        return None if anchors is None else anchors.take(chosen)
+
     begin = 0
     for n in [*long, bitext.n_pairs]:
-        for shard in cut_text(bitext.take(np.arange(begin, n))):
+        between = np.arange(begin, n)
+        for shard in cut_text(bitext.take(between), anchors=own(between)):
             yield replace(shard, begin=shard.begin + begin, end=shard.end + begin)
         if n < bitext.n_pairs:
-            yield LongPair(bitext.take([n]))
+            yield LongPair(bitext.take([n]), own(np.array([n])))
         begin = n + 1
 
 
@@ -131,6 +139,9 @@ def long_posteriors(aligner: Any, shard: LongShard, gamma: float) -> tuple[Float
     for blocks in long_blocks(aligner, shard, gamma):
         both[:, at : at + blocks[0].size] = [block.ravel() for block in blocks]
         at += blocks[0].size
+    if shard.anchors is not None:
+        shape = len(shard.source_tokens), len(shard.target_tokens)
+        shard.anchors.impose_on_masses(both[0].reshape(shape), both[1].reshape(shape))
     return both[0], both[1]
 
 

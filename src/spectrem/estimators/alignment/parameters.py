@@ -108,7 +108,8 @@ class AlignerParameters(LearningParameters, ComputingParameters):
     constraints : sequence of constraints or their texts, mapping of names to them, or one text
         What posteriors must meet. "agreement": both directions give every link the same probability; "fertility": a
         word has at most ``max_fertility`` links, in expectation; or constraints in the language of `spectrem.E` over
-        the columns sentence, direction, source, target and state (the position chosen; NULL is -1).
+        the columns sentence, direction, source, target and state (the position chosen; NULL is -1), and with a
+        ``dictionary`` listed (whether both words of a link are in it together).
     gamma : float
         How soft posteriors are in the last stage, 0 or greater, or -inf: 1 is EM (posterior regularisation), between 0
         and 1 unified EM, 0 hard EM by linear program (slow), -inf hard EM by integer program (very slow). Model 1, when

@@ -10,12 +10,12 @@ import numpy as np
 
 from spectrem._arrays import Floats
 from spectrem.corpus import Local
-from spectrem.data import Bitext, Links
+from spectrem.data import Bitext
 from spectrem.estimators.alignment.decoding import sample_pairs
 from spectrem.estimators.alignment.parameters import rules_of
 from spectrem.estimators.shared_parameters import constraint_names
 from spectrem.learning import PosedCorpus, Record, Step, pose
-from spectrem.models.alignment import PairTable, iter_shards
+from spectrem.models.alignment import Anchors, PairTable, iter_shards
 from spectrem.reports import (
     ConstraintReport,
     ConstraintSummary,
@@ -34,7 +34,7 @@ def report_fit(
     aligner: Any,
     bitext: Bitext,
     weights: Floats,
-    known: Links | None,
+    held: Anchors | None,
     step: Step,
     posed: PosedCorpus,
     last_stage: Sequence[Record],
@@ -48,10 +48,10 @@ def report_fit(
     ----------
     aligner : WordAligner
     bitext : Bitext
-        The training pairs; those whose links are given come last.
+        The training pairs.
     weights : ndarray of shape (n_pairs,)
-    known : Links, optional
-        Given links of the last pairs, which no constraint concerns.
+    held : Anchors, optional
+        Known links of the pairs; where all are, no constraint concerns a pair.
     step : Step
         The general E-step at the parameters that were learned.
     posed : PosedCorpus
@@ -64,12 +64,13 @@ def report_fit(
     if posed.rows is not None:
         constraints, summaries = report_posed(posed, step)
     elif step.estep.constraints:
-        free = bitext.n_pairs - (0 if known is None else known.n_sentences)
-        cells = bitext.source_lengths[:free] * bitext.target_lengths[:free]
-        pairs = sample_pairs(np.where(cells <= _MOST_CELLS, weights[:free], 0.0))
-        sample = _Sample(bitext.take(pairs), weights[pairs], aligner.table_, step, aligner.n_threads or 1)
+        free = np.ones(bitext.n_pairs, np.bool_) if held is None else ~held.complete
+        cells = bitext.source_lengths * bitext.target_lengths
+        pairs = sample_pairs(np.where(free & (cells <= _MOST_CELLS), weights, 0.0))
+        anchors = None if held is None else held.take(pairs)
+        sample = _Sample(bitext.take(pairs), weights[pairs], anchors, aligner.table_, step, aligner.n_threads or 1)
         summaries = OnDemand(sample.summaries)
-        if len(pairs) < free:
+        if len(pairs) < free.sum():
             notes.append(f"constraints are summarised over a sample of {len(pairs)} sentence pairs")
     return report_training(
         aligner,
@@ -92,11 +93,12 @@ class _Sample:
 
     bitext: Bitext
     weights: Floats
+    anchors: Anchors | None
     table: PairTable
     step: Step
     n_threads: int
 
     def summaries(self) -> Sequence[ConstraintSummary]:
         """One entry per constraint."""
-        corpus = Local(list(iter_shards(self.bitext, self.table, self.weights)), self.n_threads)
+        corpus = Local(list(iter_shards(self.bitext, self.table, self.weights, self.anchors)), self.n_threads)
         return report_posed(pose(self.step.model, corpus, self.step.estep), self.step)[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from spectrem._arrays import Floats, Ints
 from spectrem.data import Bitext, Links
 from spectrem.estimators.alignment.decoding import LinkPosteriors, as_matrices, links_above
+from spectrem.estimators.alignment.known_links import read_anchors
 from spectrem.kernels.alignments.pair_scores import pair_scores
 from spectrem.models.alignment import BitextShard
 
@@ -33,7 +34,7 @@ class AlignedPairs:
     scores: Floats
 
 
-def align_pairs(aligner: Any, bitext: Bitext) -> Iterator[AlignedPairs]:
+def align_pairs(aligner: Any, bitext: Bitext, anchors: Links | None = None) -> Iterator[AlignedPairs]:
     """Links, posteriors and scores of a text, trained on or new, some hundreds of pairs at a time and in order."""
 
     def work(shard: BitextShard) -> AlignedPairs:
@@ -43,7 +44,11 @@ def align_pairs(aligner: Any, bitext: Bitext) -> Iterator[AlignedPairs]:
         links = links_above(shard, mass, aligner.threshold_) if posterior else aligner._decode(shard)
         return AlignedPairs(links, as_matrices(shard, forward, backward), score_shard(aligner, shard, mass))
 
-    return aligner._map(work, bitext, None)
+    held, begin = read_anchors(bitext, None, anchors), 0
+    for part in aligner._map(work, bitext, None, held):
+        end = begin + part.links.n_sentences
+        yield part if held is None else replace(part, links=held.take(np.arange(begin, end)).imposed_on(part.links))
+        begin = end
 
 
 def score_shard(aligner: Any, shard: BitextShard, mass: Floats) -> Floats:

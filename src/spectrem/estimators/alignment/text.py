@@ -1,4 +1,4 @@
-"""The input of WordAligner: texts, weights and known links."""
+"""The input of WordAligner: texts and weights."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats, Ints
-from spectrem.data import Bitext, Links, Vocabulary, encode_bitext
+from spectrem.data import Bitext, Vocabulary, encode_bitext
+from spectrem.estimators.alignment.known_links import KnownLinks, read_anchors
 from spectrem.estimators.alignment.long_pairs import LongPair, LongShard, cut_shards, find_untrainable, most_cells
 from spectrem.estimators.conventions import row_weights
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Constant
-from spectrem.models.alignment import BitextShard, Language, NewText, PairTable, TextShard, UnseenPairs
+from spectrem.models.alignment import Anchors, BitextShard, Language, NewText, PairTable, TextShard, UnseenPairs
 
 _AT_ONCE = 1 << 22
 
 Lines: TypeAlias = Sequence[str]
-Known: TypeAlias = Sequence[Sequence[tuple[int, int]] | None]
 
 
 def as_bitext(source: Bitext | Lines, target: Lines | None) -> Bitext:
@@ -65,56 +65,43 @@ def count_words(tokens: NDArray[np.int32], n_words: int) -> Ints:
     return counts
 
 
-def _check_known(bitext: Bitext, links: Links) -> None:
-    for n in range(links.n_sentences):
-        for i, j in links.pairs(n):
-            if i >= bitext.source_lengths[n] or j >= bitext.target_lengths[n]:
-                raise InvalidInputError(
-                    f"known links must lie inside their sentences, got {i}-{j} for a pair of "
-                    f"{bitext.source_lengths[n]} and {bitext.target_lengths[n]} words; count words from 0"
-                )
-
-
 def select_pairs(
-    bitext: Bitext, weights: Floats, known: Known | None, max_length: int | None, too_long: NDArray[np.integer]
-) -> tuple[Bitext, Floats, Links | None]:
-    """Drop pairs longer than ``max_length`` without known links and those that are too long; known ones come last."""
-    if known is not None and len(known) != bitext.n_pairs:
-        raise InvalidInputError(
-            f"known must have one entry per sentence pair ({bitext.n_pairs}), got {len(known)}; use None where unknown"
-        )
+    bitext: Bitext, weights: Floats, anchors: Anchors | None, max_length: int | None, too_long: NDArray[np.integer]
+) -> tuple[Bitext, Floats, Anchors | None]:
+    """Drop pairs longer than ``max_length``, but those of which all links are given, and those that are too long."""
     kept = np.ones(bitext.n_pairs, np.bool_)
     if max_length is not None:
         kept = np.maximum(bitext.source_lengths, bitext.target_lengths) <= max_length
-    fit = np.ones(bitext.n_pairs, np.bool_)
-    fit[too_long] = False
-    kept &= fit
-    if kept.all() and known is None:
-        return bitext, weights, None
-    given = fit & np.array([known is not None and known[n] is not None for n in range(bitext.n_pairs)], np.bool_)
-    order = np.concatenate([np.flatnonzero(kept & ~given), np.flatnonzero(given)])
-    links = None
-    if known is not None:
-        links = Links.from_pairs([known[n] or [] for n in np.flatnonzero(given).tolist()])
-        _check_known(bitext.take(np.flatnonzero(given)), links)
-    return bitext.take(order), weights[order], links
+    if anchors is not None:
+        kept |= anchors.complete
+    kept[too_long] = False
+    if kept.all():
+        return bitext, weights, anchors
+    order = np.flatnonzero(kept)
+    return bitext.take(order), weights[order], None if anchors is None else anchors.take(order)
 
 
 def read_training(
-    aligner: Any, source: Bitext | Lines, target: Lines | None, known: Known | None, sample_weight: ArrayLike | None
-) -> tuple[Bitext, Floats, Links | None, int]:
-    """The pairs of a text to train on, their weights, the links of the last ones, and how many pairs were left out."""
+    aligner: Any,
+    source: Bitext | Lines,
+    target: Lines | None,
+    known: KnownLinks | None,
+    anchors: KnownLinks | None,
+    sample_weight: ArrayLike | None,
+) -> tuple[Bitext, Floats, Anchors | None, int]:
+    """The pairs of a text to train on, their weights and known links, and how many pairs were left out."""
     gammas = (aligner.schedule or Constant(aligner.gamma)).gammas()
     bitext = as_bitext(source, target)
     check_words(bitext)
     weights = row_weights(sample_weight, bitext.n_pairs, "sentence pair")
     too_long = find_untrainable(bitext, most_cells(aligner, min(gammas)))
-    chosen, weights, links = select_pairs(bitext, weights, known, aligner.max_length, too_long)
-    return chosen, weights, links, bitext.n_pairs - chosen.n_pairs
+    held = read_anchors(bitext, known, anchors)
+    chosen, weights, held = select_pairs(bitext, weights, held, aligner.max_length, too_long)
+    return chosen, weights, held, bitext.n_pairs - chosen.n_pairs
 
 
 def read_text(
-    aligner: Any, source: Bitext | Lines, target: Lines | None
+    aligner: Any, source: Bitext | Lines, target: Lines | None, anchors: Anchors | None = None
 ) -> Iterator[Callable[[], BitextShard | LongShard]]:
     """Functions that make the shards of a text, one after another, with the word pairs that training did not see.
 
@@ -122,7 +109,7 @@ def read_text(
     """
     bitext = as_bitext(source, target)
     known = recode(bitext, (aligner.source_vocabulary_, aligner.target_vocabulary_))
-    shards = cut_shards(known, most_cells(aligner, aligner.gamma_))
+    shards = cut_shards(known, most_cells(aligner, aligner.gamma_), anchors)
     new = _Once(lambda: NewText.of(unseen_pairs(aligner), bitext))
     return (partial(_completed, shard, aligner.table_, new) for shard in shards)
 

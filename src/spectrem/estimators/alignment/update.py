@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike
 from spectrem.data import Bitext
 from spectrem.estimators.alignment.decoding import SAMPLE, sample_pairs
 from spectrem.estimators.alignment.knowledge import given_counts
+from spectrem.estimators.alignment.known_links import KnownLinks
 from spectrem.estimators.alignment.report import report_fit
-from spectrem.estimators.alignment.text import Known, Lines, count_words, read_training, recode, unseen_pairs
+from spectrem.estimators.alignment.text import Lines, count_words, read_training, recode, unseen_pairs
 from spectrem.estimators.conventions import take_course
 from spectrem.estimators.declare import check_parameters
 from spectrem.estimators.homes import beside, make_corpus
@@ -30,7 +31,12 @@ from spectrem.models.alignment import (
 
 
 def update(
-    aligner: Any, source: Bitext | Lines, target: Lines | None, known: Known | None, sample_weight: ArrayLike | None
+    aligner: Any,
+    source: Bitext | Lines,
+    target: Lines | None,
+    known: KnownLinks | None,
+    anchors: KnownLinks | None,
+    sample_weight: ArrayLike | None,
 ) -> None:
     """Train a fitted aligner on more text, with what it knows as pseudo-counts; see `spectrem.WordAligner.update`.
 
@@ -40,7 +46,7 @@ def update(
     check_parameters(aligner)
     check_one_gamma(aligner)
     _check_unchanged(aligner)
-    bitext, weights, links, aligner.n_skipped_ = read_training(aligner, source, target, known, sample_weight)
+    bitext, weights, held, aligner.n_skipped_ = read_training(aligner, source, target, known, anchors, sample_weight)
     table = tabulate_pairs(bitext)
     given = given_counts(aligner, table, bitext.source_vocabulary, bitext.target_vocabulary)
     old, strength = aligner.params_, aligner.update_strength
@@ -48,7 +54,7 @@ def update(
         unseen_pairs(aligner), stem_strength=aligner.stem_strength, cognate_strength=aligner.cognate_strength
     )
     new = Continuation.of(unseen, old, bitext, table, weights, strength, given)
-    corpus = make_corpus(aligner, (shard.pack(table) for shard in cut_text(bitext, weights, links)))
+    corpus = make_corpus(aligner, (shard.pack(table) for shard in cut_text(bitext, weights, held)))
     table, priors = beside(corpus, (table, new.priors))
     trained = aligner.model_
     model = AlignmentModel(
@@ -78,13 +84,13 @@ def update(
     if aligner.threshold != "auto":
         aligner.threshold_ = aligner.threshold
     elif len(sample_pairs(weights)) == SAMPLE:
-        aligner.threshold_ = aligner._expected_threshold(own, weights)
+        aligner.threshold_ = aligner._expected_threshold(own, weights, held)
     take_course(aligner, list(result.history), result.status)
     if result.posed.rows is not None:  # rows over the corpus belong to its shards, and these to the new text alone
         step = Step(model, result.params, aligner.gamma_, aligner._general_estep(aligner.gamma_))
     else:
         step = Step(aligner.model_, aligner.params_, aligner.gamma_, aligner._general_estep(aligner.gamma_))
-    aligner.report_ = report_fit(aligner, own, weights, links, step, result.posed, result.history)
+    aligner.report_ = report_fit(aligner, own, weights, held, step, result.posed, result.history)
 
 
 def _check_unchanged(aligner: Any) -> None:

@@ -26,13 +26,13 @@ from spectrem.estimators.alignment.decoding import (
     sample_pairs,
     viterbi_links,
 )
-from spectrem.estimators.alignment.knowledge import given_counts
+from spectrem.estimators.alignment.knowledge import given_counts, listed_pairs
+from spectrem.estimators.alignment.known_links import KnownLinks, impose, read_anchors
 from spectrem.estimators.alignment.long_pairs import LongPairs, LongShard
 from spectrem.estimators.alignment.parameters import AlignerParameters, fused_rules, rules_of
 from spectrem.estimators.alignment.report import report_fit
 from spectrem.estimators.alignment.scoring import score_shard
 from spectrem.estimators.alignment.text import (
-    Known,
     Lines,
     as_bitext,
     count_words,
@@ -53,6 +53,7 @@ from spectrem.metrics import alignment_scores
 from spectrem.models.alignment import (
     AlignmentModel,
     AlignmentParameters,
+    Anchors,
     BitextShard,
     CoupledKernel,
     cut_text,
@@ -119,7 +120,8 @@ class WordAligner(AlignerParameters, Estimator):
         source: Bitext | Lines,
         target: Lines | None = None,
         *,
-        known: Known | None = None,
+        known: KnownLinks | None = None,
+        anchors: KnownLinks | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> WordAligner:
         """Train on a bitext.
@@ -129,8 +131,14 @@ class WordAligner(AlignerParameters, Estimator):
         source : Bitext, or sequence of str
             Tokenised lines when ``target`` is given.
         target : sequence of str, optional
-        known : sequence of (sequence of (source, target) or None), optional
-            Given links of some pairs, None for the others: words without a link are NULL's.
+        known : Links or sequence of (sequence of (source, target) or None), optional
+            All links of some pairs, None for the others: words without a link are NULL's, and no constraint concerns
+            these pairs.
+        anchors : Links or sequence of (sequence of (source, target) or None), optional
+            Some links of some pairs. They are certain in both directions, a word that has any has no others, and the
+            links of the other words follow. (A word with several anchors shares its probability among them: under
+            constraints that are solved to convergence, "agreement" cannot hold there, and ``infeasible="skip"`` leaves
+            it out.)
         sample_weight : array-like of shape (n_pairs,), optional
 
         Returns
@@ -152,7 +160,7 @@ class WordAligner(AlignerParameters, Estimator):
         check_one_gamma(self)
         schedule = self.schedule or Constant(self.gamma)
         gammas = list(schedule.gammas())
-        bitext, weights, links, self.n_skipped_ = read_training(self, source, target, known, sample_weight)
+        bitext, weights, held, self.n_skipped_ = read_training(self, source, target, known, anchors, sample_weight)
         table = tabulate_pairs(bitext)
         self.source_vocabulary_, self.target_vocabulary_ = bitext.source_vocabulary, bitext.target_vocabulary
         self.source_counts_ = count_words(bitext.source_tokens, table.n_source_words)
@@ -168,9 +176,16 @@ class WordAligner(AlignerParameters, Estimator):
             stem_strength=self.stem_strength,
             cognate_strength=self.cognate_strength,
         )
-        corpus = make_corpus(self, (shard.pack(table) for shard in cut_text(bitext, weights, links)))
+        corpus = make_corpus(self, (shard.pack(table) for shard in cut_text(bitext, weights, held)))
         self.table_, priors = table, priors = beside(corpus, (table, given.added_to(spelling)))
-        make = partial(AlignmentModel, table, self.max_jump, forward_prior=priors[0], backward_prior=priors[1])
+        make = partial(
+            AlignmentModel,
+            table,
+            self.max_jump,
+            forward_prior=priors[0],
+            backward_prior=priors[1],
+            listed=listed_pairs(self),
+        )
         model = make(chain=False, learn_positions=False)
         start, history = [model.initial(self.null_probability)], list[Record]()
         if self.model != "ibm1":
@@ -182,10 +197,12 @@ class WordAligner(AlignerParameters, Estimator):
         stopping = Stopping(self.max_iter, self.tol)
         status, posed = self._train(model, corpus, start, history, schedule, stopping, self.model)
         self.params_ = expect_new_words(start.pop(), self.source_counts_, self.target_counts_)
-        self.threshold_ = self._expected_threshold(bitext, weights) if self.threshold == "auto" else self.threshold
+        self.threshold_ = (
+            self._expected_threshold(bitext, weights, held) if self.threshold == "auto" else self.threshold
+        )
         take_course(self, history, status)
         step = Step(model, self.params_, self.gamma_, self._general_estep(self.gamma_))
-        self.report_ = report_fit(self, bitext, weights, links, step, posed, history[n_before:])
+        self.report_ = report_fit(self, bitext, weights, held, step, posed, history[n_before:])
         return self
 
     def update(
@@ -193,7 +210,8 @@ class WordAligner(AlignerParameters, Estimator):
         source: Bitext | Lines,
         target: Lines | None = None,
         *,
-        known: Known | None = None,
+        known: KnownLinks | None = None,
+        anchors: KnownLinks | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> WordAligner:
         """Train on more text, in the time that this text alone takes; any number of times.
@@ -220,27 +238,43 @@ class WordAligner(AlignerParameters, Estimator):
             If such a parameter differs from that of training.
         """
         self._check_fitted()
-        update(self, source, target, known, sample_weight)
+        update(self, source, target, known, anchors, sample_weight)
         return self
 
-    def predict(self, source: Bitext | Lines, target: Lines | None = None) -> Links:
+    def predict(
+        self, source: Bitext | Lines, target: Lines | None = None, *, anchors: KnownLinks | None = None
+    ) -> Links:
         """Links of every sentence pair, trained on or new; pairs with an empty side have none.
+
+        Parameters
+        ----------
+        source, target
+            As in `fit`.
+        anchors : Links or sequence of (sequence of (source, target) or None), optional
+            Some links of some pairs, as in `fit`. They are among the links that are returned, and the only ones of
+            their words.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
+        InvalidInputError
+            If an anchor lies outside its sentence pair.
 
         Warns
         -----
         UserWarning
             If sentence pairs are too long for the model; see `long_pairs`.
         """
-        return concatenate_links(list(self.iter_predict(source, target)))
+        return concatenate_links(list(self.iter_predict(source, target, anchors=anchors)))
 
-    def iter_predict(self, source: Bitext | Lines, target: Lines | None = None) -> Iterator[Links]:
+    def iter_predict(
+        self, source: Bitext | Lines, target: Lines | None = None, *, anchors: KnownLinks | None = None
+    ) -> Iterator[Links]:
         """The links of `predict`, some hundreds of sentence pairs at a time and in order."""
-        return self._map(self._decode, source, target)
+        bitext = as_bitext(source, target)
+        held = read_anchors(bitext, None, anchors)
+        return impose(self._map(self._decode, bitext, None, held), held)
 
     def long_pairs(self, source: Bitext | Lines, target: Lines | None = None) -> LongPairs:
         """Which sentence pairs `predict` aligns without the chain, and which not at all.
@@ -255,16 +289,21 @@ class WordAligner(AlignerParameters, Estimator):
             as_bitext(source, target), long_pairs.most_cells(self, getattr(self, "gamma_", self.gamma))
         )
 
-    def predict_proba(self, source: Bitext | Lines, target: Lines | None = None) -> LinkPosteriors:
+    def predict_proba(
+        self, source: Bitext | Lines, target: Lines | None = None, *, anchors: KnownLinks | None = None
+    ) -> LinkPosteriors:
         """Posterior probabilities of all links, projected onto the constraints if ``project_at_predict``.
 
         Pairs that are left unaligned (see `long_pairs`) count as empty.
         """
-        return concatenate_posteriors(list(self.iter_predict_proba(source, target)))
+        return concatenate_posteriors(list(self.iter_predict_proba(source, target, anchors=anchors)))
 
-    def iter_predict_proba(self, source: Bitext | Lines, target: Lines | None = None) -> Iterator[LinkPosteriors]:
+    def iter_predict_proba(
+        self, source: Bitext | Lines, target: Lines | None = None, *, anchors: KnownLinks | None = None
+    ) -> Iterator[LinkPosteriors]:
         """The posteriors of `predict_proba`, some hundreds of sentence pairs at a time and in order."""
-        return self._map(self._matrices, source, target)
+        bitext = as_bitext(source, target)
+        return self._map(self._matrices, bitext, None, read_anchors(bitext, None, anchors))
 
     def score(self, source: Bitext | Lines, target: Lines | None, gold: Links) -> float:
         """1 - alignment error rate ([OchNey2003]) against gold links."""
@@ -368,10 +407,11 @@ class WordAligner(AlignerParameters, Estimator):
         history += result.history
         return result.status, result.posed
 
-    def _expected_threshold(self, bitext: Bitext, weights: Floats) -> float:
+    def _expected_threshold(self, bitext: Bitext, weights: Floats, held: Anchors | None) -> float:
         """The threshold of greatest expected F1 on a sample of the training text."""
         sample = sample_pairs(weights)
-        shards = list(iter_shards(bitext.take(sample), self.table_, weights[sample]))
+        held = None if held is None else held.take(sample)
+        shards = list(iter_shards(bitext.take(sample), self.table_, weights[sample], held))
         masses = Local(shards, self.n_threads).collect(partial(self._masses, self.gamma_))
         return expected_threshold(shards, list(masses))
 
@@ -395,11 +435,15 @@ class WordAligner(AlignerParameters, Estimator):
         )
 
     def _map(
-        self, work: Callable[[BitextShard], Result], source: Bitext | Lines, target: Lines | None
+        self,
+        work: Callable[[BitextShard], Result],
+        source: Bitext | Lines,
+        target: Lines | None,
+        held: Anchors | None = None,
     ) -> Iterator[Result]:
         """Apply ``work`` to the shards of a text, trained on or new, and return the results in order."""
         self._check_fitted()
-        return stream(_work, read_text(self, source, target), work, n_threads=self.n_threads)
+        return stream(_work, read_text(self, source, target, held), work, n_threads=self.n_threads)
 
     def _decode(self, shard: BitextShard) -> Links:
         if isinstance(shard, LongShard):

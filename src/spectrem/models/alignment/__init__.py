@@ -1,10 +1,12 @@
 """Word aligners: IBM Models 1 and 2 and the HMM, both directions over one table of word pairs."""
 
+from spectrem.models.alignment.anchors import Anchors
 from spectrem.models.alignment.continued import Continuation, ContinuedPrior
 from spectrem.models.alignment.coupled import CoupledKernel
 from spectrem.models.alignment.diagonal import diagonal_posteriors
 from spectrem.models.alignment.given_counts import GivenCounts, PriorWithCounts
 from spectrem.models.alignment.lexical_prior import LexicalPrior, lexical_priors
+from spectrem.models.alignment.listed import ListedPairs
 from spectrem.models.alignment.model import AlignmentModel
 from spectrem.models.alignment.pairs import (
     BitextShard,
@@ -27,8 +29,8 @@ from spectrem.models.alignment.unseen import NewText, UnseenPairs, expect_new_wo
 from spectrem.models.alignment.word_classes import Language
 
 __all__ = [
-    "AlignmentModel", "AlignmentParameters", "AlignmentStats", "BitextShard", "Continuation", "ContinuedPrior",
-    "CoupledKernel", "DirectionParameters", "GivenCounts", "KeptPlaces", "Language", "LexicalPrior", "NewText",
-    "PairTable", "PriorWithCounts", "TextShard", "Totals", "UnseenPairs", "build_shards", "cut_text",
-    "diagonal_posteriors", "expect_new_words", "iter_shards", "lexical_priors", "splice", "tabulate_pairs",
+    "AlignmentModel", "AlignmentParameters", "AlignmentStats", "Anchors", "BitextShard", "Continuation",
+    "ContinuedPrior", "CoupledKernel", "DirectionParameters", "GivenCounts", "KeptPlaces", "Language", "LexicalPrior",
+    "ListedPairs", "NewText", "PairTable", "PriorWithCounts", "TextShard", "Totals", "UnseenPairs", "build_shards",
+    "cut_text", "diagonal_posteriors", "expect_new_words", "iter_shards", "lexical_priors", "splice", "tabulate_pairs",
 ]  # fmt: skip

@@ -67,20 +67,19 @@ class CoupledKernel:
     def _run(
         self, params: AlignmentParameters, gamma: float, shard: BitextShard | TextShard
     ) -> EStepResult[AlignmentStats]:
-        """Expected counts of one shard; known links are kept and not constrained."""
+        """Expected counts of one shard; where all links are given they are kept and not constrained."""
         shard = shard.index(self.model.table)
-        if shard.known is not None:
-            return self._solve(params, shard, gamma)
-        expected, numbers, rest = self._couple(params, shard, gamma, len(shard.pair_ids), by_cell=False)
-        forward = _stats(expected[0], shard.target_tokens, params.forward)
-        backward = _stats(expected[1], shard.source_tokens, params.backward)
+        n_entries = len(shard.pair_ids)
+        expected, numbers, rest = self._couple(params, shard, gamma, n_entries, by_cell=False)
+        forward = _stats(expected[0], n_entries, shard.target_tokens, params.forward)
+        backward = _stats(expected[1], n_entries, shard.source_tokens, params.backward)
         stats = AlignmentStats(forward, backward, self.model.table.n_pairs + 1, shard.pair_ids)
         weights = shard.pairs.weights.copy()
         weights[rest] = 0.0
         free_objective, objective = gamma * float(weights @ numbers[0]), gamma * float(weights @ numbers[1])
         found = EStepResult(stats, objective, free_objective, float(numbers[2].max(initial=0.0)))
-        if len(rest):
-            found += self._solve(params, shard.select(rest), gamma)
+        for kernel, own in self._alone(shard, rest):
+            found += kernel._solve(params, shard.select(own), gamma)
         return found
 
     def posteriors(self, params: AlignmentParameters, shard: BitextShard, gamma: float) -> tuple[Floats, Floats]:
@@ -89,12 +88,18 @@ class CoupledKernel:
         unweighted = replace(shard, pairs=shard.pairs._replace(weights=np.ones(len(shard.pairs.weights))))
         expected, _, rest = self._couple(params, unweighted, gamma, n_cells, by_cell=True)
         forward, backward = expected[0].links, expected[1].links
-        if len(rest):
-            part = shard.select(rest)
-            at = np.concatenate([np.arange(*shard.pairs.cell_offsets[n : n + 2]) for n in rest])
-            _, marginals = self._take_steps(params, part, gamma, np.zeros(len(rest)))
+        for kernel, own in self._alone(shard, rest):
+            part = shard.select(own)
+            at = np.concatenate([np.arange(*shard.pairs.cell_offsets[n : n + 2]) for n in own])
+            _, marginals = kernel._take_steps(params, part, gamma, np.zeros(len(own)))
             forward[at], backward[at] = self.model.cell_masses(part, marginals)
         return forward, backward
+
+    def _alone(self, shard: BitextShard, pairs: Ints) -> list[tuple[CoupledKernel, Ints]]:
+        """The pairs that are solved one by one, and by which kernel: no constraint concerns those that are given."""
+        given = np.zeros(len(pairs), np.bool_) if shard.anchors is None else shard.anchors.complete[pairs]
+        free = replace(self, agreement=False, max_fertility=np.inf)
+        return [(kernel, own) for kernel, own in ((self, pairs[~given]), (free, pairs[given])) if len(own)]
 
     def _solve(self, params: AlignmentParameters, shard: BitextShard, gamma: float) -> EStepResult[AlignmentStats]:
         """Expected counts of pairs that are solved one by one."""
@@ -110,8 +115,7 @@ class CoupledKernel:
         structure, scores = self.model.structure(shard), self.model.scores(params, shard)
         sources, targets, n_pairs = shard.pairs.source_offsets, shard.pairs.target_offsets, len(weights)
         forward, backward = (part.unary for part in structure.split(scores))
-        agreeing = self.agreement and shard.known is None
-        bounded = self.max_fertility < np.inf and shard.known is None
+        agreeing, bounded = self.agreement, self.max_fertility < np.inf
         limits = np.zeros(int(sources[-1])), np.zeros(int(targets[-1]))
         free = None
         n_steps = self.steps if agreeing or bounded else 0
@@ -139,12 +143,18 @@ class CoupledKernel:
         sources, targets = shard.source_lengths, shard.target_lengths
         present = (sources > 0) | (targets > 0)
         grouped = (gamma >= _LEAST_GAMMA) & (sources > 0) & (targets > 0) & (sources * targets <= _MOST_CELLS)
+        if shard.anchors is not None:
+            grouped &= ~shard.anchors.complete
         order = np.lexsort((targets, sources))
         order = order[grouped[order]]
         translation = shard.of_entries(params.forward.translation, backward=False)
         forward = _potentials(params.forward, translation, shard.target_tokens, sources[order], gamma)
         translation = shard.of_entries(params.backward.translation, backward=True)
         backward = _potentials(params.backward, translation, shard.source_tokens, targets[order], gamma)
+        pairs = shard.pairs
+        if shard.anchors is not None:
+            pairs, forward, backward = shard.anchors.without_excluded(pairs, forward, backward)
+            n_links += not by_cell  # of links that are not possible
         # Counts of departures are large enough for the pairs that are solved one by one, too.
         counted = order if by_cell else np.arange(len(sources))
         expected = (_empty(forward, n_links, sources[counted]), _empty(backward, n_links, targets[counted]))
@@ -154,7 +164,7 @@ class CoupledKernel:
         n_steps = self.steps if constrained else 0
         duals = Duals(n_steps, self.step_size / gamma, self.agreement, float(self.max_fertility))
         couple(
-            self.model.chain, by_cell, order, shard.pairs, duals, forward, backward, expected[0], expected[1],
+            self.model.chain, by_cell, order, pairs, duals, forward, backward, expected[0], expected[1],
             numbers[0], numbers[1], numbers[2], status,
         )  # fmt: skip
         rest = np.flatnonzero((status != 0) | (present & ~grouped))
@@ -188,12 +198,14 @@ def _empty(direction: Direction, n_links: int, lengths: Ints) -> Expected:
     return Expected(np.zeros(n_links), null, jumps, np.zeros((longest + 1, longest + 1)), ends)
 
 
-def _stats(expected: Expected, tokens: NDArray[np.int32], params: DirectionParameters) -> DirectionStats:
+def _stats(
+    expected: Expected, n_entries: int, tokens: NDArray[np.int32], params: DirectionParameters
+) -> DirectionStats:
     middle, max_jump = len(expected.jumps) // 2, params.max_jump
     widths = np.clip(np.arange(-middle, middle + 1), -max_jump, max_jump) + max_jump
     last = np.minimum(np.arange(len(expected.ends)), max_jump)
     return DirectionStats(
-        expected.links,
+        expected.links[:n_entries],
         np.bincount(tokens, expected.null, len(params.null) - 1).astype(np.float64),
         np.bincount(widths, expected.jumps, 2 * max_jump + 1).astype(np.float64),
         expected.departures,

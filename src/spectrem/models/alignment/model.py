@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem._arrays import Floats, Ints
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem.kernels.alignments import cells
 from spectrem.models.alignment.jumps import fit_jumps, normalisers
+from spectrem.models.alignment.listed import ListedPairs
 from spectrem.models.alignment.pairs import BitextShard, PairTable, TextShard
 from spectrem.models.alignment.parameters import (
     AlignmentParameters,
@@ -50,6 +52,8 @@ class AlignmentModel:
         Added to the expected count of every jump width and of every distance from the end.
     kept : (KeptPlaces, KeptPlaces), optional
         Counts of earlier text, forward and backward, added in place of these two numbers.
+    listed : ListedPairs, optional
+        Word pairs of a dictionary, for constraints.
     """
 
     table: PairTable
@@ -61,6 +65,7 @@ class AlignmentModel:
     jump_pseudo_count: float = 0.5
     end_pseudo_count: float = 0.5
     kept: tuple[KeptPlaces, KeptPlaces] | None = None
+    listed: ListedPairs | None = None
 
     def initial(self, null_probability: float) -> AlignmentParameters:
         """Uniform translation over the words that occur beside each word, uniform NULL words, uniform jumps."""
@@ -102,8 +107,8 @@ class AlignmentModel:
         forward = self._score(params.forward, shard, backward=False)
         backward = self._score(params.backward, shard, backward=True)
         unary = np.concatenate([forward.unary, backward.unary])
-        if shard.known is not None:
-            unary[~shard.known] = -np.inf
+        if shard.anchors is not None:
+            unary[~shard.anchors.allowed(shard.pairs)] = -np.inf
         return Parts(unary, forward.factors + backward.factors)
 
     def gather(self, params: AlignmentParameters, shard: BitextShard | TextShard, marginals: Parts) -> AlignmentStats:
@@ -118,9 +123,13 @@ class AlignmentModel:
         """Weight of every pair, shape (n_pairs,)."""
         return shard.weights
 
-    def is_known(self, shard: BitextShard | TextShard) -> bool:
-        """Whether the links of the shard's pairs are given."""
-        return shard.known is not None
+    def given(self, shard: BitextShard | TextShard) -> Bools | None:
+        """A mask of the pairs of which all links are given."""
+        return None if shard.anchors is None else shard.anchors.complete
+
+    def columns(self, shard: BitextShard | TextShard) -> Mapping[str, Bools]:
+        """For constraints, "listed": whether a part is a link between two words that ``listed`` has together."""
+        return {} if self.listed is None else {"listed": self.listed.marks(shard.index(self.table))}
 
     def cell_masses(self, shard: BitextShard, marginals: Parts) -> tuple[Floats, Floats]:
         """Mass of every link under the marginals of `scores`, forward and backward, by cell."""

@@ -9,10 +9,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem._arrays import Bools, Floats, Ints
-from spectrem.data import Bitext, Links
+from spectrem._arrays import Floats, Ints
+from spectrem.data import Bitext
 from spectrem.kernels.alignments import cooccurrence
 from spectrem.kernels.alignments.bidirectional import Pairs
+from spectrem.models.alignment.anchors import Anchors
 from spectrem.structures._ragged import offsets_of, ranges_of
 
 # A shard is closed after this many cells (source x target positions): a twelfth of the corpus, within bounds. Large
@@ -70,9 +71,8 @@ class BitextShard:
         Offsets, weights, and for each cell the index into ``pair_ids`` of its word pair.
     pair_ids : ndarray of int32
         Entries of the pair table that occur in the shard; ``n_pairs`` stands for pairs that are not in it.
-    known : ndarray of bool, or None
-        For pairs whose links are given: which unary parts (those of the forward, then of the backward direction)
-        the given links allow.
+    anchors : Anchors, or None
+        Known links of the pairs; None where no pair has any.
     unseen : (ndarray, ndarray), or None
         Probabilities, forward and backward, of the entries after those of ``pair_ids``: pairs of a new text that are
         not in the table.
@@ -84,7 +84,7 @@ class BitextShard:
     target_tokens: NDArray[np.int32]
     pairs: Pairs
     pair_ids: NDArray[np.int32]
-    known: Bools | None = None
+    anchors: Anchors | None = None
     unseen: tuple[Floats, Floats] | None = None
 
     @property
@@ -119,7 +119,10 @@ class BitextShard:
         cell_offsets, cells = _take(self.pairs.cell_offsets, self.pairs.cells, chosen)
         pairs = Pairs(sources, targets, cell_offsets, cells, self.pairs.weights[chosen])
         end = self.begin + len(chosen)
-        return BitextShard(self.begin, end, source_tokens, target_tokens, pairs, self.pair_ids, unseen=self.unseen)
+        anchors = None if self.anchors is None else self.anchors.take(chosen)
+        return BitextShard(
+            self.begin, end, source_tokens, target_tokens, pairs, self.pair_ids, anchors, unseen=self.unseen
+        )
 
 
 def _take(offsets: Ints, values: NDArray[np.int32], chosen: NDArray[np.integer]) -> tuple[Ints, NDArray[np.int32]]:
@@ -143,8 +146,7 @@ class TextShard:
     source_offsets, target_offsets : ndarray of shape (n_pairs + 1,), int64
         Where the sentences begin in the bitext; the first is where the shard's own tokens begin.
     weights : ndarray of shape (n_pairs,)
-    known : ndarray of bool, or None
-        As for a `BitextShard`.
+    anchors : Anchors, or None
     packed : ndarray of uint8, or None
         The entries of the pair table that occur in the shard, packed; None where they have to be found, too.
     """
@@ -156,7 +158,7 @@ class TextShard:
     source_offsets: Ints
     target_offsets: Ints
     weights: Floats
-    known: Bools | None = None
+    anchors: Anchors | None = None
     packed: NDArray[np.uint8] | None = None
 
     @property
@@ -192,7 +194,7 @@ class TextShard:
             entries = np.append(entries, np.int32(table.n_pairs))
         pairs = Pairs(sources, targets, cell_offsets, cells, self.weights)
         return BitextShard(
-            self.begin, self.end, self.source_tokens, self.target_tokens, pairs, entries, known=self.known
+            self.begin, self.end, self.source_tokens, self.target_tokens, pairs, entries, anchors=self.anchors
         )
 
     def _postings(self, table: PairTable) -> tuple[Ints, NDArray[np.int32], NDArray[np.int32]]:
@@ -216,11 +218,11 @@ class TextShard:
 
 
 def build_shards(
-    bitext: Bitext, table: PairTable | None = None, weights: Floats | None = None, known: Links | None = None
+    bitext: Bitext, table: PairTable | None = None, weights: Floats | None = None, anchors: Anchors | None = None
 ) -> tuple[PairTable, list[BitextShard]]:
     """The shards of a bitext, see `iter_shards`, and their table, by default that of the bitext (`tabulate_pairs`)."""
     table = tabulate_pairs(bitext) if table is None else table
-    return table, list(iter_shards(bitext, table, weights, known))
+    return table, list(iter_shards(bitext, table, weights, anchors))
 
 
 def tabulate_pairs(bitext: Bitext) -> PairTable:
@@ -235,47 +237,33 @@ def tabulate_pairs(bitext: Bitext) -> PairTable:
 
 
 def iter_shards(
-    bitext: Bitext, table: PairTable, weights: Floats | None = None, known: Links | None = None
+    bitext: Bitext, table: PairTable, weights: Floats | None = None, anchors: Anchors | None = None
 ) -> Iterator[BitextShard]:
     """The shards of `cut_text` with their cells, each of which is made when the iterator comes to it."""
-    for shard in cut_text(bitext, weights, known):
+    for shard in cut_text(bitext, weights, anchors):
         yield shard.index(table)
 
 
-def cut_text(bitext: Bitext, weights: Floats | None = None, known: Links | None = None) -> Iterator[TextShard]:
+def cut_text(bitext: Bitext, weights: Floats | None = None, anchors: Anchors | None = None) -> Iterator[TextShard]:
     """Cut a bitext, trained on or new, into shards.
 
     Shards depend on the bitext only, never on the number of workers; a bitext without pairs is one empty shard.
-    ``known`` holds the links of the last ``known.n_sentences`` pairs, which get shards of their own.
+    ``anchors`` holds the known links of every pair.
     """
     if weights is None:
         weights = np.ones(bitext.n_pairs)
     cell_offsets = offsets_of(bitext.source_lengths * bitext.target_lengths)
     shard_cells = int(np.clip(cell_offsets[-1] // _SHARDS, _LEAST_CELLS, _MOST_CELLS))
-    first_known = bitext.n_pairs - (0 if known is None else known.n_sentences)
     begin = 0
     while True:
         end = int(np.searchsorted(cell_offsets, cell_offsets[begin] + shard_cells, side="right")) - 1
-        end = min(max(end, begin + 1), bitext.n_pairs if begin >= first_known else first_known)
+        end = min(max(end, begin + 1), bitext.n_pairs)
         source, target = bitext.source_offsets[begin : end + 1], bitext.target_offsets[begin : end + 1]
         source_tokens = bitext.source_tokens[source[0] : source[-1]]
         target_tokens = bitext.target_tokens[target[0] : target[-1]]
-        shard = TextShard(begin, end, source_tokens, target_tokens, source, target, weights[begin:end])
-        if known is not None and begin >= first_known:
-            shard = replace(shard, known=_allowed(shard, known, begin - first_known))
-        yield shard
+        own = None if anchors is None else anchors.take(np.arange(begin, end))
+        own = own if own is None or own.held.any() else None
+        yield TextShard(begin, end, source_tokens, target_tokens, source, target, weights[begin:end], anchors=own)
         begin = end
         if begin >= bitext.n_pairs:
             return
-
-
-def _allowed(shard: TextShard, known: Links, first: int) -> Bools:
-    """Unary parts that agree with the given links: linked words link to their partners, others to NULL."""
-    forward, backward = [np.zeros(0, np.bool_)], []
-    for n, (n_source, n_target) in enumerate(zip(shard.source_lengths, shard.target_lengths, strict=True)):
-        linked = np.zeros((n_target, n_source), np.bool_)
-        own = slice(known.offsets[first + n], known.offsets[first + n + 1])
-        linked[known.target[own], known.source[own]] = True
-        forward.append(np.column_stack([linked, ~linked.any(axis=1)]).ravel())
-        backward.append(np.column_stack([linked.T, ~linked.any(axis=0)]).ravel())
-    return np.concatenate([*forward, *backward])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +88,7 @@ class BitextShard:
     pair_ids: NDArray[np.int32]
     known: Bools | None = None
     unseen: tuple[Floats, Floats] | None = None
+    quantum: ClassVar[float] = 0.0  # counts are left as they are
 
     @property
     def source_lengths(self) -> Ints:
@@ -143,6 +146,9 @@ class TextShard:
     source_offsets, target_offsets : ndarray of shape (n_pairs + 1,), int64
         Where the sentences begin in the bitext; the first is where the shard's own tokens begin.
     weights : ndarray of shape (n_pairs,)
+    quantum : float
+        Expected counts are rounded to multiples of this power of two, which is so small and so large that sums over
+        the bitext have 51 bits and no rounding: they are the same in any order.
     known : ndarray of bool, or None
         As for a `BitextShard`.
     packed : ndarray of uint8, or None
@@ -156,6 +162,7 @@ class TextShard:
     source_offsets: Ints
     target_offsets: Ints
     weights: Floats
+    quantum: float
     known: Bools | None = None
     packed: NDArray[np.uint8] | None = None
 
@@ -252,6 +259,8 @@ def cut_text(bitext: Bitext, weights: Floats | None = None, known: Links | None 
         weights = np.ones(bitext.n_pairs)
     cell_offsets = offsets_of(bitext.source_lengths * bitext.target_lengths)
     shard_cells = int(np.clip(cell_offsets[-1] // _SHARDS, _LEAST_CELLS, _MOST_CELLS))
+    total = float(weights @ np.maximum(bitext.source_lengths, bitext.target_lengths))
+    quantum = 2.0 ** (math.frexp(total)[1] - 51)  # total is below 2 to the power of that exponent
     first_known = bitext.n_pairs - (0 if known is None else known.n_sentences)
     begin = 0
     while True:
@@ -260,7 +269,7 @@ def cut_text(bitext: Bitext, weights: Floats | None = None, known: Links | None 
         source, target = bitext.source_offsets[begin : end + 1], bitext.target_offsets[begin : end + 1]
         source_tokens = bitext.source_tokens[source[0] : source[-1]]
         target_tokens = bitext.target_tokens[target[0] : target[-1]]
-        shard = TextShard(begin, end, source_tokens, target_tokens, source, target, weights[begin:end])
+        shard = TextShard(begin, end, source_tokens, target_tokens, source, target, weights[begin:end], quantum)
         if known is not None and begin >= first_known:
             shard = replace(shard, known=_allowed(shard, known, begin - first_known))
         yield shard

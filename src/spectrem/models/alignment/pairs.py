@@ -19,7 +19,7 @@ from spectrem.structures._ragged import offsets_of, ranges_of
 
 # A shard is closed after this many cells (source x target positions): a twelfth of the corpus, within bounds. Large
 # shards hold more pairs of like lengths, which are solved together; small ones spread better over threads.
-_SHARDS, _LEAST_CELLS, _MOST_CELLS = 12, 1 << 17, 1 << 20
+_SHARDS, _LEAST_CELLS, _MOST_CELLS = 12, 1 << 17, 1 << 19
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,24 @@ def test_one_partial_sum_per_level_is_held(n):
     assert most <= n.bit_length() + 1
 
 
+@pytest.mark.parametrize("n", [1, 2, 31, 32, 33])
+def test_sums_that_are_exact_are_made_one_after_another(n):
+    class Exact(str):
+        in_any_order = True
+
+    names = [Exact(k) for k in range(n)]
+    alone = [Exact("ends"), *names]  # one sum waits, of whatever size
+    assert fold(iter(alone), lambda a, b: Exact(f"{a},{b}")) == ",".join(alone)
+    waiting = []
+
+    def wait(total, size):
+        waiting.append(size)
+        return lambda: total
+
+    fold(names, lambda a, b: Exact(f"{a},{b}"), wait)
+    assert waiting == [1] * n
+
+
 def test_sums_are_made_in_place_only_where_asked():
     values = [np.array([float(k)]) for k in range(5)]
     assert fold(values, operator.add) == 10

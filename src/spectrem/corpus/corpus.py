@@ -21,8 +21,9 @@ class Corpus(Protocol):
     * What ``f`` returns belongs to the corpus. A new shard may share arrays with the old one. A value that will be
       added must be fresh, as sums are made in place: ``f`` makes it in the call and keeps no reference to it. The
       values of one call have one type, and arrays one shape and dtype.
-    * Results are added in the tree of `fold`, which the number of shards alone determines. While a corpus of several
-      shards works, linear algebra runs on one thread per shard. So sums have the same bits in every home.
+    * Results are added in the tree of `fold`, which the number of shards alone determines, or as they come where they
+      say (``in_any_order``) that their sums are exact. While a corpus of several shards works, linear algebra runs on
+      one thread per shard. So sums have the same bits in every home.
     * An exception that ``f`` raises reaches the caller as it is; of several, that of the first shard.
     * A shard is picklable, and its arrays are contiguous and do not hold Python objects.
     * A corpus may also have ``aside(value)``, as `Spilled` does: an equal value that takes no memory between sums.
@@ -111,7 +112,8 @@ def fold(
     """Add values in a fixed tree: neighbours first, then neighbours of those; one left over moves up unchanged.
 
     Only one partial sum per level of the tree is held. As subtrees of 2^k neighbours are sums of their own, a cluster
-    that adds them in parallel makes the same additions.
+    that adds them in parallel makes the same additions. Values with an attribute ``in_any_order`` that is true, whose
+    sums are exact and hence the same in any order, are added one after another: one sum is held.
 
     Parameters
     ----------
@@ -138,6 +140,8 @@ def fold(
         size = 1
         while partial and partial[-1][0] == size:
             total, size = add(partial.pop()[1](), total), 2 * size
+            if getattr(total, "in_any_order", False):
+                size = 1
         partial.append((size, wait(total, size)))
         del total  # it need not stay in memory if ``wait`` has stored it elsewhere
     if not partial:

@@ -70,6 +70,11 @@ class EStepResult(Generic[Stats]):
     skipped: Counter[str] = field(default_factory=Counter)
     expectation: RowSum | None = None
 
+    @property
+    def in_any_order(self) -> bool:
+        """Whether sums of such results are exact, and so the same in any order; see `spectrem.corpus.fold`."""
+        return getattr(self.stats, "exact", False)
+
     def __add__(self, other: EStepResult[Stats]) -> EStepResult[Stats]:
         return self._with(operator.add(self.stats, other.stats), other)
 

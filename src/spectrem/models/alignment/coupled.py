@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,6 +28,9 @@ from spectrem.structures import Parts
 _LEAST_GAMMA = 0.1
 # Pairs of more cells than this are solved one by one: a group of LANES of them would not stay in cache.
 _MOST_CELLS = 1 << 14
+# A word adds less than 2 to this power to the objective at gamma = 1: far more than the logarithm of the least
+# probability.
+_NATS_PER_WORD = 10
 
 
 @dataclass(frozen=True)
@@ -67,8 +71,17 @@ class CoupledKernel:
     def _run(
         self, params: AlignmentParameters, gamma: float, shard: BitextShard | TextShard
     ) -> EStepResult[AlignmentStats]:
-        """Expected counts of one shard; where all links are given they are kept and not constrained."""
-        shard = shard.index(self.model.table)
+        """Expected counts of one shard, rounded to its quantum; where all links are given they are kept and not
+        constrained."""
+        found = self._expect(params, gamma, shard.index(self.model.table))
+        if shard.quantum > 0:
+            found.stats.round(shard.quantum)
+            quantum = shard.quantum * 2.0 ** (_NATS_PER_WORD + max(math.frexp(gamma)[1], 0))
+            found.objective = float(np.rint(found.objective / quantum) * quantum)
+            found.free_objective = float(np.rint(found.free_objective / quantum) * quantum)
+        return found
+
+    def _expect(self, params: AlignmentParameters, gamma: float, shard: BitextShard) -> EStepResult[AlignmentStats]:
         n_entries = len(shard.pair_ids)
         expected, numbers, rest = self._couple(params, shard, gamma, n_entries, by_cell=False)
         forward = _stats(expected[0], n_entries, shard.target_tokens, params.forward)

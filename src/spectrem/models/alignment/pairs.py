@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +20,7 @@ from spectrem.structures._ragged import offsets_of, ranges_of
 
 # A shard is closed after this many cells (source x target positions): a twelfth of the corpus, within bounds. Large
 # shards hold more pairs of like lengths, which are solved together; small ones spread better over threads.
-_SHARDS, _LEAST_CELLS, _MOST_CELLS = 12, 1 << 17, 1 << 20
+_SHARDS, _LEAST_CELLS, _MOST_CELLS = 12, 1 << 17, 1 << 19
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,7 @@ class BitextShard:
     pair_ids: NDArray[np.int32]
     anchors: Anchors | None = None
     unseen: tuple[Floats, Floats] | None = None
+    quantum: ClassVar[float] = 0.0  # counts are left as they are
 
     @property
     def source_lengths(self) -> Ints:
@@ -146,6 +149,9 @@ class TextShard:
     source_offsets, target_offsets : ndarray of shape (n_pairs + 1,), int64
         Where the sentences begin in the bitext; the first is where the shard's own tokens begin.
     weights : ndarray of shape (n_pairs,)
+    quantum : float
+        Expected counts are rounded to multiples of this power of two, which is so small and so large that sums over
+        the bitext have 51 bits and no rounding: they are the same in any order.
     anchors : Anchors, or None
     packed : ndarray of uint8, or None
         The entries of the pair table that occur in the shard, packed; None where they have to be found, too.
@@ -158,6 +164,7 @@ class TextShard:
     source_offsets: Ints
     target_offsets: Ints
     weights: Floats
+    quantum: float
     anchors: Anchors | None = None
     packed: NDArray[np.uint8] | None = None
 
@@ -254,6 +261,8 @@ def cut_text(bitext: Bitext, weights: Floats | None = None, anchors: Anchors | N
         weights = np.ones(bitext.n_pairs)
     cell_offsets = offsets_of(bitext.source_lengths * bitext.target_lengths)
     shard_cells = int(np.clip(cell_offsets[-1] // _SHARDS, _LEAST_CELLS, _MOST_CELLS))
+    total = float(weights @ np.maximum(bitext.source_lengths, bitext.target_lengths))
+    quantum = 2.0 ** (math.frexp(total)[1] - 51)  # total is below 2 to the power of that exponent
     begin = 0
     while True:
         end = int(np.searchsorted(cell_offsets, cell_offsets[begin] + shard_cells, side="right")) - 1
@@ -263,7 +272,9 @@ def cut_text(bitext: Bitext, weights: Floats | None = None, anchors: Anchors | N
         target_tokens = bitext.target_tokens[target[0] : target[-1]]
         own = None if anchors is None else anchors.take(np.arange(begin, end))
         own = own if own is None or own.held.any() else None
-        yield TextShard(begin, end, source_tokens, target_tokens, source, target, weights[begin:end], anchors=own)
+        yield TextShard(
+            begin, end, source_tokens, target_tokens, source, target, weights[begin:end], quantum, anchors=own
+        )
         begin = end
         if begin >= bitext.n_pairs:
             return

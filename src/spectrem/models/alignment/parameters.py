@@ -15,7 +15,7 @@ from spectrem.kernels.unions import add_at, count_union, merge, spread
 _FLOOR = 1e-12
 # Counts that would be listed for more than this share of the pair table are held for every entry instead: that is
 # faster, and takes little more memory.
-_MOST_LISTED = 0.6
+_MOST_LISTED = 0.25
 
 
 def with_floor(probability: Floats) -> Floats:
@@ -128,6 +128,13 @@ class DirectionStats:
             self.departures = np.pad(self.departures, (0, wanted - size))
         self.departures[:wanted, :wanted] += other.departures
 
+    def round(self, quantum: float) -> None:
+        """Round all counts to multiples of a power of two in place."""
+        shift = 1.5 * 2.0**52 * quantum  # a double of this size has no room for smaller parts
+        for own in vars(self).values():
+            own += shift
+            own -= shift
+
     def __rmul__(self, factor: float) -> DirectionStats:
         return DirectionStats(*(factor * own for own in vars(self).values()))
 
@@ -149,17 +156,27 @@ class AlignmentStats:
         Number of entries of the pair table, including the one for word pairs that are not in it.
     pair_ids : ndarray of int32, or None
         The entries that ``links`` counts, strictly increasing; None for all.
+    exact : bool
+        Whether all counts are multiples of one power of two, so large that sums over the corpus have no rounding.
     """
 
     forward: DirectionStats
     backward: DirectionStats
     n_entries: int
     pair_ids: NDArray[np.int32] | None
+    exact: bool = False
+
+    def round(self, quantum: float) -> None:
+        """Round all counts to multiples of ``quantum``, a power of two with which sums over the corpus are exact."""
+        self.forward.round(quantum)
+        self.backward.round(quantum)
+        self.exact = True
 
     def __iadd__(self, other: AlignmentStats) -> AlignmentStats:
         self._add_links(other)
         self.forward.add_places(other.forward)
         self.backward.add_places(other.backward)
+        self.exact &= other.exact
         return self
 
     def __add__(self, other: AlignmentStats) -> AlignmentStats:
@@ -174,7 +191,7 @@ class AlignmentStats:
         return self
 
     def __rmul__(self, factor: float) -> AlignmentStats:
-        return replace(self, forward=factor * self.forward, backward=factor * self.backward)
+        return replace(self, forward=factor * self.forward, backward=factor * self.backward, exact=False)
 
     @property
     def links(self) -> tuple[Floats, Floats]:

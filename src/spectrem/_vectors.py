@@ -2,8 +2,8 @@
 
 Numba's loops over lanes do not become vector instructions where a kernel writes to what it reads, since arrays may
 overlap as far as the compiler knows. A vector is loaded from and stored to a flat array, at a place that counts numbers
-and is not checked; between, it is in registers. Vectors know ``+``, ``*`` and ``/`` with each other. Lanes never meet,
-but where a function here says so; products that are added are fused with the sum.
+and is not checked; between, it is in registers. Vectors know ``+``, ``-``, ``*`` and ``/`` with each other. Lanes never
+meet, but where a function here says so; products that are added are fused with the sum.
 
 Kernels are compiled anew when they change themselves; after a change here, run ``make clean``.
 """
@@ -21,6 +21,9 @@ from numba.extending import intrinsic, models, overload, register_model
 LANES = 8
 
 _DOUBLES = ir.VectorType(ir.DoubleType(), LANES)
+_INTEGERS = ir.VectorType(ir.IntType(64), LANES)
+# A double is (-1)**sign * 1.fraction * 2**(bits of exponent - _BIAS), with so many bits of fraction.
+_FRACTION, _BIAS = 52, 1023
 
 
 class _Vector(types.Type):
@@ -39,6 +42,10 @@ _VECTOR = _Vector()
 
 def _constant(value: float) -> ir.Constant:
     return ir.Constant(_DOUBLES, [value] * LANES)
+
+
+def _integers(value: int) -> ir.Constant:
+    return ir.Constant(_INTEGERS, [value] * LANES)
 
 
 def _operation(n_vectors: int, result: Any, generate: Callable[..., Any]) -> Any:
@@ -69,6 +76,7 @@ def _operator(symbol: Any, instruction: str) -> None:
 
 
 _operator(operator.add, "fadd")
+_operator(operator.sub, "fsub")
 _operator(operator.mul, "fmul")
 _operator(operator.truediv, "fdiv")
 
@@ -103,11 +111,25 @@ def _spread(typing: Any, number: Any) -> Any:
     """The vector of one number in all lanes."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        first = builder.insert_element(ir.Constant(_DOUBLES, ir.Undefined), arguments[0], ir.IntType(32)(0))
-        lanes = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
-        return builder.shuffle_vector(first, first, lanes)
+        return _everywhere(builder, arguments[0])
 
     return _VECTOR(types.float64), generate
+
+
+def _load_one(typing: Any, array: Any, place: Any) -> Any:
+    """The vector of ``array[place]`` in all lanes."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        return _everywhere(builder, builder.load(builder.gep(data, [arguments[1]])))
+
+    return _VECTOR(array, types.int64), generate
+
+
+def _everywhere(builder: Any, number: Any) -> Any:
+    first = builder.insert_element(ir.Constant(_DOUBLES, ir.Undefined), number, ir.IntType(32)(0))
+    lanes = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    return builder.shuffle_vector(first, first, lanes)
 
 
 def _larger(builder: Any, a: Any, b: Any) -> Any:
@@ -124,7 +146,20 @@ def _any_below(builder: Any, a: Any, b: Any) -> Any:
     return builder.icmp_unsigned("!=", bits, ir.IntType(LANES)(0))
 
 
+def _exponent(builder: Any, a: Any) -> Any:
+    bits = builder.lshr(builder.bitcast(a, _INTEGERS), _integers(_FRACTION))
+    bits = builder.and_(bits, _integers(2 * _BIAS + 1))
+    found = builder.sitofp(builder.sub(bits, _integers(_BIAS)), _DOUBLES)
+    return builder.select(builder.icmp_unsigned("==", bits, _integers(0)), _constant(0.0), found)
+
+
+def _power_of_two(builder: Any, a: Any) -> Any:
+    bits = builder.add(builder.fptosi(a, _INTEGERS), _integers(_BIAS))
+    return builder.bitcast(builder.shl(bits, _integers(_FRACTION)), _DOUBLES)
+
+
 load: Any = intrinsic(_load)
+load_one: Any = intrinsic(_load_one)
 store: Any = intrinsic(_store)
 spread: Any = intrinsic(_spread)
 # larger(a, b): b where it is larger, else a
@@ -133,3 +168,7 @@ larger = _operation(2, _VECTOR, _larger)
 least_positive = _operation(2, _VECTOR, _least_positive)
 # any_below(a, b): whether a is less than b in some lane
 any_below = _operation(2, types.boolean, _any_below)
+# exponent(a): the largest whole number with 2**exponent <= |a|; 0 for 0 and numbers below 2**-1022
+exponent = _operation(1, _VECTOR, _exponent)
+# power_of_two(a): 2**a, for whole numbers -1022 <= a <= 1023
+power_of_two = _operation(1, _VECTOR, _power_of_two)

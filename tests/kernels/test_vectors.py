@@ -4,14 +4,27 @@ import numpy as np
 import pytest
 
 from spectrem._compiled import njit
-from spectrem._vectors import LANES, any_below, larger, least_positive, load, spread, store
+from spectrem._vectors import (
+    LANES,
+    any_below,
+    exponent,
+    larger,
+    least_positive,
+    load,
+    load_one,
+    power_of_two,
+    spread,
+    store,
+)
 
 
 @njit(error_model="numpy")
 def run_operations(left, right, number, out):
     a, b = load(left, 1), load(right, 2)
-    found = (a + b, a * b, a / b, larger(a, b), least_positive(a, b), spread(number), a + a * b)
-    for k in range(7):
+    found = (
+        a + b, a * b, a / b, larger(a, b), least_positive(a, b), spread(number), a - b, load_one(left, 3), a + a * b,
+    )  # fmt: skip
+    for k in range(9):
         store(out, (k + 1) * LANES, found[k])
     return any_below(a, b)
 
@@ -22,11 +35,26 @@ def test_operations_of_every_lane(below):
     a, b = rng.normal(size=LANES), np.array([2.5, -1.0, 0.5, 1e-300, 3.0, -0.25, 1.0, 0.0])
     a = np.where(np.arange(LANES) < LANES - below, b + abs(a), b - abs(a))
     left, right = np.append(np.nan, a), np.append([np.nan, np.nan], b)
-    out = np.zeros((9, LANES))
+    out = np.zeros((11, LANES))
     assert run_operations(left, right, 7.5, out.ravel()) == (below > 0)
     with np.errstate(divide="ignore"):
         least = np.where((b > 0) & (b < a), b, a)
-        expected = [a + b, a * b, a / b, np.maximum(a, b), least, np.full(LANES, 7.5)]
-    np.testing.assert_array_equal(out[1:7], expected)
-    np.testing.assert_allclose(out[7], a + a * b, rtol=1e-12)
-    assert not out[[0, 8]].any()
+        expected = [a + b, a * b, a / b, np.maximum(a, b), least, np.full(LANES, 7.5), a - b, np.full(LANES, a[2])]
+    np.testing.assert_array_equal(out[1:9], expected)
+    np.testing.assert_allclose(out[9], a + a * b, rtol=1e-12)
+    assert not out[[0, 10]].any()
+
+
+@njit(error_model="numpy")
+def run_powers(numbers, whole, out):
+    store(out, 0, exponent(load(numbers, 0)))
+    store(out, LANES, power_of_two(load(whole, 0)))
+
+
+def test_powers_of_two_are_exact():
+    numbers = np.array([1.0, -1.0, 0.75, 3.999, 0.0, 2.0**-1022, np.finfo(float).max, 1e-310])
+    whole = np.array([-1022.0, 1023.0, 0.0, 1.0, -1.0, 52.0, -53.0, 1000.0])
+    out = np.zeros((2, LANES))
+    run_powers(numbers, whole, out.ravel())
+    np.testing.assert_array_equal(out[0], [0, 0, -1, 1, 0, -1022, 1023, 0])
+    np.testing.assert_array_equal(out[1], np.exp2(whole))

@@ -1,10 +1,12 @@
-"""Two alignment chains of opposite direction coupled by duals: a whole E-step, eight sentence pairs in step.
+"""Two alignment chains of opposite direction coupled by duals: a whole E-step, LANES sentence pairs side by side.
 
-A work row holds the states of one step, LANES numbers each: one per sentence pair of a group. Loops run over whole
-rows, which the compiler turns into vector instructions. Pairs shorter than their group are padded with positions that
-only NULL explains (with weight one, which changes nothing) and with words that cannot be linked. Potentials are not
-rescaled from position to position; a pair whose total leaves the range of a double is reported in ``status`` and
-solved without a group, as are pairs too long for one.
+All numbers of a group are in one flat array ``space`` of vectors, one lane per sentence pair; places count numbers.
+Both directions index their potentials and posteriors by cell, [source, target], so that nothing is transposed: a
+direction is told how far apart its steps (words produced) and its states (words of the other side) are. Pairs shorter
+than their group are padded with positions that only NULL explains (with weight one, which changes nothing) and with
+words that cannot be linked. Potentials of a position are scaled by a power of two, which rounds nothing, and then never
+again; a pair whose total leaves the range of a double is reported in ``status`` and solved without a group, as are
+pairs too long for one.
 """
 
 from typing import NamedTuple
@@ -12,11 +14,23 @@ from typing import NamedTuple
 import numpy as np
 
 from spectrem._compiled import njit
+from spectrem._vectors import (
+    LANES,
+    any_below,
+    exponent,
+    larger,
+    least_positive,
+    load,
+    load_one,
+    power_of_two,
+    spread,
+    store,
+)
 
-LANES = 8
 PAD = 3
 # Doubles end at 1e-308 and 1e308: what is 1e-68 of such a total, or 1e68 times as much, is still inside the range.
 _SMALLEST, _LARGEST = 1e-240, 1e240
+_LOG2 = np.log(2.0)
 
 
 class Pairs(NamedTuple):
@@ -61,207 +75,290 @@ class Expected(NamedTuple):
     ends: np.ndarray
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _multiply(n, a, b, out):
-    for k in range(n):
-        out[k] = a[k] * b[k]
+class Side(NamedTuple):
+    """Where the numbers of one direction of a group are in ``space``, and how far apart those of cells are."""
+
+    potential: int
+    posterior: int
+    step: int
+    state: int
+    null: int
+    depart: int
+    end: int
+    total: int
+    scale: int
+    limit: int
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _flow(n, moved, stay, before, out):
-    """out = moved + stay * before: what arrives, and what NULL leaves where it was."""
-    for k in range(n):
-        out[k] = moved[k] + stay[k] * before[k]
+class Work(NamedTuple):
+    """Rows in ``space`` that both directions use: sums of a pass, and counts that are kept of the last one."""
 
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _convolve(n_out, n_in, source, moves, start, step, out):
-    """out[o] = sum_k source[k] * moves[start + step * (o - k)], four distances o - k at a time.
-
-    ``source`` has PAD rows of zeros before and after its ``n_in`` rows, so that four distances share one range.
-    """
-    out[: n_out * LANES] = 0.0
-    for distance in range(1 - n_in, n_out, 4):
-        at = start + step * distance
-        m0, m1, m2, m3 = moves[at], moves[at + step], moves[at + 2 * step], moves[at + 3 * step]
-        first, stop = max(0, distance), min(n_out, n_in + distance + 3)
-        begin, n = (first - distance + PAD) * LANES, (stop - first) * LANES
-        s0, s1 = source[begin : begin + n], source[begin - LANES : begin - LANES + n]
-        s2, s3 = source[begin - 2 * LANES : begin - 2 * LANES + n], source[begin - 3 * LANES : begin - 3 * LANES + n]
-        part = out[first * LANES : stop * LANES]
-        for k in range(n):
-            part[k] += (m0 * s0[k] + m1 * s1[k]) + (m2 * s2[k] + m3 * s3[k])
+    position: int
+    arrive: int
+    beta: int
+    departures: int
+    jumps: int
+    onward: int
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _clear_padding(n_in, source):
-    source[: PAD * LANES] = 0.0
-    source[(PAD + n_in) * LANES : (2 * PAD + n_in) * LANES] = 0.0
+def _fill(space, at, count, number):
+    x = spread(number)
+    for k in range(at, at + count * LANES, LANES):
+        store(space, k, x)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _chain(keep, steps, states, emit, stay, moves, depart, end, work, link, total):
-    """Forward-backward over one direction: posteriors into ``link``, sums of potentials into ``total``.
+def _arrive(space, sum_, stay, emit, link, position, edge, onward):
+    """What arrives at a position by a link, beside what NULL leaves there, and what leaves from there."""
+    mass = sum_ * load(space, emit)
+    store(space, link, mass)
+    mass = mass + stay * load(space, position)
+    store(space, position, mass)
+    store(space, onward, mass * load(space, edge))
 
-    With ``keep`` every row that counting reads stays; without, the steps take turns on two rows, which stay in cache.
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _forward(keep, space, steps, states, side, work, moves):
+    """Forward sums: what arrives at every link into the posteriors, and the last ones into the position row.
+
+    The rows of what leaves every position are kept for all steps with ``keep``, else steps take turns on two.
     """
-    real, position, onward, arrive, left, beta = work
-    middle = len(moves) // 2
-    n, wide, inner = states * LANES, (states + 1) * LANES, PAD * LANES
-    position[0, :wide] = 0.0
-    position[0, :LANES] = 1.0
+    wide, middle = (states + 1) * LANES, len(moves) // 2
+    position, edge = work.position, side.depart
+    _fill(space, position, states + 1, 0.0)
+    _fill(space, work.onward, states + 1, 0.0)
+    store(space, position, spread(1.0))
+    store(space, work.onward, load(space, edge))
     for s in range(steps):
-        row, following = (s, s + 1) if keep else (s & 1, 1 - (s & 1))
-        _multiply(wide, position[row], depart, onward[row, inner:])
-        _clear_padding(states + 1, onward[row])
-        _convolve(states, states + 1, onward[row], moves, middle + 1, 1, real[s])
-        _multiply(n, real[s], emit[s], real[s])
-        _multiply(LANES, position[row], stay[s], position[following])
-        _flow(n, real[s], stay[s], position[row, LANES:], position[following, LANES:])
-    last = steps if keep else steps & 1
-    for lane in range(LANES):
-        z = 0.0
-        for p in range(states + 1):
-            z += position[last, p * LANES + lane] * end[p * LANES + lane]
-        total[lane] = z
-        # The backward sums are over the total from the start, so that their products with forward sums are posteriors.
-        for p in range(states + 1):
-            beta[last, p * LANES + lane] = end[p * LANES + lane] / z
+        here = work.onward + (s if keep else s & 1) * wide
+        there = work.onward + (s + 1 if keep else 1 - (s & 1)) * wide
+        emit, link = side.potential + s * side.step, side.posterior + s * side.step
+        stay = load(space, side.null + s * LANES)
+        first = stay * load(space, position)
+        store(space, position, first)
+        store(space, there, first * load(space, edge))
+        i = 0
+        while i < states:
+            e, to, at = i * side.state, (i + 1) * LANES, middle + 1 + i
+            a, b, c, d = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
+            if i + 4 <= states:
+                for p in range(here, here + wide, LANES):
+                    x = load(space, p)
+                    a, b = a + x * load_one(moves, at), b + x * load_one(moves, at + 1)
+                    c, d = c + x * load_one(moves, at + 2), d + x * load_one(moves, at + 3)
+                    at -= 1
+                _arrive(space, a, stay, emit + e, link + e, position + to, edge + to, there + to)
+                e, to = e + side.state, to + LANES
+                _arrive(space, b, stay, emit + e, link + e, position + to, edge + to, there + to)
+                e, to = e + side.state, to + LANES
+                _arrive(space, c, stay, emit + e, link + e, position + to, edge + to, there + to)
+                e, to = e + side.state, to + LANES
+                _arrive(space, d, stay, emit + e, link + e, position + to, edge + to, there + to)
+                i += 4
+            else:
+                for p in range(here, here + wide, LANES):
+                    a, at = a + load(space, p) * load_one(moves, at), at - 1
+                _arrive(space, a, stay, emit + e, link + e, position + to, edge + to, there + to)
+                i += 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _leave(keep, space, sum_, stay, beta, edge, onward, departures):
+    """Backward sum of a position, from that of all ways to leave it."""
+    if keep:
+        store(space, departures, load(space, departures) + load(space, onward) * sum_)
+    store(space, beta, stay * load(space, beta) + sum_ * load(space, edge))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _backward(keep, space, steps, states, side, work, moves):
+    """Backward sums, which make posteriors of what `_forward` left; with ``keep`` counts of departures and jumps."""
+    wide, middle = (states + 1) * LANES, len(moves) // 2
+    beta, arrive, edge = work.beta, work.arrive, side.depart
     for s in range(steps - 1, -1, -1):
-        row, following = (s, s + 1) if keep else (s & 1, 1 - (s & 1))
-        _multiply(n, emit[s], beta[following, LANES:], arrive[row, inner:])
-        _clear_padding(states, arrive[row])
-        _multiply(n, real[s], beta[following, LANES:], link[s])
-        _convolve(states + 1, states, arrive[row], moves, middle + 1, -1, left[row])
-        _multiply(wide, left[row], depart, left[row])
-        _flow(wide, left[row], stay[s], beta[following], beta[row])
+        onward = work.onward + s * wide
+        emit, link = side.potential + s * side.step, side.posterior + s * side.step
+        stay = load(space, side.null + s * LANES)
+        for i in range(states):
+            e, ahead = i * side.state, load(space, beta + (i + 1) * LANES)
+            store(space, arrive + i * LANES, ahead * load(space, emit + e))
+            store(space, link + e, ahead * load(space, link + e))
+        p = 0
+        while p <= states:
+            at, to = middle + 1 - p, p * LANES
+            a, b, c, d = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
+            if p + 4 <= states + 1:
+                for i in range(arrive, arrive + states * LANES, LANES):
+                    x = load(space, i)
+                    a, b = a + x * load_one(moves, at), b + x * load_one(moves, at - 1)
+                    c, d = c + x * load_one(moves, at - 2), d + x * load_one(moves, at - 3)
+                    at += 1
+                _leave(keep, space, a, stay, beta + to, edge + to, onward + to, work.departures + to)
+                to += LANES
+                _leave(keep, space, b, stay, beta + to, edge + to, onward + to, work.departures + to)
+                to += LANES
+                _leave(keep, space, c, stay, beta + to, edge + to, onward + to, work.departures + to)
+                to += LANES
+                _leave(keep, space, d, stay, beta + to, edge + to, onward + to, work.departures + to)
+                p += 4
+            else:
+                for i in range(arrive, arrive + states * LANES, LANES):
+                    a, at = a + load(space, i) * load_one(moves, at), at + 1
+                _leave(keep, space, a, stay, beta + to, edge + to, onward + to, work.departures + to)
+                p += 1
+        if keep:
+            _pair(space, states, onward, arrive, work.jumps)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _mixture(steps, states, emit, null, link, total):
+def _pair(space, states, onward, arrive, jumps):
+    """Add the products of what leaves and what arrives to ``jumps``, by distance from 1 - ``states`` on.
+
+    PAD rows of zeros lie before and after those of what arrives, so that four distances share one range.
+    """
+    for first in range(1 - states, states + 1, 4):
+        at = jumps + (first + states - 1) * LANES
+        begin, stop = max(0, -2 - first), min(states + 1, states + 1 - first)
+        come = arrive + (begin + first - 1) * LANES
+        a, b, c, d = load(space, at), load(space, at + LANES), load(space, at + 2 * LANES), load(space, at + 3 * LANES)
+        for p in range(onward + begin * LANES, onward + stop * LANES, LANES):
+            x = load(space, p)
+            a, b = a + x * load(space, come), b + x * load(space, come + LANES)
+            c, d = c + x * load(space, come + 2 * LANES), d + x * load(space, come + 3 * LANES)
+            come += LANES
+        store(space, at, a)
+        store(space, at + LANES, b)
+        store(space, at + 2 * LANES, c)
+        store(space, at + 3 * LANES, d)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _chain(keep, space, steps, states, side, work, moves):
+    """Forward-backward over one direction: posteriors of all links, and the sum of all potentials."""
+    _forward(keep, space, steps, states, side, work, moves)
+    total = spread(0.0)
+    for p in range(0, (states + 1) * LANES, LANES):
+        total = total + load(space, work.position + p) * load(space, side.end + p)
+    store(space, side.total, total)
+    # The backward sums are over the total from the start, so that their products with forward sums are posteriors.
+    for p in range(0, (states + 1) * LANES, LANES):
+        store(space, work.beta + p, load(space, side.end + p) / total)
+    if keep:
+        _fill(space, work.departures, states + 1, 0.0)
+        _fill(space, work.jumps, 2 * states + 4, 0.0)
+        _fill(space, work.arrive - PAD * LANES, PAD, 0.0)
+        _fill(space, work.arrive + states * LANES, PAD, 0.0)
+        for p in range(0, (states + 1) * LANES, LANES):
+            end = load(space, work.position + p) * load(space, work.beta + p)
+            store(space, work.position + p, end)
+    _backward(keep, space, steps, states, side, work, moves)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _mixture(space, steps, states, side):
     """The same without a chain: every position on its own (Models 1 and 2)."""
-    share = np.empty(LANES)
-    total[:] = 1.0
+    total, scale, least = spread(1.0), spread(0.0), spread(1.0)
     for s in range(steps):
-        share[:] = null[s]
-        for i in range(states):
-            for lane in range(LANES):
-                share[lane] += emit[s, i * LANES + lane]
-        total *= share
-        share[:] = 1.0 / share
-        for i in range(states):
-            for lane in range(LANES):
-                link[s, i * LANES + lane] = emit[s, i * LANES + lane] * share[lane]
+        emit, link = side.potential + s * side.step, side.posterior + s * side.step
+        share = load(space, side.null + s * LANES)
+        for i in range(0, states * side.state, side.state):
+            share = share + load(space, emit + i)
+        total, least = total * share, least_positive(least, share)
+        grown = exponent(total)
+        total, scale = total * power_of_two(spread(0.0) - grown), scale + grown
+        share = spread(1.0) / share
+        for i in range(0, states * side.state, side.state):
+            store(space, link + i, share * load(space, emit + i))
+    store(space, side.total, total)
+    store(space, side.scale, scale)
+    if any_below(least, spread(_SMALLEST)):
+        store(space, side.depart, least)
+        for lane in range(LANES):
+            if space[side.depart + lane] < _SMALLEST:
+                space[side.total + lane] = 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _normalise(steps, states, emit, null, log_scale):
-    """Divide every position's potentials by their largest; add its logarithm to ``log_scale``."""
-    top = np.empty(LANES)
+def _normalise(space, steps, states, side):
+    """Divide every position's potentials by the power of two below their largest; the scale takes its exponent."""
+    scale = load(space, side.scale)
     for s in range(steps):
-        top[:] = null[s]
-        for i in range(states):
-            for lane in range(LANES):
-                top[lane] = max(top[lane], emit[s, i * LANES + lane])
-        for lane in range(LANES):
-            if top[lane] == 0.0:
-                top[lane] = 1.0
-            if top[lane] != 1.0:
-                log_scale[lane] += np.log(top[lane])
-                top[lane] = 1.0 / top[lane]
-            null[s, lane] *= top[lane]
-        for i in range(states):
-            for lane in range(LANES):
-                emit[s, i * LANES + lane] *= top[lane]
+        emit, null = side.potential + s * side.step, side.null + s * LANES
+        top = load(space, null)
+        for i in range(0, states * side.state, side.state):
+            top = larger(top, load(space, emit + i))
+        top = larger(spread(-1000.0), spread(0.0) - exponent(top))
+        factor, scale = power_of_two(top), scale - top
+        store(space, null, factor * load(space, null))
+        for i in range(0, states * side.state, side.state):
+            store(space, emit + i, factor * load(space, emit + i))
+    store(space, side.scale, scale)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _exponential(n, largest, x):
-    """exp of ``x`` in place, for |x| <= largest, without branches: a series on a small argument, then squarings."""
+@njit(cache=True, nogil=True, error_model="numpy")
+def _exponential(x, halvings):
+    """exp of ``x`` without branches: a series on a small argument, x / 2**halvings, then squarings."""
     # The small argument is at most 1/16, where the first term left out, y**9 / 9!, is below the rounding of 1. Every
     # squaring doubles the relative error, so that for |x| <= 1 it ends below 16 times that of a double.
-    squarings = 4 + max(0, int(np.ceil(np.log2(max(largest, 1.0)))))
-    scale = 0.5**squarings
-    for k in range(n):
-        y = x[k] * scale
-        series = 1.0 + y * (1.0 / 6.0) * (1.0 + y * (1.0 / 7.0) * (1.0 + y * 0.125))
-        x[k] = 1.0 + y * (1.0 + y * 0.5 * (1.0 + y * (1.0 / 3.0) * (1.0 + y * 0.25 * (1.0 + y * 0.2 * series))))
-    for _ in range(squarings):
-        for k in range(n):
-            x[k] *= x[k]
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _divide(n, a, b):
-    for k in range(n):
-        a[k] /= b[k]
+    one, y = spread(1.0), x * spread(0.5**halvings)
+    series = one + y * spread(1.0 / 6.0) * (one + y * spread(1.0 / 7.0) * (one + y * spread(0.125)))
+    series = one + y * spread(1.0 / 3.0) * (one + y * spread(0.25) * (one + y * spread(0.2) * series))
+    found = one + y * (one + y * spread(0.5) * series)
+    for _ in range(halvings):
+        found = found * found
+    return found
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _agree(rate, steps, states, emit, other_emit, link, other_link, factor):
+def _agree(rate, space, rows, columns, pitch, side, other):
     """One gradient step on the multipliers of agreement, folded into the potentials of both directions."""
-    for s in range(steps):
-        for i in range(states):
-            for lane in range(LANES):
-                at = i * LANES + lane
-                factor[s, at] = rate * (link[s, at] - other_link[i, s * LANES + lane])
-    n = steps * states * LANES
-    _exponential(n, rate, factor.reshape(n))
-    _divide(n, emit.reshape(n), factor.reshape(n))
-    for s in range(steps):
-        for i in range(states):
-            for lane in range(LANES):
-                other_emit[i, s * LANES + lane] *= factor[s, i * LANES + lane]
+    halvings, pace = 4 + max(0, int(np.ceil(np.log2(max(rate, 1.0))))), spread(rate)
+    for i in range(rows):
+        for at in range(i * pitch, i * pitch + columns * LANES, LANES):
+            excess = load(space, side.posterior + at) - load(space, other.posterior + at)
+            factor = _exponential(pace * excess, halvings)
+            store(space, side.potential + at, load(space, side.potential + at) / factor)
+            store(space, other.potential + at, load(space, other.potential + at) * factor)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _limit_fertility(rate, most, steps, states, emit, link, multiplier):
+def _widest_gap(space, rows, columns, pitch, side, other, out):
+    """The largest difference between posteriors of both directions."""
+    gap = spread(0.0)
+    for i in range(rows):
+        for at in range(i * pitch, i * pitch + columns * LANES, LANES):
+            excess = load(space, side.posterior + at) - load(space, other.posterior + at)
+            gap = larger(larger(gap, excess), spread(0.0) - excess)
+    store(space, out, gap)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _limit_fertility(rate, most, space, steps, states, side):
     """One projected gradient step on the multipliers of ``sum over positions of link <= most``."""
-    expected = np.zeros(states * LANES)
-    for s in range(steps):
-        for k in range(states * LANES):
-            expected[k] += link[s, k]
-    for k in range(states * LANES):
-        change = max(rate * (expected[k] - most), -multiplier[k])
-        multiplier[k] += change
-        expected[k] = np.exp(-change)
-    for s in range(steps):
-        for k in range(states * LANES):
-            emit[s, k] *= expected[k]
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _accumulate(n, a, b, out):
-    for k in range(n):
-        out[k] += a[k] * b[k]
+    for i in range(states):
+        for lane in range(LANES):
+            at, limit, expected = i * side.state + lane, side.limit + i * LANES + lane, 0.0
+            for s in range(steps):
+                expected += space[side.posterior + at + s * side.step]
+            change = max(rate * (expected - most), -space[limit])
+            space[limit] += change
+            change = np.exp(-change)
+            for s in range(steps):
+                space[side.potential + at + s * side.step] *= change
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _count_chain(steps, states, weight, lengths, moves, work, expected):
-    """Add expected counts of jumps (by distance), departures (by sentence length and position) and ends."""
-    _, position, onward, arrive, left, beta = work
-    middle, inner = len(moves) // 2, PAD * LANES
-    for s in range(steps):
-        for p in range(states + 1):
-            for lane in range(LANES):
-                onward[s, inner + p * LANES + lane] *= weight[lane]
-    for lane in range(LANES):
-        for p in range(lengths[lane] + 1 if weight[lane] != 0.0 else 0):
-            at = p * LANES + lane
-            count = 0.0
-            for s in range(steps):
-                count += position[s, at] * left[s, at]
-            expected.departures[lengths[lane], p] += count * weight[lane]
-            expected.ends[lengths[lane] - p] += weight[lane] * position[steps, at] * beta[steps, at]
-    pairs = np.empty((states + 1) * LANES)
-    for distance in range(1 - states, states + 1):
-        first = max(0, 1 - distance)
-        n = (min(states + 1, states + 1 - distance) - first) * LANES
-        leave, come = inner + first * LANES, inner + (first + distance - 1) * LANES
-        pairs[:n] = 0.0
+def _fertility(lane, steps, states, space, side, most):
+    """Largest excess of a lane's expected fertilities over ``most``, and what their multipliers add to the dual."""
+    excess, price = 0.0, 0.0
+    for i in range(states):
+        expected = 0.0
         for s in range(steps):
-            _accumulate(n, onward[s, leave:], arrive[s, come:], pairs)
-        expected.jumps[middle + distance] += moves[middle + distance] * pairs[:n].sum()
+            expected += space[side.posterior + i * side.state + s * side.step + lane]
+        excess = max(excess, expected - most)
+        price += space[side.limit + i * LANES + lane] * most
+    return excess, price
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -271,99 +368,131 @@ def _anchor(s, steps, states):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _load(
-    chain, begin, lengths, token, step_stride, state_stride, cells, direction,
-    emit, null, stay, depart, end, log_scale,
-):  # fmt: skip
-    """Potentials of one direction of a group, laid out by step, state and lane."""
-    steps, states = emit.shape[0], emit.shape[1] // LANES
-    middle = len(direction.moves) // 2
-    emit[:, :] = 0.0
-    null[:steps] = 1.0
-    log_scale[:] = 0.0
-    depart[: (states + 1) * LANES] = 0.0
-    end[: (states + 1) * LANES] = 1.0
-    for lane in range(LANES):
-        n_steps, n_states = lengths[lane, 0], lengths[lane, 1]
-        for p in range(n_states + 1 if chain else 0):
-            depart[p * LANES + lane] = direction.departures[n_states, p]
-            end[p * LANES + lane] = direction.ends[n_states - p]
-        for s in range(n_steps):
-            null[s, lane] = direction.null[token[lane] + s]
-            for i in range(n_states):
-                at = begin[lane] + s * step_stride[lane] + i * state_stride[lane]
-                emit[s, i * LANES + lane] = direction.links[cells[at]]
-            if not chain:
-                p = _anchor(s, n_steps, n_states)
-                for i in range(n_states):
-                    place = direction.moves[middle + i - p] * direction.departures[n_states, p + 1]
-                    emit[s, i * LANES + lane] *= place
-    _normalise(steps, states, emit, null, log_scale)
-    for s in range(steps if chain else 0):
-        for p in range(states + 1):
-            for lane in range(LANES):
-                stay[s, p * LANES + lane] = null[s, lane]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _unload(chain, by_cell, begin, lengths, token, step_stride, state_stride, cells, weight, link, expected):
-    """Add a group's posteriors to the expected counts of one direction."""
-    middle = len(expected.jumps) // 2
-    for lane in range(LANES):
-        n_steps, n_states = lengths[lane, 0], lengths[lane, 1]
-        for s in range(n_steps if weight[lane] != 0.0 else 0):
-            linked = 0.0
-            p = _anchor(s, n_steps, n_states)
-            for i in range(n_states):
-                mass = weight[lane] * link[s, i * LANES + lane]
-                at = begin[lane] + s * step_stride[lane] + i * state_stride[lane]
-                expected.links[at if by_cell else cells[at]] += mass
-                linked += mass
-                if not chain:
-                    expected.jumps[middle + i - p] += mass
-            expected.null[token[lane] + s] += max(weight[lane] - linked, 0.0)
-            if not chain and n_states > 0:
-                expected.departures[n_states, p + 1] += linked
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _rows(steps, states, space):
-    """Work rows of one direction: potentials, posteriors, NULL's share, and what `_chain` fills."""
-    n, wide, pad = states * LANES, (states + 1) * LANES, 2 * PAD * LANES
-    work = (
-        space[3, : steps * n].reshape(steps, n),
-        space[4, : (steps + 1) * wide].reshape(steps + 1, wide),
-        space[5, : (steps + 1) * (wide + pad)].reshape(steps + 1, wide + pad),
-        space[6, : (steps + 1) * (n + pad)].reshape(steps + 1, n + pad),
-        space[7, : (steps + 1) * wide].reshape(steps + 1, wide),
-        space[8, : (steps + 1) * wide].reshape(steps + 1, wide),
-    )
-    emit, link = space[0, : steps * n].reshape(steps, n), space[1, : steps * n].reshape(steps, n)
-    return emit, link, space[2, : steps * wide].reshape(steps, wide), work
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _silence(lane, steps, states, work):
-    """Keep a lane without weight (or without a finite total) out of the counts."""
-    _, _, onward, arrive, _, _ = work
+def _load_side(chain, lane, steps, states, token, space, side, direction):
+    """Potentials of a lane's direction besides those of its cells, which get their places in Models 1 and 2."""
     for s in range(steps):
+        space[side.null + s * LANES + lane] = direction.null[token + s]
+    if chain:
         for p in range(states + 1):
-            onward[s, (PAD + p) * LANES + lane] = 0.0
+            space[side.depart + p * LANES + lane] = direction.departures[states, p]
+            space[side.end + p * LANES + lane] = direction.ends[states - p]
+        return
+    middle = len(direction.moves) // 2
+    for s in range(steps):
+        p = _anchor(s, steps, states)
+        depart, moves = direction.departures[states, p + 1], direction.moves[middle - p : middle - p + states]
+        at = side.potential + s * side.step + lane
         for i in range(states):
-            arrive[s, (PAD + i) * LANES + lane] = 0.0
+            space[at + i * side.state] *= moves[i] * depart
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _fertility(lane, lengths, link, multiplier, most):
-    """Largest excess of a lane's expected fertilities over ``most``, and what their multipliers add to the dual."""
-    excess, price = 0.0, 0.0
-    for i in range(lengths[lane, 1]):
-        expected = 0.0
-        for s in range(lengths[lane, 0]):
-            expected += link[s, i * LANES + lane]
-        excess = max(excess, expected - most)
-        price += multiplier[i * LANES + lane] * most
-    return excess, price
+def _sum_links(space, steps, states, side):
+    """How much of every word produced is linked, which takes the place of NULL's potentials."""
+    for s in range(steps):
+        linked, link = spread(0.0), side.posterior + s * side.step
+        for i in range(link, link + states * side.state, side.state):
+            linked = linked + load(space, i)
+        store(space, side.null + s * LANES, linked)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _unload_side(chain, lane, weight, steps, states, token, space, side, expected):
+    """Add what a lane's posteriors say of NULL, and of places in Models 1 and 2, to expected counts."""
+    middle = len(expected.jumps) // 2
+    for s in range(steps):
+        linked = space[side.null + s * LANES + lane]
+        expected.null[token + s] += weight * max(1.0 - linked, 0.0)
+        if not chain:
+            p, at = _anchor(s, steps, states), side.posterior + s * side.step + lane
+            jumps = expected.jumps[middle - p : middle - p + states]
+            for i in range(states):
+                jumps[i] += weight * space[at + i * side.state]
+            expected.departures[states, p + 1] += weight * linked
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _count_chain(weight, lengths, states, space, work, moves, expected):
+    """Add expected counts of jumps (by distance), departures (by sentence length and position) and ends."""
+    middle = len(moves) // 2
+    for lane in range(LANES):
+        if weight[lane] != 0.0:
+            for p in range(lengths[lane] + 1):
+                at = p * LANES + lane
+                expected.departures[lengths[lane], p] += weight[lane] * space[work.departures + at]
+                expected.ends[lengths[lane] - p] += weight[lane] * space[work.position + at]
+    for distance in range(1 - states, states + 1):
+        count, at = 0.0, work.jumps + (distance + states - 1) * LANES
+        for lane in range(LANES):
+            if weight[lane] != 0.0:
+                count += weight[lane] * space[at + lane]
+        expected.jumps[middle + distance] += moves[middle + distance] * count
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _load_cells(lane, cells, links, rows, columns, pitch, space, one, other):
+    """Potentials of a lane's cells, of both directions."""
+    for i in range(rows):
+        row, at = cells[i * columns : (i + 1) * columns], i * pitch + lane
+        for j in range(columns):
+            k = row[j]
+            space[one + at + j * LANES] = links[k, 0]
+            space[other + at + j * LANES] = links[k, 1]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _unload_cells(lane, weight, cells, rows, columns, pitch, space, one, other, links):
+    """Add a lane's posteriors to the expected counts of both directions."""
+    for i in range(rows):
+        row, at = cells[i * columns : (i + 1) * columns], i * pitch + lane
+        for j in range(columns):
+            k = row[j]
+            links[k, 0] += weight * space[one.posterior + at + j * LANES]
+            links[k, 1] += weight * space[other.posterior + at + j * LANES]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _copy_cells(lane, weight, rows, columns, pitch, space, side, links):
+    """Write a lane's posteriors of one direction to its cells."""
+    for i in range(rows):
+        row, at = links[i * columns : (i + 1) * columns], side.posterior + i * pitch + lane
+        for j in range(columns):
+            row[j] = weight * space[at + j * LANES]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _place_side(at, n_cells, steps, states, step, state):
+    """Places of one direction of a group, from ``at`` on, and what comes after them."""
+    null = at + 2 * n_cells
+    depart = null + steps * LANES
+    end = depart + (states + 1) * LANES
+    total = end + (states + 1) * LANES
+    limit = total + 2 * LANES
+    return Side(at, at + n_cells, step, state, null, depart, end, total, total + LANES, limit), limit + states * LANES
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _place_work(at, steps, states):
+    """Places of the rows that passes over one direction work on, from ``at`` on, and what comes after them."""
+    row = (states + 2 * PAD + 1) * LANES
+    onward = at + 6 * row
+    work = Work(at, at + row + PAD * LANES, at + 2 * row, at + 3 * row, at + 4 * row, onward)
+    return work, onward + (steps + 1) * (states + 1) * LANES
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _clear(space, n_cells, steps, states, side):
+    """Potentials that change nothing, of a whole group."""
+    _fill(space, side.potential, n_cells // LANES, 0.0)
+    _fill(space, side.null, steps, 1.0)
+    _fill(space, side.depart, states + 1, 0.0)
+    _fill(space, side.end, states + 1, 1.0)
+    _fill(space, side.scale, 1 + states, 0.0)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _is_inside(total):
+    return _SMALLEST < total < _LARGEST
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -371,91 +500,102 @@ def couple(chain, by_cell, order, pairs, duals, forward, backward, to_forward, t
     """E-step of both directions of the pairs in ``order``, in groups of LANES.
 
     Runs ``duals.steps`` fixed gradient steps ([Samdani2012] alg. 3) and adds expected counts of the last posteriors
-    to ``to_forward`` and ``to_backward``. Per pair: ``first`` and ``last`` are dual values (divided by gamma) at
-    multipliers zero and at the last ones, ``gap`` the worst violation, ``status`` 1 where a total left the range of a
-    double.
+    to ``to_forward`` and ``to_backward``; with ``by_cell`` of links alone. Per pair: ``first`` and ``last`` are dual
+    values (divided by gamma) at multipliers zero and at the last ones, ``gap`` the worst violation, ``status`` 1 where
+    a total left the range of a double.
     """
     tall, wide = 0, 0
     for n in order:
-        wide = max(wide, pairs.source_offsets[n + 1] - pairs.source_offsets[n])
-        tall = max(tall, pairs.target_offsets[n + 1] - pairs.target_offsets[n])
-    longest = max(tall, wide) + 2 * PAD + 1
-    space = np.empty((19, (tall + 1 + 2 * PAD) * (wide + 1 + 2 * PAD) * LANES))
-    nulls, edges, limits = np.empty((2, longest, LANES)), np.empty((4, longest * LANES)), np.zeros((2, longest * LANES))
-    begin, members = np.zeros(LANES, np.int64), np.zeros(LANES, np.int64)
-    across, along = np.zeros((LANES, 2), np.int64), np.zeros((LANES, 2), np.int64)
-    source_token, target_token = np.zeros(LANES, np.int64), np.zeros(LANES, np.int64)
-    ones = np.ones(LANES, np.int64)
-    weight, total, other_total = np.empty(LANES), np.empty(LANES), np.empty(LANES)
-    log_scale, other_log_scale = np.empty(LANES), np.empty(LANES)
+        tall = max(tall, pairs.source_offsets[n + 1] - pairs.source_offsets[n])
+        wide = max(wide, pairs.target_offsets[n + 1] - pairs.target_offsets[n])
+    numbers = np.empty((6 * (tall + 1) * (wide + 2) + 20 * (tall + wide + 2 * PAD + 2)) * LANES)
+    space = numbers[-(numbers.ctypes.data // 8) % LANES :]
+    # Both directions of a word pair lie side by side, so that it is looked for once.
+    n_values = len(forward.links)
+    links = np.empty((n_values, 2))
+    links[:, 0], links[:, 1] = forward.links, backward.links
+    counts = np.zeros((0 if by_cell else n_values, 2))
+    every_cell = pairs.cells.view(np.uint32)
+    weight, lengths = np.empty(LANES), np.zeros((2, LANES), np.int64)
     for start in range(0, len(order), LANES):
-        n_members = min(LANES, len(order) - start)
-        rows, columns = 0, 0
-        across[:], along[:], weight[:], begin[:] = 0, 0, 0.0, 0
-        for lane in range(n_members):
-            n = order[start + lane]
-            members[lane], begin[lane], weight[lane] = n, pairs.cell_offsets[n], pairs.weights[n]
-            source_token[lane], target_token[lane] = pairs.source_offsets[n], pairs.target_offsets[n]
-            n_source = pairs.source_offsets[n + 1] - source_token[lane]
-            n_target = pairs.target_offsets[n + 1] - target_token[lane]
-            across[lane, 0], across[lane, 1] = n_target, n_source
-            along[lane, 0], along[lane, 1] = n_source, n_target
-            rows, columns = max(rows, n_target), max(columns, n_source)
-        emit, link, stay, work = _rows(rows, columns, space[:9])
-        emit_2, link_2, stay_2, work_2 = _rows(columns, rows, space[9:18])
-        factor = space[18, : rows * columns * LANES].reshape(rows, columns * LANES)
-        _load(
-            chain, begin, across, target_token, ones, across[:, 0], pairs.cells, forward,
-            emit, nulls[0], stay, edges[0], edges[1], log_scale,
-        )  # fmt: skip
-        _load(
-            chain, begin, along, source_token, along[:, 1], ones, pairs.cells, backward,
-            emit_2, nulls[1], stay_2, edges[2], edges[3], other_log_scale,
-        )  # fmt: skip
-        limits[:] = 0.0
+        members = order[start : start + LANES]
+        lengths[:] = 0
+        weight[:] = 0.0
+        for lane in range(len(members)):
+            n = members[lane]
+            weight[lane] = pairs.weights[n]
+            lengths[0, lane] = pairs.source_offsets[n + 1] - pairs.source_offsets[n]
+            lengths[1, lane] = pairs.target_offsets[n + 1] - pairs.target_offsets[n]
+        rows, columns = lengths[0].max(), lengths[1].max()
+        # an odd number of entries apart, so that rows do not compete for the same places of the cache
+        pitch = (columns | 1) * LANES
+        one, at = _place_side(0, rows * pitch, columns, rows, LANES, pitch)
+        other, at = _place_side(at, rows * pitch, rows, columns, pitch, LANES)
+        work, at = _place_work(at, columns, rows)
+        other_work, at = _place_work(at, rows, columns)
+        _clear(space, rows * pitch, columns, rows, one)
+        _clear(space, rows * pitch, rows, columns, other)
+        for lane in range(len(members)):
+            n, height, width = members[lane], lengths[0, lane], lengths[1, lane]
+            cells = every_cell[pairs.cell_offsets[n] : pairs.cell_offsets[n] + height * width]
+            _load_cells(lane, cells, links, height, width, pitch, space, one.potential, other.potential)
+            _load_side(chain, lane, width, height, pairs.target_offsets[n], space, one, forward)
+            _load_side(chain, lane, height, width, pairs.source_offsets[n], space, other, backward)
+        if chain:
+            _normalise(space, columns, rows, one)
+            _normalise(space, rows, columns, other)
         for step in range(duals.steps + 1):
             keep = step == duals.steps
             if chain:
-                _chain(keep, rows, columns, emit, stay, forward.moves, edges[0], edges[1], work, link, total)
-                _chain(
-                    keep, columns, rows, emit_2, stay_2, backward.moves, edges[2], edges[3], work_2, link_2, other_total
-                )
+                _chain(keep and not by_cell, space, columns, rows, one, work, forward.moves)
+                _chain(keep and not by_cell, space, rows, columns, other, other_work, backward.moves)
             else:
-                _mixture(rows, columns, emit, nulls[0], link, total)
-                _mixture(columns, rows, emit_2, nulls[1], link_2, other_total)
+                _mixture(space, columns, rows, one)
+                _mixture(space, rows, columns, other)
             if step == 0 or keep:
-                for lane in range(n_members):
-                    value = np.log(total[lane]) + np.log(other_total[lane]) + log_scale[lane] + other_log_scale[lane]
+                for lane in range(len(members)):
+                    value = np.log(space[one.total + lane]) + np.log(space[other.total + lane])
+                    value += _LOG2 * (space[one.scale + lane] + space[other.scale + lane])
                     if step == 0:
                         first[members[lane]] = value
                     last[members[lane]] = value
             if not keep:
                 if duals.agreement:
-                    _agree(duals.rate, rows, columns, emit, emit_2, link, link_2, factor)
+                    _agree(duals.rate, space, rows, columns, pitch, one, other)
                 if duals.most < np.inf:
-                    _limit_fertility(duals.rate, duals.most, rows, columns, emit, link, limits[0])
-                    _limit_fertility(duals.rate, duals.most, columns, rows, emit_2, link_2, limits[1])
-        for lane in range(n_members):
-            n = members[lane]
-            inside = _SMALLEST < total[lane] < _LARGEST and _SMALLEST < other_total[lane] < _LARGEST
-            if not inside:
+                    _limit_fertility(duals.rate, duals.most, space, columns, rows, one)
+                    _limit_fertility(duals.rate, duals.most, space, rows, columns, other)
+        if duals.agreement:
+            _widest_gap(space, rows, columns, pitch, one, other, work.beta)
+        _sum_links(space, columns, rows, one)
+        _sum_links(space, rows, columns, other)
+        for lane in range(len(members)):
+            n, height, width = members[lane], lengths[0, lane], lengths[1, lane]
+            if not (_is_inside(space[one.total + lane]) and _is_inside(space[other.total + lane])):
                 status[n] = 1
                 weight[lane] = 0.0
+                continue
             if duals.agreement:
-                for s in range(across[lane, 0]):
-                    for i in range(across[lane, 1]):
-                        gap[n] = max(gap[n], abs(link[s, i * LANES + lane] - link_2[i, s * LANES + lane]))
+                gap[n] = max(gap[n], space[work.beta + lane])
             if duals.most < np.inf:
-                excess, price = _fertility(lane, across, link, limits[0], duals.most)
-                other_excess, other_price = _fertility(lane, along, link_2, limits[1], duals.most)
+                excess, price = _fertility(lane, width, height, space, one, duals.most)
+                other_excess, other_price = _fertility(lane, height, width, space, other, duals.most)
                 gap[n] = max(gap[n], excess, other_excess)
                 last[n] += price + other_price
-        for lane in range(LANES):
-            if weight[lane] == 0.0:
-                _silence(lane, rows, columns, work)
-                _silence(lane, columns, rows, work_2)
-        _unload(chain, by_cell, begin, across, target_token, ones, across[:, 0], pairs.cells, weight, link, to_forward)
-        _unload(chain, by_cell, begin, along, source_token, along[:, 1], ones, pairs.cells, weight, link_2, to_backward)
-        if chain:
-            _count_chain(rows, columns, weight, across[:, 1], forward.moves, work, to_forward)
-            _count_chain(columns, rows, weight, along[:, 1], backward.moves, work_2, to_backward)
+            begin, end = pairs.cell_offsets[n], pairs.cell_offsets[n] + height * width
+            if by_cell:
+                _copy_cells(lane, weight[lane], height, width, pitch, space, one, to_forward.links[begin:end])
+                _copy_cells(lane, weight[lane], height, width, pitch, space, other, to_backward.links[begin:end])
+            elif weight[lane] != 0.0:
+                cells = every_cell[begin:end]
+                _unload_cells(lane, weight[lane], cells, height, width, pitch, space, one, other, counts)
+                _unload_side(chain, lane, weight[lane], width, height, pairs.target_offsets[n], space, one, to_forward)
+                _unload_side(
+                    chain, lane, weight[lane], height, width, pairs.source_offsets[n], space, other, to_backward
+                )
+        if chain and not by_cell:
+            _count_chain(weight, lengths[0], rows, space, work, forward.moves, to_forward)
+            _count_chain(weight, lengths[1], columns, space, other_work, backward.moves, to_backward)
+    for k in range(len(counts)):
+        to_forward.links[k] += counts[k, 0]
+        to_backward.links[k] += counts[k, 1]

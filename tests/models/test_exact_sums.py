@@ -9,7 +9,7 @@ from bitext_oracles import assert_same_counts, corpus_counts, make_bitext, make_
 
 from spectrem.corpus import Local, fold
 from spectrem.data import Links
-from spectrem.models.alignment import CoupledKernel, cut_text, iter_shards, pairs, tabulate_pairs
+from spectrem.models.alignment import Anchors, CoupledKernel, cut_text, iter_shards, pairs, tabulate_pairs
 
 
 @pytest.fixture
@@ -22,7 +22,8 @@ def problem(monkeypatch):
     table = tabulate_pairs(bitext)
     kernel = CoupledKernel(make_model("hmm", table), agreement=True)
     estep = kernel.prepare(random_parameters("hmm", table, rng), 1.5)
-    weights, links = rng.uniform(0.1, 3.0, 26), Links.from_pairs([[(0, 0)]])
+    weights, links = rng.uniform(0.1, 3.0, 26), Links.from_pairs([[]] * 25 + [[(0, 0)]])
+    links = Anchors(links, np.arange(26) == 25)
     shards = [shard.pack(table) for shard in cut_text(bitext, weights, links)]
     assert len(shards) > 9
     return estep, shards, list(iter_shards(bitext, table, weights, links)), table

@@ -110,12 +110,18 @@ def sample_pairs(weights: Floats) -> Ints:
     return counted[np.unique(np.linspace(0, len(counted) - 1, min(_SAMPLE, len(counted))).round().astype(np.int64))]
 
 
-def expected_threshold(shards: Sequence[BitextShard], masses: Sequence[Floats]) -> float:
-    """The threshold of greatest expected F1, to four digits so that it can be printed in full."""
+def expected_threshold(shards: Sequence[BitextShard], posteriors: Sequence[tuple[Floats, Floats]]) -> float:
+    """The threshold of greatest expected F1, to four digits so that it can be printed in full.
+
+    ``posteriors`` are those of both directions. A link above the threshold counts as right as far as both grant it.
+    """
+    nothing = np.zeros(0)
     weights = [np.repeat(shard.pairs.weights, np.diff(shard.pairs.cell_offsets)) for shard in shards]
-    nothing = [np.zeros(0)]
-    probabilities = np.clip(np.concatenate([*masses, *nothing]), 0.0, 1.0)
-    return round(expected_f1_threshold(probabilities, np.concatenate([*weights, *nothing])), 4)
+    forward, backward = (
+        np.clip(np.concatenate([*(pair[side] for pair in posteriors), nothing]), 0.0, 1.0) for side in (0, 1)
+    )
+    mean, both = (forward + backward) / 2, np.minimum(forward, backward)
+    return round(expected_f1_threshold(mean, np.concatenate([*weights, nothing]), right=both), 4)
 
 
 def least_error_threshold(shards: Sequence[BitextShard], masses: Sequence[Floats], gold: Links) -> tuple[float, float]:

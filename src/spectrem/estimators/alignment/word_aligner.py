@@ -332,8 +332,8 @@ class WordAligner(AlignerParameters, Estimator):
         """The threshold of greatest expected F1 on a sample of the training text."""
         sample = sample_pairs(weights)
         shards = list(iter_shards(bitext.take(sample), self.table_, weights[sample]))
-        masses = Local(shards, self.n_threads).collect(partial(self._masses, self.gamma_))
-        return expected_threshold(shards, list(masses))
+        posteriors = Local(shards, self.n_threads).collect(partial(self._posteriors, gamma=self.gamma_))
+        return expected_threshold(shards, list(posteriors))
 
     def _estep(self, model: AlignmentModel, gamma: float) -> EStep:
         if self._is_coupled(gamma):

@@ -1,10 +1,12 @@
-"""The threshold that WordAligner chooses without gold links."""
+"""The threshold that WordAligner chooses without gold links, and how reliable its probabilities are."""
 
 import numpy as np
 import pytest
 from aligner_helpers import make
 
+from spectrem.data import Links
 from spectrem.datasets import make_bitext
+from spectrem.exceptions import InvalidInputError
 
 BITEXT = make_bitext(60, seed=4)
 WEIGHTS = np.arange(60) % 3
@@ -44,3 +46,41 @@ def test_directions_that_were_not_made_to_agree_have_a_higher_one():
 def test_threads_do_not_change_it():
     one, two = (make(n_threads=n).fit(BITEXT.source, BITEXT.target).threshold_ for n in (1, 2))
     assert one == two
+
+
+@pytest.mark.parametrize("possible", [True, False])
+def test_reliability_equals_counting_link_by_link(possible):
+    found = make(max_iter=1).fit(BITEXT.source, BITEXT.target).predict_proba(BITEXT.source[:7], BITEXT.target[:7])
+    sure = [set(BITEXT.links.pairs(n)) for n in range(7)]
+    only = [{(0, j) for j in range(found.target_lengths[n])} - sure[n] for n in range(7)]
+    edges = [0, 0.1, 0.3, 0.6, 1]
+    told = found.reliability(Links.from_pairs(sure, only), edges, possible=possible)
+    bins = [[] for _ in edges[1:]]
+    for n, matrix in enumerate(found.average):
+        for cell in np.ndindex(matrix.shape):
+            if possible or cell not in only[n]:
+                right = cell in sure[n] or cell in only[n]
+                bins[sum(edge <= matrix[cell] for edge in edges[1:-1])].append((matrix[cell], right))
+    assert told.counts.tolist() == [len(inside) for inside in bins]
+    assert told.counts.min() > 0
+    np.testing.assert_allclose(told.expected, [np.mean([p for p, _ in inside]) for inside in bins])
+    np.testing.assert_allclose(told.observed, [np.mean([right for _, right in inside]) for inside in bins])
+
+
+@pytest.mark.parametrize(
+    ("links", "message"),
+    [
+        ([[(0, 0)]], "gold must have links of the same sentences, 2 of them, got 1; give one line of links per"),
+        ([[], [(99, 0)]], "gold links must lie inside their sentences, got 99-0 for sentence 1 of "),
+        ([[(0, 99)], []], "gold links must lie inside their sentences, got 0-99 for sentence 0 of "),
+    ],
+)
+def test_gold_links_of_another_text(links, message):
+    found = (
+        make(max_iter=1, model1_iterations=1)
+        .fit(BITEXT.source, BITEXT.target)
+        .predict_proba(BITEXT.source[:2], BITEXT.target[:2])
+    )
+    with pytest.raises(InvalidInputError) as error:
+        found.reliability(Links.from_pairs(links))
+    assert message in str(error.value)

@@ -113,6 +113,41 @@ def test_the_expected_f1_threshold_is_best_of_all_choices_of_links(links):
     assert expected_f1_threshold(repeated) == pytest.approx(threshold)
 
 
+PROBABILITIES = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.7, 0.9, 1.0])
+
+
+@given(st.lists(st.tuples(PROBABILITIES, PROBABILITIES, st.integers(0, 3)), max_size=8))
+def test_the_threshold_of_two_directions_is_best_of_all_thresholds(links):
+    """Brute force over thresholds; a link counts as right as far as both directions grant it."""
+    mean, both, weights = [(f + b) / 2 for f, b, _ in links], [min(f, b) for f, b, _ in links], [w for *_, w in links]
+
+    def f1_above(threshold):
+        taken = [(q, w) for p, q, w in zip(mean, both, weights, strict=True) if p > threshold]
+        total = sum(w * p for p, w in zip(mean, weights, strict=True))
+        return 2 * sum(w * q for q, w in taken) / (sum(w for _, w in taken) + total)
+
+    threshold = expected_f1_threshold(mean, weights, right=both)
+    if sum(w * q for q, w in zip(both, weights, strict=True)) == 0:
+        assert threshold == 0.5
+        return
+    best = max(f1_above(other) for other in [0.0, *mean])
+    assert f1_above(threshold) == pytest.approx(best)
+    assert threshold >= best / 2 - 1e-12
+    lower = [f1_above(other) for other in np.linspace(best / 2, threshold, 50) if other < threshold - 1e-9]
+    assert all(value < best for value in lower)  # the lowest one
+    assert expected_f1_threshold(np.repeat(mean, weights), right=np.repeat(both, weights)) == pytest.approx(threshold)
+    order = np.arange(len(links))[::-1]
+    turned = [np.array(values)[order] for values in (mean, weights, both)]
+    assert expected_f1_threshold(*turned[:2], right=turned[2]) == pytest.approx(threshold)
+
+
+def test_directions_that_disagree_raise_the_threshold():
+    mean = [0.9, 0.7, 0.6, 0.5, 0.4, 0.3]
+    agreed = expected_f1_threshold(mean)
+    assert expected_f1_threshold(mean, right=mean) == agreed
+    assert expected_f1_threshold(mean, right=[0.9, 0.5, 0.4, 0.2, 0.1, 0.0]) > agreed + 0.05
+
+
 def test_the_expected_f1_threshold_of_a_matrix():
     assert expected_f1_threshold(np.array([[0.9, 0.3], [0.8, 0.0]])) == pytest.approx(0.425)
     assert expected_f1_threshold([]) == expected_f1_threshold([0.0, 0.0]) == 0.5
@@ -120,17 +155,21 @@ def test_the_expected_f1_threshold_of_a_matrix():
 
 
 @pytest.mark.parametrize(
-    ("posteriors", "weights", "message"),
+    ("posteriors", "weights", "right", "message"),
     [
-        ([0.5, 1.5], None, "posteriors must be probabilities in [0, 1], got values from 0.5 to 1.5"),
-        ([-0.7, -0.1], None, "got values from -0.7 to -0.1; give probabilities, not their logarithms"),
-        ([0.5, np.nan], None, "posteriors must be probabilities in [0, 1], got values from nan to nan"),
-        ([0.5, 0.5], [1.0], "weights must be 2 finite numbers of at least 0, one per posterior, got 1"),
-        ([0.5, 0.5], [1.0, -1.0], "got 2 with minimum -1"),
-        ([0.5, 0.5], [1.0, np.inf], "weights must be 2 finite numbers"),
+        ([0.5, 1.5], None, None, "posteriors must be probabilities in [0, 1], got values from 0.5 to 1.5"),
+        ([-0.7, -0.1], None, None, "got values from -0.7 to -0.1; give probabilities, not their logarithms"),
+        ([0.5, np.nan], None, None, "posteriors must be probabilities in [0, 1], got values from nan to nan"),
+        ([0.5, 0.5], [1.0], None, "weights must be 2 finite numbers of at least 0, one per posterior, got 1"),
+        ([0.5, 0.5], [1.0, -1.0], None, "got 2 with minimum -1"),
+        ([0.5, 0.5], [1.0, np.inf], None, "weights must be 2 finite numbers"),
+        ([0.5, 0.5], None, [0.5], "right must be 2 probabilities, one per posterior, got 1; give those of the same"),
+        ([0.5, 0.5], None, [0.5, 0.6], "between 0 and the posteriors, got 0.6 for the posterior 0.5; give the smaller"),
+        ([0.5, 0.5], None, [-0.1, 0.5], "between 0 and the posteriors, got -0.1 for the posterior 0.5"),
+        ([0.5, 0.5], None, [0.5, np.nan], "between 0 and the posteriors, got nan for the posterior 0.5"),
     ],
 )
-def test_posteriors_that_are_none(posteriors, weights, message):
+def test_posteriors_that_are_none(posteriors, weights, right, message):
     with pytest.raises(InvalidInputError) as error:
-        expected_f1_threshold(posteriors, weights)
+        expected_f1_threshold(posteriors, weights, right=right)
     assert message in str(error.value)

@@ -26,6 +26,7 @@ from spectrem.metrics.clustering import (
     v_measure,
 )
 from spectrem.metrics.relations import LabelScores, RelationScores, relation_scores
+from spectrem.metrics.reliability import Reliability, reliability
 from spectrem.metrics.significance import SignTest, TaggingComparison, compare_taggings, sign_test
 from spectrem.metrics.tag_posteriors import average_l1_linf, posterior_entropy
 from spectrem.metrics.tagging import ambiguous_tokens, correct_tokens, cross_entropy, tagging_accuracy
@@ -40,6 +41,7 @@ __all__ = [
     "ChunkScores",
     "LabelScores",
     "RelationScores",
+    "Reliability",
     "SignTest",
     "StateMapping",
     "TaggingComparison",
@@ -65,6 +67,7 @@ __all__ = [
     "one_to_one",
     "posterior_entropy",
     "relation_scores",
+    "reliability",
     "sign_test",
     "tag_entropy",
     "tagging_accuracy",

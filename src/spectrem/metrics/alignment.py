@@ -114,12 +114,23 @@ def alignment_scores(predicted: AlignmentLinks, gold: AlignmentLinks, *, alpha: 
     )
 
 
-def expected_f1_threshold(posteriors: ArrayLike, weights: ArrayLike | None = None) -> float:
+def expected_f1_threshold(
+    posteriors: ArrayLike, weights: ArrayLike | None = None, *, right: ArrayLike | None = None
+) -> float:
     """The threshold whose links have the greatest expected F1 when their probabilities are believed.
 
     Links above a threshold are right in as many cases as the sum of their probabilities says, out of as many as the
-    sum over all links, so that ``F1 = 2 * sum(p above) / (count(p above) + sum(p))``. Where this is greatest, the
-    links taken are those more probable than half of it; this half is returned, at most 0.5. No gold links are needed.
+    sum over all links, so that ``F1 = 2 * sum(right above) / (count(p above) + sum(p))``. Where this is greatest, the
+    links taken are those more probable than half of it, and this half is returned ([Lipton2014]). No gold links are
+    needed.
+
+    Probabilities that two models should agree on, and do not, are too high where they are read as the chance to be
+    right. With ``right``, the smaller of the two, only what both grant is counted as right above the threshold, and
+    the threshold is higher the more they disagree: the lowest one, of at least half of the greatest F1, that takes
+    the best links.
+
+    What annotators count as a link cannot be seen in probabilities. Where they leave out more than the model expects,
+    a higher threshold is better than this one, and a lower one where they link whole phrases.
 
     Parameters
     ----------
@@ -127,40 +138,70 @@ def expected_f1_threshold(posteriors: ArrayLike, weights: ArrayLike | None = Non
         Probabilities of all possible links of some sentences, in [0, 1]; those near 0 may be left out.
     weights : array-like of shape (n_links,), optional
         How often each link counts, at least 0.
+    right : array-like of shape (n_links,), optional
+        Probabilities that the links are right, at least 0 and at most ``posteriors``, which are the default.
 
     Returns
     -------
     float
-        0.5 if no link is expected at all.
+        At most 0.5 without ``right``. 0.5 if no link is expected to be right.
 
     Raises
     ------
     InvalidInputError
-        If a probability lies outside [0, 1], a weight is negative or not finite, or their numbers differ.
+        If a probability breaks its rule, a weight is negative or not finite, or their numbers differ.
 
     Examples
     --------
     >>> round(expected_f1_threshold([0.9, 0.8, 0.3]), 3)  # taking the first two: F1 = 2 * 1.7 / (2 + 2.0)
     0.425
+    >>> forward, backward = [0.9, 0.9, 0.9, 0.1], [0.9, 0.7, 0.1, 0.1]  # two directions, and their mean
+    >>> mean = [0.9, 0.8, 0.5, 0.1]
+    >>> round(expected_f1_threshold(mean), 3), expected_f1_threshold(mean, right=np.minimum(forward, backward))
+    (0.415, 0.5)
     """
     probabilities = np.asarray(posteriors, np.float64).ravel()
     counts = np.ones(probabilities.size) if weights is None else np.asarray(weights, np.float64).ravel()
-    if not ((probabilities >= 0) & (probabilities <= 1)).all():
-        raise InvalidInputError(
-            f"posteriors must be probabilities in [0, 1], got values from {probabilities.min()} to "
-            f"{probabilities.max()}; give probabilities, not their logarithms"
-        )
-    if counts.size != probabilities.size or not (np.isfinite(counts) & (counts >= 0)).all():
-        raise InvalidInputError(
-            f"weights must be {probabilities.size} finite numbers of at least 0, one per posterior, got {counts.size} "
-            f"with minimum {counts.min(initial=np.inf):g}"
-        )
+    shares = probabilities if right is None else np.asarray(right, np.float64).ravel()
+    _check_probabilities(probabilities, counts, shares)
     total = float(counts @ probabilities)
-    if total <= 0:
+    if not float(counts @ shares) > 0:
         return 0.5
     order = np.argsort(-probabilities, kind="stable")
-    right = np.cumsum((counts * probabilities)[order])
-    return float((right / (np.cumsum(counts[order]) + total)).max())
+    order = order[counts[order] > 0]
+    f1 = 2 * np.cumsum((counts * shares)[order]) / (np.cumsum(counts[order]) + total)
+    # A threshold takes all links of the same probability or none.
+    probabilities = np.append(probabilities[order], 0.0)
+    f1[:-1][probabilities[1:-1] == probabilities[:-2]] = 0.0
+    best = int(np.argmax(f1))
+    return float(max(f1[best] / 2, probabilities[best + 1]))
+
+
+def _check_probabilities(
+    posteriors: NDArray[np.float64], weights: NDArray[np.float64], right: NDArray[np.float64]
+) -> None:
+    if not ((posteriors >= 0) & (posteriors <= 1)).all():
+        raise InvalidInputError(
+            f"posteriors must be probabilities in [0, 1], got values from {posteriors.min()} to "
+            f"{posteriors.max()}; give probabilities, not their logarithms"
+        )
+    if weights.size != posteriors.size or not (np.isfinite(weights) & (weights >= 0)).all():
+        raise InvalidInputError(
+            f"weights must be {posteriors.size} finite numbers of at least 0, one per posterior, got {weights.size} "
+            f"with minimum {weights.min(initial=np.inf):g}"
+        )
+    if right.size != posteriors.size:
+        raise InvalidInputError(
+            f"right must be {posteriors.size} probabilities, one per posterior, got {right.size}; "
+            "give those of the same links in the same order"
+        )
+    within = (right >= 0) & (right <= posteriors)
+    if not within.all():
+        at = int(np.argmin(within))
+        raise InvalidInputError(
+            f"right must be probabilities between 0 and the posteriors, got {right[at]} for the posterior "
+            f"{posteriors[at]}; give the smaller of two probabilities, and their mean as the posterior"
+        )
 
 
 def _f_measure(precision: float, recall: float, alpha: float) -> float:

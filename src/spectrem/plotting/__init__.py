@@ -4,6 +4,7 @@ from spectrem.plotting.clusters import plot_clusters
 from spectrem.plotting.curves import COLOURS, Line, Panel, draw_panels
 from spectrem.plotting.fits import plot_objective, plot_prices, plot_violations
 from spectrem.plotting.posteriors import plot_posteriors, save_figure
+from spectrem.plotting.reliability import plot_reliability
 from spectrem.plotting.trees import plot_trees
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "plot_objective",
     "plot_posteriors",
     "plot_prices",
+    "plot_reliability",
     "plot_trees",
     "plot_violations",
     "save_figure",

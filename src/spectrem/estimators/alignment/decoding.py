@@ -9,7 +9,8 @@ import numpy as np
 
 from spectrem._arrays import Floats, Ints
 from spectrem.data import Links, symmetrize
-from spectrem.metrics import alignment_scores, expected_f1_threshold
+from spectrem.exceptions import InvalidInputError
+from spectrem.metrics import Reliability, alignment_scores, expected_f1_threshold, reliability
 from spectrem.models.alignment import AlignmentModel, AlignmentParameters, BitextShard
 
 SAMPLE = 500  # sentence pairs: a few thousand links, at the cost of a small part of one E-step
@@ -37,6 +38,63 @@ class LinkPosteriors:
     def average(self) -> list[Floats]:
         """Mean of both directions."""
         return [(f + b) / 2 for f, b in zip(self.forward, self.backward, strict=True)]
+
+    def reliability(self, gold: Links, bins: int | Sequence[float] = 10, *, possible: bool = True) -> Reliability:
+        """How often links of some probability, the mean of both directions, are among gold ones, bin by bin.
+
+        Parameters
+        ----------
+        gold : Links
+            Links of the same sentences.
+        bins : int or sequence of float
+            See `spectrem.metrics.reliability`.
+        possible : bool
+            Whether links that are possible, not sure, count as right; else they are left out.
+
+        Raises
+        ------
+        InvalidInputError
+            If the numbers of sentences differ, a gold link lies outside its sentence, or the bins break their rule.
+
+        Examples
+        --------
+        >>> forward, backward = np.array([[0.9, 0.2]]), np.array([[0.7, 0.2]])
+        >>> posteriors = LinkPosteriors(np.array([1]), np.array([2]), [forward], [backward])
+        >>> print(posteriors.reliability(Links.from_pairs([[(0, 0)]]), bins=2))
+          from     to     count  expected  observed
+         0.000  0.500         1     0.200     0.000
+         0.500  1.000         1     0.800     1.000
+        """
+        nothing = np.zeros(0)
+        posteriors = np.concatenate([nothing, *(matrix.ravel() for matrix in self.average)])
+        cells = self._cells(gold)
+        right = np.zeros(posteriors.size, np.bool_)
+        right[cells] = True
+        kept = np.ones(posteriors.size, np.bool_)
+        if not possible:
+            kept[cells[~gold.sure]] = False
+        return reliability(np.clip(posteriors[kept], 0.0, 1.0), right[kept], bins)
+
+    def _cells(self, gold: Links) -> Ints:
+        """The number of every gold link among all cells of all sentences."""
+        if gold.n_sentences != len(self.source_lengths):
+            raise InvalidInputError(
+                f"gold must have links of the same sentences, {len(self.source_lengths)} of them, got "
+                f"{gold.n_sentences}; give one line of links per sentence pair"
+            )
+        sentence = gold.sentence
+        outside = (gold.source >= self.source_lengths[sentence]) | (gold.target >= self.target_lengths[sentence])
+        if outside.any():
+            at = int(np.argmax(outside))
+            n = int(sentence[at])
+            raise InvalidInputError(
+                f"gold links must lie inside their sentences, got {gold.source[at]}-{gold.target[at]} for sentence {n} "
+                f"of {self.source_lengths[n]} and {self.target_lengths[n]} words (sentences and words count from 0); "
+                "compare the gold links with the text"
+            )
+        sizes = self.source_lengths * self.target_lengths
+        starts = np.cumsum(sizes) - sizes
+        return starts[sentence] + gold.source * self.target_lengths[sentence] + gold.target
 
 
 def as_matrices(shard: BitextShard, forward: Floats, backward: Floats) -> LinkPosteriors:
@@ -110,12 +168,18 @@ def sample_pairs(weights: Floats) -> Ints:
     return counted[np.unique(np.linspace(0, len(counted) - 1, min(SAMPLE, len(counted))).round().astype(np.int64))]
 
 
-def expected_threshold(shards: Sequence[BitextShard], masses: Sequence[Floats]) -> float:
-    """The threshold of greatest expected F1, to four digits so that it can be printed in full."""
+def expected_threshold(shards: Sequence[BitextShard], posteriors: Sequence[tuple[Floats, Floats]]) -> float:
+    """The threshold of greatest expected F1, to four digits so that it can be printed in full.
+
+    ``posteriors`` are those of both directions. A link above the threshold counts as right as far as both grant it.
+    """
+    nothing = np.zeros(0)
     weights = [np.repeat(shard.pairs.weights, np.diff(shard.pairs.cell_offsets)) for shard in shards]
-    nothing = [np.zeros(0)]
-    probabilities = np.clip(np.concatenate([*masses, *nothing]), 0.0, 1.0)
-    return round(expected_f1_threshold(probabilities, np.concatenate([*weights, *nothing])), 4)
+    forward, backward = (
+        np.clip(np.concatenate([*(pair[side] for pair in posteriors), nothing]), 0.0, 1.0) for side in (0, 1)
+    )
+    mean, both = (forward + backward) / 2, np.minimum(forward, backward)
+    return round(expected_f1_threshold(mean, np.concatenate([*weights, nothing]), right=both), 4)
 
 
 def least_error_threshold(shards: Sequence[BitextShard], masses: Sequence[Floats], gold: Links) -> tuple[float, float]:

@@ -164,8 +164,8 @@ class AlignerParameters(LearningParameters, ComputingParameters):
     project_at_predict : bool
         Whether probabilities meet the constraints when decoding too.
     threshold : float or "auto"
-        A probability in [0, 1]: higher gives fewer, surer links. "auto": where the expected F1 is greatest if the
-        probabilities of (some hundreds of pairs of) the training text are right
+        A probability in [0, 1]: higher gives fewer, surer links. "auto": where the expected F1 is greatest if,
+        in (some hundreds of pairs of) the training text, links are right as far as both directions say so
         (`spectrem.metrics.expected_f1_threshold`).
     max_length : int, optional
         Do not train on pairs with more words on either side; they are aligned all the same.

@@ -412,8 +412,8 @@ class WordAligner(AlignerParameters, Estimator):
         sample = sample_pairs(weights)
         held = None if held is None else held.take(sample)
         shards = list(iter_shards(bitext.take(sample), self.table_, weights[sample], held))
-        masses = Local(shards, self.n_threads).collect(partial(self._masses, self.gamma_))
-        return expected_threshold(shards, list(masses))
+        posteriors = Local(shards, self.n_threads).collect(partial(self._posteriors, gamma=self.gamma_))
+        return expected_threshold(shards, list(posteriors))
 
     def _estep(self, model: AlignmentModel, gamma: float) -> EStep:
         if self._is_coupled(gamma):

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem._arrays import Floats, Ints
+from spectrem._arrays import Floats
 from spectrem.data import Bitext, Vocabulary, encode_bitext
 from spectrem.estimators.alignment.known_links import KnownLinks, read_anchors
 from spectrem.estimators.alignment.long_pairs import LongPair, LongShard, cut_shards, find_untrainable, most_cells
@@ -18,8 +18,6 @@ from spectrem.estimators.conventions import row_weights
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Constant
 from spectrem.models.alignment import Anchors, BitextShard, Language, NewText, PairTable, TextShard, UnseenPairs
-
-_AT_ONCE = 1 << 22
 
 Lines: TypeAlias = Sequence[str]
 
@@ -57,12 +55,6 @@ def check_words(bitext: Bitext) -> None:
         )
 
 
-def count_words(tokens: NDArray[np.int32], n_words: int) -> Ints:
-    """Occurrences of every word, shape (n_words,); some millions of tokens at a time, as each takes eight bytes."""
-    counts = np.zeros(n_words, np.int64)
-    for begin in range(0, len(tokens), _AT_ONCE):
-        counts += np.bincount(tokens[begin : begin + _AT_ONCE], minlength=n_words)
-    return counts
 
 
 def select_pairs(

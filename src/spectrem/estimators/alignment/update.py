@@ -12,7 +12,7 @@ from spectrem.estimators.alignment.decoding import SAMPLE, sample_pairs
 from spectrem.estimators.alignment.knowledge import given_counts
 from spectrem.estimators.alignment.known_links import KnownLinks
 from spectrem.estimators.alignment.report import report_fit
-from spectrem.estimators.alignment.text import Lines, count_words, read_training, recode, unseen_pairs
+from spectrem.estimators.alignment.text import Lines, read_training, recode, unseen_pairs
 from spectrem.estimators.conventions import take_course
 from spectrem.estimators.declare import check_parameters
 from spectrem.estimators.homes import beside, make_corpus
@@ -23,6 +23,7 @@ from spectrem.learning import Constant, Step, Stopping
 from spectrem.models.alignment import (
     AlignmentModel,
     Continuation,
+    count_words,
     cut_text,
     expect_new_words,
     splice,
@@ -47,7 +48,7 @@ def update(
     check_one_gamma(aligner)
     _check_unchanged(aligner)
     bitext, weights, held, aligner.n_skipped_ = read_training(aligner, source, target, known, anchors, sample_weight)
-    table = tabulate_pairs(bitext)
+    table = tabulate_pairs(bitext, aligner.max_chance)
     given = given_counts(aligner, table, bitext.source_vocabulary, bitext.target_vocabulary)
     old, strength = aligner.params_, aligner.update_strength
     unseen = replace(

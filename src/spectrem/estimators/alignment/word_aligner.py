@@ -35,7 +35,6 @@ from spectrem.estimators.alignment.scoring import score_shard
 from spectrem.estimators.alignment.text import (
     Lines,
     as_bitext,
-    count_words,
     read_text,
     read_training,
     unknown_shares,
@@ -56,6 +55,7 @@ from spectrem.models.alignment import (
     Anchors,
     BitextShard,
     CoupledKernel,
+    count_words,
     cut_text,
     expect_new_words,
     iter_shards,
@@ -161,7 +161,7 @@ class WordAligner(AlignerParameters, Estimator):
         schedule = self.schedule or Constant(self.gamma)
         gammas = list(schedule.gammas())
         bitext, weights, held, self.n_skipped_ = read_training(self, source, target, known, anchors, sample_weight)
-        table = tabulate_pairs(bitext)
+        table = tabulate_pairs(bitext, self.max_chance)
         self.source_vocabulary_, self.target_vocabulary_ = bitext.source_vocabulary, bitext.target_vocabulary
         self.source_counts_ = count_words(bitext.source_tokens, table.n_source_words)
         self.target_counts_ = count_words(bitext.target_tokens, table.n_target_words)

@@ -13,6 +13,7 @@ from spectrem.models.alignment.pairs import (
     PairTable,
     TextShard,
     build_shards,
+    count_words,
     cut_text,
     iter_shards,
     tabulate_pairs,
@@ -32,5 +33,6 @@ __all__ = [
     "AlignmentModel", "AlignmentParameters", "AlignmentStats", "Anchors", "BitextShard", "Continuation",
     "ContinuedPrior", "CoupledKernel", "DirectionParameters", "GivenCounts", "KeptPlaces", "Language", "LexicalPrior",
     "ListedPairs", "NewText", "PairTable", "PriorWithCounts", "TextShard", "Totals", "UnseenPairs", "build_shards",
-    "cut_text", "diagonal_posteriors", "expect_new_words", "iter_shards", "lexical_priors", "splice", "tabulate_pairs",
+    "count_words", "cut_text", "diagonal_posteriors", "expect_new_words", "iter_shards", "lexical_priors", "splice",
+    "tabulate_pairs",
 ]  # fmt: skip

@@ -142,7 +142,8 @@ class LearningParameters:
     gamma : float
         0 or greater, or -inf: 1 is EM, 0 hard EM, between them unified EM, above 1 smoother posteriors.
     schedule : Schedule, optional
-        Several gammas in turn, as `spectrem.learning.Anneal` or `Quench`, in place of ``gamma``.
+        Several gammas in turn, as `spectrem.learning.Anneal` or `Quench`, in place of ``gamma``; or `Stepwise`, for
+        large corpora.
     infeasible : {"raise", "skip"}
         What to do about a sentence or row that cannot meet the constraints inside it: raise an error, or leave these
         constraints out there. To relax a constraint instead, give it slack.

@@ -9,7 +9,7 @@ from spectrem.learning.model import Kernel, Model
 from spectrem.learning.online import SmallSteps, run_online
 from spectrem.learning.posed_corpus import PosedCorpus, pose
 from spectrem.learning.restarts import keep_best
-from spectrem.learning.schedule import Anneal, Constant, Quench, Schedule, Stopping
+from spectrem.learning.schedule import Anneal, Constant, Quench, Schedule, Stepwise, Stopping
 
 __all__ = [
     "Anneal",
@@ -28,6 +28,7 @@ __all__ = [
     "Schedule",
     "SmallSteps",
     "Step",
+    "Stepwise",
     "Stopping",
     "keep_best",
     "pose",

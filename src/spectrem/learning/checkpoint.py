@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,9 +22,11 @@ from spectrem.learning.estep import multipliers_of, with_multipliers
 from spectrem.learning.fingerprint import fingerprint
 from spectrem.learning.history import Record
 from spectrem.learning.posed_corpus import PosedCorpus
+from spectrem.learning.stepwise import Batches, Running
 
 Params = TypeVar("Params")
 _FILE = "state.npz"
+_RUNNING = ("n_steps", "log_prior", "objective", "free_objective", "violation", "skipped")
 _KEPT = ("length", "n_solved", "proven")  # fields of a PosedCorpus that are stored beside its multipliers
 
 
@@ -53,10 +56,12 @@ class Checkpoint:
         data = list(corpus.collect(fingerprint))
         return cls(Path(folder) / _FILE, fingerprint((data, params, settings)).hex())
 
-    def save(self, params: Any, history: list[Record], posed: PosedCorpus | None = None) -> None:
+    def save(
+        self, params: Any, history: list[Record], posed: PosedCorpus | None = None, batches: Batches | None = None
+    ) -> None:
         """Replace the state on disk by that after the last iteration, at once or not at all.
 
-        ``posed`` holds multipliers; None for trainings that have none.
+        ``posed`` holds multipliers; None for trainings that have none. ``batches`` is given by stepwise EM.
         """
         values = {f"params_{k}": leaf for k, leaf in enumerate(leaves(params))}
         arrays = {name: leaf for name, leaf in values.items() if leaf is not None}
@@ -69,12 +74,21 @@ class Checkpoint:
             "history": [dataclasses.asdict(record) for record in history],
             "posed": None if posed is None else {name: getattr(posed, name) for name in _KEPT},
         }
+        if batches is not None:
+            running, names = batches.running, []
+            for k, leaf in enumerate(leaves(running.stats)):
+                names.append(f"stats_{k}" if leaf is not None else None)
+                if leaf is not None:
+                    arrays[f"stats_{k}"] = leaf
+            header["running"] = {"stats": names, **{name: getattr(running, name) for name in _RUNNING}}
         if posed is not None and posed.multipliers is not None:
             arrays["multipliers"] = posed.multipliers
         with outputs_together() as outputs, outputs.open(self.path) as file:
             np.savez(file, allow_pickle=False, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
 
-    def load(self, params: Params, posed: PosedCorpus) -> tuple[Params, list[Record], PosedCorpus]:
+    def load(
+        self, params: Params, posed: PosedCorpus, batches: Batches | None = None
+    ) -> tuple[Params, list[Record], PosedCorpus]:
         """Parameters, history and multipliers of the run, which replace those at its start.
 
         Raises
@@ -82,7 +96,12 @@ class Checkpoint:
         InvalidInputError
             If the file is damaged, or the state is that of a run with another start or other settings.
         """
-        params, history, kept, arrays = self._read(params)
+        params, history, kept, arrays, running = self._read(params)
+        if batches is not None:
+            stats = [None if name is None else arrays[name] for name in running.pop("stats")]
+            found = None if stats == [None] else rebuild(batches.template(), iter(stats))
+            running["skipped"] = Counter(running["skipped"])
+            batches.running = Running(params, found, **running)
         shards = posed.shards
         if any(name.startswith("shard_") for name in arrays):
             shards = shards.derive(with_multipliers, each=[arrays.get(f"shard_{k}") for k in range(len(shards))])
@@ -92,7 +111,9 @@ class Checkpoint:
         """Parameters and history alone; raises as `load`."""
         return self._read(params)[:2]
 
-    def _read(self, params: Params) -> tuple[Params, list[Record], dict[str, Any], dict[str, NDArray[Any]]]:
+    def _read(
+        self, params: Params
+    ) -> tuple[Params, list[Record], dict[str, Any], dict[str, NDArray[Any]], dict[str, Any]]:
         try:
             with self.path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
@@ -104,6 +125,7 @@ class Checkpoint:
                 )
             values = iter([None if name is None else arrays[name] for name in header["params"]])
             history = [Record(**record) for record in header["history"]]
+            running = header.get("running", {})
             kept = {name: header["posed"][name] for name in _KEPT if header["posed"] is not None}
         except InvalidInputError:
             raise
@@ -112,7 +134,7 @@ class Checkpoint:
                 f"checkpoint: {self.path} is damaged ({type(error).__name__}: {shorten(str(error))}); remove it to "
                 "begin anew"
             ) from None
-        return rebuild(params, values), history, kept, arrays
+        return rebuild(params, values), history, kept, arrays, running
 
 
 def leaves(value: Any) -> Iterator[NDArray[Any] | None]:

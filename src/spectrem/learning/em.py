@@ -8,6 +8,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from spectrem.corpus import Corpus, Local
@@ -17,7 +18,8 @@ from spectrem.learning.estep import EStep, Step
 from spectrem.learning.history import FitResult, FitStatus, Record
 from spectrem.learning.model import Model, log_prior
 from spectrem.learning.posed_corpus import pose
-from spectrem.learning.schedule import Constant, Schedule, Stopping
+from spectrem.learning.schedule import Constant, Schedule, Stepwise, Stopping
+from spectrem.learning.stepwise import Batches
 
 Params = TypeVar("Params")
 
@@ -82,8 +84,9 @@ def run_em(
     if checkpoint is not None:
         saved = Checkpoint.at(checkpoint, home, params, model, estep, schedule, stopping)
     history: list[Record] = []
+    batches = Batches(model, posed, home, estep, schedule, params) if isinstance(schedule, Stepwise) else None
     if saved is not None and saved.path.exists():
-        params, history, posed = saved.load(params, posed)
+        params, history, posed = saved.load(params, posed, batches)
     done, all_converged, warned = len(history), True, False
     for gamma in schedule.gammas():
         stage: list[Record] = []
@@ -94,12 +97,18 @@ def run_em(
                     on_iteration(record)
             else:
                 started = time.perf_counter()
-                expected, posed = posed.expect(Step(model, params, gamma, estep))
+                if batches is None:
+                    expected, posed = posed.expect(Step(model, params, gamma, estep))
+                    prior = log_prior(model, params)
+                    params = model.m_step(params, expected.stats, home)
+                else:
+                    batches.running.params = params
+                    del params  # so that nobody keeps them beside those of every batch
+                    expected, prior = batches.run_pass(len(history), gamma, partial(_save, saved, history, batches))
+                    params = batches.running.params
                 if expected.skipped and not warned:
                     warned = True
                     warn_skipped(expected.skipped, stacklevel=3)
-                prior = log_prior(model, params)
-                params = model.m_step(params, expected.stats, home)
                 record = Record(
                     gamma,
                     objective=expected.objective + prior,
@@ -116,7 +125,7 @@ def run_em(
                     )
                 history.append(record)
                 if saved is not None:
-                    saved.save(params, history, posed)
+                    saved.save(params, history, posed, batches)
                 if on_iteration is not None:
                     on_iteration(record)
             stage.append(record)
@@ -138,6 +147,12 @@ def run_em(
     if status is FitStatus.MAX_ITERATIONS:
         warn_unconverged(f"{status.value}: raise max_iter or tol", stacklevel=2)
     return FitResult(params, tuple(history), status, posed)
+
+
+def _save(saved: Checkpoint | None, history: list[Record], batches: Batches) -> None:
+    """Keep the state amid a pass over batches."""
+    if saved is not None:
+        saved.save(batches.running.params, history, batches=batches)
 
 
 def warn_skipped(skipped: Counter[str], stacklevel: int = 3) -> None:

@@ -5,7 +5,7 @@ Multipliers of constraints that span the corpus are found first; one sum over sh
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -151,6 +151,22 @@ class PosedCorpus:
             following = replace(following, shards=shards, multipliers=solved.multipliers, length=solved.length)
         return expected, following
 
+    def expect_part(self, step: Step, numbers: Sequence[int]) -> EStepResult[Any]:
+        """Statistics and numbers of some of the shards, where no constraint spans the corpus.
+
+        Multipliers start from zero or where `expect` left them, and are not kept.
+        """
+        shards = self.shards.part(numbers)
+        if step.estep.kernel is not None:
+            found = shards.sum(step.estep.kernel.prepare(step.params, step.gamma))
+        elif self.facts is not None:
+            found = shards.sum(expect_anew, step, self.facts)
+        else:
+            assert self.rows is None
+            found = shards.sum(expect_alone, step)
+        result: EStepResult[Any] = found
+        return result
+
     def at_prices(self, step: Step) -> tuple[Corpus, Step]:
         """Shards and a step with which `posterior` gives posteriors that meet the constraints over the corpus, too."""
         if self.rows is None:
@@ -294,6 +310,11 @@ def pose_shard(numbered: Numbered, model: Any) -> Posed:
 def count_parts(posed: Posed) -> int:
     """The number of unary parts of a shard."""
     return posed.structure.n_unary
+
+
+def expect_alone(posed: Posed, step: Step) -> EStepResult[Any]:
+    """The E-step of a shard that keeps no multipliers."""
+    return expect(posed, step)[0]
 
 
 def expect_anew(numbered: Numbered, step: Step, facts: CorpusFacts) -> EStepResult[Any]:

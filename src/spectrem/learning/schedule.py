@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, Protocol
 
+from spectrem._validate import as_count
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.learning.history import Record
 
@@ -106,6 +107,59 @@ class Quench:
     def gammas(self) -> Iterator[float]:
         yield from self.before.gammas()
         yield self.gamma
+
+
+@dataclass(frozen=True)
+class Stepwise:
+    """Stepwise EM: an M-step after every batch of shards ([CappeMoulines2009], [LiangKlein2009]).
+
+    After batch k = 0, 1, ... the statistics become ``(1 - eta) s + eta * (weight of the corpus / weight of the batch) *
+    s_batch`` with ``eta = (k + 2) ** -power``, and the M-step reads them. An iteration is one pass over the corpus, and
+    its objective the sum of those of the batches, each at the parameters of its time. Many passes come to an optimum of
+    EM; the first few come much closer to it than as many of EM.
+
+    Use for large corpora, of which one or two passes must do. Constraints must lie inside instances; multipliers are
+    not kept from pass to pass.
+
+    Parameters
+    ----------
+    within : Schedule
+        The gammas, as without batches.
+    n_batches : int
+        Batches per pass, at least 1; at most one per shard, so that data on one shard are trained on by EM.
+    power : float
+        Above 0.5 and at most 1: small forgets early batches, whose parameters were bad, fast; large averages more.
+    seed : int or None
+        Of the order in which every pass takes the shards; None is their own order.
+
+    Raises
+    ------
+    InvalidInputError
+        If a number is out of its range.
+
+    Examples
+    --------
+    >>> list(Stepwise(Constant(0.5)).gammas())
+    [0.5]
+    """
+
+    within: Schedule = field(default_factory=Constant)
+    n_batches: int = 16
+    power: float = 0.8
+    seed: int | None = 0
+
+    def __post_init__(self) -> None:
+        as_count(self.n_batches, "n_batches", minimum=1)
+        if not 0.5 < self.power <= 1:
+            raise InvalidInputError(
+                f"power must be above 0.5 and at most 1, got {self.power}; steps must shrink, but not so fast that "
+                "they come to an end: try 0.8"
+            )
+        if self.seed is not None:
+            as_count(self.seed, "seed", minimum=0)
+
+    def gammas(self) -> Iterator[float]:
+        yield from self.within.gammas()
 
 
 def check_gamma(gamma: Any, name: str = "gamma") -> None:

@@ -100,7 +100,7 @@ def _check_steps(corpus: Corpus, shards: list[Any], n_steps: int) -> None:
 
 def _check_parts(corpus: Corpus, shards: list[Any]) -> None:
     n_shards = len(shards)
-    for numbers in ([n_shards - 1], list(range(n_shards))[::-2], np.arange(n_shards)):
+    for numbers in ([n_shards - 1], list(range(n_shards))[::-2], list(range(n_shards))):
         part, own = corpus.part(numbers), [shards[k] for k in numbers]
         _require(len(part) == len(own), "a part must have as many shards as numbers were given")
         _require(list(part.collect(_named)) == list(map(_named, own)), "a part must hold its shards in their order")

@@ -12,6 +12,7 @@ from spectrem.cli.estimator_options import Settings, option_of, takes
 from spectrem.cli.files import command_files
 from spectrem.cli.homes import Home
 from spectrem.cli.options import MinProbability, Output, Quiet, refuse_unused
+from spectrem.cli.stepwise import SmallSteps
 from spectrem.estimators.alignment.parameters import DECODING, AlignerParameters
 from spectrem.estimators.shared_parameters import TRAINING
 from spectrem.exceptions import InvalidInputError
@@ -126,7 +127,7 @@ class AlignmentOptions:
 
 
 @takes(AlignerParameters, leave=["infeasible"])
-def align(own: AlignmentOptions, settings: Settings, annealing: Annealing, home: Home) -> None:
+def align(own: AlignmentOptions, settings: Settings, annealing: Annealing, steps: SmallSteps, home: Home) -> None:
     """Align the words of sentence pairs, learning from these pairs alone.
 
     Example: **spectrem align english.txt french.txt -o links.txt**
@@ -138,8 +139,9 @@ def align(own: AlignmentOptions, settings: Settings, annealing: Annealing, home:
     --lowercase helps when there is little of it.
     """
     if own.load is not None:
-        _refuse_training(own, settings, [*annealing.given, *home.given])
+        _refuse_training(own, settings, [*annealing.given, *steps.given, *home.given])
     annealing.check(settings.get("gamma", 1.0))
+    steps.check()
     if own.min_probability is not None and own.probabilities is None:
         refuse_unused(f"--min-probability {own.min_probability:g}", "--probabilities")
     if own.constraint:
@@ -158,7 +160,7 @@ def align(own: AlignmentOptions, settings: Settings, annealing: Annealing, home:
     with command_files(inputs, outputs, home.folders(settings)), home.opened(settings) as placed:
         from spectrem.cli.alignment.job import AlignmentJob
 
-        AlignmentJob(own, placed, annealing).run()
+        AlignmentJob(own, placed, annealing, steps).run()
 
 
 def _refuse_training(own: AlignmentOptions, settings: Settings, more: list[str]) -> None:

@@ -21,6 +21,7 @@ from spectrem.cli.constraint_option import parse_options
 from spectrem.cli.homes import spill_folder
 from spectrem.cli.options import LEAST_PROBABILITY
 from spectrem.cli.progress import Advance, count_gammas, progress_bar, warn_gaining, without_unconverged
+from spectrem.cli.stepwise import SmallSteps
 from spectrem.data import (
     Bitext,
     Links,
@@ -48,12 +49,13 @@ class AlignmentJob:
     ----------
     own : AlignmentOptions
     settings : dict
-        Parameters of `WordAligner` that were given, but the schedule, which ``annealing`` makes.
+        Parameters of `WordAligner` that were given, but the schedule, which ``annealing`` and ``steps`` make.
     """
 
     own: AlignmentOptions
     settings: dict[str, Any]
     annealing: Annealing
+    steps: SmallSteps = field(default_factory=SmallSteps)
     started: float = field(default_factory=time.perf_counter)
 
     def run(self) -> None:
@@ -145,7 +147,7 @@ class AlignmentJob:
         settings = self.settings if gamma is None else {**self.settings, "gamma": gamma}
         if self.dictionary is not None:
             settings = {**settings, "dictionary": self.dictionary}
-        return WordAligner(**self.annealing.schedule(settings))
+        return WordAligner(**self.steps.schedule(self.annealing.schedule(settings)))
 
     def _cost(self, loaded: WordAligner | None) -> float:
         """The total cost of the run, in the unit of the progress bar."""

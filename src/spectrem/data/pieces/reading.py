@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import chain
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from spectrem.data.decoding import HEAD, check_text
 from spectrem.exceptions import InvalidInputError
@@ -77,7 +77,7 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """The bytes of a file or of standard input, unzipped if gzipped."""
     with ExitStack() as stack:
         if os.fspath(path) == STANDARD_INPUT:
-            stream = io.BufferedReader(standard_input())  # type: ignore[type-var]
+            stream: io.BufferedReader[Any] = io.BufferedReader(standard_input())
             stack.callback(stream.detach)  # it stays open
         else:
             stream = stack.enter_context(open(path, "rb"))

@@ -114,7 +114,8 @@ class AlignerParameters(LearningParameters, ComputingParameters):
         and 1 unified EM, 0 hard EM by linear program (slow), -inf hard EM by integer program (very slow). Model 1, when
         it is not the last stage, uses 1.
     schedule : Schedule, optional
-        Several gammas in turn in the last stage, as `spectrem.learning.Anneal` or `Quench`, in place of ``gamma``.
+        Several gammas in turn in the last stage, as `spectrem.learning.Anneal` or `Quench`, in place of ``gamma``; or
+        `Stepwise`, for all stages: EM whose M-step follows every batch of shards.
     max_iter : int
         Iterations of the last stage at most, for every gamma.
     tol : float

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
@@ -46,7 +46,7 @@ from spectrem.estimators.homes import beside, make_corpus
 from spectrem.estimators.shared_parameters import check_one_gamma
 from spectrem.estimators.training import run_stage
 from spectrem.inference import FixedStep
-from spectrem.learning import Constant, EStep, FitStatus, PosedCorpus, Record, Schedule, Step, Stopping
+from spectrem.learning import Constant, EStep, FitStatus, PosedCorpus, Record, Schedule, Step, Stepwise, Stopping
 from spectrem.learning.posed_corpus import posterior_alone
 from spectrem.metrics import alignment_scores
 from spectrem.models.alignment import (
@@ -179,7 +179,8 @@ class WordAligner(AlignerParameters, Estimator):
         model = make(chain=False, learn_positions=False)
         start, history = [model.initial(self.null_probability)], list[Record]()
         if self.model != "ibm1":
-            self._train(model, corpus, start, history, Constant(1.0), Stopping(self.model1_iterations), "model1")
+            soft = replace(schedule, within=Constant(1.0)) if isinstance(schedule, Stepwise) else Constant(1.0)
+            self._train(model, corpus, start, history, soft, Stopping(self.model1_iterations), "model1")
             model = make(chain=self.model == "hmm", learn_positions=True)
         self.model_, self.gamma_ = model, gammas[-1]
         n_before = len(history)

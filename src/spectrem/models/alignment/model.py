@@ -21,6 +21,9 @@ from spectrem.models.alignment.parameters import (
 from spectrem.models.priors import DirichletPrior, Prior
 from spectrem.structures import Alignment, Parts, Product
 
+# Tokens of every word, and of NULL, that stepwise EM begins with.
+_FIRST_COUNTS = 5.0
+
 
 @dataclass(frozen=True)
 class AlignmentModel:
@@ -67,6 +70,20 @@ class AlignmentModel:
             DirectionParameters(with_floor(forward), null[0], jump, end, null_probability),
             DirectionParameters(with_floor(backward), null[1], jump, end, null_probability),
         )
+
+    def initial_stats(self, params: AlignmentParameters) -> AlignmentStats:
+        """Counts of which the M-step makes about these translation probabilities: a few for every word.
+
+        Stepwise EM begins with them, so that words that the first sentences lack have any translation, and not none.
+        """
+        forward, backward = (
+            DirectionStats(
+                _FIRST_COUNTS * side.translation, _FIRST_COUNTS * side.null[:-1], np.zeros(len(side.jump)),
+                np.zeros((1, 1)), np.zeros(len(side.end)),
+            )
+            for side in (params.forward, params.backward)
+        )  # fmt: skip
+        return AlignmentStats(forward, backward, self.table.n_pairs + 1, None)
 
     def structure(self, shard: BitextShard | TextShard) -> Product:
         """Alignments of both directions side by side."""

@@ -90,7 +90,8 @@ class DirectionStats:
 
 @dataclass(eq=False)
 class AlignmentStats:
-    """Expected counts of some sentence pairs: values with ``a + b`` and ``factor * a``; ``a += b`` changes a.
+    """Expected counts of some sentence pairs: values with ``a + b`` and ``factor * a``; ``a += b`` and
+    ``a *= factor`` change a.
 
     Counts of links are listed by ``pair_ids`` or, once they cover much of the pair table, held for all of it; sums
     are the same to the bit.
@@ -121,6 +122,12 @@ class AlignmentStats:
         total = deepcopy(self)
         total += other
         return total
+
+    def __imul__(self, factor: float) -> AlignmentStats:
+        for side in (self.forward, self.backward):
+            for counts in vars(side).values():
+                counts *= factor
+        return self
 
     def __rmul__(self, factor: float) -> AlignmentStats:
         return replace(self, forward=factor * self.forward, backward=factor * self.backward)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -310,6 +310,10 @@ class MemberCorpus:
         if each is None:
             return self.corpus.derive(on_member, self.key, f, *broadcast)
         return self.corpus.derive(_own_on_member, self.key, f, *broadcast, each=each)
+
+    def part(self, numbers: Sequence[int]) -> Corpus:
+        """See `Corpus.part`."""
+        return replace(self, corpus=self.corpus.part(numbers))
 
     def sum(self, f: Callable[..., Any], *broadcast: Any) -> Any:
         """See `Corpus.sum`."""

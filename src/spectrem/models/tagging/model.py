@@ -173,6 +173,14 @@ class HMMModel:
         is_variational = any(isinstance(prior, MeanFieldPrior) for prior in self._priors)
         return replace(found, log_prior=self._log_prior(found, stats)) if is_variational else found
 
+    def initial_stats(self, params: HMMParameters) -> HMMCounts:
+        """One count for every state, shared out as in the parameters.
+
+        Stepwise EM begins with them, so that words that the first sentences lack are not impossible afterwards.
+        """
+        second = None if params.second is None else params.second.copy()
+        return HMMCounts(params.initial.copy(), params.transition.copy(), second, params.emission.copy())
+
     def log_prior(self, params: HMMParameters) -> float:
         """Log-density of the parameters, nats, up to a constant; the M-step adds it to the expected log-probability.
 

@@ -43,6 +43,7 @@ def place(files, tmp_path, monkeypatch):
 
 COMMANDS = {
     "align": ["align", "both", "-o"],
+    "stepwise": ["align", "both", "--stepwise", "3", "-o"],
     "tag": [
         "tag",
         "train",

@@ -11,7 +11,7 @@ import typer
 from spectrem.estimators.shared_parameters import TRAINING
 from spectrem.exceptions import InvalidInputError
 
-_POWER = 0.8  # that of `spectrem.learning.Stepwise`
+_POWER = 0.9  # that of `spectrem.learning.Stepwise`
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class SmallSteps:
             "--stepwise",
             metavar="BATCHES",
             min=1,
-            help="Update the model after every one of so many parts of the text, for example 16, in place of after all "
+            help="Update the model after every one of so many parts of the text, for example 32, in place of after all "
             "of it; one pass of every stage, unless --model1-iterations and --max-iter ask for more, then takes the "
             "place of several. For large texts.",
             show_default="off",
@@ -68,7 +68,7 @@ class SmallSteps:
         if power is not None and not 0.5 < power <= 1:
             raise InvalidInputError(
                 f"--step-power {power:g}: must be above 0.5 and at most 1, so that steps shrink, but not too fast; "
-                "try 0.8"
+                "try 0.9"
             )
 
     def schedule(self, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,7 +77,7 @@ class SmallSteps:
         Examples
         --------
         >>> SmallSteps(16).schedule({"gamma": 0.5})["schedule"]
-        Stepwise(within=Constant(gamma=0.5), n_batches=16, power=0.8, seed=0)
+        Stepwise(within=Constant(gamma=0.5), n_batches=16, power=0.9, seed=0)
         """
         if self.stepwise is None:
             return dict(settings)

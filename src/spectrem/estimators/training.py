@@ -56,10 +56,12 @@ def run_stage(
         What to use in place of those of the estimator.
     """
     checkpoint = getattr(estimator, "checkpoint", None)
+    start = [params]
+    del params  # nobody shall keep the first parameters beside those of every iteration
     return run_em(
         model,
         corpus,
-        params,
+        start.pop(),
         estep,
         schedule=schedule or estimator.schedule or Constant(estimator.gamma),
         stopping=stopping or Stopping(estimator.max_iter, estimator.tol),

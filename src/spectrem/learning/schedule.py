@@ -144,8 +144,8 @@ class Stepwise:
     """
 
     within: Schedule = field(default_factory=Constant)
-    n_batches: int = 16
-    power: float = 0.8
+    n_batches: int = 32
+    power: float = 0.9
     seed: int | None = 0
 
     def __post_init__(self) -> None:
@@ -153,7 +153,7 @@ class Stepwise:
         if not 0.5 < self.power <= 1:
             raise InvalidInputError(
                 f"power must be above 0.5 and at most 1, got {self.power}; steps must shrink, but not so fast that "
-                "they come to an end: try 0.8"
+                "they come to an end: try 0.9"
             )
         if self.seed is not None:
             as_count(self.seed, "seed", minimum=0)

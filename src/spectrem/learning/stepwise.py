@@ -129,6 +129,8 @@ class Batches:
             if weight > 0:
                 self._average(scaled(found.stats, total / weight))
                 del found  # its memory may serve the M-step
+                if hasattr(self._model, "small_part"):
+                    running.params = self._model.small_part(running.params)
                 running.params = self._model.m_step(running.params, deepcopy(running.stats), self._corpus)
             running.n_steps += 1
             if running.n_steps % len(batches):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from spectrem.models.priors import DirichletPrior, Prior
 from spectrem.structures import Alignment, Parts, Product
 
 # Tokens of every word, and of NULL, that stepwise EM begins with.
-_FIRST_COUNTS = 5.0
+_FIRST_COUNTS = 20.0
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,12 @@ class AlignmentModel:
             for side in (params.forward, params.backward)
         )  # fmt: skip
         return AlignmentStats(forward, backward, self.table.n_pairs + 1, None)
+
+    def small_part(self, params: AlignmentParameters) -> AlignmentParameters:
+        """What `m_step` reads of parameters: all but the translation tables."""
+        none = np.zeros(0)
+        forward, backward = (replace(side, translation=none) for side in (params.forward, params.backward))
+        return AlignmentParameters(forward, backward)
 
     def structure(self, shard: BitextShard | TextShard) -> Product:
         """Alignments of both directions side by side."""

@@ -1,11 +1,14 @@
 """Shards of a bitext: tables, cells, cuts, known links, unknown words."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from bitext_oracles import make_bitext, sentences
 
+from spectrem import datasets
 from spectrem.data import Links, encode_bitext
-from spectrem.models.alignment import build_shards, cut_text, iter_shards, pairs
+from spectrem.models.alignment import build_shards, cut_text, iter_shards, pairs, tabulate_pairs
 
 LENGTHS = [(3, 2), (0, 4), (1, 1), (4, 0), (2, 5), (6, 3), (2, 2)]
 
@@ -112,3 +115,29 @@ def test_no_pairs_at_all_are_one_empty_shard():
     table, (shard,) = build_shards(bitext)
     assert table.n_pairs == 0
     assert (shard.begin, shard.end, len(shard.pairs.weights)) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("max_chance", [0.05, 0.3, 1.0, 1e9])
+def test_pairs_that_meet_once_as_by_chance_are_left_out(max_chance):
+    text = datasets.make_bitext(300, seed=4)
+    bitext = encode_bitext(text.source, text.target)
+    meetings, sources, targets = Counter(), Counter(), Counter()
+    for source, target in zip(text.source, text.target, strict=True):
+        words, others = source.split(), target.split()
+        sources.update(words)
+        targets.update(others)
+        meetings.update({(e, f) for e in words for f in others})
+    expected = {
+        (e, f) for (e, f), n in meetings.items() if n > 1 or sources[e] * targets[f] <= max_chance * bitext.n_pairs
+    }
+    table = tabulate_pairs(bitext, max_chance)
+    found = [
+        (bitext.source_vocabulary.words[e], bitext.target_vocabulary.words[f])
+        for e, f in zip(table.sources.tolist(), table.targets.tolist(), strict=True)
+    ]
+    assert len(found) == len(set(found))
+    assert set(found) == expected
+    assert (max_chance > 1e8) == (len(expected) == len(meetings))
+    for e in range(table.n_source_words):
+        row = table.targets[table.row_offsets[e] : table.row_offsets[e + 1]]
+        assert (np.diff(row) > 0).all()

@@ -160,6 +160,10 @@ class AlignerParameters(LearningParameters, ComputingParameters):
         A probability in [0, 1]: higher gives fewer, surer links. "auto": where the expected F1 is greatest if the
         probabilities of (some hundreds of pairs of) the training text are right
         (`spectrem.metrics.expected_f1_threshold`).
+    max_chance : float, optional
+        Word pairs that meet in one sentence pair only are no translations where more than ``max_chance`` meetings are
+        expected by chance: the product of their tokens over the number of sentence pairs. 0.1 saves a third of the
+        memory of a large text, at a small loss; None keeps all pairs.
     max_length : int, optional
         Do not train on pairs with more words on either side; they are aligned all the same.
     """
@@ -192,4 +196,5 @@ class AlignerParameters(LearningParameters, ComputingParameters):
         group=DECODING,
         metavar="auto|P",
     )
+    max_chance: float | None = number(None, 0, open=True, hint="; None keeps all", group=TRAINING, metavar="MEETINGS")
     max_length: int | None = count(None, hint="; None sets no limit", group=TRAINING, metavar="WORDS")

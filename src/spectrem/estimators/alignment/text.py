@@ -10,13 +10,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem._arrays import Floats, Ints
+from spectrem._arrays import Floats
 from spectrem.data import Bitext, Links, Vocabulary, encode_bitext
 from spectrem.estimators.alignment.long_pairs import LongPair, LongShard, cut_shards, most_cells
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.alignment import BitextShard, Language, NewText, PairTable, TextShard, UnseenPairs
-
-_AT_ONCE = 1 << 22
 
 Lines: TypeAlias = Sequence[str]
 Known: TypeAlias = Sequence[Sequence[tuple[int, int]] | None]
@@ -53,14 +51,6 @@ def check_words(bitext: Bitext) -> None:
             f"source must be a Bitext without unknown words to be trained on, got one with {unknown} of them; "
             "encode it without vocabularies"
         )
-
-
-def count_words(tokens: NDArray[np.int32], n_words: int) -> Ints:
-    """Occurrences of every word, shape (n_words,); some millions of tokens at a time, as each takes eight bytes."""
-    counts = np.zeros(n_words, np.int64)
-    for begin in range(0, len(tokens), _AT_ONCE):
-        counts += np.bincount(tokens[begin : begin + _AT_ONCE], minlength=n_words)
-    return counts
 
 
 def _check_known(bitext: Bitext, links: Links) -> None:

@@ -35,7 +35,6 @@ from spectrem.estimators.alignment.text import (
     Lines,
     as_bitext,
     check_words,
-    count_words,
     read_text,
     select_pairs,
     unknown_shares,
@@ -54,6 +53,7 @@ from spectrem.models.alignment import (
     AlignmentParameters,
     BitextShard,
     CoupledKernel,
+    count_words,
     cut_text,
     expect_new_words,
     iter_shards,
@@ -158,7 +158,7 @@ class WordAligner(AlignerParameters, Estimator):
         n_pairs = bitext.n_pairs
         bitext, weights, links = select_pairs(bitext, weights, known, self.max_length, too_long)
         self.n_skipped_ = n_pairs - bitext.n_pairs
-        table = tabulate_pairs(bitext)
+        table = tabulate_pairs(bitext, self.max_chance)
         self.source_vocabulary_, self.target_vocabulary_ = bitext.source_vocabulary, bitext.target_vocabulary
         self.source_counts_ = count_words(bitext.source_tokens, table.n_source_words)
         self.target_counts_ = count_words(bitext.target_tokens, table.n_target_words)

@@ -10,6 +10,7 @@ from spectrem.models.alignment.pairs import (
     PairTable,
     TextShard,
     build_shards,
+    count_words,
     cut_text,
     iter_shards,
     tabulate_pairs,
@@ -21,6 +22,6 @@ from spectrem.models.alignment.word_classes import Language
 __all__ = [
     "AlignmentModel", "AlignmentParameters", "AlignmentStats", "BitextShard", "CoupledKernel", "DirectionParameters",
     "GivenCounts", "Language", "LexicalPrior", "NewText", "PairTable", "PriorWithCounts", "TextShard", "UnseenPairs",
-    "build_shards", "cut_text", "diagonal_posteriors", "expect_new_words", "iter_shards", "lexical_priors",
-    "tabulate_pairs",
+    "build_shards", "count_words", "cut_text", "diagonal_posteriors", "expect_new_words", "iter_shards",
+    "lexical_priors", "tabulate_pairs",
 ]  # fmt: skip

@@ -11,13 +11,15 @@ from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.data import Bitext, Links
-from spectrem.kernels.alignments import cooccurrence
+from spectrem.kernels.alignments import chance, cooccurrence
 from spectrem.kernels.alignments.bidirectional import Pairs
 from spectrem.structures._ragged import offsets_of, ranges_of
 
 # A shard is closed after this many cells (source x target positions): a twelfth of the corpus, within bounds. Large
 # shards hold more pairs of like lengths, which are solved together; small ones spread better over threads.
 _SHARDS, _LEAST_CELLS, _MOST_CELLS = 12, 1 << 17, 1 << 20
+
+_AT_ONCE = 1 << 22  # tokens
 
 
 @dataclass(frozen=True)
@@ -223,15 +225,39 @@ def build_shards(
     return table, list(iter_shards(bitext, table, weights, known))
 
 
-def tabulate_pairs(bitext: Bitext) -> PairTable:
-    """All word pairs that occur together in some sentence pair of a bitext without unknown words."""
+def tabulate_pairs(bitext: Bitext, max_chance: float | None = None) -> PairTable:
+    """The word pairs that occur together in some sentence pair of a bitext without unknown words.
+
+    Parameters
+    ----------
+    bitext : Bitext
+    max_chance : float, optional
+        Pairs that meet in a single sentence pair are left out where more than so many meetings are expected of words
+        that have nothing to do with each other: the product of their tokens over the number of sentence pairs. At 0.1
+        that is a third of the pairs of 100,000 sentence pairs, which hold 1.6 % of the expected links of training.
+    """
     n_source_words, n_target_words = len(bitext.source_vocabulary), len(bitext.target_vocabulary)
     offsets, sentences, _ = cooccurrence.postings(bitext.target_tokens, bitext.target_offsets, n_target_words)
     text = offsets, sentences, bitext.source_tokens, bitext.source_offsets
+    if max_chance is not None:
+        counts = count_words(bitext.source_tokens, n_source_words), np.diff(offsets)
+        limit = max_chance * bitext.n_pairs
+        row_offsets = offsets_of(chance.count_partners_beyond_chance(*text, *counts, limit))
+        targets = np.empty(row_offsets[-1], np.int32)
+        chance.list_partners_beyond_chance(*text, *counts, limit, row_offsets, targets)
+        return PairTable(row_offsets, targets, n_target_words)
     row_offsets = offsets_of(cooccurrence.count_partners(*text, n_source_words))
     targets = np.empty(row_offsets[-1], np.int32)
     cooccurrence.list_partners(*text, row_offsets, targets)
     return PairTable(row_offsets, targets, n_target_words)
+
+
+def count_words(tokens: NDArray[np.int32], n_words: int) -> Ints:
+    """Occurrences of every word, shape (n_words,); some millions of tokens at a time, as each takes eight bytes."""
+    counts = np.zeros(n_words, np.int64)
+    for begin in range(0, len(tokens), _AT_ONCE):
+        counts += np.bincount(tokens[begin : begin + _AT_ONCE], minlength=n_words)
+    return counts
 
 
 def iter_shards(

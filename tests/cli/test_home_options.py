@@ -87,7 +87,7 @@ def test_results_do_not_depend_on_where_they_are_computed(run, place, name, clus
     homes = [["--n-threads", "1"], ["--n-threads", "3"], ["--dask", cluster.scheduler_address]]
     homes += [["--checkpoint", "state"], ["--checkpoint", "state"]]
     if name != "cluster":
-        homes += [["--spill", "spill"]]
+        homes += [["--spill", "spill"], ["--spill", "spill", "--dask", cluster.scheduler_address]]
     for k, home in enumerate(homes):
         result = run(*COMMANDS[name], f"out{k}.csv", *home, "-q")
         assert result.exit_code == 0, result.output
@@ -131,7 +131,6 @@ def test_a_checkpoint_of_another_run_is_refused(run, place, name):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--spill", "spill", "--dask", "tcp://localhost:1"], "both say where to keep what is trained on"),
         (["--spill", "none"], "--spill none: there is no such folder; make it first"),
         (["--spill", "both"], "--spill both: "),
         (["--checkpoint", "both/state"], "--checkpoint both/state: "),

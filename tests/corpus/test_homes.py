@@ -25,6 +25,10 @@ def test_on_a_cluster(client):
     check_corpus(lambda shards: OnDask(shards, client))
 
 
+def test_on_a_cluster_in_files(tmp_path, client):
+    check_corpus(lambda shards: OnDask(shards, client, tmp_path))
+
+
 def moments(shard, centre):
     """Products of more rows than a library multiplies on one thread."""
     moved = shard - centre

@@ -75,6 +75,30 @@ def test_broadcast_arguments_travel_once_per_call(client, sent, verb):
     assert 4_000_000 <= sum(sent) < 4_500_000
 
 
+def test_of_shards_in_files_only_names_travel(client, sent, tmp_path):
+    shards = [np.full(250_000, float(k)) for k in range(6)]  # 2 MB each
+    corpus = OnDask(iter(shards), client, tmp_path)
+    assert corpus.sum(shard_sum, Counted(np.ones(1))).tolist() == [250_000.0 * 15]
+    part = corpus.part([4, 1])
+    derived = part.derive(shard_scaled, Counted(np.ones(1)), each=[1, 2])
+    assert [float(shard[0]) for shard in derived.collect(head)] == [5.0, 3.0]
+    del derived
+    assert sum(sent) < 200_000
+    del corpus
+    assert [float(shard[0]) for shard in part.collect(head)] == [4.0, 1.0]
+    del part
+    assert not list(tmp_path.iterdir())
+
+
+def head(shard):
+    return shard[:1].copy()
+
+
+def test_a_folder_that_is_missing_is_named(client, tmp_path):
+    with pytest.raises(InvalidInputError, match="none: shards cannot be kept there: No such file or directory; make"):
+        OnDask([1], client, tmp_path / "none")
+
+
 def test_dask_is_told_the_size_of_shards_and_that_calls_move_to_them():
     """Else Dask takes what it does not know for small, and moves shards to where the parameters are."""
     from dask.sizeof import sizeof

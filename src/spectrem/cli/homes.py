@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -33,13 +33,7 @@ Dask: TypeAlias = Annotated[
 
 @dataclass(frozen=True)
 class Home:
-    """Where a command keeps what it trains on; `spectrem.cli.estimator_options.takes` makes options of these fields.
-
-    Raises
-    ------
-    InvalidInputError
-        If the corpus shall be in two places.
-    """
+    """Where a command keeps what it trains on; `spectrem.cli.estimator_options.takes` makes options of these fields."""
 
     spill: Annotated[
         str | None,
@@ -47,19 +41,13 @@ class Home:
             "--spill",
             metavar="DIR",
             help="Keep what is trained on in files in this folder, if it does not fit into memory (bitext is read "
-            "into it piece by piece, too); they disappear at the end. Results do not depend on it.",
+            "into it piece by piece, too); they disappear at the end. With --dask a folder that all workers see. "
+            "Results do not depend on it.",
             show_default=False,
             rich_help_panel=COMPUTING,
         ),
     ] = None
     dask: Dask = None
-
-    def __post_init__(self) -> None:
-        if self.spill is not None and self.dask is not None:
-            raise InvalidInputError(
-                f"--spill {self.spill} and --dask {self.dask} both say where to keep what is trained on; drop one of "
-                "them"
-            )
 
     @property
     def given(self) -> dict[str, Any]:
@@ -84,18 +72,20 @@ class Home:
         """
         with before_the_end(partial(_what_is_kept, settings.get("checkpoint"))):
             if self.spill is not None:
-                from spectrem.corpus import Spilled
-
                 return_freed_memory(LITTLE)
-                with _own_folder(self.spill) as folder:
-                    yield {**settings, "corpus": partial(Spilled, folder=folder, n_threads=settings.get("n_threads"))}
-            elif self.dask is not None:
-                from spectrem.corpus import OnDask
+            with nullcontext() if self.spill is None else _own_folder(self.spill) as folder:
+                if self.dask is not None:
+                    from spectrem.corpus import OnDask
 
-                with _cluster(self.dask) as client:
-                    yield {**settings, "corpus": partial(OnDask, client=client)}
-            else:
-                yield dict(settings)
+                    with _cluster(self.dask) as client:
+                        yield {**settings, "corpus": partial(OnDask, client=client, folder=folder)}
+                elif folder is not None:
+                    from spectrem.corpus import Spilled
+
+                    placed = partial(Spilled, folder=folder, n_threads=settings.get("n_threads"))
+                    yield {**settings, "corpus": placed}
+                else:
+                    yield dict(settings)
 
 
 def spill_folder(settings: Mapping[str, Any]) -> str | None:

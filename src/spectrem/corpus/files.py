@@ -66,14 +66,32 @@ class _File:
 
     def map(self) -> mmap.mmap:
         """The bytes of the file, mapped into memory; changes of them are not written to the file."""
-        try:
-            with open(self.name, "rb") as stream:
-                return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY)
-        except FileNotFoundError:
-            raise InvalidInputError(
-                f"{self._folder.path}: the files of this corpus are gone, as it was closed or its folder was removed; "
-                "make the corpus again"
-            ) from None
+        return _map(self.name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _BorrowedFile, (self.name,)
+
+
+@dataclass(frozen=True)
+class _BorrowedFile:
+    """A file of another process, which removes it when it is no longer of use."""
+
+    name: str
+
+    def map(self) -> mmap.mmap:
+        """As `_File.map`."""
+        return _map(self.name)
+
+
+def _map(name: str) -> mmap.mmap:
+    try:
+        with open(name, "rb") as stream:
+            return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY)
+    except FileNotFoundError:
+        raise InvalidInputError(
+            f"{os.path.dirname(name)}: the files of this corpus are gone, as it was closed or its folder was removed, "
+            "or cannot be seen from here; make the corpus again, in a folder that every machine sees"
+        ) from None
 
 
 def _unlink(name: str, owner: int) -> None:
@@ -86,9 +104,9 @@ def _unlink(name: str, owner: int) -> None:
 class Stored:
     """A value in files: file, offset and length in bytes of its pickle and of the buffer of each of its arrays."""
 
-    places: tuple[tuple[_File, int, int], ...]
+    places: tuple[tuple[_File | _BorrowedFile, int, int], ...]
 
-    def load(self) -> tuple[Any, dict[_File, mmap.mmap]]:
+    def load(self) -> tuple[Any, dict[_File | _BorrowedFile, mmap.mmap]]:
         """The value, whose arrays are read when they are touched, and the files that they lie in."""
         maps = {file: file.map() for file in dict.fromkeys(place[0] for place in self.places)}
         head, *buffers = (memoryview(maps[file])[start : start + length] for file, start, length in self.places)
@@ -106,7 +124,7 @@ class Stored:
         return pickle.loads(buffers[0], buffers=buffers[1:])
 
 
-def store(value: Any, folder: Folder, loaded: Iterable[tuple[_File, mmap.mmap]] = ()) -> Stored:
+def store(value: Any, folder: Folder, loaded: Iterable[tuple[_File | _BorrowedFile, mmap.mmap]] = ()) -> Stored:
     """Write a value to a new file; its arrays can be changed after they are loaded if they can be now.
 
     Parameters
@@ -126,7 +144,7 @@ def store(value: Any, folder: Folder, loaded: Iterable[tuple[_File, mmap.mmap]] 
     buffers = [memoryview(head), *(array.raw() for array in arrays)]
     starts = [(file, _address(memoryview(mapping)), len(mapping)) for file, mapping in loaded]
     name = folder.name()
-    places: list[tuple[_File | None, int, int]] = []
+    places: list[tuple[_File | _BorrowedFile | None, int, int]] = []
     try:
         with open(name, "xb") as stream:
             for buffer in buffers:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import operator
+import os
 import pickle
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from spectrem.corpus.box import Box, Call, boxed, pickled
 from spectrem.corpus.changes import difference, patched
 from spectrem.corpus.connect import current_client
 from spectrem.corpus.corpus import arguments_of, check_numbers, fold
+from spectrem.corpus.files import Folder, Stored, store
 from spectrem.corpus.local import Local
 
 if TYPE_CHECKING:
@@ -39,8 +42,12 @@ class OnDask:
     client : distributed.Client, optional
         See `connect`; by default the one that was made last. One that is made with ``direct_to_workers=True`` spends
         less time on what travels; it needs a way to the workers from here.
+    folder : path, optional
+        An existing folder, under one name on all machines, for shards that are large: each is written to a file in a
+        new folder in it, as `Spilled` does, and mapped into memory where it is worked on. They are made one at a time,
+        and only their names travel. The files disappear when nothing refers to the corpus.
 
-    Raises an InvalidInputError if no client is given and none was made.
+    Raises an InvalidInputError if no client is given and none was made, or there is no such folder.
 
     Examples
     --------
@@ -50,8 +57,12 @@ class OnDask:
     15
     """
 
-    def __init__(self, shards: Iterable[Any], client: Client | None = None) -> None:
-        shards, client = list(shards), client or current_client()
+    def __init__(
+        self, shards: Iterable[Any], client: Client | None = None, folder: str | os.PathLike[str] | None = None
+    ) -> None:
+        client = client or current_client()
+        shards = list(shards if folder is None else map(partial(store, folder=Folder(folder)), shards))
+        self._kept = shards if folder is not None else []  # their files live as long
         self._client, self._n_shards, self._size = client, len(shards), 1
         each = len(shards) / max(1, self._n_threads())
         while each >= 4 * self._size or each == 2 * self._size:  # several blocks per thread, or one where all are alike
@@ -173,16 +184,21 @@ def _ended(futures: list[Future]) -> list[Future]:
     return futures
 
 
+def _loaded(shard: Any) -> Any:
+    """The shard, mapped into memory if it lies in a file."""
+    return shard.load()[0] if isinstance(shard, Stored) else shard
+
+
 def _derive(block: Box, own: bytes, call: Box) -> Box:
-    return Box(list(map(call.value, block.value, pickle.loads(own))))
+    return Box(list(map(call.value, map(_loaded, block.value), pickle.loads(own))))
 
 
 def _sum(block: Box, call: Box) -> Box:
-    return Box(fold(map(call.value, block.value)))
+    return Box(fold(map(call.value, map(_loaded, block.value))))
 
 
 def _one(block: Box, k: int, call: Box) -> Box:
-    return Box(call.value(block.value[k]))
+    return Box(call.value(_loaded(block.value[k])))
 
 
 def _picked(block: Box, k: int) -> Box:
@@ -190,7 +206,7 @@ def _picked(block: Box, k: int) -> Box:
 
 
 def _advance(block: Box, call: Box) -> tuple[Box, Box]:
-    total, following = Local(block.value).advance(call.value)
+    total, following = Local(list(map(_loaded, block.value))).advance(call.value)
     return Box(total), Box(following.shards)
 
 

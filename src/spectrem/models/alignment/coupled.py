@@ -21,6 +21,7 @@ from spectrem.models.alignment.parameters import (
     DirectionStats,
 )
 from spectrem.models.estep import EStepResult
+from spectrem.models.priors import DirichletPrior
 from spectrem.structures import Parts
 
 # Below this, probabilities to the power of 1 / gamma leave the range of a double.
@@ -61,8 +62,9 @@ class CoupledKernel:
     def prepare(
         self, params: AlignmentParameters, gamma: float
     ) -> Callable[[BitextShard | TextShard], EStepResult[AlignmentStats]]:
-        """The E-step of a shard."""
-        return partial(self._run, params, gamma)
+        """The E-step of a shard; priors, which it does not read, do not travel with it."""
+        model = replace(self.model, forward_prior=DirichletPrior(), backward_prior=DirichletPrior())
+        return partial(replace(self, model=model)._run, params, gamma)
 
     def _run(
         self, params: AlignmentParameters, gamma: float, shard: BitextShard | TextShard

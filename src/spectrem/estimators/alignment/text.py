@@ -55,8 +55,6 @@ def check_words(bitext: Bitext) -> None:
         )
 
 
-
-
 def select_pairs(
     bitext: Bitext, weights: Floats, anchors: Anchors | None, max_length: int | None, too_long: NDArray[np.integer]
 ) -> tuple[Bitext, Floats, Anchors | None]:

@@ -60,6 +60,7 @@ def test_anchors_that_are_wrong_are_named(run, files, tmp_path):
     lengths = len(files.bitext.source[-1].split()), len(files.bitext.target[-1].split())
     message = f"{path}: link 77-0 of sentence pair {n} (counted from 1) lies outside its {lengths[0]} source and "
     fails(run("align", files.source, files.target, "--anchors", path), message)
+    fails(run("align", files.source, files.target, "--anchors", path, "--tokenize"), "but --tokenize splits them")
     path.write_text("0-0\n")
     fails(run("align", files.source, files.target, "--anchors", path), f"{path} has 1 lines, but the bitext has {n}")
     path.write_text("\n" * (n - 2) + "0-0\nx\n")

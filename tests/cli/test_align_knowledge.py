@@ -1,5 +1,7 @@
 """`spectrem align` with a dictionary, and with tokens that translate as themselves."""
 
+import pytest
+
 from spectrem import WordAligner
 from spectrem.data import encode_bitext, pharaoh_lines
 
@@ -59,3 +61,48 @@ def test_a_constraint_on_the_words_of_the_dictionary(run, tmp_path):
     result = run("align", *text, "--constraint", rule)
     assert result.exit_code == 2
     assert "listed" in result.stderr
+
+
+TAGGED = (
+    ["The|the|DT cat|cat|NN sees|see|VB dogs|dog|NN", "a|a|DT dog|dog|NN saw|see|VB cats|cat|NN"] * 3,
+    ["le|le|D chat|chat|N voit|voir|V chiens|chien|N", "un|un|D chien|chien|N vit|voir|V chats|chat|N"] * 3,
+)
+
+
+def factor(lines, at):
+    return [" ".join(token.split("|")[at] for token in line.split()) for line in lines]
+
+
+def test_factors_name_the_word_and_its_class(run, tmp_path):
+    paths = [tmp_path / "a", tmp_path / "b"]
+    for path, lines in zip(paths, TAGGED, strict=True):
+        path.write_text("".join(f"{line}\n" for line in lines))
+    out, probabilities = tmp_path / "links", tmp_path / "p"
+    forms, lemmas = ([factor(lines, k) for lines in TAGGED] for k in (0, 1))
+    classes = [
+        dict(pair for form, lemma in zip(*both, strict=True) for pair in zip(form.split(), lemma.split(), strict=True))
+        for both in zip(forms, lemmas, strict=True)
+    ]
+    for factors, text, options in (
+        ("word|class|tag", forms, {"classes": classes}),
+        ("word|-|-", forms, {}),
+        ("-|word|-", lemmas, {}),
+    ):
+        result = run("align", *paths, "--factors", factors, "-o", out, "--probabilities", probabilities)
+        assert result.exit_code == 0, result.stderr
+        aligner = WordAligner(n_threads=1).fit(*text, **options)
+        assert out.read_text().splitlines() == pharaoh_lines(aligner.predict(*text))
+        first = float(probabilities.read_text().split(":")[1].split()[0])
+        assert first == pytest.approx(aligner.predict_proba(*text).average[0][0, 0], abs=1e-3)
+
+
+def test_factors_that_tokens_do_not_have(run, tmp_path):
+    (tmp_path / "both").write_text("a|b ||| c|d\n" * 2)
+    for options, message in (
+        (["word|class|tag"], "source sentence 1 (counted from 1): 'a|b' has 2 factors, and 'word|class|tag' names 3"),
+        (["form"], "factors must name one word and at most one class, got 'form'"),
+        (["word|class", "--tokenize"], "--factors word|class names parts of tokens, which --tokenize makes"),
+    ):
+        result = run("align", tmp_path / "both", "--factors", *options)
+        assert result.exit_code == 2
+        assert message in result.stderr

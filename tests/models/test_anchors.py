@@ -147,7 +147,7 @@ def test_exact_agreement_cannot_hold_for_a_word_with_several_anchors():
 def test_links_of_anchored_words_give_way():
     anchors = Anchors(Links.from_pairs([[(0, 1)], []]), np.zeros(2, np.bool_))
     links = Links.from_pairs([[(0, 0), (1, 1), (2, 2)], [(0, 1)]])
-    held = anchors.imposed_on(links)
+    held = anchors.impose(links, 0)
     assert [held.pairs(n) for n in range(2)] == [[(0, 1), (2, 2)], [(0, 1)]]
 
 

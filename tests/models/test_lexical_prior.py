@@ -120,3 +120,22 @@ def test_many_stems_have_longer_numbers(bitext, monkeypatch):
         (short[1], long[1], table.targets, table.target_sizes),
     ):
         np.testing.assert_array_equal(prior.normalise(counts, row, sizes), other.normalise(counts, row, sizes))
+
+
+def test_classes_take_the_place_of_stems(bitext, monkeypatch):
+    """Words without a class keep their stems."""
+    classes = tuple({word: word[-1] for word in words if word != "nation"} for words in priors(bitext)[2])
+    table, _, _, given = priors(bitext, classes=classes)
+    monkeypatch.setattr(lexical_prior, "stem", lambda word: word[:4] if word == "nation" else word[-1])
+    _, _, _, expected = priors(bitext)
+    counts = np.random.default_rng(1).random(table.n_pairs)
+    for own, other, row, sizes in zip(
+        given, expected, (table.sources, table.targets), (np.diff(table.row_offsets), table.target_sizes), strict=True
+    ):
+        assert np.array_equal(own.normalise(counts, row, sizes), other.normalise(counts, row, sizes))
+    monkeypatch.undo()
+    plain = priors(bitext)[3][0]
+    assert not np.allclose(
+        plain.normalise(counts, table.sources, np.diff(table.row_offsets)),
+        given[0].normalise(counts, table.sources, np.diff(table.row_offsets)),
+    )

@@ -1,7 +1,7 @@
 """Texts, bitexts, alignments, tagged text and treebanks: arrays, readers and writers."""
 
 from spectrem.data.alignments import pharaoh_lines, read_both_links, read_links, write_pharaoh, write_shared_task
-from spectrem.data.bilingual import read_dictionary
+from spectrem.data.bilingual import FactoredBitext, read_dictionary, split_factors
 from spectrem.data.bitext import Bitext, encode_bitext
 from spectrem.data.features import FeatureIndex, mention_features, pair_features, token_features
 from spectrem.data.links import MAX_LENGTH, Links
@@ -39,6 +39,7 @@ __all__ = [
     "UNKNOWN_HEAD",
     "Bitext",
     "EncodedPairs",
+    "FactoredBitext",
     "FeatureIndex",
     "FileSentences",
     "Links",
@@ -79,6 +80,7 @@ __all__ = [
     "read_tag_dictionary",
     "read_tagged",
     "segment_lines",
+    "split_factors",
     "symmetrize",
     "token_features",
     "tokenise",

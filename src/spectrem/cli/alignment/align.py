@@ -79,6 +79,18 @@ class AlignmentOptions:
             rich_help_panel=_FILES,
         ),
     ] = None
+    factors: Annotated[
+        str | None,
+        typer.Option(
+            "--factors",
+            metavar="NAMES",
+            help="What the factors of tokens such as houses|house|NNS are: 'word|class|tag' aligns the first, and "
+            "words that share the second help each other, as words with equal first letters do else; '-|word|-' aligns "
+            "the second. One is the word, at most one the class; the others have any name.",
+            show_default=False,
+            rich_help_panel=_FILES,
+        ),
+    ] = None
     dev: Annotated[
         tuple[str, str, str] | None,
         typer.Option(
@@ -183,6 +195,15 @@ def align(
     if "same_strength" in settings and "same" not in settings:
         refuse_unused(f"--same-strength {settings['same_strength']:g}", "--same")
     formats.check(own.dev is not None, own.probabilities)
+    if own.factors is not None and formats.tokenize:
+        raise InvalidInputError(
+            f"--factors {own.factors} names parts of tokens, which --tokenize makes; drop one of them"
+        )
+    if own.anchors is not None and formats.tokenize:
+        raise InvalidInputError(
+            f"--anchors {own.anchors} gives links between words as they stand, but --tokenize splits them; tokenise "
+            "all text before, or drop one of them"
+        )
     _check_tuning(own, settings)
     _check_decoding(own, settings)
     gold = dict(zip(("SRC of --dev", "TGT of --dev", "GOLD of --dev"), own.dev or (), strict=False))

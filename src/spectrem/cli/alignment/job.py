@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TextIO
@@ -33,6 +33,7 @@ from spectrem.data import (
     read_dictionary,
     read_links,
     read_pairs,
+    split_factors,
 )
 from spectrem.estimators import WordAligner
 from spectrem.estimators.alignment.decoding import concatenate_links
@@ -54,6 +55,8 @@ class AlignmentJob:
     own : AlignmentOptions
     settings : dict
         Parameters of `WordAligner` that were given, but the schedule, which ``annealing`` and ``steps`` make.
+    classes : (dict, dict) of word to class
+        Those that ``--factors`` finds, of source and target words.
     """
 
     own: AlignmentOptions
@@ -61,6 +64,7 @@ class AlignmentJob:
     annealing: Annealing
     steps: SmallSteps = field(default_factory=SmallSteps)
     formats: TextFormats = field(default_factory=TextFormats)
+    classes: tuple[dict[str, str], dict[str, str]] = field(default_factory=lambda: ({}, {}))
     started: float = field(default_factory=time.perf_counter)
 
     def run(self) -> None:
@@ -78,7 +82,7 @@ class AlignmentJob:
             anchors = self._anchors(bitext)
             aligner = loaded or self._trained(bitext, anchors, dev, bar)
             if self.own.update:
-                self._fit(aligner, *_with_dev(bitext, anchors, dev), bar)
+                self._fit(aligner, *_joined(bitext, anchors, dev), bar)
             if loaded is not None and dev is not None:
                 aligner.tune(dev[0], None, dev[1])
             if self.own.save is not None:
@@ -136,11 +140,21 @@ class AlignmentJob:
             lowercase=lowercase,
             folder=spill_folder(self.settings),
         )
+        given = replace(given, bitext=self._words(given.bitext))
         if self.own.dev is None:
             return given, None
         source, target, gold = self.own.dev
-        pairs = read_bitext(source, target, lowercase=lowercase)
+        pairs = self._words(read_bitext(source, target, lowercase=lowercase))
         return given, (pairs, read_links(gold, pairs.n_pairs))
+
+    def _words(self, bitext: Bitext) -> Bitext:
+        """A text without the other factors of its tokens; classes of new words are kept for training."""
+        if self.own.factors is None:
+            return bitext
+        found = split_factors(bitext, self.own.factors)
+        for kept, new in zip(self.classes, (found.source_classes, found.target_classes), strict=True):
+            kept.update({word: own for word, own in new.items() if word not in kept})
+        return found.bitext
 
     def _anchors(self, bitext: Bitext) -> Links | None:
         if self.own.anchors is None:
@@ -152,12 +166,12 @@ class AlignmentJob:
     def _trained(
         self, bitext: Bitext, anchors: Links | None, dev: tuple[Bitext, Links] | None, bar: Advance
     ) -> WordAligner:
+        everything = _joined(bitext, anchors, dev)
         if dev is None:
-            return self._fit(self._aligner(), bitext, anchors, bar)
-        everything, anchors = _with_dev(bitext, anchors, dev)
+            return self._fit(self._aligner(), *everything, bar)
         best: tuple[float, WordAligner] | None = None
         for gamma in _GAMMAS if self.own.tune_gamma else (None,):
-            aligner = self._fit(self._aligner(gamma), everything, anchors, bar).tune(dev[0], None, dev[1])
+            aligner = self._fit(self._aligner(gamma), *everything, bar).tune(dev[0], None, dev[1])
             error = 1.0 - aligner.score(dev[0], None, dev[1])
             if best is None or error < best[0]:
                 best = (error, aligner)
@@ -172,8 +186,9 @@ class AlignmentJob:
         if longest is not None and (np.maximum(bitext.source_lengths, bitext.target_lengths) > longest).all():
             raise InvalidInputError(f"--max-length {longest} leaves no sentence pair to train on; raise it")
         with without_unconverged():
-            train = aligner.update if self.own.update else aligner.fit
-            return train(bitext, anchors=anchors)
+            if self.own.update:
+                return aligner.update(bitext, anchors=anchors)
+            return aligner.fit(bitext, anchors=anchors, classes=self.classes)
 
     def _aligner(self, gamma: float | None = None) -> WordAligner:
         aligner = WordAligner(**self._parameters(self.settings if gamma is None else {**self.settings, "gamma": gamma}))
@@ -235,14 +250,14 @@ class AlignmentJob:
         return said + f"; pairs apart: {apart}" * bool(apart)
 
 
-def _has_capitals(vocabulary: Vocabulary) -> bool:
-    return any(word != word.lower() for word in vocabulary.words)
-
-
-def _with_dev(bitext: Bitext, anchors: Links | None, dev: tuple[Bitext, Links] | None) -> tuple[Bitext, Links | None]:
-    """The text to train on, with the sentence pairs of ``--dev``, of which no links are known."""
+def _joined(bitext: Bitext, anchors: Links | None, dev: tuple[Bitext, Links] | None) -> tuple[Bitext, Links | None]:
+    """The text to train on, and its known links: those of the pairs to tune on are not."""
     if dev is None:
         return bitext, anchors
     if anchors is not None:
         anchors = concatenate_links([anchors, Links.from_pairs([[]] * dev[0].n_pairs)])
     return bitext.concat(dev[0]), anchors
+
+
+def _has_capitals(vocabulary: Vocabulary) -> bool:
+    return any(word != word.lower() for word in vocabulary.words)

@@ -15,6 +15,7 @@ from spectrem.cli.alignment.links import probability_lines
 from spectrem.data import Bitext, EncodedPairs, Links, links_of_words, pharaoh_lines
 from spectrem.data.raw.segmented import take_lines
 from spectrem.estimators import WordAligner
+from spectrem.estimators.alignment.known_links import read_anchors
 from spectrem.estimators.alignment.long_pairs import LongPairs
 from spectrem.estimators.alignment.scoring import AlignedPairs, align_pairs
 
@@ -54,7 +55,7 @@ class AlignmentStreams:
                 advance(links.n_sentences)
             return
         long = aligner.long_pairs(pairs.bitext)
-        for part in align_pairs(aligner, pairs.bitext, anchors):
+        for part in align_pairs(aligner, pairs.bitext, read_anchors(pairs.bitext, None, anchors)):
             if self.as_json:
                 self.links.writelines(f"{line}\n" for line in json_lines(part, pairs, begin, long))
             else:
@@ -112,8 +113,10 @@ def json_lines(part: AlignedPairs, pairs: EncodedPairs, begin: int, long: LongPa
         record: dict[str, object] = {"source": source, "target": target}
         if pairs.segmented is not None:
             record["source_spans"], record["target_spans"] = (side.spans(n) for side in pairs.segmented)
-        record["links"] = [[i, j, _rounded((forward[i, j] + backward[i, j]) / 2)] for i, j in links]
-        if n not in left_out:
+        if n in left_out:
+            record["links"] = [[i, j, 1.0] for i, j in links]  # those that were given
+        else:
+            record["links"] = [[i, j, _rounded((forward[i, j] + backward[i, j]) / 2)] for i, j in links]
             record["source_null"] = _unlinked(1 - backward.sum(axis=1), {i for i, _ in links}, len(source))
             record["target_null"] = _unlinked(1 - forward.sum(axis=0), {j for _, j in links}, len(target))
         record["score"] = _rounded(part.scores[k])

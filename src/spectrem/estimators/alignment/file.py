@@ -94,7 +94,7 @@ def load(aligner: Any, path: str | os.PathLike[str]) -> Any:
         sides[0].max_jump,
         chain=aligner.model == "hmm",
         learn_positions=aligner.model != "ibm1",
-        listed=listed_pairs(aligner),
+        listed=listed_pairs(aligner, aligner.source_vocabulary_, aligner.target_vocabulary_),
     )
     return aligner
 

@@ -42,14 +42,13 @@ def given_counts(aligner: Any, table: PairTable, source: Vocabulary, target: Voc
     return GivenCounts.of(table, numbers[:, 0], numbers[:, 1], np.array([pair[2] for pair in listed]))
 
 
-def listed_pairs(aligner: Any) -> ListedPairs | None:
+def listed_pairs(aligner: Any, source: Vocabulary, target: Vocabulary) -> ListedPairs | None:
     """The pairs of the ``dictionary`` of a `WordAligner` for its constraints; None where none of them can refer to it.
 
     The compiled constraints, which have names, do not.
     """
     if aligner.dictionary is None or fused_rules(aligner) is not None:
         return None
-    source, target = aligner.source_vocabulary_, aligner.target_vocabulary_
     numbers = np.array([pair[:2] for pair in _listed(aligner, source, target)], np.int64).reshape(-1, 2)
     return ListedPairs.of(numbers[:, 0], numbers[:, 1], len(target))
 

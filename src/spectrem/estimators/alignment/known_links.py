@@ -65,9 +65,8 @@ def impose(parts: Iterable[Links], anchors: Anchors | None) -> Iterator[Links]:
     """Links of consecutive runs of sentence pairs with those that are known, whatever else the words would link to."""
     begin = 0
     for links in parts:
-        end = begin + links.n_sentences
-        yield links if anchors is None else anchors.take(np.arange(begin, end)).imposed_on(links)
-        begin = end
+        yield links if anchors is None else anchors.impose(links, begin)
+        begin += links.n_sentences
 
 
 def check_inside(links: Links, bitext: Bitext, name: str) -> None:

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from spectrem._arrays import Floats, Ints
 from spectrem.data import Bitext, Links
 from spectrem.estimators.alignment.decoding import LinkPosteriors, as_matrices, links_above
-from spectrem.estimators.alignment.known_links import read_anchors
 from spectrem.kernels.alignments.pair_scores import pair_scores
-from spectrem.models.alignment import BitextShard
+from spectrem.models.alignment import Anchors, BitextShard
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class AlignedPairs:
     scores: Floats
 
 
-def align_pairs(aligner: Any, bitext: Bitext, anchors: Links | None = None) -> Iterator[AlignedPairs]:
+def align_pairs(aligner: Any, bitext: Bitext, anchors: Anchors | None = None) -> Iterator[AlignedPairs]:
     """Links, posteriors and scores of a text, trained on or new, some hundreds of pairs at a time and in order."""
 
     def work(shard: BitextShard) -> AlignedPairs:
@@ -44,10 +43,10 @@ def align_pairs(aligner: Any, bitext: Bitext, anchors: Links | None = None) -> I
         links = links_above(shard, mass, aligner.threshold_) if posterior else aligner._decode(shard)
         return AlignedPairs(links, as_matrices(shard, forward, backward), score_shard(aligner, shard, mass))
 
-    held, begin = read_anchors(bitext, None, anchors), 0
-    for part in aligner._map(work, bitext, None, held):
+    begin = 0
+    for part in aligner._map(work, bitext, None, anchors):
         end = begin + part.links.n_sentences
-        yield part if held is None else replace(part, links=held.take(np.arange(begin, end)).imposed_on(part.links))
+        yield part if anchors is None else replace(part, links=anchors.impose(part.links, begin))
         begin = end
 
 

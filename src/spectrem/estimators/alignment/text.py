@@ -79,7 +79,7 @@ def read_training(
     anchors: KnownLinks | None,
     sample_weight: ArrayLike | None,
 ) -> tuple[Bitext, Floats, Anchors | None, int]:
-    """The pairs of a text to train on, their weights and known links, and how many pairs were left out."""
+    """The pairs of a text to train on, their weights, their known links, and how many pairs were left out."""
     gammas = (aligner.schedule or Constant(aligner.gamma)).gammas()
     bitext = as_bitext(source, target)
     check_words(bitext)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from spectrem.data import Bitext
 from spectrem.estimators.alignment.decoding import SAMPLE, sample_pairs
-from spectrem.estimators.alignment.knowledge import given_counts
+from spectrem.estimators.alignment.knowledge import given_counts, listed_pairs
 from spectrem.estimators.alignment.known_links import KnownLinks
 from spectrem.estimators.alignment.report import report_fit
 from spectrem.estimators.alignment.text import Lines, read_training, recode, unseen_pairs
@@ -59,7 +59,14 @@ def update(
     table, priors = beside(corpus, (table, new.priors))
     trained = aligner.model_
     model = AlignmentModel(
-        table, trained.max_jump, trained.chain, trained.learn_positions, priors[0], priors[1], kept=new.kept
+        table,
+        trained.max_jump,
+        trained.chain,
+        trained.learn_positions,
+        forward_prior=priors[0],
+        backward_prior=priors[1],
+        kept=new.kept,
+        listed=listed_pairs(aligner, bitext.source_vocabulary, bitext.target_vocabulary),
     )
     gammas = list((aligner.schedule or Constant(aligner.gamma)).gammas())
     stopping = Stopping(aligner.update_iterations, aligner.tol)
@@ -79,7 +86,7 @@ def update(
         counts[: len(before)] += before
         setattr(aligner, f"{side}_counts_", counts)
     aligner.table_ = table
-    aligner.model_ = replace(trained, table=table)
+    aligner.model_ = replace(trained, table=table, listed=listed_pairs(aligner, *vocabularies))
     aligner.params_ = expect_new_words(params, aligner.source_counts_, aligner.target_counts_)
     aligner.gamma_, aligner.n_given_ = gammas[-1], int((new.found[given.entries] < 0).sum())
     if aligner.threshold != "auto":

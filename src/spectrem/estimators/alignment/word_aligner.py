@@ -62,6 +62,7 @@ from spectrem.models.alignment import (
     lexical_priors,
     tabulate_pairs,
 )
+from spectrem.models.alignment.lexical_prior import Classes
 
 Result = TypeVar("Result")
 
@@ -122,6 +123,7 @@ class WordAligner(AlignerParameters, Estimator):
         *,
         known: KnownLinks | None = None,
         anchors: KnownLinks | None = None,
+        classes: Classes = ({}, {}),
         sample_weight: ArrayLike | None = None,
     ) -> WordAligner:
         """Train on a bitext.
@@ -139,6 +141,9 @@ class WordAligner(AlignerParameters, Estimator):
             links of the other words follow. (A word with several anchors shares its probability among them: under
             constraints that are solved to convergence, "agreement" cannot hold there, and ``infeasible="skip"`` leaves
             it out.)
+        classes : (mapping, mapping) of word to class
+            Classes of source and of target words, such as their lemmas: words of a class share what the lexical prior
+            learns (``stem_strength``) in place of words of a stem. `spectrem.data.split_factors` finds them in tokens.
         sample_weight : array-like of shape (n_pairs,), optional
 
         Returns
@@ -175,17 +180,13 @@ class WordAligner(AlignerParameters, Estimator):
             self.target_counts_,
             stem_strength=self.stem_strength,
             cognate_strength=self.cognate_strength,
+            classes=classes,
         )
         corpus = make_corpus(self, (shard.pack(table) for shard in cut_text(bitext, weights, held)))
         self.table_, priors = table, priors = beside(corpus, (table, given.added_to(spelling)))
-        make = partial(
-            AlignmentModel,
-            table,
-            self.max_jump,
-            forward_prior=priors[0],
-            backward_prior=priors[1],
-            listed=listed_pairs(self),
-        )
+        listed = listed_pairs(self, self.source_vocabulary_, self.target_vocabulary_)
+        own = {"forward_prior": priors[0], "backward_prior": priors[1], "listed": listed}
+        make = partial(AlignmentModel, table, self.max_jump, **own)
         model = make(chain=False, learn_positions=False)
         start, history = [model.initial(self.null_probability)], list[Record]()
         if self.model != "ibm1":

@@ -96,8 +96,11 @@ class Anchors:
             masses[:, target] = 0.0
             masses[source, target] = 1.0 / np.bincount(places)[places]
 
-    def imposed_on(self, links: Links) -> Links:
-        """Links of the same pairs without those of anchored words, and with the anchors."""
+    def impose(self, links: Links, begin: int) -> Links:
+        """Links of the pairs from number ``begin`` on, without those of anchored words and with the anchors."""
+        return self.take(np.arange(begin, begin + links.n_sentences))._impose(links)
+
+    def _impose(self, links: Links) -> Links:
         own, sentence = self.links.sentence * MAX_LENGTH, links.sentence * MAX_LENGTH
         closed = np.isin(sentence + links.source, own + self.links.source)
         closed |= np.isin(sentence + links.target, own + self.links.target)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,9 @@ from spectrem.kernels.alignments.multinomials import normalise_lexical
 from spectrem.kernels.alignments.similarity import look_alike
 from spectrem.models.alignment.pairs import PairTable
 from spectrem.models.priors import Numbers
+
+Classes: TypeAlias = tuple[Mapping[str, str], Mapping[str, str]]
+"""Classes of source and of target words."""
 
 STEM_LENGTH, SIMILARITY = 4, 0.7
 # Up to this many stems are numbered by two bytes: arrays with a number per word pair take more memory than the text.
@@ -105,6 +109,7 @@ def lexical_priors(
     *,
     stem_strength: float = 10.0,
     cognate_strength: float = 2.0,
+    classes: Classes = ({}, {}),
 ) -> tuple[LexicalPrior, LexicalPrior]:
     """Priors on the translation tables of both directions, forward and backward.
 
@@ -120,8 +125,12 @@ def lexical_priors(
     cognate_strength : float
         Pseudo-counts of each pair that looks alike: equal, or at least four letters long with a longest common
         subsequence of 0.7 times the longer word (accents aside; [Melamed1995]).
+    classes : (mapping, mapping) of word to class
+        Of source and of target words, such as lemmas: what they share in place of a stem.
     """
-    (source_stem, source_stems), (target_stem, target_stems) = number_stems(source_words), number_stems(target_words)
+    (source_stem, source_stems), (target_stem, target_stems) = (
+        number_stems(words, own) for words, own in zip((source_words, target_words), classes, strict=True)
+    )
     n_stems = max(len(source_stems), len(target_stems))
     short: type[np.unsignedinteger] = np.uint16 if n_stems <= _MOST_SHORT else np.uint32
     place, target_row = np.empty(table.n_pairs, short), np.empty(table.n_pairs, short)
@@ -150,10 +159,11 @@ def stem(word: str) -> str:
     return word if word[:1].isdigit() else word[:STEM_LENGTH]
 
 
-def number_stems(words: Sequence[str]) -> tuple[Ints, dict[str, int]]:
-    """The number of every word's stem, and the numbers of all stems."""
+def number_stems(words: Sequence[str], classes: Mapping[str, str] | None = None) -> tuple[Ints, dict[str, int]]:
+    """The number of every word's stem, or of its class where it has one, and the numbers of all of them."""
     numbers: dict[str, int] = {}
-    stems = (numbers.setdefault(stem(word), len(numbers)) for word in words)
+    given = classes or {}
+    stems = (numbers.setdefault(given[word] if word in given else stem(word), len(numbers)) for word in words)
     return np.fromiter(stems, np.int64, len(words)), numbers
 
 

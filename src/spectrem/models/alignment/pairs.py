@@ -155,6 +155,7 @@ class TextShard:
         Expected counts are rounded to multiples of this power of two, which is so small and so large that sums over
         the bitext have 51 bits and no rounding: they are the same in any order.
     anchors : Anchors, or None
+        As for a `BitextShard`.
     packed : ndarray of uint8, or None
         The entries of the pair table that occur in the shard, packed; None where they have to be found, too.
     """

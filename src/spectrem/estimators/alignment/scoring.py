@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +25,7 @@ class AlignedPairs:
     links : Links
     posteriors : LinkPosteriors
     scores : ndarray of shape (n_pairs,)
-        See `score_shard`.
+        See `score_text`.
     """
 
     links: Links
@@ -50,21 +50,44 @@ def align_pairs(aligner: Any, bitext: Bitext, anchors: Anchors | None = None) ->
         begin = end
 
 
-def score_shard(aligner: Any, shard: BitextShard, mass: Floats) -> Floats:
-    """The scores of the pairs of a shard, from 0 (nothing in common) to 1, NaN where a side is empty.
+def score_text(aligner: Any, source: Bitext | Sequence[str], target: Sequence[str] | None) -> Floats:
+    """How likely each sentence pair is a translation: look at the lowest first.
 
     A word of relative frequency q carries -log q nats of information. A link of probability p to a word that produces
     it with probability t explains p (log t - log q) of them. The score is the share of the information of a sentence
     that the best links of its words explain, taken of the side where it is smaller, times the mean probability of the
-    best links of all words of both sides.
+    best links of all words of both sides. It has no unit. Compare scores of one aligner: they rise with the text that
+    it was trained on, and fall as translations get freer.
 
     Parameters
     ----------
     aligner : WordAligner
-    shard : BitextShard
-    mass : ndarray of shape (n_cells,)
-        Mean posteriors of both directions.
+    source, target
+        As of `WordAligner.predict`, trained on or new.
+
+    Returns
+    -------
+    ndarray of shape (n_pairs,)
+        From 0 (nothing in common) to 1; NaN where a side is empty, or a pair too long to align.
+
+    Examples
+    --------
+    >>> from spectrem import WordAligner
+    >>> from spectrem.datasets import make_bitext
+    >>> bitext = make_bitext(300, seed=1)
+    >>> aligner = WordAligner(n_threads=1).fit(bitext.source, bitext.target)
+    >>> good, bad = aligner.score_pairs(bitext.source[:1] * 2, [bitext.target[0], bitext.target[2]])
+    >>> bool(good > 2 * bad)
+    True
     """
+    parts = aligner._map(
+        lambda shard: score_shard(aligner, shard, aligner._masses(aligner.gamma_, shard)), source, target
+    )
+    return np.concatenate([np.zeros(0), *parts])
+
+
+def score_shard(aligner: Any, shard: BitextShard, mass: Floats) -> Floats:
+    """The scores of the pairs of a shard, see `score_text`, from the mean posteriors of its cells, shape (n_cells,)."""
     scores = np.empty(len(shard.source_lengths))
     logs = [
         np.log(shard.of_entries(direction.translation, backward=backward))

@@ -31,7 +31,7 @@ from spectrem.estimators.alignment.known_links import KnownLinks, impose, read_a
 from spectrem.estimators.alignment.long_pairs import LongPairs, LongShard
 from spectrem.estimators.alignment.parameters import AlignerParameters, fused_rules, rules_of
 from spectrem.estimators.alignment.report import report_fit
-from spectrem.estimators.alignment.scoring import score_shard
+from spectrem.estimators.alignment.scoring import score_text
 from spectrem.estimators.alignment.text import (
     Lines,
     as_bitext,
@@ -311,12 +311,8 @@ class WordAligner(AlignerParameters, Estimator):
         return 1.0 - alignment_scores(self.predict(source, target), gold).aer
 
     def score_pairs(self, source: Bitext | Lines, target: Lines | None = None) -> Floats:
-        """How likely each pair is a translation: from 0 to 1, NaN where a side is empty or a pair too long to align.
-
-        The lowest are to be looked at first; `spectrem.estimators.alignment.scoring.score_shard` says what is measured.
-        """
-        parts = self._map(lambda shard: score_shard(self, shard, self._masses(self.gamma_, shard)), source, target)
-        return np.concatenate([np.zeros(0), *parts])
+        """How likely each pair is a translation, 0 to 1; see `spectrem.estimators.alignment.scoring.score_text`."""
+        return score_text(self, source, target)
 
     def tune(
         self, source: Bitext | Lines, target: Lines | None, gold: Links, *, gammas: Sequence[float] | None = None

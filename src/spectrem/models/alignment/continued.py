@@ -174,8 +174,8 @@ class Continuation:
         found = _find(unseen.table, table, source.number, target.number)
         new, sources, targets = found < 0, table.sources.astype(np.int64), table.targets.astype(np.int64)
         lexical = lexical_priors(
-            table, bitext.source_vocabulary.words, bitext.target_vocabulary.words, source.words.counts, target.words.counts,
-            stem_strength=unseen.stem_strength, cognate_strength=0.0,
+            table, bitext.source_vocabulary.words, bitext.target_vocabulary.words,
+            source.words.counts, target.words.counts, stem_strength=unseen.stem_strength, cognate_strength=0.0,
         )  # fmt: skip
         links = unseen.stems.probabilities(
             source.stem_number[lexical[0].stem_row], target.stem_number[lexical[1].stem_row]

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from spectrem.data import Vocabulary, encode_bitext
-from spectrem.kernels.sparse import find_entries
 from spectrem.models.alignment import (
     AlignmentModel,
     Language,
@@ -197,16 +196,3 @@ def test_null_produces_new_words_like_the_rarest(trained):
     np.testing.assert_allclose(changed.forward.null, [0.4, 0.3, 0.2, 0.1, 0.2])
     assert np.array_equal(null, [0.4, 0.3, 0.2, 0.1, 1e-12])
     assert changed.backward is params.backward
-
-
-def test_entries_are_found_where_they_are():
-    rng = np.random.default_rng(1)
-    matrix = rng.random((6, 9)) < 0.4
-    matrix[2] = False
-    indptr = np.concatenate([[0], np.cumsum(matrix.sum(axis=1))]).astype(np.int32)
-    indices = np.nonzero(matrix)[1].astype(np.int32)
-    where = {(r, c): k for k, (r, c) in enumerate(zip(*np.nonzero(matrix), strict=True))}
-    rows, columns = np.divmod(np.arange(60), 10)
-    places = np.empty(60, np.int64)
-    find_entries(indptr, indices, rows, columns - 1, places)
-    assert places.tolist() == [where.get((r, c - 1), -1) for r, c in zip(rows, columns, strict=True)]

@@ -23,18 +23,3 @@ def less_prices(indptr, indices, data, multipliers, scores, out):
         for k in range(indptr[p], indptr[p + 1]):
             value -= data[k] * multipliers[indices[k]]
         out[p] = value
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def find_entries(indptr, indices, rows, columns, places):
-    """Fill ``places`` with where each (row, column) is stored, -1 if nowhere; columns rise within every row."""
-    for k in range(len(rows)):
-        low, high = indptr[rows[k]], indptr[rows[k] + 1]
-        end = high
-        while low < high:
-            middle = (low + high) // 2
-            if indices[middle] < columns[k]:
-                low = middle + 1
-            else:
-                high = middle
-        places[k] = low if low < end and indices[low] == columns[k] else -1

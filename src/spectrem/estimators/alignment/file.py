@@ -22,6 +22,7 @@ from spectrem.estimators.storage import (
     take_saved_course,
     unpack_words,
 )
+from spectrem.kernels.alignments.classes import has_repetition
 from spectrem.learning.schedule import check_gamma
 from spectrem.models.alignment import AlignmentModel, AlignmentParameters, DirectionParameters, PairTable, Totals
 
@@ -127,10 +128,9 @@ def _check_arrays(aligner: Any, table: PairTable, forward: DirectionParameters, 
     offsets, targets = table.row_offsets, table.targets
     if len(offsets) != n_sources + 1 or offsets[0] != 0 or offsets[-1] != len(targets) or (np.diff(offsets) < 0).any():
         raise ValueError("row_offsets do not fit the words")
-    if n_targets != table.n_target_words or (targets < 0).any() or (targets >= n_targets).any():
+    if n_targets != table.n_target_words or targets.min(initial=0) < 0 or targets.max(initial=-1) >= n_targets:
         raise ValueError("targets do not fit the words")
-    pairs = np.sort(table.sources * np.int64(max(n_targets, 1)) + targets)
-    if (pairs[1:] == pairs[:-1]).any():
+    if has_repetition(offsets, targets, n_targets):
         raise ValueError("targets hold a word pair twice")
     for side, direction, n_produced in (("forward", forward, n_targets), ("backward", backward, n_sources)):
         width = forward.max_jump

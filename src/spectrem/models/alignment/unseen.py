@@ -37,7 +37,10 @@ class UnseenPairs:
     ----------
     table : PairTable
     source, target : Language
-    stems, bands : ClassTable
+    stems : ClassTable
+    bands : (ndarray, ndarray)
+        Probability of every band of target words given every band of source words, and the reverse; both of shape
+        (n_source_bands, n_target_bands).
     stem_strength, cognate_strength : float
         Pseudo-counts, at least 0. ``frequency_strength`` is always 10.
     """
@@ -46,7 +49,7 @@ class UnseenPairs:
     source: Language
     target: Language
     stems: ClassTable
-    bands: ClassTable
+    bands: tuple[Floats, Floats]
     stem_strength: float
     cognate_strength: float
 
@@ -62,11 +65,14 @@ class UnseenPairs:
         cognate_strength: float,
     ) -> UnseenPairs:
         """Estimate the probabilities of stems and of frequency bands from a trained table."""
-        forward = params.forward.translation[:-1] * source.counts[table.sources]
-        backward = params.backward.translation[:-1] * target.counts[table.targets]
-        stems = ClassTable.of(table, forward, backward, source.stem, target.stem)
-        bands = ClassTable.of(table, forward, backward, source.band, target.band)
-        return cls(table, source, target, stems, bands, stem_strength, cognate_strength)
+        forward, backward = params.forward.translation, params.backward.translation
+        stems, by_band = (ClassTable.of(table, forward, backward, source, target, name) for name in ("stem", "band"))
+        bands = len(by_band.offsets) - 1, len(by_band.target_totals)
+        ways = by_band.probabilities(*(band.ravel() for band in np.indices(bands)))
+        return cls(
+            table, source, target, stems, (ways[0].reshape(bands), ways[1].reshape(bands)), stem_strength,
+            cognate_strength,
+        )  # fmt: skip
 
     @property
     def strength(self) -> float:
@@ -90,7 +96,7 @@ class UnseenPairs:
             s.astype(np.int32), t.astype(np.int32), *source.spelling, *target.spelling, SIMILARITY, STEM_LENGTH, alike
         )
         stems = self.stems.probabilities(source.stem[s], target.stem[t])
-        bands = self.bands.probabilities(source.band[s], target.band[t])
+        bands = [way[source.band[s], target.band[t]] for way in self.bands]
 
         def counts(way: int, produced: Words, at: Ints) -> tuple[Floats, Floats]:
             return (

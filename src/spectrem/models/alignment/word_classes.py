@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
 from spectrem.data import Vocabulary
-from spectrem.kernels.sparse import find_entries
+from spectrem.kernels.alignments.classes import sum_links
 from spectrem.models.alignment.lexical_prior import letters, number_stems, ratio, stem
 from spectrem.models.alignment.pairs import PairTable
 
@@ -87,42 +86,63 @@ def _bands(counts: Ints) -> Ints:
     return np.frexp(np.maximum(counts, 1))[1].astype(np.int64) - 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ClassTable:
     """How source words of one class and target words of another translate each other, both directions.
 
+    Expected links of word pairs are summed where they are asked for, over the rows of the source classes concerned: a
+    table of all pairs of stems would take as much memory as that of the words.
+
     Attributes
     ----------
-    offsets, targets : ndarray
-        The pairs of classes of the word pairs in the table, ordered by source class and then by target class.
-    forward, backward : ndarray of shape (n_pairs,)
-        Probability of the target class given the source class, and of the source class given the target class.
+    table : PairTable
+    forward, backward : ndarray of shape (n_pairs,), or longer
+        Probabilities of the target word given the source word, and of the source word given the target word.
+    source_counts, target_counts : ndarray of shape (n_words,), int64
+        Tokens; every word weighs as much.
+    target_class : ndarray of shape (n_target_words,), int32
+    words, offsets : ndarray of int64
+        Source words by class, and where the classes begin.
+    target_totals : ndarray of shape (n_target_classes,)
+        Expected links of every target class.
     """
 
-    offsets: NDArray[np.int32]
-    targets: NDArray[np.int32]
+    table: PairTable
     forward: Floats
     backward: Floats
+    source_counts: Ints
+    target_counts: Ints
+    target_class: NDArray[np.int32]
+    words: Ints
+    offsets: Ints
+    target_totals: Floats
 
     @classmethod
-    def of(cls, table: PairTable, forward: Floats, backward: Floats, source: Ints, target: Ints) -> ClassTable:
-        """Sum the expected links of word pairs, given the class of every source and every target word."""
-        cells = source.astype(np.int32)[table.sources], target.astype(np.int32)[table.targets]
-        shape = int(source.max(initial=0)) + 1, int(target.max(initial=0)) + 1
-        links = [sp.coo_array((direction, cells), shape=shape).tocsr() for direction in (forward, backward)]
-        for direction in links:
-            direction.sort_indices()
-        offsets, targets = links[0].indptr, links[0].indices
-        by_source = np.bincount(cells[0], forward, shape[0]).astype(np.float64)
-        by_target = np.bincount(cells[1], backward, shape[1]).astype(np.float64)
-        given_source = ratio(links[0].data, np.repeat(by_source, np.diff(offsets)))
-        return cls(offsets, targets, given_source, ratio(links[1].data, by_target[targets]))
+    def of(
+        cls, table: PairTable, forward: Floats, backward: Floats, source: Language, target: Language, name: str
+    ) -> ClassTable:
+        """The classes called ``name``, "stem" or "band", of a trained table."""
+        source_class, target_class = getattr(source, name), getattr(target, name)
+        offsets = np.append(0, np.cumsum(np.bincount(source_class, minlength=1)))
+        links = target.counts * np.bincount(table.targets, backward[: table.n_pairs], table.n_target_words)
+        return cls(
+            table, forward, backward, source.counts, target.counts, target_class.astype(np.int32),
+            np.argsort(source_class, kind="stable"), offsets, np.bincount(target_class, links, 1).astype(np.float64),
+        )  # fmt: skip
 
     def probabilities(self, source: Ints, target: Ints) -> tuple[Floats, Floats]:
         """Probabilities of target given source classes and the reverse, by pair; 0 where a class is unknown (-1)."""
-        at = np.full(len(source), -1)
-        known = source >= 0
-        found = np.empty(int(known.sum()), np.int64)
-        find_entries(self.offsets, self.targets, source[known], target[known], found)
-        at[known] = found
-        return np.append(self.forward, 0.0)[at], np.append(self.backward, 0.0)[at]
+        width = len(self.target_totals)
+        known = (source >= 0) & (target >= 0)
+        keys, place = np.unique(source[known] * width + target[known], return_inverse=True)
+        sources, targets = np.divmod(keys, width)
+        links, totals = np.zeros((2, len(keys))), np.zeros(len(keys))
+        sum_links(
+            self.words, self.offsets, self.table.row_offsets, self.table.targets, self.target_class,
+            self.forward, self.backward, self.source_counts, self.target_counts, width, sources, targets,
+            links[0], links[1], totals,
+        )  # fmt: skip
+        found = np.zeros((2, len(source)))
+        found[0, known] = ratio(links[0], totals)[place]
+        found[1, known] = ratio(links[1], self.target_totals[targets])[place]
+        return found[0], found[1]

@@ -25,8 +25,12 @@ print(f"alignment error rate: {alignment_scores(links, gold).aer:.3f}")
 posteriors = aligner.predict_proba(source[:1], target[:1])
 print(posteriors.average[0].round(2))
 
-# A higher threshold gives fewer and surer links. `tune` chooses one with the help of some gold links.
-for threshold in (0.2, 0.5, 0.8):
+# Are links right as often as their probabilities say? The limits of the bins, then what was found in each of them.
+print(aligner.predict_proba(source, target).reliability(gold, bins=[0, 0.1, 0.3, 0.5, 0.7, 0.9, 1]))
+
+# The threshold between links and the rest was chosen as if they were. A higher one gives fewer and surer links. `tune`
+# chooses one with the help of some gold links.
+for threshold in (aligner.threshold_, 0.2, 0.5, 0.8):
     aligner.threshold_ = threshold
     scores = alignment_scores(aligner.predict(source, target), gold)
     print(f"threshold {threshold}: precision {scores.precision:.3f}, recall {scores.recall:.3f}")

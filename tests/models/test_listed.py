@@ -11,10 +11,10 @@ from spectrem.models.alignment import ListedPairs, build_shards
 def test_links_of_listed_words_are_marked_in_both_directions(kind):
     rng = np.random.default_rng(0)
     bitext = make_bitext([(3, 2), (0, 2), (2, 4), (1, 0)], rng)
-    bitext.source_tokens[1], bitext.target_tokens[3] = -1, -1  # unknown words are listed nowhere
+    bitext.source_tokens[[1, 3]], bitext.target_tokens[5] = [-1, 2], -1  # unknown words are listed nowhere
     table, _ = build_shards(make_bitext([(3, 3)], rng))
     _, (shard,) = build_shards(bitext, table)
-    source, target = rng.integers(0, 4, 7), rng.integers(0, 5, 7)
+    source, target = np.append(rng.integers(0, 4, 7), range(4)), np.append(rng.integers(0, 5, 7), [4] * 4)
     pairs = set(zip(source.tolist(), target.tolist(), strict=True))
     model = make_model(kind, table, listed=ListedPairs.of(source, target, 5))
     (name, marks), columns = *model.columns(shard).items(), model.structure(shard).columns

@@ -66,6 +66,13 @@ def test_constraints_and_gamma_help(output_of):
     assert errors["fertility"][plain] < errors["none (EM)"][plain]
 
 
+def test_what_is_known_of_words_helps_an_aligner(output_of):
+    found = re.findall(r"^(\S.*?) +alignment error rate (0\.\d+)$", output_of("what_one_knows.py"), re.MULTILINE)
+    nothing, counts, constraint, anchors = (float(error) for _, error in found)
+    assert counts < constraint < nothing - 0.03
+    assert anchors < nothing - 0.02
+
+
 def test_the_constraint_holds(output_of):
     """Every sentence has its verb, at every gamma; the model alone and the soft constraint have less."""
     sums = {}

@@ -188,7 +188,7 @@ class AlignerParameters(LearningParameters, ComputingParameters):
     dictionary: Mapping[str, Mapping[str, float]] | None = given(None, _is_dictionary)
     dictionary_strength: float = number(10.0, group=TRAINING, metavar="COUNT")
     same: Sequence[str] = given((), _is_kinds, convert=_kinds_of, option="", group=TRAINING, metavar="KINDS")
-    same_strength: float = number(10.0, group=TRAINING, metavar="COUNT")
+    same_strength: float = number(3.0, group=TRAINING, metavar="COUNT")
     update_iterations: int = count(1, group=TRAINING)
     update_strength: float = number(1.0, group=TRAINING, metavar="FACTOR")
     max_fertility: float = number(1.0, open=True, group=TRAINING, metavar="LINKS")

@@ -27,6 +27,15 @@ TEXTS = {
     "short.txt": "\n".join(FRENCH[:-1]) + "\n",
     "no-separator.txt": "a ||| b\n\nc d\n",
     "two-separators.txt": "a ||| b\nc ||| d ||| e\n",
+    "damaged.tmx": "<tmx><body>\n<tu><tuv xml:lang='en'><seg>a</tuv></tu></body></tmx>\n",
+    "three.tmx": "<tmx><body><tu>"
+    + "".join(f"<tuv xml:lang='{code}'><seg>a</seg></tuv>" for code in ("en", "fr", "de"))
+    + "</tu></body></tmx>\n",
+    "page.tmx": "<html/>\n",
+    "pairs.jsonl": '{"en": "a", "fr": "b"}\n',
+    "number.jsonl": '{"source": "a", "target": "b"}\n{"source": "a", "target": 3}\n',
+    "damaged.jsonl": '{"source": "a", "target": "b"}\n{"source": "a"\n',
+    "bitext.csv": "en,fr\na,b\n",
     "blank.txt": "\n\n\n",
     "empty.txt": "",
     # links

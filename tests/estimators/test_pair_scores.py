@@ -6,6 +6,7 @@ import pytest
 from spectrem import WordAligner
 from spectrem.data import encode_bitext
 from spectrem.datasets import make_bitext
+from spectrem.estimators.alignment import long_pairs
 from spectrem.estimators.alignment.scoring import align_pairs
 from spectrem.models.alignment import iter_shards
 
@@ -46,7 +47,11 @@ def slow_score(aligner, source, target):
     for j in range(n_target):
         explained[1] += max(0, *(matrix[i, j] * (np.log(forward[entries[i, j]]) + nats[1][j]) for i in range(n_source)))
     share = min(explained[0] / sum(nats[0]), explained[1] / sum(nats[1]))
-    return share * (matrix.max(axis=1).mean() + matrix.max(axis=0).mean()) / 2
+    share *= (matrix.max(axis=1).mean() + matrix.max(axis=0).mean()) / 2
+    structure, scores = aligner.model_.structure(shard), aligner.model_.scores(aligner.params_, shard)
+    likelihood = np.exp(structure.smoothed_max(scores, 1.0)[0][0] / (n_source + n_target))
+    ratio = n_target / n_source / (aligner.target_counts_.sum() / aligner.source_counts_.sum())
+    return (share * likelihood * min(ratio, 1 / ratio)) ** (1 / 3)
 
 
 def test_scores_are_those_of_the_definition(aligner, bitext):
@@ -65,6 +70,32 @@ def test_scores_lie_between_0_and_1_and_rank_bad_pairs_lower(aligner, bitext):
         assert ((scores >= 0) & (scores <= 1)).all()
     assert np.mean(good[:, None] > shuffled) > 0.95
     assert np.mean(good[:, None] > cut) > 0.8
+
+
+def test_swapped_words_rank_lower(aligner, bitext):
+    swapped = [" ".join(line.split()[::-1]) for line in bitext.target]
+    good, bad = (aligner.score_pairs(bitext.source, lines) for lines in (bitext.target, swapped))
+    several = [n for n, line in enumerate(bitext.target) if len(line.split()) > 3]
+    assert np.mean(good[several] > bad[several]) > 0.9
+
+
+@pytest.mark.parametrize("settings", [{"gamma": 0.0, "max_iter": 1}, {"model": "ibm1"}, {"constraints": ()}])
+def test_every_aligner_has_scores(bitext, settings):
+    few = bitext.source[:20], bitext.target[:20]
+    aligner = WordAligner(n_threads=1, **settings).fit(*few)
+    scores = aligner.score_pairs(*few)
+    assert ((scores > 0) & (scores <= 1)).all()
+
+
+@pytest.mark.filterwarnings("ignore:too long")
+def test_pairs_aligned_by_position_have_scores(aligner, bitext, monkeypatch):
+    monkeypatch.setattr(long_pairs, "_MOST_WORDS", 5)
+    long = aligner.long_pairs(bitext.source, bitext.target).by_position
+    assert len(long) > N_PAIRS / 2
+    good = aligner.score_pairs(bitext.source, bitext.target)[long]
+    bad = aligner.score_pairs(bitext.source, bitext.target[1:] + bitext.target[:1])[long]
+    assert ((good > 0) & (good <= 1)).all()
+    assert np.mean(good > bad) > 0.95
 
 
 def test_pairs_without_words_have_no_score(aligner, bitext):

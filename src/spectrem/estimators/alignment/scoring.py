@@ -12,8 +12,11 @@ from numpy.typing import NDArray
 from spectrem._arrays import Floats, Ints
 from spectrem.data import Bitext, Links
 from spectrem.estimators.alignment.decoding import LinkPosteriors, as_matrices, links_above
-from spectrem.kernels.alignments.pair_scores import pair_scores
-from spectrem.models.alignment import Anchors, BitextShard
+from spectrem.estimators.alignment.long_pairs import LongShard
+from spectrem.kernels.alignments.pair_scores import explained_shares
+from spectrem.models.alignment import Anchors, BitextShard, diagonal_posteriors
+
+_LEAST = 1e-12
 
 
 @dataclass(frozen=True)
@@ -53,11 +56,18 @@ def align_pairs(aligner: Any, bitext: Bitext, anchors: Anchors | None = None) ->
 def score_text(aligner: Any, source: Bitext | Sequence[str], target: Sequence[str] | None) -> Floats:
     """How likely each sentence pair is a translation: look at the lowest first.
 
-    A word of relative frequency q carries -log q nats of information. A link of probability p to a word that produces
-    it with probability t explains p (log t - log q) of them. The score is the share of the information of a sentence
-    that the best links of its words explain, taken of the side where it is smaller, times the mean probability of the
-    best links of all words of both sides. It has no unit. Compare scores of one aligner: they rise with the text that
-    it was trained on, and fall as translations get freer.
+    The score is the geometric mean of three numbers from 0 to 1.
+
+    * What the links explain. A word of relative frequency q carries -log q nats of information; a link of probability p
+      to a word that produces it with probability t explains p (log t - log q) of them. The share of the information of
+      a sentence that the best links of its words explain is taken of the side where it is smaller, and multiplied by
+      the mean probability of the best links of all words of both sides.
+    * The geometric mean of the probabilities of all words of both sides given the other side, under the model without
+      constraints, order and NULL included: 1 over the perplexity.
+    * The ratio of the numbers of words of both sides, over that of the training text or under it.
+
+    It has no unit. Compare scores of one aligner: they rise with the text that it was trained on, and fall as
+    translations get freer.
 
     Parameters
     ----------
@@ -88,17 +98,41 @@ def score_text(aligner: Any, source: Bitext | Sequence[str], target: Sequence[st
 
 def score_shard(aligner: Any, shard: BitextShard, mass: Floats) -> Floats:
     """The scores of the pairs of a shard, see `score_text`, from the mean posteriors of its cells, shape (n_cells,)."""
-    scores = np.empty(len(shard.source_lengths))
+    sources, targets = shard.source_lengths, shard.target_lengths
+    counts = aligner.source_counts_, aligner.target_counts_
+    explained = np.empty(len(sources))
     logs = [
         np.log(shard.of_entries(direction.translation, backward=backward))
         for backward, direction in ((False, aligner.params_.forward), (True, aligner.params_.backward))
     ]
     pairs = shard.pairs
-    pair_scores(
+    explained_shares(
         pairs.source_offsets, pairs.target_offsets, pairs.cell_offsets, pairs.cells, *logs, mass,
-        _nats(aligner.source_counts_, shard.source_tokens), _nats(aligner.target_counts_, shard.target_tokens), scores,
+        _nats(counts[0], shard.source_tokens), _nats(counts[1], shard.target_tokens), explained,
     )  # fmt: skip
-    return scores
+    with np.errstate(divide="ignore", invalid="ignore"):  # sides may be empty
+        likelihoods = np.exp(_log_likelihoods(aligner, shard) / (sources + targets))
+        ratios = targets / sources * (counts[0].sum() / counts[1].sum())
+        return np.cbrt(explained * likelihoods * np.minimum(ratios, 1 / ratios))
+
+
+def _log_likelihoods(aligner: Any, shard: BitextShard) -> Floats:
+    """Log-probability of the words of both sides of every pair given the other, nats."""
+    params = aligner.params_
+    if not isinstance(shard, LongShard):
+        return aligner._coupled(aligner.model_, project=False).log_likelihoods(params, shard)
+    linked, other_linked = np.zeros(len(shard.target_tokens)), []
+    for forward, backward in diagonal_posteriors(params, shard, 1.0, 0, 1.0):
+        linked += forward.sum(axis=0)
+        other_linked.append(backward.sum(axis=1))
+    total = 0.0
+    # what NULL explains of a word says how probable the word is
+    for side, tokens, mass in (
+        (params.forward, shard.target_tokens, linked),
+        (params.backward, shard.source_tokens, np.concatenate(other_linked)),
+    ):
+        total += float(np.sum(np.log(side.null_probability * side.null[tokens] / np.maximum(1 - mass, _LEAST))))
+    return np.array([min(total, 0.0)])
 
 
 def _nats(counts: Ints, tokens: NDArray[np.int32]) -> Floats:

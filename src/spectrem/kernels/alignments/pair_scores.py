@@ -1,4 +1,4 @@
-"""How well the two sides of every sentence pair account for each other."""
+"""How much the two sides of every sentence pair say about each other."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from spectrem._compiled import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def pair_scores(
+def explained_shares(
     source_offsets,
     target_offsets,
     cell_offsets,
@@ -16,18 +16,19 @@ def pair_scores(
     mass,
     source_nats,
     target_nats,
-    scores,
+    shares,
 ):
-    """Fill the score of every pair, NaN where a side is empty.
+    """Fill the share of the information of every pair that its best links explain, times their mean probability.
 
-    ``cells`` holds the entry of ``log_forward`` and ``log_backward`` (log-probabilities of translations) of every cell,
-    ``mass`` its mean posterior, and ``source_nats`` and ``target_nats`` minus the log of every token's frequency.
+    NaN where a side is empty. ``cells`` holds the entry of ``log_forward`` and ``log_backward`` (log-probabilities of
+    translations) of every cell, ``mass`` its mean posterior, and ``source_nats`` and ``target_nats`` minus the log of
+    every token's frequency.
     """
-    for n in range(len(scores)):
+    for n in range(len(shares)):
         sources = source_nats[source_offsets[n] : source_offsets[n + 1]]
         targets = target_nats[target_offsets[n] : target_offsets[n + 1]]
         if len(sources) == 0 or len(targets) == 0:
-            scores[n] = np.nan
+            shares[n] = np.nan
             continue
         gains, surest = np.zeros(len(targets)), np.zeros(len(targets))
         source_gain, certainty = 0.0, 0.0
@@ -45,4 +46,4 @@ def pair_scores(
             source_gain += best_gain
             certainty += best / len(sources)
         certainty = (certainty + surest.mean()) / 2
-        scores[n] = certainty * min(source_gain / sources.sum(), gains.sum() / targets.sum())
+        shares[n] = certainty * min(source_gain / sources.sum(), gains.sum() / targets.sum())

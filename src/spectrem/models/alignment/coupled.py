@@ -116,6 +116,19 @@ class CoupledKernel:
         free = replace(self, agreement=False, max_fertility=np.inf)
         return [(kernel, own) for kernel, own in ((self, pairs[~given]), (free, pairs[given])) if len(own)]
 
+    def log_likelihoods(self, params: AlignmentParameters, shard: BitextShard) -> Floats:
+        """Log-probability of the words of either side of every pair given the other, added up, in nats.
+
+        Constraints play no part, nor do the weights of pairs; shape (n_pairs,).
+        """
+        free = replace(self, agreement=False, max_fertility=np.inf)
+        unweighted = replace(shard, pairs=shard.pairs._replace(weights=np.ones(len(shard.pairs.weights))))
+        _, numbers, rest = free._couple(params, unweighted, 1.0, len(shard.pairs.cells), by_cell=True)
+        values = numbers[0]
+        if len(rest):
+            values[rest] = free._take_steps(params, shard.select(rest), 1.0, np.zeros(len(rest)))[0][0]
+        return values
+
     def _solve(self, params: AlignmentParameters, shard: BitextShard, gamma: float) -> EStepResult[AlignmentStats]:
         """Expected counts of pairs that are solved one by one."""
         weights = shard.pairs.weights

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from spectrem import WordAligner
-from spectrem.data import pharaoh_lines
+from spectrem.data import pharaoh_lines, read_priors
 
 
 @pytest.fixture
@@ -90,3 +90,44 @@ def test_options_of_update_beside_a_loaded_model_alone(run, model, second):
     result = run("align", *second, "--load", model, "--update-iterations", "2")
     fails(result, "--update-iterations 2 changes nothing without --update")
     fails(run("align", *second, "--load", model, "--save", "other"), "or add --update")
+
+
+def test_priors_of_a_model(run, model, second, tmp_path):
+    """Expected counts: those of a word are at most its total, and of a pair the mean over both directions."""
+    priors = tmp_path / "priors"
+    assert run("lexicon", model, "--format", "eflomal", "-o", priors, "--min-probability", "0").exit_code == 0
+    aligner, links = WordAligner.load(model), read_priors(priors)
+    words = aligner.source_vocabulary_.index, aligner.target_vocabulary_.index
+    totals = [side.totals.words for side in (aligner.params_.forward, aligner.params_.backward)]
+    assert sum(map(len, links.values())) > 0.9 * aligner.table_.n_pairs
+    for source, target, forward, backward in list(aligner.lexicon(0.2)):
+        expected = forward * totals[0][words[0][source]] + backward * totals[1][words[1][target]]
+        assert links[source][target] == pytest.approx(expected / 2, rel=1e-4)
+    jumps = [line.split("\t") for line in priors.read_text().splitlines() if line.startswith("HMMF")]
+    side = aligner.params_.forward
+    counts = {int(width): float(count) for _, width, count in jumps}
+    assert counts[0] == pytest.approx(side.totals.jumps * side.jump[side.max_jump], rel=1e-4)
+    ends = side.totals.ends * side.end[0]
+    assert counts[1] == pytest.approx(side.totals.jumps * side.jump[side.max_jump + 1] + ends, rel=1e-4)
+
+
+def test_training_with_priors_is_training_with_counts(run, model, second, tmp_path):
+    priors = tmp_path / "priors"
+    assert run("lexicon", model, "--format", "eflomal", "-o", priors).exit_code == 0
+    result = run("align", *second, "--priors", priors)
+    assert result.exit_code == 0
+    source, target = (path.read_text().splitlines() for path in second)
+    aligner = WordAligner(dictionary=read_priors(priors), dictionary_strength=1.0).fit(source, target)
+    assert result.stdout.splitlines() == pharaoh_lines(aligner.predict(source, target))
+    assert f"word pairs with pseudo-counts: {aligner.n_given_}" in result.stderr
+    assert result.stdout != run("align", *second).stdout
+
+
+def test_priors_and_other_options(run, model, second, tmp_path):
+    priors = tmp_path / "priors"
+    priors.write_text("LEX\ta\tb\t1\n")
+    fails(run("align", *second, "--priors", priors, "--dictionary", priors), "cannot both be given")
+    fails(run("align", *second, "--priors", priors, "--load", model), "--priors: only for training, but --load")
+    fails(run("align", *second, "--priors", model), "model.npz")
+    fails(run("align", *second, "--priors", tmp_path / "none"), "no such file")
+    assert run("align", *second, "--priors", priors, "--load", model, "--update").exit_code == 0

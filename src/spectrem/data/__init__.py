@@ -1,7 +1,7 @@
 """Texts, bitexts, alignments, tagged text and treebanks: arrays, readers and writers."""
 
 from spectrem.data.alignments import pharaoh_lines, read_both_links, read_links, write_pharaoh, write_shared_task
-from spectrem.data.bilingual import FactoredBitext, read_dictionary, split_factors
+from spectrem.data.bilingual import FactoredBitext, prior_lines, read_dictionary, read_priors, split_factors
 from spectrem.data.bitext import Bitext, encode_bitext
 from spectrem.data.features import FeatureIndex, mention_features, pair_features, token_features
 from spectrem.data.links import MAX_LENGTH, Links
@@ -66,6 +66,7 @@ __all__ = [
     "open_table",
     "pair_features",
     "pharaoh_lines",
+    "prior_lines",
     "projectivise",
     "read_bitext",
     "read_both_links",
@@ -74,6 +75,7 @@ __all__ = [
     "read_dictionary",
     "read_links",
     "read_pairs",
+    "read_priors",
     "read_relations",
     "read_sentences",
     "read_table",

@@ -56,6 +56,17 @@ class AlignmentOptions:
             rich_help_panel=TRAINING,
         ),
     ] = None
+    priors: Annotated[
+        str | None,
+        typer.Option(
+            "--priors",
+            metavar="FILE",
+            help="Expected links of other text, as pseudo-counts: lines LEX of eflomal-makepriors, or of spectrem "
+            "lexicon --format eflomal.",
+            show_default=False,
+            rich_help_panel=TRAINING,
+        ),
+    ] = None
     dictionary: Annotated[
         str | None,
         typer.Option(
@@ -204,11 +215,16 @@ def align(
             f"--anchors {own.anchors} gives links between words as they stand, but --tokenize splits them; tokenise "
             "all text before, or drop one of them"
         )
+    if own.priors is not None and own.dictionary is not None:
+        raise InvalidInputError(
+            f"--priors {own.priors} and --dictionary {own.dictionary} cannot both be given; put all pairs into one file"
+        )
     _check_tuning(own, settings)
     _check_decoding(own, settings)
     gold = dict(zip(("SRC of --dev", "TGT of --dev", "GOLD of --dev"), own.dev or (), strict=False))
     inputs = {"SOURCE": own.source, "TARGET": own.target, "--load": own.load, **gold}
     inputs |= {"--dictionary": own.dictionary, "--anchors": own.anchors}
+    inputs["--priors"] = own.priors
     outputs = {"--output": own.output, "--probabilities": own.probabilities, "--save": own.save}
     outputs |= {"--tokens": formats.tokens, "--scores": formats.scores}
     with command_files(inputs, outputs, home.folders(settings)), home.opened(settings) as placed:
@@ -239,7 +255,7 @@ def _check_loading(own: AlignmentOptions, settings: Settings, more: list[str]) -
 def _refuse_training(own: AlignmentOptions, settings: Settings, more: list[str]) -> None:
     refused = [option_of(AlignerParameters, name) for name in settings if name not in _OPEN] + more
     refused += ["--constraint"] * bool(own.constraint) + ["--tune-gamma"] * own.tune_gamma
-    refused += ["--dictionary"] * (own.dictionary is not None)
+    refused += ["--dictionary"] * (own.dictionary is not None) + ["--priors"] * (own.priors is not None)
     refused += ["--save"] * (own.save is not None) + ["--threshold auto"] * (settings.get("threshold") == "auto")
     if refused:
         raise InvalidInputError(

@@ -33,6 +33,7 @@ from spectrem.data import (
     read_dictionary,
     read_links,
     read_pairs,
+    read_priors,
     split_factors,
 )
 from spectrem.estimators import WordAligner
@@ -94,7 +95,9 @@ class AlignmentJob:
 
     @cached_property
     def dictionary(self) -> dict[str, dict[str, float]] | None:
-        """The word pairs of ``--dictionary``."""
+        """The word pairs of ``--dictionary`` or of ``--priors``."""
+        if self.own.priors is not None:
+            return read_priors(self.own.priors, lowercase=self.own.lowercase)
         path = self.own.dictionary
         return None if path is None else read_dictionary(path, lowercase=self.own.lowercase)
 
@@ -200,6 +203,8 @@ class AlignmentJob:
         """Settings with the schedule and the dictionary, if they are given."""
         if self.dictionary is not None:
             settings = {**settings, "dictionary": self.dictionary}
+        if self.own.priors is not None:
+            settings["dictionary_strength"] = 1.0
         return self.steps.schedule(self.annealing.schedule(settings))
 
     def _cost(self, loaded: WordAligner | None) -> float:
@@ -235,7 +240,7 @@ class AlignmentJob:
         if self.own.load is not None and not self.own.update:
             source, target = aligner.unknown_shares(bitext)
             said += f"; words new to the model: {source:.1%} of the source, {target:.1%} of the target"
-        if self.own.dictionary is not None or "same" in self.settings:
+        if self.dictionary is not None or "same" in self.settings:
             said += f"; word pairs with pseudo-counts: {aligner.n_given_}"
         empty = int(((bitext.source_lengths == 0) | (bitext.target_lengths == 0)).sum())
         long, skipped = aligner.long_pairs(bitext), getattr(aligner, "n_skipped_", 0)

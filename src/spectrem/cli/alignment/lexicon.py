@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 from operator import itemgetter
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -16,8 +16,16 @@ def lexicon(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model written by spectrem align --save.")],
     output: Output = "-",
     min_probability: MinProbability = None,
+    format: Annotated[
+        Literal["tsv", "eflomal"],
+        typer.Option(
+            "--format",
+            help="tsv: probabilities. eflomal: expected counts of links and jumps, which eflomal-align and "
+            "spectrem align read as --priors.",
+        ),
+    ] = "tsv",
 ) -> None:
-    """Write the translation table of a saved model as tab-separated values.
+    """Write the translation table of a saved model as tab-separated values, or as priors for other text.
 
     Example: **spectrem lexicon model.npz -o lexicon.tsv**
 
@@ -29,8 +37,15 @@ def lexicon(
         from spectrem.data import open_output
         from spectrem.estimators import WordAligner
 
-        entries = WordAligner.load(model).lexicon(LEAST_PROBABILITY if min_probability is None else min_probability)
+        aligner = WordAligner.load(model)
+        least = LEAST_PROBABILITY if min_probability is None else min_probability
         with open_output(output) as lines:
+            if format == "eflomal":
+                from spectrem.estimators.alignment.lexicon import list_priors
+
+                lines.writelines(f"{line}\n" for line in list_priors(aligner, least))
+                return
+            entries = aligner.lexicon(least)
             lines.write("source\ttarget\tp(target|source)\tp(source|target)\n")
             for _, group in groupby(entries, key=itemgetter(0)):
                 for source, target, forward, backward in sorted(group, key=lambda entry: (-entry[2], -entry[3])):

@@ -1,6 +1,7 @@
-"""What is known of words of two languages: dictionaries of word pairs, and factors of tokens."""
+"""What is known of words of two languages: dictionaries of word pairs, priors of other aligners, factors of tokens."""
 
 from spectrem.data.bilingual.dictionary import read_dictionary
 from spectrem.data.bilingual.factors import FactoredBitext, split_factors
+from spectrem.data.bilingual.priors import prior_lines, read_priors
 
-__all__ = ["FactoredBitext", "read_dictionary", "split_factors"]
+__all__ = ["FactoredBitext", "prior_lines", "read_dictionary", "read_priors", "split_factors"]

@@ -28,6 +28,7 @@ from spectrem.estimators.alignment.decoding import (
 )
 from spectrem.estimators.alignment.knowledge import given_counts, listed_pairs
 from spectrem.estimators.alignment.known_links import KnownLinks, impose, read_anchors
+from spectrem.estimators.alignment.lexicon import list_pairs
 from spectrem.estimators.alignment.long_pairs import LongPairs, LongShard
 from spectrem.estimators.alignment.parameters import AlignerParameters, fused_rules, rules_of
 from spectrem.estimators.alignment.report import report_fit
@@ -219,7 +220,7 @@ class WordAligner(AlignerParameters, Estimator):
 
         What the model expected of the text so far is added to the expected counts of the new text, as often as
         ``update_strength`` says: EM on all of it, with the old text's posteriors as they are (the sufficient statistics
-        of [Neal1998]). Words and word pairs are added to vocabularies and table. Text that comes twice counts twice.
+        of [NeaHin1998]). Words and word pairs are added to vocabularies and table. Text that comes twice counts twice.
         Parameters may be set anew but for model, max_jump and null_probability; ``dictionary`` and ``same`` concern
         word pairs that the model does not have. A ``threshold`` "auto" is chosen again where the new text has at least
         500 pairs. ``history_`` and ``report_`` are those of the new text.
@@ -339,16 +340,7 @@ class WordAligner(AlignerParameters, Estimator):
     def lexicon(self, min_probability: float = 0.01) -> Iterator[tuple[str, str, float, float]]:
         """Word pairs with p(target | source) and p(source | target), if either reaches ``min_probability``."""
         self._check_fitted()
-        forward, backward = self.params_.forward.translation[:-1], self.params_.backward.translation[:-1]
-        kept = np.flatnonzero(np.maximum(forward, backward) >= min_probability)
-        sources, targets = self.table_.sources, self.table_.targets
-        for k in kept:
-            yield (
-                self.source_vocabulary_.words[sources[k]],
-                self.target_vocabulary_.words[targets[k]],
-                float(forward[k]),
-                float(backward[k]),
-            )
+        return list_pairs(self, min_probability)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted aligner, and how its training went, to one file of JSON and arrays.

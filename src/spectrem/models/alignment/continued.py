@@ -42,7 +42,7 @@ class ContinuedPrior:
     model.
 
     A pair whose words meet in k places of the new text has its expected count c lowered to ``c (1 - 0.75 / k)``, and
-    the difference is left to pairs that were not seen (absolute discounting, [NeyEssenKneser1994]). Words that are new
+    the difference is left to pairs that were not seen (absolute discounting, [Ney1994]). Words that are new
     and rare would otherwise learn from their own posteriors that they are linked as these have it.
 
     Attributes

@@ -142,7 +142,7 @@ def test_probabilities_above_the_threshold_are_the_links(run, files, tmp_path):
     result = run("align", files.source, files.target, "-o", out, *options)
     assert result.exit_code == 0
     threshold = float(result.stderr.split("threshold ")[1].split(" (auto)")[0])
-    assert 0.3 < threshold <= 0.5
+    assert 0.3 < threshold < 0.7
     for links, line in zip(lines_of(out), lines_of(probabilities), strict=True):
         entries = [entry.split(":") for entry in line.split()]
         assert all(float(p) >= 0.3 for _, p in entries)

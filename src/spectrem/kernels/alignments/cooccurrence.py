@@ -8,11 +8,7 @@ from spectrem._compiled import njit
 @njit(cache=True, nogil=True, error_model="numpy")
 def postings(tokens, token_offsets, n_words):
     """Sentence and place of every occurrence of every word, word by word: offsets, sentences, places."""
-    offsets = np.zeros(n_words + 1, np.int64)
-    for word in tokens:
-        offsets[word + 1] += 1
-    for word in range(n_words):
-        offsets[word + 1] += offsets[word]
+    offsets = _count_tokens(tokens, n_words)
     following = offsets[:-1].copy()
     sentences = np.empty(len(tokens), np.int32)
     places = np.empty(len(tokens), np.int32)
@@ -26,8 +22,42 @@ def postings(tokens, token_offsets, n_words):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def sentences_of_words(tokens, token_offsets, n_words):
+    """The sentences that hold every word, word by word and each once: offsets, sentences."""
+    offsets = _count_tokens(tokens, n_words)
+    following = offsets[:-1].copy()
+    sentences = np.empty(len(tokens), np.int32)
+    for n in range(len(token_offsets) - 1):
+        for k in range(token_offsets[n], token_offsets[n + 1]):
+            word = tokens[k]
+            if following[word] == offsets[word] or sentences[following[word] - 1] != n:
+                sentences[following[word]] = n
+                following[word] += 1
+    last = 0
+    for word in range(n_words):
+        first, end = offsets[word], following[word]
+        offsets[word] = last
+        for at in range(first, end):
+            sentences[last] = sentences[at]
+            last += 1
+    offsets[n_words] = last
+    return offsets, sentences[:last]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _count_tokens(tokens, n_words):
+    """Where the occurrences of every word begin, if they are listed word by word."""
+    offsets = np.zeros(n_words + 1, np.int64)
+    for word in tokens:
+        offsets[word + 1] += 1
+    for word in range(n_words):
+        offsets[word + 1] += offsets[word]
+    return offsets
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def count_partners(offsets, sentences, source_tokens, source_offsets, n_source_words):
-    """Number of distinct target words that each source word meets; postings are those of target words."""
+    """Number of distinct target words that each source word meets, from the sentences of every target word."""
     counts = np.zeros(n_source_words, np.int64)
     met = np.full(n_source_words, -1, np.int32)
     for word in range(len(offsets) - 1):
@@ -45,7 +75,7 @@ def count_partners(offsets, sentences, source_tokens, source_offsets, n_source_w
 def list_partners(offsets, sentences, source_tokens, source_offsets, row_offsets, partners):
     """Fill ``partners``: the target words that each source word meets, in increasing order.
 
-    Postings are those of target words, which are taken one after another, so that nothing has to be sorted.
+    Target words, whose sentences are given, are taken one after another, so that nothing has to be sorted.
     """
     n_source_words = len(row_offsets) - 1
     met = np.full(n_source_words, -1, np.int32)

@@ -110,6 +110,11 @@ class PriorWithCounts:
     entries: Ints
     counts: Floats
 
+    @property
+    def reads_rows(self) -> bool:
+        """Whether `normalise` and `log_density` read the row of every entry."""
+        return getattr(self.prior, "reads_rows", True)
+
     def normalise(
         self,
         counts: Floats,

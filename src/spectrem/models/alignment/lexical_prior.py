@@ -64,6 +64,11 @@ class LexicalPrior:
     stem_strength: float
     cognate_strength: float
 
+    @property
+    def reads_rows(self) -> bool:
+        """False: the table says which row an entry is in."""
+        return False
+
     def normalise(
         self,
         counts: Floats,

@@ -153,7 +153,7 @@ class AlignmentModel:
         (forward, backward), table = stats.links, self.table
         sizes = np.diff(table.row_offsets)
         words = np.empty(table.n_source_words), np.empty(table.n_target_words)
-        self.forward_prior.normalise(forward[:-1], table.sources, sizes, forward[:-1], words[0])
+        self.forward_prior.normalise(forward[:-1], _sources(table, self.forward_prior), sizes, forward[:-1], words[0])
         self.backward_prior.normalise(backward[:-1], table.targets, table.target_sizes, backward[:-1], words[1])
         forward[-1] = backward[-1] = 0.0  # word pairs that are not in the table
         return AlignmentParameters(
@@ -168,7 +168,9 @@ class AlignmentModel:
         """
         forward, backward, table = params.forward, params.backward, self.table
         sizes = np.diff(table.row_offsets)
-        total = self.forward_prior.log_density(forward.translation[:-1], table.sources, sizes)
+        rows = _sources(table, self.forward_prior)
+        total = self.forward_prior.log_density(forward.translation[:-1], rows, sizes)
+        del rows
         total += self.backward_prior.log_density(backward.translation[:-1], table.targets, table.target_sizes)
         for way, side in enumerate((forward, backward)):
             added = self._added(side, way)
@@ -260,6 +262,11 @@ def log_departures(params: DirectionParameters, lengths: Ints) -> Floats:
     with np.errstate(divide="ignore"):
         departures[present] = np.where(sums > 0, np.log1p(-params.null_probability) - np.log(sums), -np.inf)
     return departures
+
+
+def _sources(table: PairTable, prior: Prior) -> NDArray[np.int32]:
+    """Source word of every pair, for priors that read it: it is as large as the table."""
+    return table.sources if getattr(prior, "reads_rows", True) else np.empty(0, np.int32)
 
 
 def _log_density(pseudo_counts: Floats, probabilities: Floats) -> float:

@@ -247,7 +247,7 @@ def tabulate_pairs(bitext: Bitext, max_chance: float | None = None) -> PairTable
         that is a third of the pairs of 100,000 sentence pairs, which hold 1.6 % of the expected links of training.
     """
     n_source_words, n_target_words = len(bitext.source_vocabulary), len(bitext.target_vocabulary)
-    offsets, sentences, _ = cooccurrence.postings(bitext.target_tokens, bitext.target_offsets, n_target_words)
+    offsets, sentences = cooccurrence.sentences_of_words(bitext.target_tokens, bitext.target_offsets, n_target_words)
     text = offsets, sentences, bitext.source_tokens, bitext.source_offsets
     if max_chance is not None:
         counts = count_words(bitext.source_tokens, n_source_words), np.diff(offsets)

@@ -46,7 +46,8 @@ class Pairs(NamedTuple):
 class Direction(NamedTuple):
     """Potentials of one direction: by cell value, by token (NULL), by jump distance, by length and departure, by end.
 
-    ``ends[r]`` is for a last position r words before the end of the sentence.
+    ``links`` holds those of both directions, forward first, so that each cell is looked up once. ``ends[r]`` is for a
+    last position r words before the end of the sentence.
     """
 
     links: np.ndarray
@@ -66,7 +67,7 @@ class Duals(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """What a pass adds up for one direction; ``links`` by cell value or by cell, the rest as in `Direction`."""
+    """What a pass adds up for one direction, as in `Direction`; ``links`` by cell value or by cell."""
 
     links: np.ndarray
     null: np.ndarray
@@ -452,12 +453,13 @@ def _unload_cells(lane, weight, cells, rows, columns, pitch, space, one, other, 
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _copy_cells(lane, weight, rows, columns, pitch, space, side, links):
-    """Write a lane's posteriors of one direction to its cells."""
+def _copy_cells(lane, weight, rows, columns, pitch, space, one, other, links):
+    """Write a lane's posteriors of both directions to its cells."""
     for i in range(rows):
-        row, at = links[i * columns : (i + 1) * columns], side.posterior + i * pitch + lane
+        row, at = links[i * columns : (i + 1) * columns], i * pitch + lane
         for j in range(columns):
-            row[j] = weight * space[at + j * LANES]
+            row[j, 0] = weight * space[one.posterior + at + j * LANES]
+            row[j, 1] = weight * space[other.posterior + at + j * LANES]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -496,6 +498,13 @@ def _is_inside(total):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def side_by_side(forward, backward, entries, out):
+    """Put some entries of two tables into the columns of ``out``."""
+    for k in range(len(entries)):
+        out[k, 0], out[k, 1] = forward[entries[k]], backward[entries[k]]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def couple(chain, by_cell, order, pairs, duals, forward, backward, to_forward, to_backward, first, last, gap, status):
     """E-step of both directions of the pairs in ``order``, in groups of LANES.
 
@@ -510,11 +519,6 @@ def couple(chain, by_cell, order, pairs, duals, forward, backward, to_forward, t
         wide = max(wide, pairs.target_offsets[n + 1] - pairs.target_offsets[n])
     numbers = np.empty((6 * (tall + 1) * (wide + 2) + 20 * (tall + wide + 2 * PAD + 2)) * LANES)
     space = numbers[-(numbers.ctypes.data // 8) % LANES :]
-    # Both directions of a word pair lie side by side, so that it is looked for once.
-    n_values = len(forward.links)
-    links = np.empty((n_values, 2))
-    links[:, 0], links[:, 1] = forward.links, backward.links
-    counts = np.zeros((0 if by_cell else n_values, 2))
     every_cell = pairs.cells.view(np.uint32)
     weight, lengths = np.empty(LANES), np.zeros((2, LANES), np.int64)
     for start in range(0, len(order), LANES):
@@ -538,7 +542,7 @@ def couple(chain, by_cell, order, pairs, duals, forward, backward, to_forward, t
         for lane in range(len(members)):
             n, height, width = members[lane], lengths[0, lane], lengths[1, lane]
             cells = every_cell[pairs.cell_offsets[n] : pairs.cell_offsets[n] + height * width]
-            _load_cells(lane, cells, links, height, width, pitch, space, one.potential, other.potential)
+            _load_cells(lane, cells, forward.links, height, width, pitch, space, one.potential, other.potential)
             _load_side(chain, lane, width, height, pairs.target_offsets[n], space, one, forward)
             _load_side(chain, lane, height, width, pairs.source_offsets[n], space, other, backward)
         if chain:
@@ -584,11 +588,10 @@ def couple(chain, by_cell, order, pairs, duals, forward, backward, to_forward, t
                 last[n] += price + other_price
             begin, end = pairs.cell_offsets[n], pairs.cell_offsets[n] + height * width
             if by_cell:
-                _copy_cells(lane, weight[lane], height, width, pitch, space, one, to_forward.links[begin:end])
-                _copy_cells(lane, weight[lane], height, width, pitch, space, other, to_backward.links[begin:end])
+                _copy_cells(lane, weight[lane], height, width, pitch, space, one, other, to_forward.links[begin:end])
             elif weight[lane] != 0.0:
                 cells = every_cell[begin:end]
-                _unload_cells(lane, weight[lane], cells, height, width, pitch, space, one, other, counts)
+                _unload_cells(lane, weight[lane], cells, height, width, pitch, space, one, other, to_forward.links)
                 _unload_side(chain, lane, weight[lane], width, height, pairs.target_offsets[n], space, one, to_forward)
                 _unload_side(
                     chain, lane, weight[lane], height, width, pairs.source_offsets[n], space, other, to_backward
@@ -596,6 +599,3 @@ def couple(chain, by_cell, order, pairs, duals, forward, backward, to_forward, t
         if chain and not by_cell:
             _count_chain(weight, lengths[0], rows, space, work, forward.moves, to_forward)
             _count_chain(weight, lengths[1], columns, space, other_work, backward.moves, to_backward)
-    for k in range(len(counts)):
-        to_forward.links[k] += counts[k, 0]
-        to_backward.links[k] += counts[k, 1]

@@ -66,12 +66,9 @@ class Anchors:
         """
         found = self.excluded(pairs)
         cells = np.where(found.cells, np.int32(len(forward.links)), pairs.cells)
-        forward = forward._replace(
-            links=np.append(forward.links, 0.0), null=np.where(found.target_linked, 0.0, forward.null)
-        )
-        backward = backward._replace(
-            links=np.append(backward.links, 0.0), null=np.where(found.source_linked, 0.0, backward.null)
-        )
+        links = np.concatenate([forward.links, np.zeros((1, 2))])
+        forward = forward._replace(links=links, null=np.where(found.target_linked, 0.0, forward.null))
+        backward = backward._replace(links=links, null=np.where(found.source_linked, 0.0, backward.null))
         return pairs._replace(cells=cells), forward, backward
 
     def allowed(self, pairs: Pairs) -> Bools:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
 from spectrem.kernels.alignments import cells
-from spectrem.kernels.alignments.bidirectional import PAD, Direction, Duals, Expected, couple
+from spectrem.kernels.alignments.bidirectional import PAD, Direction, Duals, Expected, couple, side_by_side
 from spectrem.models.alignment.model import AlignmentModel, log_departures
 from spectrem.models.alignment.pairs import BitextShard, TextShard
 from spectrem.models.alignment.parameters import (
@@ -84,8 +84,8 @@ class CoupledKernel:
     def _expect(self, params: AlignmentParameters, gamma: float, shard: BitextShard) -> EStepResult[AlignmentStats]:
         n_entries = len(shard.pair_ids)
         expected, numbers, rest = self._couple(params, shard, gamma, n_entries, by_cell=False)
-        forward = _stats(expected[0], n_entries, shard.target_tokens, params.forward)
-        backward = _stats(expected[1], n_entries, shard.source_tokens, params.backward)
+        forward = _stats(expected[0], 0, n_entries, shard.target_tokens, params.forward)
+        backward = _stats(expected[1], 1, n_entries, shard.source_tokens, params.backward)
         stats = AlignmentStats(forward, backward, self.model.table.n_pairs + 1, shard.pair_ids)
         weights = shard.pairs.weights.copy()
         weights[rest] = 0.0
@@ -100,7 +100,7 @@ class CoupledKernel:
         n_cells = len(shard.pairs.cells)
         unweighted = replace(shard, pairs=shard.pairs._replace(weights=np.ones(len(shard.pairs.weights))))
         expected, _, rest = self._couple(params, unweighted, gamma, n_cells, by_cell=True)
-        forward, backward = expected[0].links, expected[1].links
+        forward, backward = expected[0].links.T
         for kernel, own in self._alone(shard, rest):
             part = shard.select(own)
             at = np.concatenate([np.arange(*shard.pairs.cell_offsets[n : n + 2]) for n in own])
@@ -160,17 +160,17 @@ class CoupledKernel:
             grouped &= ~shard.anchors.complete
         order = np.lexsort((targets, sources))
         order = order[grouped[order]]
-        translation = shard.of_entries(params.forward.translation, backward=False)
-        forward = _potentials(params.forward, translation, shard.target_tokens, sources[order], gamma)
-        translation = shard.of_entries(params.backward.translation, backward=True)
-        backward = _potentials(params.backward, translation, shard.source_tokens, targets[order], gamma)
+        links = _links(params, shard, gamma)
+        forward = _potentials(params.forward, links, shard.target_tokens, sources[order], gamma)
+        backward = _potentials(params.backward, links, shard.source_tokens, targets[order], gamma)
         pairs = shard.pairs
         if shard.anchors is not None:
             pairs, forward, backward = shard.anchors.without_excluded(pairs, forward, backward)
             n_links += not by_cell  # of links that are not possible
         # Counts of departures are large enough for the pairs that are solved one by one, too.
         counted = order if by_cell else np.arange(len(sources))
-        expected = (_empty(forward, n_links, sources[counted]), _empty(backward, n_links, targets[counted]))
+        masses = np.zeros((n_links, 2))
+        expected = (_empty(forward, masses, sources[counted]), _empty(backward, masses, targets[counted]))
         numbers = np.zeros((3, len(sources)))
         status = np.zeros(len(sources), np.int64)
         constrained = self.agreement or self.max_fertility < np.inf
@@ -185,8 +185,18 @@ class CoupledKernel:
         return expected, numbers, rest
 
 
+def _links(params: AlignmentParameters, shard: BitextShard, gamma: float) -> Floats:
+    """Potentials of the shard's entries in both directions, shape (n_entries, 2)."""
+    n_seen, unseen = len(shard.pair_ids), shard.unseen
+    links = np.empty((n_seen + (0 if unseen is None else len(unseen[0])), 2))
+    side_by_side(params.forward.translation, params.backward.translation, shard.pair_ids, links)
+    if unseen is not None:
+        links[n_seen:, 0], links[n_seen:, 1] = unseen
+    return links if gamma == 1 else links ** (1 / gamma)
+
+
 def _potentials(
-    params: DirectionParameters, translation: Floats, tokens: NDArray[np.int32], lengths: Ints, gamma: float
+    params: DirectionParameters, links: Floats, tokens: NDArray[np.int32], lengths: Ints, gamma: float
 ) -> Direction:
     longest = int(lengths.max(initial=0))
     departures = np.exp(log_departures(params, lengths))
@@ -194,7 +204,6 @@ def _potentials(
     reach = longest + 1 + PAD
     distance = np.clip(np.arange(-reach, reach + 1), -width, width) + width
     tables = (
-        translation,
         (params.null_probability * params.null)[tokens],
         params.jump[distance],
         departures,
@@ -202,23 +211,23 @@ def _potentials(
     )
     # Departures may exceed 1: a pair whose total overflows is solved one by one.
     with np.errstate(over="ignore"):
-        return Direction(*(tables if gamma == 1 else (table ** (1 / gamma) for table in tables)))
+        return Direction(links, *(tables if gamma == 1 else (table ** (1 / gamma) for table in tables)))
 
 
-def _empty(direction: Direction, n_links: int, lengths: Ints) -> Expected:
+def _empty(direction: Direction, links: Floats, lengths: Ints) -> Expected:
     longest = int(lengths.max(initial=0))
     null, jumps, ends = (np.zeros(len(table)) for table in (direction.null, direction.moves, direction.ends))
-    return Expected(np.zeros(n_links), null, jumps, np.zeros((longest + 1, longest + 1)), ends)
+    return Expected(links, null, jumps, np.zeros((longest + 1, longest + 1)), ends)
 
 
 def _stats(
-    expected: Expected, n_entries: int, tokens: NDArray[np.int32], params: DirectionParameters
+    expected: Expected, backward: int, n_entries: int, tokens: NDArray[np.int32], params: DirectionParameters
 ) -> DirectionStats:
     middle, max_jump = len(expected.jumps) // 2, params.max_jump
     widths = np.clip(np.arange(-middle, middle + 1), -max_jump, max_jump) + max_jump
     last = np.minimum(np.arange(len(expected.ends)), max_jump)
     return DirectionStats(
-        expected.links[:n_entries],
+        expected.links[:n_entries, backward].copy(),
         np.bincount(tokens, expected.null, len(params.null) - 1).astype(np.float64),
         np.bincount(widths, expected.jumps, 2 * max_jump + 1).astype(np.float64),
         expected.departures,

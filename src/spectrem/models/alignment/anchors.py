@@ -66,7 +66,7 @@ class Anchors:
         """
         found = self.excluded(pairs)
         cells = np.where(found.cells, np.int32(len(forward.links)), pairs.cells)
-        links = np.concatenate([forward.links, np.zeros((1, 2))])  # both directions read the same array
+        links = np.concatenate([forward.links, np.zeros((1, 2))])
         forward = forward._replace(links=links, null=np.where(found.target_linked, 0.0, forward.null))
         backward = backward._replace(links=links, null=np.where(found.source_linked, 0.0, backward.null))
         return pairs._replace(cells=cells), forward, backward

@@ -86,8 +86,8 @@ class CoupledKernel:
     def _expect(self, params: AlignmentParameters, gamma: float, shard: BitextShard) -> EStepResult[AlignmentStats]:
         n_entries = len(shard.pair_ids)
         expected, numbers, rest = self._couple(params, shard, gamma, n_entries, by_cell=False)
-        forward = _stats(expected[0], n_entries, 0, shard.target_tokens, params.forward)
-        backward = _stats(expected[1], n_entries, 1, shard.source_tokens, params.backward)
+        forward = _stats(expected[0], 0, n_entries, shard.target_tokens, params.forward)
+        backward = _stats(expected[1], 1, n_entries, shard.source_tokens, params.backward)
         stats = AlignmentStats(forward, backward, self.model.table.n_pairs + 1, shard.pair_ids)
         weights = shard.pairs.weights.copy()
         weights[rest] = 0.0
@@ -236,7 +236,7 @@ def _empty(direction: Direction, links: Floats, lengths: Ints) -> Expected:
 
 
 def _stats(
-    expected: Expected, n_entries: int, backward: int, tokens: NDArray[np.int32], params: DirectionParameters
+    expected: Expected, backward: int, n_entries: int, tokens: NDArray[np.int32], params: DirectionParameters
 ) -> DirectionStats:
     middle, max_jump = len(expected.jumps) // 2, params.max_jump
     widths = np.clip(np.arange(-middle, middle + 1), -max_jump, max_jump) + max_jump

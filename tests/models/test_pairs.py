@@ -4,11 +4,22 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from bitext_oracles import make_bitext, sentences
+from bitext_oracles import make_bitext, make_model, random_parameters, sentences
 
 from spectrem import datasets
 from spectrem.data import Links, encode_bitext
-from spectrem.models.alignment import Anchors, build_shards, cut_text, iter_shards, pairs, tabulate_pairs
+from spectrem.models.alignment import (
+    Anchors,
+    BitextShard,
+    CoupledKernel,
+    TextShard,
+    build_shards,
+    cut_text,
+    iter_shards,
+    pairs,
+    shards_to_train,
+    tabulate_pairs,
+)
 
 LENGTHS = [(3, 2), (0, 4), (1, 1), (4, 0), (2, 5), (6, 3), (2, 2)]
 
@@ -63,6 +74,22 @@ def test_cells_that_are_found_again_are_those_of_the_shard(monkeypatch, packed, 
         assert found.anchors is None or found.anchors.links == whole.anchors.links
         assert whole.index(table) is whole
         assert (found.begin, found.end) == (shard.begin, shard.end)
+
+
+def test_few_cells_are_kept_in_training(monkeypatch):
+    """With the same bits: the E-step reads the same numbers."""
+    bitext = make_bitext(LENGTHS, np.random.default_rng(7))
+    table, _ = build_shards(bitext)
+    (kept,) = shards_to_train(bitext, table)
+    monkeypatch.setattr(pairs, "_FEW_CELLS", len(kept.pairs.cells) - 1)
+    (found,) = shards_to_train(bitext, table)
+    assert (type(kept), type(found)) == (BitextShard, TextShard)
+    assert kept.quantum == found.quantum > 0
+    rng = np.random.default_rng(8)
+    estep = CoupledKernel(make_model("hmm", table)).prepare(random_parameters("hmm", table, rng), 1.0)
+    a, b = estep(kept), estep(found)
+    np.testing.assert_array_equal(a.stats.links, b.stats.links)
+    assert a.objective == b.objective
 
 
 def test_table_is_the_set_of_meetings():

@@ -24,8 +24,8 @@ from spectrem.models.alignment import (
     AlignmentModel,
     Continuation,
     count_words,
-    cut_text,
     expect_new_words,
+    shards_to_train,
     splice,
     tabulate_pairs,
 )
@@ -55,7 +55,7 @@ def update(
         unseen_pairs(aligner), stem_strength=aligner.stem_strength, cognate_strength=aligner.cognate_strength
     )
     new = Continuation.of(unseen, old, bitext, table, weights, strength, given)
-    corpus = make_corpus(aligner, (shard.pack(table) for shard in cut_text(bitext, weights, held)))
+    corpus = make_corpus(aligner, shards_to_train(bitext, table, weights, held))
     table, priors = beside(corpus, (table, new.priors))
     trained = aligner.model_
     model = AlignmentModel(

@@ -57,10 +57,10 @@ from spectrem.models.alignment import (
     BitextShard,
     CoupledKernel,
     count_words,
-    cut_text,
     expect_new_words,
     iter_shards,
     lexical_priors,
+    shards_to_train,
     tabulate_pairs,
 )
 from spectrem.models.alignment.lexical_prior import Classes
@@ -183,7 +183,7 @@ class WordAligner(AlignerParameters, Estimator):
             cognate_strength=self.cognate_strength,
             classes=classes,
         )
-        corpus = make_corpus(self, (shard.pack(table) for shard in cut_text(bitext, weights, held)))
+        corpus = make_corpus(self, shards_to_train(bitext, table, weights, held))
         self.table_, priors = table, priors = beside(corpus, (table, given.added_to(spelling)))
         listed = listed_pairs(self, self.source_vocabulary_, self.target_vocabulary_)
         own = {"forward_prior": priors[0], "backward_prior": priors[1], "listed": listed}

@@ -189,26 +189,26 @@ def place_cells(
 
     A cell that has no entry gets the number of entries; returns whether there are such cells.
     """
-    missing = len(entries)
-    # The word that met a target word last, and in the lower half of the bits the place of their entry.
-    latest = np.full(n_target_words + 1, -1, np.int64)
+    missing = np.int32(len(entries))
+    # The place of the last entry of every target word: those of earlier source words lie before the first of this one.
+    latest = np.full(n_target_words + 1, -1, np.int32)
     at_entry, incomplete = 0, False
     for word in range(len(offsets) - 1):
-        tag = np.int64(word) << 32
+        first = np.int32(at_entry)
         end = row_offsets[min(word + 1, len(row_offsets) - 1)]
         while at_entry < len(entries) and entries[at_entry] < end:
-            latest[partners[entries[at_entry]]] = tag | at_entry
+            latest[partners[entries[at_entry]]] = at_entry
             at_entry += 1
         for at in range(offsets[word], offsets[word + 1]):
             n = sentences[at]
             begin = target_offsets[n]
             length = target_offsets[n + 1] - begin
             cell = cell_offsets[n] + places[at] * length
+            own, targets = cells[cell : cell + length], target_tokens[begin : begin + length]
             for j in range(length):
-                place = latest[target_tokens[begin + j]]
-                known = place >= tag
-                cells[cell + j] = place & 0xFFFFFFFF if known else missing
-                incomplete |= not known
+                place = latest[targets[j]]
+                own[j] = place if place >= first else missing
+                incomplete |= place < first
     return incomplete
 
 

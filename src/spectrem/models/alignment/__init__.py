@@ -16,6 +16,7 @@ from spectrem.models.alignment.pairs import (
     count_words,
     cut_text,
     iter_shards,
+    shards_to_train,
     tabulate_pairs,
 )
 from spectrem.models.alignment.parameters import (
@@ -33,6 +34,6 @@ __all__ = [
     "AlignmentModel", "AlignmentParameters", "AlignmentStats", "Anchors", "BitextShard", "Continuation",
     "ContinuedPrior", "CoupledKernel", "DirectionParameters", "GivenCounts", "KeptPlaces", "Language", "LexicalPrior",
     "ListedPairs", "NewText", "PairTable", "PriorWithCounts", "TextShard", "Totals", "UnseenPairs", "build_shards",
-    "count_words", "cut_text", "diagonal_posteriors", "expect_new_words", "iter_shards", "lexical_priors", "splice",
-    "tabulate_pairs",
+    "count_words", "cut_text", "diagonal_posteriors", "expect_new_words", "iter_shards", "lexical_priors",
+    "shards_to_train", "splice", "tabulate_pairs",
 ]  # fmt: skip

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +20,8 @@ from spectrem.structures._ragged import offsets_of, ranges_of
 # A shard is closed after this many cells (source x target positions): a twelfth of the corpus, within bounds. Large
 # shards hold more pairs of like lengths, which are solved together; small ones spread better over threads.
 _SHARDS, _LEAST_CELLS, _MOST_CELLS = 12, 1 << 17, 1 << 19
+# Up to so many cells are kept, in some 20 MB: they need not be found in every iteration.
+_FEW_CELLS = 1 << 22
 
 _AT_ONCE = 1 << 22  # tokens
 
@@ -80,6 +81,8 @@ class BitextShard:
     unseen : (ndarray, ndarray), or None
         Probabilities, forward and backward, of the entries after those of ``pair_ids``: pairs of a new text that are
         not in the table.
+    quantum : float
+        As for a `TextShard`; 0 leaves expected counts as they are.
     """
 
     begin: int
@@ -90,7 +93,7 @@ class BitextShard:
     pair_ids: NDArray[np.int32]
     anchors: Anchors | None = None
     unseen: tuple[Floats, Floats] | None = None
-    quantum: ClassVar[float] = 0.0  # counts are left as they are
+    quantum: float = 0.0
 
     @property
     def source_lengths(self) -> Ints:
@@ -138,7 +141,7 @@ def _take(offsets: Ints, values: NDArray[np.int32], chosen: NDArray[np.integer])
 
 @dataclass(frozen=True, eq=False)
 class TextShard:
-    """A run of sentence pairs whose cells are found when they are needed, in a twentieth of the time of an E-step.
+    """A run of sentence pairs whose cells are found when they are needed, in a tenth of the time of an E-step.
 
     It takes a tenth of the memory of a `BitextShard`; arrays are views of the bitext's.
 
@@ -204,7 +207,14 @@ class TextShard:
             entries = np.append(entries, np.int32(table.n_pairs))
         pairs = Pairs(sources, targets, cell_offsets, cells, self.weights)
         return BitextShard(
-            self.begin, self.end, self.source_tokens, self.target_tokens, pairs, entries, anchors=self.anchors
+            self.begin,
+            self.end,
+            self.source_tokens,
+            self.target_tokens,
+            pairs,
+            entries,
+            self.anchors,
+            quantum=self.quantum,
         )
 
     def _postings(self, table: PairTable) -> tuple[Ints, NDArray[np.int32], NDArray[np.int32]]:
@@ -250,7 +260,7 @@ def tabulate_pairs(bitext: Bitext, max_chance: float | None = None) -> PairTable
     offsets, sentences = cooccurrence.sentences_of_words(bitext.target_tokens, bitext.target_offsets, n_target_words)
     text = offsets, sentences, bitext.source_tokens, bitext.source_offsets
     if max_chance is not None:
-        counts = count_words(bitext.source_tokens, n_source_words), np.diff(offsets)
+        counts = count_words(bitext.source_tokens, n_source_words), count_words(bitext.target_tokens, n_target_words)
         limit = max_chance * bitext.n_pairs
         row_offsets = offsets_of(chance.count_partners_beyond_chance(*text, *counts, limit))
         targets = np.empty(row_offsets[-1], np.int32)
@@ -268,6 +278,15 @@ def count_words(tokens: NDArray[np.int32], n_words: int) -> Ints:
     for begin in range(0, len(tokens), _AT_ONCE):
         counts += np.bincount(tokens[begin : begin + _AT_ONCE], minlength=n_words)
     return counts
+
+
+def shards_to_train(
+    bitext: Bitext, table: PairTable, weights: Floats | None = None, anchors: Anchors | None = None
+) -> Iterator[BitextShard | TextShard]:
+    """The shards of `cut_text` as training works on them over and over: with their cells while these are few."""
+    few = int(bitext.source_lengths @ bitext.target_lengths) <= _FEW_CELLS
+    for shard in cut_text(bitext, weights, anchors):
+        yield shard.index(table) if few else shard.pack(table)
 
 
 def iter_shards(

@@ -22,7 +22,6 @@ from spectrem.learning import (
     Stopping,
     keep_best,
     pose,
-    run_ascent,
     run_em,
 )
 from spectrem.reports import ConstraintReport, ConstraintSummary, report_expectations, report_posed
@@ -109,6 +108,8 @@ def learn_unlabelled(
     if criterion is None:
         found = run_stage(estimator, model, corpus, params, estep, "em", stopping=stopping)
     else:
+        from spectrem.learning import run_ascent  # and with it log-linear models, which an aligner can do without
+
         found = run_ascent(model, corpus, params, estep, criterion, on_iteration=estimator.on_iteration)
     posed = found.posed
     reports: tuple[tuple[ConstraintReport, ...], tuple[ConstraintSummary, ...]] = ((), ())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,12 +14,14 @@ from spectrem.constraints.compilation.facts import CorpusFacts
 from spectrem.exceptions import Unconverged
 from spectrem.learning import EStep, Expectations, Posed, PosedCorpus, Step, posterior
 from spectrem.learning.estep import expectation, scores_of
-from spectrem.learning.expected_costs import Task, inside_costs
 from spectrem.learning.posed_corpus import Numbered, pose_anew
 from spectrem.models.estep import RowSum
 from spectrem.reports.constraints import ConstraintReport, report_corpus_rows, report_weighted
 from spectrem.reports.summaries import ConstraintSummary, summarise
 from spectrem.structures import Parts
+
+if TYPE_CHECKING:
+    from spectrem.learning.expected_costs import Task
 
 LONGEST = 1000
 """Constraints of more rows than this are summarised."""
@@ -77,6 +79,8 @@ def report_expectations(
     summaries : tuple of ConstraintSummary
         As of `report_posed`.
     """
+    from spectrem.learning.expected_costs import Task  # and with it log-linear models
+
     task = Task(model, theta, criterion, estep, posed.facts)
     total, prices = posed.shards.sum(_measure_expectations, task), None
     if posed.rows is not None and total.after is not None:
@@ -127,6 +131,8 @@ def _measure(posed: Posed, step: Step) -> _Measured:
 
 def _measure_expectations(shard: Posed | Numbered, task: Task) -> _Measured:
     """The constraints of a shard under the model."""
+    from spectrem.learning.expected_costs import inside_costs
+
     posed = task.posed(shard)
     _, marginals = posed.structure.smoothed_max(task.model.scores(task.theta, posed.shard), 1.0)
     prices = None if posed.inside is None else inside_costs(posed, marginals, task.criterion).price

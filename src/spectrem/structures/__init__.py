@@ -1,23 +1,52 @@
 """Families of latent structures: each a smoothed max over scores on its parts."""
 
+from typing import TYPE_CHECKING
+
+from spectrem._first_use import on_first_use
 from spectrem._heads import ROOT
-from spectrem.structures.agreement import full_agreement
-from spectrem.structures.alignment import NULL, Alignment
-from spectrem.structures.bracketings import Bracketings
-from spectrem.structures.categorical import Categorical
-from spectrem.structures.chains.chain import Chain
-from spectrem.structures.chains.chain2 import Chain2
-from spectrem.structures.chains.edge_chain import EdgeChain
-from spectrem.structures.chains.tied_chain import TiedChain, TiedCounts
-from spectrem.structures.chains.tied_chain2 import TiedChain2, TiedCounts2
 from spectrem.structures.entropy import entropy
-from spectrem.structures.known import Known
-from spectrem.structures.parts import Parts
-from spectrem.structures.product import Product
-from spectrem.structures.structure import Polytope, Structure
-from spectrem.structures.trees.nonprojective import NonProjectiveTrees
-from spectrem.structures.trees.projective import ProjectiveTrees
-from spectrem.structures.trees.valence import ValenceTrees
+
+if TYPE_CHECKING:
+    from spectrem.structures.agreement import full_agreement
+    from spectrem.structures.alignment import NULL, Alignment
+    from spectrem.structures.bracketings import Bracketings
+    from spectrem.structures.categorical import Categorical
+    from spectrem.structures.chains.chain import Chain
+    from spectrem.structures.chains.chain2 import Chain2
+    from spectrem.structures.chains.edge_chain import EdgeChain
+    from spectrem.structures.chains.tied_chain import TiedChain, TiedCounts
+    from spectrem.structures.chains.tied_chain2 import TiedChain2, TiedCounts2
+    from spectrem.structures.known import Known
+    from spectrem.structures.parts import Parts
+    from spectrem.structures.product import Product
+    from spectrem.structures.structure import Polytope, Structure
+    from spectrem.structures.trees.nonprojective import NonProjectiveTrees
+    from spectrem.structures.trees.projective import ProjectiveTrees
+    from spectrem.structures.trees.valence import ValenceTrees
+
+# Loaded on first use: an aligner needs no trees. (The module of `entropy` has its name.)
+_HOMES = {
+    "Alignment": "alignment",
+    "Bracketings": "bracketings",
+    "Categorical": "categorical",
+    "Chain": "chains.chain",
+    "Chain2": "chains.chain2",
+    "EdgeChain": "chains.edge_chain",
+    "Known": "known",
+    "NULL": "alignment",
+    "NonProjectiveTrees": "trees.nonprojective",
+    "Parts": "parts",
+    "Polytope": "structure",
+    "Product": "product",
+    "ProjectiveTrees": "trees.projective",
+    "Structure": "structure",
+    "TiedChain": "chains.tied_chain",
+    "TiedChain2": "chains.tied_chain2",
+    "TiedCounts": "chains.tied_chain",
+    "TiedCounts2": "chains.tied_chain2",
+    "ValenceTrees": "trees.valence",
+    "full_agreement": "agreement",
+}
 
 __all__ = [
     "NULL",
@@ -43,3 +72,9 @@ __all__ = [
     "entropy",
     "full_agreement",
 ]
+
+__getattr__ = on_first_use(__name__, _HOMES)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 
 from spectrem._arrays import Bools, Floats
 from spectrem.inference.oracle import DualFunction
@@ -86,6 +85,8 @@ class Curved:
             return None
         unit = 1.0 / np.sqrt(diagonal)
         scaled = curve * np.outer(unit, unit) + _RIDGE * np.eye(len(free))
+        import scipy.linalg  # as slow to load as some commands are to run
+
         try:
             step[free] = -unit * scipy.linalg.solve(scaled, unit * g[free], assume_a="pos")
         except np.linalg.LinAlgError:

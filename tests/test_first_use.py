@@ -1,0 +1,35 @@
+"""Packages whose names are loaded on first use give them all, whatever was loaded before."""
+
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+PACKAGES = ["spectrem.structures", "spectrem.learning"]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_name_is_found(package):
+    module = import_module(package)
+    modules = {path.stem for path in Path(module.__file__).parent.iterdir()}
+    assert not modules & set(module._HOMES)  # which would be hidden by the module
+    assert set(module.__all__) <= set(dir(module))
+    for name in module.__all__:
+        assert not isinstance(getattr(module, name), ModuleType), name
+
+
+def test_names_that_are_not_there_are_refused():
+    with pytest.raises(AttributeError, match="no attribute 'run_me'"):
+        import_module("spectrem.learning").run_me  # noqa: B018
+    with pytest.raises(ImportError):
+        from spectrem.structures import Trees  # noqa: F401
+
+
+def test_an_aligner_loads_no_trees_and_no_log_linear_models():
+    code = "import sys, spectrem.cli.alignment.job; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    needless = ("spectrem.structures.trees", "spectrem.structures.chains", "spectrem.models.loglinear", "scipy.linalg")
+    assert not [name for name in done.stdout.split() if name.startswith(needless)]

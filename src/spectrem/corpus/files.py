@@ -69,7 +69,7 @@ class _File:
         return _map(self.name)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _BorrowedFile, (self.name,)
+        return _BorrowedFile, (os.path.abspath(self.name),)  # other processes work in other folders
 
 
 @dataclass(frozen=True)

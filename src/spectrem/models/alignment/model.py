@@ -76,9 +76,11 @@ class AlignmentModel:
         forward = np.append(np.repeat(1.0 / np.maximum(rows, 1), rows), 0.0)
         backward = np.append((1.0 / np.maximum(table.target_sizes, 1))[table.targets], 0.0)
         null = [np.full(n + 1, 1.0 / max(n, 1)) for n in (table.n_target_words, table.n_source_words)]
+        # The shapes of what an M-step gives, so that a checkpoint can be read into them.
+        totals = [Totals(np.zeros(n), 0.0, 0.0, 0.0) for n in (table.n_source_words, table.n_target_words)]
         return AlignmentParameters(
-            DirectionParameters(with_floor(forward), null[0], jump, end, null_probability),
-            DirectionParameters(with_floor(backward), null[1], jump, end, null_probability),
+            DirectionParameters(with_floor(forward), null[0], jump, end, null_probability, totals[0]),
+            DirectionParameters(with_floor(backward), null[1], jump, end, null_probability, totals[1]),
         )
 
     def initial_stats(self, params: AlignmentParameters) -> AlignmentStats:

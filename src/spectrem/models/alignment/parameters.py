@@ -85,7 +85,8 @@ class DirectionParameters:
     null_probability : float
         Probability p0 that a word is produced by NULL, in (0, 1).
     totals : Totals, optional
-        What an M-step knows of the counts behind these probabilities; None before the first.
+        What an M-step knows of the counts behind these probabilities: 0 before the first, None in files of earlier
+        versions.
     """
 
     translation: Floats

@@ -53,5 +53,5 @@ def plot_reliability(found: Reliability | Mapping[str, Reliability], *, axes: Ax
         lines.append(Line(name or "_", one.expected[filled], one.observed[filled], colour=number, style=number))
     draw_lines(axes, Panel("", "mean probability", "share that was right", lines, (0, 1), (0, 1)))
     if len(named) > 1 or "" not in named:
-        axes.legend(loc="upper left")
+        axes.legend(loc="best")
     return figure

@@ -309,3 +309,12 @@ def test_given_counts_are_those_of_pairs_that_the_model_lacks():
     plain, given = (by_name(*continued(NEW, listed=one)[3])[0] for one in (None, listed))
     assert given["blue", "azul"] > plain["blue", "azul"] + 0.2
     assert given["the", "das"] == pytest.approx(plain["the", "das"], abs=0.02)
+
+
+def test_rows_stay_in_increasing_order():
+    """Words that the old text had in another order, and pairs of old words that only the new text has."""
+    text = ["red the house", "blue red"], ["rot haus das", "azul haus rot"]
+    whole = continued(text)[3][0]
+    for word in range(whole.n_source_words):
+        row = whole.targets[whole.row_offsets[word] : whole.row_offsets[word + 1]]
+        assert (np.diff(row) > 0).all()

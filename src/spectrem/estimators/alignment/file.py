@@ -22,7 +22,7 @@ from spectrem.estimators.storage import (
     take_saved_course,
     unpack_words,
 )
-from spectrem.kernels.alignments.classes import has_repetition
+from spectrem.kernels.alignments.classes import rows_increase
 from spectrem.learning.schedule import check_gamma
 from spectrem.models.alignment import AlignmentModel, AlignmentParameters, DirectionParameters, PairTable, Totals
 
@@ -82,13 +82,13 @@ def load(aligner: Any, path: str | os.PathLike[str]) -> Any:
             )
             for side in ("forward", "backward")
         ]
-        table, sides = _in_order(table, sides)
         aligner.threshold_, aligner.gamma_ = float(header["threshold"]), float(header["gamma"])
         check_gamma(aligner.gamma_)
         take_saved_course(aligner, header)
         if not 0 <= aligner.threshold_ <= 1:
             raise ValueError(f"the threshold must lie in [0, 1], got {aligner.threshold_}")
         _check_arrays(aligner, table, *sides)
+        table, sides = _in_order(table, sides)
     aligner.table_, aligner.params_ = table, AlignmentParameters(*sides)
     aligner.model_ = AlignmentModel(
         table,
@@ -102,12 +102,13 @@ def load(aligner: Any, path: str | os.PathLike[str]) -> Any:
 
 def _in_order(table: PairTable, sides: list[DirectionParameters]) -> tuple[PairTable, list[DirectionParameters]]:
     """The rows of the table in increasing order of target words, which models saved by earlier versions lack."""
-    keys = table.sources * np.int64(max(table.n_target_words, 1)) + table.targets
-    if (keys[1:] >= keys[:-1]).all():
+    if rows_increase(table.row_offsets, table.targets):
         return table, sides
-    order = np.append(np.argsort(keys, kind="stable"), len(keys))
-    in_order = [replace(side, translation=side.translation[order]) for side in sides]
-    return replace(table, targets=table.targets[order[:-1]]), in_order
+    order = np.append(np.lexsort((table.targets, table.sources)), table.n_pairs)
+    table = replace(table, targets=table.targets[order[:-1]])
+    if not rows_increase(table.row_offsets, table.targets):
+        raise ValueError("targets hold a word pair twice")
+    return table, [replace(side, translation=side.translation[order]) for side in sides]
 
 
 def _read_totals(name: str, header: dict[str, Any], arrays: dict[str, Any]) -> Totals | None:
@@ -130,8 +131,6 @@ def _check_arrays(aligner: Any, table: PairTable, forward: DirectionParameters, 
         raise ValueError("row_offsets do not fit the words")
     if n_targets != table.n_target_words or targets.min(initial=0) < 0 or targets.max(initial=-1) >= n_targets:
         raise ValueError("targets do not fit the words")
-    if has_repetition(offsets, targets, n_targets):
-        raise ValueError("targets hold a word pair twice")
     for side, direction, n_produced in (("forward", forward, n_targets), ("backward", backward, n_sources)):
         width = forward.max_jump
         expected = (len(targets) + 1, n_produced + 1, 2 * width + 1, width + 1)

@@ -48,7 +48,7 @@ def update(
     check_one_gamma(aligner)
     _check_unchanged(aligner)
     bitext, weights, held, aligner.n_skipped_ = read_training(aligner, source, target, known, anchors, sample_weight)
-    table = tabulate_pairs(bitext, aligner.max_chance)
+    table = tabulate_pairs(bitext)  # what meets by chance here may be translations that the model knows
     given = given_counts(aligner, table, bitext.source_vocabulary, bitext.target_vocabulary)
     old, strength = aligner.params_, aligner.update_strength
     unseen = replace(

@@ -223,7 +223,7 @@ class WordAligner(AlignerParameters, Estimator):
         of [NeaHin1998]). Words and word pairs are added to vocabularies and table. Text that comes twice counts twice.
         Parameters may be set anew but for model, max_jump and null_probability; ``dictionary`` and ``same`` concern
         word pairs that the model does not have. A ``threshold`` "auto" is chosen again where the new text has at least
-        500 pairs. ``history_`` and ``report_`` are those of the new text.
+        500 pairs, and ``max_chance`` is not read. ``history_`` and ``report_`` are those of the new text.
 
         Parameters and errors are those of `fit`.
 

@@ -40,12 +40,10 @@ def sum_links(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def has_repetition(row_offsets, partners, n_target_words):
-    """Whether some row of the table (row_offsets, partners) lists a word twice."""
-    met = np.full(n_target_words, -1, np.int64)
+def rows_increase(row_offsets, partners):
+    """Whether every row of the table (row_offsets, partners) lists words in increasing order, none twice."""
     for word in range(len(row_offsets) - 1):
-        for entry in range(row_offsets[word], row_offsets[word + 1]):
-            if met[partners[entry]] == word:
-                return True
-            met[partners[entry]] = word
-    return False
+        for entry in range(row_offsets[word] + 1, row_offsets[word + 1]):
+            if partners[entry] <= partners[entry - 1]:
+                return False
+    return True

@@ -6,9 +6,14 @@ from spectrem._compiled import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def count_meetings(offsets, sentences, target_tokens, target_offsets, weights, row_offsets, targets, meetings):
-    """Fill ``meetings`` with how often the words of every pair meet, by weight of sentence pairs; see `postings`."""
-    place = np.empty(targets.max() + 1 if len(targets) > 0 else 0, np.int64)
+def count_meetings(
+    offsets, sentences, target_tokens, target_offsets, weights, row_offsets, targets, n_target_words, meetings
+):
+    """Fill ``meetings`` with how often the words of every pair meet, by weight of sentence pairs; see `postings`.
+
+    Postings are those of source words.
+    """
+    place = np.full(n_target_words, -1, np.int64)
     meetings[:] = 0.0
     for word in range(len(row_offsets) - 1):
         for k in range(row_offsets[word], row_offsets[word + 1]):
@@ -16,7 +21,9 @@ def count_meetings(offsets, sentences, target_tokens, target_offsets, weights, r
         for at in range(offsets[word], offsets[word + 1]):
             n = sentences[at]
             for j in range(target_offsets[n], target_offsets[n + 1]):
-                meetings[place[target_tokens[j]]] += weights[n]
+                k = place[target_tokens[j]]
+                if k >= row_offsets[word]:  # else the pair is not in the table
+                    meetings[k] += weights[n]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -65,32 +72,28 @@ def normalise_continued(
 @njit(cache=True, nogil=True, error_model="numpy")
 def splice_tables(
     old_offsets, old_targets, old_forward, old_backward, source_scale, target_scale, new_offsets, new_targets,
-    new_forward, new_backward, found, source_number, target_number, row_offsets, targets, forward, backward,
+    new_forward, new_backward, new_row, row_offsets, targets, forward, backward,
 ):  # fmt: skip
-    """Fill the table (row_offsets, targets) with the entries of an old one and those of a new one.
+    """Fill the table (row_offsets, targets) with the entries of an old one and those of a new one, row by row merged.
 
-    Words keep their old numbers; those of the new table are renumbered. Old probabilities are scaled by conditioning
-    word, and replaced by the new ones where ``found`` says which old entry a new one is; entries that are new (-1)
-    follow those of their row.
+    Source words have the numbers of the result; ``new_row`` says which row of the new table is theirs, -1 for none.
+    Target words increase in the rows of both tables. Old probabilities are scaled by conditioning word; where both
+    tables have a pair the new ones are taken.
     """
-    for word in range(len(old_offsets) - 1):
-        shift = row_offsets[word] - old_offsets[word]
-        for k in range(old_offsets[word], old_offsets[word + 1]):
-            targets[k + shift] = old_targets[k]
-            forward[k + shift] = old_forward[k] * source_scale[word]
-            backward[k + shift] = old_backward[k] * target_scale[old_targets[k]]
-    for own in range(len(new_offsets) - 1):
-        word = source_number[own]
-        following = row_offsets[word]
-        shift = following
+    for word in range(len(row_offsets) - 1):
+        old, old_end = 0, 0
         if word < len(old_offsets) - 1:
-            following += old_offsets[word + 1] - old_offsets[word]
-            shift -= old_offsets[word]
-        for k in range(new_offsets[own], new_offsets[own + 1]):
-            at = found[k] + shift
-            if found[k] < 0:
-                at = following
-                following += 1
-                targets[at] = target_number[new_targets[k]]
-            forward[at] = new_forward[k]
-            backward[at] = new_backward[k]
+            old, old_end = old_offsets[word], old_offsets[word + 1]
+        new, new_end = 0, 0
+        if new_row[word] >= 0:
+            new, new_end = new_offsets[new_row[word]], new_offsets[new_row[word] + 1]
+        for at in range(row_offsets[word], row_offsets[word + 1]):
+            if new < new_end and (old == old_end or new_targets[new] <= old_targets[old]):
+                targets[at], forward[at], backward[at] = new_targets[new], new_forward[new], new_backward[new]
+                old += old < old_end and old_targets[old] == new_targets[new]
+                new += 1
+            else:
+                targets[at] = old_targets[old]
+                forward[at] = old_forward[old] * source_scale[word]
+                backward[at] = old_backward[old] * target_scale[old_targets[old]]
+                old += 1

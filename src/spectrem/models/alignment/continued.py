@@ -266,7 +266,7 @@ def _shares(bitext: Bitext, table: PairTable, weights: Floats) -> Floats:
     meetings = np.empty(table.n_pairs)
     count_meetings(
         offsets, sentences, bitext.target_tokens, bitext.target_offsets, weights, table.row_offsets, table.targets,
-        meetings,
+        table.n_target_words, meetings,
     )  # fmt: skip
     return 1.0 - _DISCOUNT / np.maximum(meetings, 1.0)
 

@@ -25,7 +25,7 @@ def splice(
 ) -> tuple[PairTable, AlignmentParameters, tuple[Vocabulary, Vocabulary]]:
     """Table, parameters and vocabularies of a model that has learned from new text.
 
-    Words and the pairs of a word keep their order; new ones follow. A pair that the new text did not hold keeps its
+    Words keep their numbers; new ones follow. A pair that the new text did not hold keeps its
     counts, so that its probability falls as those of its conditioning word rise.
 
     Parameters
@@ -54,9 +54,13 @@ def splice(
         for side, own, number, vocabulary in zip(sides, learned, (source, target), merged, strict=True)
     ]
     scales = [_scale(side, total, new.strength) for side, total in zip(sides, words, strict=True)]
+    new_row = np.full(len(merged[0]), -1, np.int32)
+    new_row[source] = np.arange(len(source))
+    own_targets = target[new.table.targets]
+    order = np.lexsort((own_targets, new.table.sources))
     splice_tables(
         old.row_offsets, old.targets, sides[0].translation, sides[1].translation, *scales, new.table.row_offsets,
-        new.table.targets, learned[0].translation, learned[1].translation, new.found, source, target, row_offsets,
+        own_targets[order], learned[0].translation[order], learned[1].translation[order], new_row, row_offsets,
         targets, forward, backward,
     )  # fmt: skip
     spliced = AlignmentParameters(

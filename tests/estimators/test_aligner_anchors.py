@@ -87,12 +87,14 @@ def test_anchors_that_are_all_links_are_known_links_but_for_null():
 
 def test_the_threshold_and_the_report_read_the_anchors():
     anchors = every_third_link()
-    aligner = make().fit(BITEXT.source, BITEXT.target, anchors=anchors)
-    free = make().fit(BITEXT.source, BITEXT.target)
-    bitext = encode_bitext(BITEXT.source, BITEXT.target)
-    shards = list(iter_shards(bitext, aligner.table_, anchors=read_anchors(bitext, None, anchors)))
-    posteriors = [CoupledKernel(aligner.model_, agreement=True).posteriors(aligner.params_, s, 1.0) for s in shards]
-    assert aligner.threshold_ == expected_threshold(shards, posteriors)
+    aligner = make(constraints=()).fit(BITEXT.source, BITEXT.target, anchors=anchors)
+    bitext, expected = encode_bitext(BITEXT.source, BITEXT.target), []
+    for known in (anchors, None):
+        shards = list(iter_shards(bitext, aligner.table_, anchors=read_anchors(bitext, None, known)))
+        posteriors = [CoupledKernel(aligner.model_).posteriors(aligner.params_, shard, 1.0) for shard in shards]
+        expected.append(expected_threshold(shards, posteriors))
+    assert aligner.threshold_ == expected[0] != expected[1]
+    aligner, free = (make().fit(BITEXT.source, BITEXT.target, anchors=known) for known in (anchors, None))
     assert aligner.report_.summaries[0].n_rows == free.report_.summaries[0].n_rows
 
 

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from aligner_helpers import make
 
-from spectrem.data import Links
+from spectrem.data import Links, encode_bitext
 from spectrem.datasets import make_bitext
 from spectrem.estimators.alignment import long_pairs
-from spectrem.metrics import expected_f1_threshold
+from spectrem.estimators.alignment.decoding import expected_threshold
+from spectrem.estimators.alignment.known_links import read_anchors
+from spectrem.models.alignment import CoupledKernel, iter_shards
 
 BITEXT = make_bitext(60, seed=4)
 WAYS = ("posterior", "viterbi", "backward", "intersection", "union", "grow-diag-final-and")
@@ -85,11 +87,14 @@ def test_anchors_that_are_all_links_are_known_links_but_for_null():
 
 def test_the_threshold_and_the_report_read_the_anchors():
     anchors = every_third_link()
-    aligner = make().fit(BITEXT.source, BITEXT.target, anchors=anchors)
-    free = make().fit(BITEXT.source, BITEXT.target)
-    proba = aligner.predict_proba(BITEXT.source, BITEXT.target, anchors=anchors)
-    cells = np.concatenate([masses.ravel() for masses in proba.average])
-    assert aligner.threshold_ == round(expected_f1_threshold(np.clip(cells, 0, 1)), 4)
+    aligner = make(constraints=()).fit(BITEXT.source, BITEXT.target, anchors=anchors)
+    bitext, expected = encode_bitext(BITEXT.source, BITEXT.target), []
+    for known in (anchors, None):
+        shards = list(iter_shards(bitext, aligner.table_, anchors=read_anchors(bitext, None, known)))
+        posteriors = [CoupledKernel(aligner.model_).posteriors(aligner.params_, shard, 1.0) for shard in shards]
+        expected.append(expected_threshold(shards, posteriors))
+    assert aligner.threshold_ == expected[0] != expected[1]
+    aligner, free = (make().fit(BITEXT.source, BITEXT.target, anchors=known) for known in (anchors, None))
     assert aligner.report_.summaries[0].n_rows == free.report_.summaries[0].n_rows
 
 
@@ -108,3 +113,14 @@ def test_anchors_of_pairs_that_are_too_long(monkeypatch, decode):
     for n in long.by_position.tolist():
         for _, j in anchors.pairs(n):
             assert proba.forward[n][:, j].sum() == pytest.approx(1.0)
+
+
+def test_an_update_learns_from_anchors():
+    source, target = ["a b"] * 3, ["x y"] * 3
+    found = {}
+    for name, anchors in (("free", None), ("straight", [[(0, 0)]] * 3), ("crossed", [[(0, 1)]] * 3)):
+        aligner = make(stem_strength=0, cognate_strength=0).fit(["a b", "c"], ["x y", "z"])
+        aligner.update(source, target, anchors=anchors)
+        found[name] = {(s, t): p for s, t, p, _ in aligner.lexicon(0.0)}
+    for target, one, other in (("x", "straight", "crossed"), ("y", "crossed", "straight")):
+        assert found[one]["a", target] > found["free"]["a", target] + 0.05 > found[other]["a", target] + 0.1

@@ -7,8 +7,10 @@ import pytest
 from aligner_helpers import make, same_params
 
 from spectrem import WordAligner
+from spectrem.data import encode_bitext
 from spectrem.estimators.alignment.knowledge import kind_of
 from spectrem.exceptions import InvalidInputError
+from spectrem.models.alignment import iter_shards
 
 SOURCE = ["the house is 5", "a house", "the tree"]
 TARGET = ["la maison est 5", "une maison", "l' arbre"]
@@ -152,3 +154,15 @@ def test_listed_words_over_the_corpus():
 def test_only_a_dictionary_gives_the_column():
     with pytest.raises(InvalidInputError, match="listed"):
         make(constraints=[MOST]).fit(RED["source"], RED["target"])
+
+
+def test_listed_words_follow_an_update():
+    told = {"dictionary": {"red": {"y": 1.0}, "new": {"neu": 1.0}}, "dictionary_strength": 0.0, "constraints": [MOST]}
+    aligner = make(**told, dual_steps=0).fit(RED["source"], RED["target"])
+    aligner.update(["new house", "new house", "a b"], ["x neu", "x neu", "c d"])
+    mass, n_words = listed_mass(aligner, "new house", "x neu")
+    assert mass >= 0.9 * n_words - 1e-4
+    assert listed_mass(aligner, "red house", "x y")[0] >= 0.9 * 2 - 1e-4
+    vocabularies = aligner.source_vocabulary_, aligner.target_vocabulary_
+    (shard,) = iter_shards(encode_bitext(["new house red"], ["neu y"], vocabularies=vocabularies), aligner.table_)
+    assert aligner.model_.columns(shard)["listed"].sum() == 4  # two links, in both directions

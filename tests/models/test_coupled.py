@@ -95,6 +95,13 @@ def test_equals_the_generic_path(kind, gamma, constraints):
         assert result.objective < result.free_objective
 
 
+@pytest.mark.parametrize("max_jump", [1, 2, 5])
+def test_sentences_much_longer_than_the_widest_jump(max_jump):
+    """Jumps that share a potential are summed up, which groups of short sentences are not worth."""
+    model, shard, params = make_problem("hmm", [(30, 19), (17, 31), (24, 24), (2, 33)], seed=4, max_jump=max_jump)
+    assert_equal_paths(CoupledKernel(model, agreement=True), params, shard, 1.0)
+
+
 @pytest.mark.parametrize("steps", [0, 1, 2, 30])
 @pytest.mark.parametrize("step_size", [0.1, 1.0])
 def test_every_number_of_steps_and_step_size(steps, step_size):

@@ -31,6 +31,8 @@ PAD = 3
 # Doubles end at 1e-308 and 1e308: what is 1e-68 of such a total, or 1e68 times as much, is still inside the range.
 _SMALLEST, _LARGEST = 1e-240, 1e240
 _LOG2 = np.log(2.0)
+# Jumps beyond reach are summed up where states are at least so many more than those within: it takes two more passes.
+_LEAST_FAR = 12
 
 
 class Pairs(NamedTuple):
@@ -92,8 +94,15 @@ class Side(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Rows in ``space`` that both directions use: sums of a pass, and counts that are kept of the last one."""
+    """Rows in ``space`` that passes over one direction work on: sums, and counts that are kept of the last pass.
 
+    Jumps of more than ``reach`` words share their potentials, those forth and those back; they are summed in
+    ``before`` and ``after`` where ``states`` are many.
+    """
+
+    reach: int
+    before: int
+    after: int
     position: int
     arrive: int
     beta: int
@@ -120,12 +129,36 @@ def _arrive(space, sum_, stay, emit, link, position, edge, onward):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _reach(moves):
+    """The widest jump whose potential differs from that of the widest of all, forth or back."""
+    width = len(moves) // 2
+    while width > 0 and moves[len(moves) // 2 + width] == moves[-1] and moves[len(moves) // 2 - width] == moves[0]:
+        width -= 1
+    return width
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _sum_far(space, row, count, before, after):
+    """Sums of the entries of a row before and from each place on."""
+    x, y = spread(0.0), spread(0.0)
+    store(space, before, x)
+    store(space, after + count * LANES, y)
+    for k in range(0, count * LANES, LANES):
+        x = x + load(space, row + k)
+        store(space, before + k + LANES, x)
+        back = (count - 1) * LANES - k
+        y = y + load(space, row + back)
+        store(space, after + back, y)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _forward(keep, space, steps, states, side, work, moves):
     """Forward sums: what arrives at every link into the posteriors, and the last ones into the position row.
 
     The rows of what leaves every position are kept for all steps with ``keep``, else steps take turns on two.
     """
     wide, middle = (states + 1) * LANES, len(moves) // 2
+    forth, back = spread(moves[len(moves) - 1]), spread(moves[0])
     position, edge = work.position, side.depart
     _fill(space, position, states + 1, 0.0)
     _fill(space, work.onward, states + 1, 0.0)
@@ -139,12 +172,18 @@ def _forward(keep, space, steps, states, side, work, moves):
         first = stay * load(space, position)
         store(space, position, first)
         store(space, there, first * load(space, edge))
+        if work.reach >= 0:
+            _sum_far(space, here, states + 1, work.before, work.after)
         i = 0
         while i < states:
-            e, to, at = i * side.state, (i + 1) * LANES, middle + 1 + i
-            a, b, c, d = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
+            e, to = i * side.state, (i + 1) * LANES
+            low, high, far = 0, states + 1, spread(0.0)
+            if work.reach >= 0:
+                low, high = max(0, i + 1 - work.reach), min(states + 1, i + 5 + work.reach)
+                far = forth * load(space, work.before + low * LANES) + back * load(space, work.after + high * LANES)
+            a, b, c, d, at = far, far, far, far, middle + 1 + i - low
             if i + 4 <= states:
-                for p in range(here, here + wide, LANES):
+                for p in range(here + low * LANES, here + high * LANES, LANES):
                     x = load(space, p)
                     a, b = a + x * load_one(moves, at), b + x * load_one(moves, at + 1)
                     c, d = c + x * load_one(moves, at + 2), d + x * load_one(moves, at + 3)
@@ -158,7 +197,7 @@ def _forward(keep, space, steps, states, side, work, moves):
                 _arrive(space, d, stay, emit + e, link + e, position + to, edge + to, there + to)
                 i += 4
             else:
-                for p in range(here, here + wide, LANES):
+                for p in range(here + low * LANES, here + high * LANES, LANES):
                     a, at = a + load(space, p) * load_one(moves, at), at - 1
                 _arrive(space, a, stay, emit + e, link + e, position + to, edge + to, there + to)
                 i += 1
@@ -176,6 +215,7 @@ def _leave(keep, space, sum_, stay, beta, edge, onward, departures):
 def _backward(keep, space, steps, states, side, work, moves):
     """Backward sums, which make posteriors of what `_forward` left; with ``keep`` counts of departures and jumps."""
     wide, middle = (states + 1) * LANES, len(moves) // 2
+    forth, back = spread(moves[len(moves) - 1]), spread(moves[0])
     beta, arrive, edge = work.beta, work.arrive, side.depart
     for s in range(steps - 1, -1, -1):
         onward = work.onward + s * wide
@@ -185,12 +225,17 @@ def _backward(keep, space, steps, states, side, work, moves):
             e, ahead = i * side.state, load(space, beta + (i + 1) * LANES)
             store(space, arrive + i * LANES, ahead * load(space, emit + e))
             store(space, link + e, ahead * load(space, link + e))
+        if work.reach >= 0:
+            _sum_far(space, arrive, states, work.before, work.after)
         p = 0
         while p <= states:
-            at, to = middle + 1 - p, p * LANES
-            a, b, c, d = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
+            to, low, high, far = p * LANES, 0, states, spread(0.0)
+            if work.reach >= 0:
+                low, high = max(0, p - 1 - work.reach), min(states, p + 3 + work.reach)
+                far = back * load(space, work.before + low * LANES) + forth * load(space, work.after + high * LANES)
+            a, b, c, d, at = far, far, far, far, middle + 1 - p + low
             if p + 4 <= states + 1:
-                for i in range(arrive, arrive + states * LANES, LANES):
+                for i in range(arrive + low * LANES, arrive + high * LANES, LANES):
                     x = load(space, i)
                     a, b = a + x * load_one(moves, at), b + x * load_one(moves, at - 1)
                     c, d = c + x * load_one(moves, at - 2), d + x * load_one(moves, at - 3)
@@ -204,7 +249,7 @@ def _backward(keep, space, steps, states, side, work, moves):
                 _leave(keep, space, d, stay, beta + to, edge + to, onward + to, work.departures + to)
                 p += 4
             else:
-                for i in range(arrive, arrive + states * LANES, LANES):
+                for i in range(arrive + low * LANES, arrive + high * LANES, LANES):
                     a, at = a + load(space, i) * load_one(moves, at), at + 1
                 _leave(keep, space, a, stay, beta + to, edge + to, onward + to, work.departures + to)
                 p += 1
@@ -474,11 +519,14 @@ def _place_side(at, n_cells, steps, states, step, state):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _place_work(at, steps, states):
+def _place_work(at, steps, states, reach):
     """Places of the rows that passes over one direction work on, from ``at`` on, and what comes after them."""
     row = (states + 2 * PAD + 1) * LANES
-    onward = at + 6 * row
-    work = Work(at, at + row + PAD * LANES, at + 2 * row, at + 3 * row, at + 4 * row, onward)
+    onward, sums = at + 8 * row, at + 6 * row
+    reach = reach if states > 2 * reach + _LEAST_FAR else -1
+    work = Work(
+        reach, sums, sums + row, at, at + row + PAD * LANES, at + 2 * row, at + 3 * row, at + 4 * row, onward
+    )  # fmt: skip
     return work, onward + (steps + 1) * (states + 1) * LANES
 
 
@@ -517,7 +565,7 @@ def couple(chain, by_cell, order, pairs, duals, forward, backward, to_forward, t
     for n in order:
         tall = max(tall, pairs.source_offsets[n + 1] - pairs.source_offsets[n])
         wide = max(wide, pairs.target_offsets[n + 1] - pairs.target_offsets[n])
-    numbers = np.empty((6 * (tall + 1) * (wide + 2) + 20 * (tall + wide + 2 * PAD + 2)) * LANES)
+    numbers = np.empty((6 * (tall + 1) * (wide + 2) + 24 * (tall + wide + 2 * PAD + 2)) * LANES)
     space = numbers[-(numbers.ctypes.data // 8) % LANES :]
     every_cell = pairs.cells.view(np.uint32)
     weight, lengths = np.empty(LANES), np.zeros((2, LANES), np.int64)
@@ -535,8 +583,8 @@ def couple(chain, by_cell, order, pairs, duals, forward, backward, to_forward, t
         pitch = (columns | 1) * LANES
         one, at = _place_side(0, rows * pitch, columns, rows, LANES, pitch)
         other, at = _place_side(at, rows * pitch, rows, columns, pitch, LANES)
-        work, at = _place_work(at, columns, rows)
-        other_work, at = _place_work(at, rows, columns)
+        work, at = _place_work(at, columns, rows, _reach(forward.moves))
+        other_work, at = _place_work(at, rows, columns, _reach(backward.moves))
         _clear(space, rows * pitch, columns, rows, one)
         _clear(space, rows * pitch, rows, columns, other)
         for lane in range(len(members)):

@@ -7,8 +7,14 @@ from spectrem.data import encode_bitext
 from spectrem.models.alignment import build_shards, lexical_prior, lexical_priors
 from spectrem.models.priors import DirichletPrior
 
-SOURCE = ["government governs nation", "nations a 1995", "a government nation", "1996 a nation natural"]
-TARGET = ["gouvernement gouverne nation", "nations un 1995", "un gouvernement", "1996 un café nation naturel"]
+SOURCE = ["government governs nation", "nations a 1995", "a government nation", "1996 a nation natural", "a member"]
+TARGET = [
+    "gouvernement gouverne nation",
+    "nations un 1995",
+    "un gouvernement",
+    "1996 un café nation naturel",
+    "un miembros",
+]
 
 
 @pytest.fixture
@@ -40,9 +46,12 @@ def common(a, b):
     return common(a[1:], b[1:]) + 1 if a[0] == b[0] else max(common(a[1:], b), common(a, b[1:]))
 
 
-def looks_alike(a, b):
+def likeness(a, b):
     a, b = a.replace("é", "e"), b.replace("é", "e")
-    return a == b or (min(len(a), len(b)) >= 4 and common(a, b) >= 0.7 * max(len(a), len(b)))
+    if a == b or min(len(a), len(b)) < 4:
+        return float(a == b)
+    similarity = 100 * common(a, b) // max(len(a), len(b))
+    return min(1.0, (similarity - 50) / 20) if similarity >= 60 else 0.0
 
 
 @pytest.mark.parametrize("backward", [False, True])
@@ -62,7 +71,8 @@ def test_normalise_is_the_definition(bitext, backward, stem_strength, cognate_st
         same_row = [m for m, (c, _) in enumerate(given) if stem(c) == stem(condition)]
         hits = sum(counts[m] for m in same_row if stem(given[m][1]) == stem(produced))
         share = n_tokens[produced] / sum(n for w, n in n_tokens.items() if stem(w) == stem(produced))
-        cognate = cognate_strength * looks_alike(*pairs[k])
+        # "member" and "miembros" look alike by 0.6.
+        cognate = cognate_strength * likeness(*pairs[k])
         return stem_strength * hits / sum(counts[m] for m in same_row) * share + cognate
 
     smoothed = [counts[k] + pseudo(k) for k in range(len(pairs))]

@@ -130,8 +130,8 @@ class AlignerParameters(LearningParameters, ComputingParameters):
     stem_strength : float
         Pseudo-counts that the lexical prior gives word pairs whose stems translate each other; 0 for none.
     cognate_strength : float
-        Pseudo-counts that it gives word pairs that look alike; 0 for none. Without both, training is by maximum
-        likelihood.
+        Pseudo-counts that it gives word pairs that look alike, half as many where that is in doubt; 0 for none. Without
+        both strengths, training is by maximum likelihood.
     dictionary : mapping of source word -> mapping of target word -> weight, optional
         Words that translate each other; `spectrem.data.read_dictionary` reads such a mapping. Pairs that never occur in
         one sentence pair have no effect.
@@ -184,7 +184,7 @@ class AlignerParameters(LearningParameters, ComputingParameters):
     null_probability: float = number(0.1, 0, 1, open=True, hint="; try 0.1", group=TRAINING, metavar="P")
     max_jump: int = count(100, group=TRAINING, metavar="WORDS")
     stem_strength: float = number(10.0, group=TRAINING, metavar="COUNT")
-    cognate_strength: float = number(2.0, group=TRAINING, metavar="COUNT")
+    cognate_strength: float = number(5.0, group=TRAINING, metavar="COUNT")
     dictionary: Mapping[str, Mapping[str, float]] | None = given(None, _is_dictionary)
     dictionary_strength: float = number(10.0, group=TRAINING, metavar="COUNT")
     same: Sequence[str] = given((), _is_kinds, convert=_kinds_of, option="", group=TRAINING, metavar="KINDS")

@@ -7,13 +7,13 @@ from spectrem._compiled import njit
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def normalise_lexical(
-    backward, counts, row_offsets, targets, row_sizes, stem_first, stem_place, stem_row, share, alike,
-    stem_strength, cognate_strength, probability, totals,
+    backward, counts, row_offsets, targets, row_sizes, stem_first, stem_place, stem_row, share, alike, extra,
+    stem_strength, probability, totals,
 ):  # fmt: skip
     """Counts plus pseudo-counts from stems and look-alikes, row by row as probabilities; empty rows are uniform.
 
     Entries are those of the table (row_offsets, targets); rows are target words if ``backward``, else source words.
-    Fills ``totals`` with the counts and pseudo-counts of every row.
+    Entry ``alike[a]`` gets ``extra[a]`` pseudo-counts. Fills ``totals`` with the counts and pseudo-counts of every row.
     """
     stem_counts = np.zeros(len(stem_row))
     for word in range(len(row_offsets) - 1):
@@ -38,7 +38,7 @@ def normalise_lexical(
             row, produced = (targets[k], word) if backward else (word, targets[k])
             smoothed = counts[k] + stem_counts[first + stem_place[k]] * share[produced]
             if k == following:
-                smoothed += cognate_strength
+                smoothed += extra[n_alike]
                 n_alike += 1
                 following = alike[n_alike] if n_alike < len(alike) else -1
             probability[k] = smoothed

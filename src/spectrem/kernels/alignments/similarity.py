@@ -9,9 +9,9 @@ from spectrem._compiled import njit
 def look_alike(
     sources, targets, source_letters, source_offsets, target_letters, target_offsets, ratio, shortest, alike
 ):
-    """Mark pairs whose longest common subsequence covers ``ratio`` of the longer word, or that are equal.
+    """Per cent of the longer word that the longest common subsequence covers, rounded down; 0 below ``ratio``.
 
-    Words of fewer than ``shortest`` letters count only when equal.
+    Words of fewer than ``shortest`` letters have 100 when equal, else 0; ``alike`` holds zeros before.
     """
     longest = 0
     for word in range(len(target_offsets) - 1):
@@ -30,7 +30,7 @@ def look_alike(
                 equal = False
                 break
         if equal or short < shortest:
-            alike[k] = equal
+            alike[k] = 100 if equal else 0
             continue
         row[: m + 1] = 0
         for x in range(n):
@@ -44,4 +44,5 @@ def look_alike(
                 diagonal = above
             if row[m] + (n - 1 - x) < needed:
                 break
-        alike[k] = row[m] >= needed
+        if row[m] >= needed:
+            alike[k] = 100 * row[m] // long

@@ -20,7 +20,12 @@ from spectrem.models.priors import Numbers
 Classes: TypeAlias = tuple[Mapping[str, str], Mapping[str, str]]
 """Classes of source and of target words."""
 
-STEM_LENGTH, SIMILARITY = 4, 0.7
+Letters: TypeAlias = tuple[NDArray[np.uint32], Ints]
+
+STEM_LENGTH = 4
+# Pairs less similar than the first get no pseudo-counts, from the second on all of them. Below 0.6, chance prevails:
+# half of the pseudo-counts for pairs from 0.5 on raised the error on nearly every development set.
+SIMILARITY, FULL_SIMILARITY = 0.6, 0.7
 # Up to this many stems are numbered by two bytes: arrays with a number per word pair take more memory than the text.
 _MOST_SHORT = 1 << 16
 
@@ -30,8 +35,9 @@ class LexicalPrior:
     """Dirichlet pseudo-counts for one direction of a translation table, part of them learned from the counts.
 
     A pair (e, f) gets ``stem_strength * t(stem f | stem e) * share(f in its stem)`` pseudo-counts, where t is the
-    table of stems estimated from the expected counts themselves (empirical Bayes), and ``cognate_strength`` more if the
-    two words look alike. Rare words thus get probabilities from the other words of their stem.
+    table of stems estimated from the expected counts themselves (empirical Bayes), and ``cognate_strength`` times the
+    likeness of their spellings more (`find_alike`). Rare words thus get probabilities from the other words of their
+    stem.
 
     Use when both languages are written in one script, or inflect by their endings.
 
@@ -50,6 +56,8 @@ class LexicalPrior:
         Part of its stem's tokens that are the word, in [0, 1].
     alike : ndarray of int32
         The pairs that look alike, in increasing order.
+    likeness : ndarray of shape (n_alike,)
+        How much these pairs look alike, in (0, 1].
     stem_strength, cognate_strength : float
         Pseudo-counts, at least 0.
     """
@@ -61,6 +69,7 @@ class LexicalPrior:
     stem_row: NDArray[np.unsignedinteger]
     share: Floats
     alike: NDArray[np.int32]
+    likeness: Floats
     stem_strength: float
     cognate_strength: float
 
@@ -81,14 +90,14 @@ class LexicalPrior:
         normalise_lexical(
             self.backward, counts, self.table.row_offsets, self.table.targets, row_sizes,
             self.stem_first, self.stem_place, self.stem_row, self.share, self.alike,
-            self.stem_strength, self.cognate_strength, probability, totals,
+            self.cognate_strength * self.likeness, self.stem_strength, probability, totals,
         )  # fmt: skip
         return probability
 
     def log_density(
         self, probabilities: Floats, row: Numbers, row_sizes: Numbers, counts: Floats | None = None
     ) -> float:
-        """``cognate_strength * sum of log probabilities of words that look alike``, nats.
+        """``cognate_strength * sum of likeness * log probability`` over the words that look alike, nats.
 
         That is the log-density of the part of the prior that is given, but for a constant. Pseudo-counts from stems
         are estimated anew by every M-step (empirical Bayes) and belong to no fixed density: they are left out, and
@@ -97,7 +106,7 @@ class LexicalPrior:
         if self.cognate_strength == 0:
             return 0.0
         with np.errstate(divide="ignore"):
-            return self.cognate_strength * float(np.log(probabilities[self.alike]).sum())
+            return self.cognate_strength * float(self.likeness @ np.log(probabilities[self.alike]))
 
 
 def lexical_priors(
@@ -108,7 +117,7 @@ def lexical_priors(
     target_counts: NDArray[np.integer],
     *,
     stem_strength: float = 10.0,
-    cognate_strength: float = 2.0,
+    cognate_strength: float = 5.0,
     classes: Classes = ({}, {}),
 ) -> tuple[LexicalPrior, LexicalPrior]:
     """Priors on the translation tables of both directions, forward and backward.
@@ -123,8 +132,7 @@ def lexical_priors(
         Pseudo-counts of every conditioning word that are shared out by stems. Words with the same first four letters
         share a stem; numbers are their own.
     cognate_strength : float
-        Pseudo-counts of each pair that looks alike: equal, or at least four letters long with a longest common
-        subsequence of 0.7 times the longer word (accents aside; [Melamed1995]).
+        Pseudo-counts of each pair that looks alike; fewer where the likeness is below 1. See `find_alike`.
     classes : (mapping, mapping) of word to class
         Of source and of target words, such as lemmas: what they share in place of a stem.
     """
@@ -139,19 +147,32 @@ def lexical_priors(
         table.targets, target_stem, len(target_stems), place, target_row,
     )  # fmt: skip
     source_row = np.repeat(np.arange(len(source_stems), dtype=short), np.diff(offsets))
-    met = np.zeros(table.n_pairs, np.bool_)
-    look_alike(
-        table.sources, table.targets, *letters(source_words), *letters(target_words), SIMILARITY, STEM_LENGTH, met
-    )
-    alike = np.flatnonzero(met).astype(np.int32)
+    alike, likeness = find_alike(table.sources, table.targets, letters(source_words), letters(target_words))
     strengths = float(stem_strength), float(cognate_strength)
     first, target_row = offsets[source_stem], target_row[: len(source_row)].copy()
     target_share = ratio(target_counts, np.bincount(target_stem, target_counts)[target_stem])
     source_share = ratio(source_counts, np.bincount(source_stem, source_counts)[source_stem])
     return (
-        LexicalPrior(table, False, first, place, source_row, target_share, alike, *strengths),
-        LexicalPrior(table, True, first, place, target_row, source_share, alike, *strengths),
+        LexicalPrior(table, False, first, place, source_row, target_share, alike, likeness, *strengths),
+        LexicalPrior(table, True, first, place, target_row, source_share, alike, likeness, *strengths),
     )
+
+
+def find_alike(
+    sources: NDArray[np.int32], targets: NDArray[np.int32], source: Letters, target: Letters
+) -> tuple[NDArray[np.int32], Floats]:
+    """The pairs of words that look alike, in increasing order, and how much, in (0, 1].
+
+    With s the length of the longest common subsequence over that of the longer word, accents aside ([Melamed1995]),
+    rounded down to a hundredth, the likeness is ``min(1, (s - 0.5) / 0.2)`` if s is at least 0.6. "member" and
+    "miembros" share 5 letters of 8: 0.6. Words of fewer than four letters look alike only if they are equal.
+    """
+    similarity = np.zeros(len(sources), np.uint8)
+    look_alike(sources, targets, *source, *target, SIMILARITY, STEM_LENGTH, similarity)
+    alike = np.flatnonzero(similarity).astype(np.int32)
+    least = 2 * SIMILARITY - FULL_SIMILARITY  # where the line through (0.6, 1/2) and (0.7, 1) meets 0
+    likeness = np.minimum((similarity[alike] / 100 - least) / (FULL_SIMILARITY - least), 1.0)
+    return alike, likeness
 
 
 def stem(word: str) -> str:
@@ -172,7 +193,7 @@ def ratio(part: NDArray, total: NDArray) -> Floats:
     return np.divide(part, total, out=np.zeros(len(part)), where=total > 0, dtype=np.float64)
 
 
-def letters(words: Sequence[str]) -> tuple[NDArray[np.uint32], Ints]:
+def letters(words: Sequence[str]) -> Letters:
     """Words without their accents as `look_alike` reads them: letters and where each word begins and ends."""
     plain = [
         word

@@ -8,8 +8,7 @@ import numpy as np
 
 from spectrem._arrays import Floats, Ints
 from spectrem.data import Bitext
-from spectrem.kernels.alignments.similarity import look_alike
-from spectrem.models.alignment.lexical_prior import SIMILARITY, STEM_LENGTH
+from spectrem.models.alignment.lexical_prior import find_alike
 from spectrem.models.alignment.pairs import BitextShard, PairTable
 from spectrem.models.alignment.parameters import AlignmentParameters, DirectionParameters, with_floor
 from spectrem.models.alignment.word_classes import ClassTable, Language, Words
@@ -27,7 +26,8 @@ class UnseenPairs:
     cognate_strength`` counts to share out. A word t that never occurred beside it gets of these: ``stem_strength``
     times the probability that the stem of s becomes the stem of t, times the share of t in its stem;
     ``frequency_strength`` times the probability that a word about as frequent as s becomes one about as frequent as t,
-    times the share of t among the tokens of these; and ``cognate_strength`` if both look alike. The probabilities of
+    times the share of t among the tokens of these; and ``cognate_strength`` times how much both look alike
+    (`spectrem.models.alignment.lexical_prior.find_alike`). The probabilities of
     stems and of frequencies are those of the trained table, its words weighing as much as they have tokens.
 
     Entries of the table stay as trained: the training text is aligned as before. The probability of a pair depends
@@ -91,10 +91,9 @@ class UnseenPairs:
         self, source: Words, target: Words, s: Ints, t: Ints
     ) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
         """Pseudo-counts from stems, and others, of t given s, then of s given t; each of shape (n_pairs,)."""
-        alike = np.zeros(len(s), np.bool_)
-        look_alike(
-            s.astype(np.int32), t.astype(np.int32), *source.spelling, *target.spelling, SIMILARITY, STEM_LENGTH, alike
-        )
+        alike = np.zeros(len(s))
+        at, likeness = find_alike(s.astype(np.int32), t.astype(np.int32), source.spelling, target.spelling)
+        alike[at] = likeness
         stems = self.stems.probabilities(source.stem[s], target.stem[t])
         bands = [way[source.band[s], target.band[t]] for way in self.bands]
 

@@ -97,7 +97,8 @@ class TextFormats:
         InvalidInputError
             Naming the options.
         """
-        self.two("--languages"), self.two("--columns")
+        for option in ("--languages", "--columns"):
+            self.two(option)
         if not self.tokenize:
             return
         from spectrem.data.raw.boundaries import import_icu

@@ -27,7 +27,8 @@ class TextFormats:
         typer.Option(
             "--tokenize",
             help="Split running text into words and punctuation, by ICU. Links still are between the words of the "
-            "input as spaces separate them, unless --tokens or --format json gives the tokens.",
+            "input as spaces separate them, unless --tokens or --format json gives the tokens. Give it again "
+            "with --load.",
             rich_help_panel=_PANEL,
         ),
     ] = False
@@ -96,7 +97,8 @@ class TextFormats:
         InvalidInputError
             Naming the options.
         """
-        self.two("--languages"), self.two("--columns")
+        for option in ("--languages", "--columns"):
+            self.two(option)
         if not self.tokenize:
             return
         from spectrem.data.raw.boundaries import import_icu

@@ -49,10 +49,11 @@ _BEYOND_BMP = re.compile("[\U00010000-\U0010ffff]")
 def token_bounds(text: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Where the tokens of a text start and stop, in characters.
 
-    Boundaries are those of ICU (Unicode Standard Annex 29, with dictionaries for Chinese, Japanese, Thai, Lao, Khmer
-    and Burmese). Addresses of pages, letter boxes and users, topics (#topic), repeated punctuation, abbreviations with
-    several full stops and numbers with no-break spaces stay whole; an apostrophe separates the words of "l'eau",
-    "it's" and "don't" (do, n't). White space, control characters and invisible ones at either end belong to no token.
+    Boundaries are those of ICU ([UAX29], with dictionaries for Chinese, Japanese, Thai, Lao, Khmer and Burmese).
+    Addresses of pages, letter boxes and users, topics (#topic), repeated punctuation, titles (Mr.) and initials,
+    abbreviations with several full stops, and numbers with no-break spaces stay whole; an apostrophe separates the
+    words of "l'eau", "it's" and "don't" (do, n't). White space, control characters and invisible ones at either end
+    belong to no token.
 
     Raises
     ------

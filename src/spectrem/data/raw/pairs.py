@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +19,13 @@ from spectrem.data.pieces.reading import STANDARD_INPUT, display_name, read_piec
 from spectrem.data.raw.columns import DEFAULT_COLUMNS, JSON_LINES, iter_columns
 from spectrem.data.raw.json_lines import text_lines
 from spectrem.data.raw.segmented import SegmentedText, Segmenter, encode_segmented
-from spectrem.data.raw.tmx import TranslationMemory
 from spectrem.data.readers import check_counts, read_bitext
 from spectrem.data.text import Text, tokenise
 from spectrem.data.vocabulary import Vocabulary
 from spectrem.exceptions import InvalidInputError
+
+if TYPE_CHECKING:
+    from spectrem.data.raw.tmx import TranslationMemory
 
 _LINES_AT_ONCE = 2000
 _BAR = re.compile(r"(?:(?<=[ \t])|^)\|\|\|(?=[ \t]|$)")
@@ -96,8 +99,11 @@ def read_pairs(
     kind = _kind(source, target, columns, languages)
     if kind == "text" and not tokenize:
         return EncodedPairs(read_bitext(source, target, lowercase=lowercase, folder=folder))
-    memory = TranslationMemory(source, languages) if kind == "tmx" else None
-    if memory is not None:
+    memory: TranslationMemory | None = None
+    if kind == "tmx":
+        from spectrem.data.raw.tmx import TranslationMemory
+
+        memory = TranslationMemory(source, languages)
         pairs = iter(memory)
     elif kind == "table":
         pairs = iter_columns(source, columns or DEFAULT_COLUMNS)

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from spectrem.data.bitext import Bitext, join_lines
 from spectrem.data.links import Links
-from spectrem.data.raw.boundaries import token_bounds
 from spectrem.data.text import Text
 from spectrem.data.vocabulary import Vocabulary
 from spectrem.exceptions import InvalidInputError
@@ -72,6 +71,8 @@ class Segmenter:
         InvalidInputError
             If ICU is not installed, or a line holds a line feed or an unpaired surrogate.
         """
+        from spectrem.data.raw.boundaries import token_bounds
+
         block = join_lines(lines, name).decode().removesuffix("\n")
         starts, stops = token_bounds(block)
         index = self._index

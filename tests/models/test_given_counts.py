@@ -28,14 +28,6 @@ def test_entries_are_found_and_counts_of_repeated_pairs_added(seed):
     np.testing.assert_allclose(np.array([found.forward, found.backward]).T, wanted)
 
 
-def test_counts_follow_the_entries_that_are_left():
-    given = GivenCounts(np.array([1, 2, 5]), np.array([1.0, 2.0, 3.0]), np.array([4.0, 5.0, 6.0]))
-    left = given.kept(np.array([True, False, True, True, False, True]))
-    assert left.entries.tolist() == [1, 3]
-    assert left.forward.tolist() == [2.0, 3.0]
-    assert left.backward.tolist() == [5.0, 6.0]
-
-
 def test_nothing_given_changes_nothing():
     table, _ = build_shards(make_bitext([(2, 3)], np.random.default_rng(0)))
     priors = DirichletPrior(), DirichletPrior()

@@ -110,7 +110,7 @@ def test_many_rows_over_the_corpus_are_summarised(monkeypatch):
 
 
 def test_agreement_is_summarised_over_a_sample_of_pairs_when_read(monkeypatch):
-    monkeypatch.setattr(decoding, "_SAMPLE", 30)
+    monkeypatch.setattr(decoding, "SAMPLE", 30)
     aligner = WordAligner(n_threads=1).fit(BITEXT.source, BITEXT.target)
     found = pickle.loads(pickle.dumps(aligner)).report_
     [own] = found.summaries

@@ -159,7 +159,7 @@ def _annotation(flag: str, default: Any, declared: Parameter, meaning: str) -> A
             help=declared.help or meaning,
             min=declared.least if numeric and math.isfinite(declared.least) else None,
             max=declared.most if numeric and math.isfinite(declared.most) else None,
-            show_default=False if default in (None, MISSING, ...) else _shown(default, flag[2:]),
+            show_default=False if default in (None, MISSING, ..., ()) else _shown(default, flag[2:]),
             rich_help_panel=declared.group or None,
         ),
     ]

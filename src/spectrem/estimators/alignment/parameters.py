@@ -134,7 +134,7 @@ class AlignerParameters(LearningParameters, ComputingParameters):
         both strengths, training is by maximum likelihood.
     dictionary : mapping of source word -> mapping of target word -> weight, optional
         Words that translate each other; `spectrem.data.read_dictionary` reads such a mapping. Pairs that never occur in
-        one sentence pair have no effect.
+        one sentence pair, or that ``max_chance`` leaves out, have no effect.
     dictionary_strength : float
         Pseudo-counts of a pair in ``dictionary`` of weight 1, in both translation tables.
     same : sequence of str

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem._arrays import Bools, Floats, Ints
+from spectrem._arrays import Floats, Ints
 from spectrem.kernels.alignments.lookup import find_entries
 from spectrem.models.alignment.pairs import PairTable
 from spectrem.models.priors import Numbers, Prior
@@ -70,17 +70,6 @@ class GivenCounts:
         there = np.flatnonzero(found >= 0)
         there = there[np.argsort(found[there])]
         return cls(found[there], sums[0][there], sums[1][there])
-
-    def kept(self, keep: Bools) -> GivenCounts:
-        """The counts in a table of which only some entries are left.
-
-        Parameters
-        ----------
-        keep : ndarray of shape (n_pairs,), bool
-        """
-        own = keep[self.entries]
-        place = np.cumsum(keep) - 1
-        return GivenCounts(place[self.entries[own]], self.forward[own], self.backward[own])
 
     def added_to(self, priors: tuple[Prior, Prior]) -> tuple[Prior, Prior]:
         """The priors of both directions with these counts; the same priors where there are none."""

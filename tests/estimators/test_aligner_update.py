@@ -12,6 +12,7 @@ from spectrem.corpus import Spilled
 from spectrem.data import encode_bitext
 from spectrem.datasets import make_bitext
 from spectrem.exceptions import InvalidInputError, NotFittedError
+from spectrem.learning import Anneal, Stepwise
 from spectrem.models.alignment import pairs
 
 BITEXT = make_bitext(400, seed=1)
@@ -223,3 +224,31 @@ def test_the_threshold_of_a_larger_text_is_chosen_there(fitted, monkeypatch):
 
 def test_lines_and_a_bitext_are_the_same(fitted):
     assert same_params(updated(fitted, encode_bitext(*lines(SECOND))), updated(fitted, *lines(SECOND)))
+
+
+def test_an_update_is_found_in_its_checkpoint(fitted, tmp_path):
+    plain = updated(fitted, *lines(SECOND), update_iterations=2)
+    for _ in range(2):
+        kept = updated(fitted, *lines(SECOND), update_iterations=2, checkpoint=tmp_path)
+        assert same_params(kept, plain)
+        assert kept.params_.forward.totals.null == plain.params_.forward.totals.null
+    with pytest.raises(InvalidInputError, match="that of a run with other data"):
+        updated(fitted, *lines(slice(0, 50)), update_iterations=2, checkpoint=tmp_path)
+
+
+def test_constraints_over_the_new_text_hold(fitted):
+    rule = "(E[(direction == 'forward') & (state == -1)] <= '2%').named('few NULLs')"
+    plain, bound = (
+        updated(fitted, *lines(SECOND), constraints=constraints, update_iterations=2)
+        for constraints in (["agreement"], [rule])
+    )
+    (report,) = bound.report_.constraints
+    assert report.name == "few NULLs"
+    assert bound.params_.forward.totals.null < plain.params_.forward.totals.null
+
+
+def test_stepwise_and_annealed_updates(fitted):
+    for schedule in (Stepwise(n_batches=2), Anneal(0.5)):
+        aligner = updated(fitted, *lines(SECOND), schedule=schedule)
+        assert aligner.score(BITEXT.source, BITEXT.target, BITEXT.links) > 0.9
+        assert aligner.gamma_ == 1.0

@@ -223,7 +223,7 @@ class WordAligner(AlignerParameters, Estimator):
         of [NeaHin1998]). Words and word pairs are added to vocabularies and table. Text that comes twice counts twice.
         Parameters may be set anew but for model, max_jump and null_probability; ``dictionary`` and ``same`` concern
         word pairs that the model does not have. A ``threshold`` "auto" is chosen again where the new text has at least
-        500 pairs, and ``max_chance`` is not read. ``history_`` and ``report_`` are those of the new text.
+        500 pairs; ``max_chance`` is not read, nor are classes. ``history_`` and ``report_`` are those of the new text.
 
         Parameters and errors are those of `fit`.
 
@@ -237,7 +237,18 @@ class WordAligner(AlignerParameters, Estimator):
         NotFittedError
             Before `fit`.
         InvalidInputError
-            If such a parameter differs from that of training.
+            If such a parameter differs from that of training, or the model was saved by an earlier version, which did
+            not keep the counts behind its probabilities.
+
+        Examples
+        --------
+        >>> from spectrem.datasets import make_bitext
+        >>> bitext = make_bitext(300, seed=1)
+        >>> aligner = WordAligner(n_threads=1).fit(bitext.source[:200], bitext.target[:200])
+        >>> aligner.update(bitext.source[200:], bitext.target[200:]).source_counts_.sum() == len(
+        ...     " ".join(bitext.source).split()
+        ... )
+        np.True_
         """
         self._check_fitted()
         update(self, source, target, known, anchors, sample_weight)

@@ -19,6 +19,7 @@ from spectrem.models.alignment.parameters import (
     AlignmentParameters,
     DirectionParameters,
     KeptPlaces,
+    Totals,
     with_floor,
 )
 from spectrem.models.alignment.unseen import UnseenPairs
@@ -201,7 +202,7 @@ class Continuation:
             stem_rest = _less(chosen.stem_tokens, np.bincount(prior.stem_row, stems, len(chosen.stem_tokens)))
             least = np.where(totals > 0, 0.0, unseen.strength)
             return (
-                _start(old, translation, row, new, produced.number),
+                _start(old, translation, row, new, produced.number, len(totals)),
                 ContinuedPrior(replace(prior, share=produced.share), shares, new, given, rest, least, stems, stem_rest),
             )
 
@@ -271,12 +272,14 @@ def _shares(bitext: Bitext, table: PairTable, weights: Floats) -> Floats:
     return 1.0 - _DISCOUNT / np.maximum(meetings, 1.0)
 
 
-def _start(old: DirectionParameters, translation: Floats, row: Ints, new: Bools, produced: Ints) -> DirectionParameters:
+def _start(
+    old: DirectionParameters, translation: Floats, row: Ints, new: Bools, produced: Ints, n_chosen: int
+) -> DirectionParameters:
     """Parameters of one direction over the words of the new text; pairs that are new make room for themselves."""
-    more = np.bincount(row[new], translation[new], int(row.max(initial=-1)) + 1)
+    more = np.bincount(row[new], translation[new], n_chosen)
     known = with_floor(np.append(translation / (1.0 + more[row]), 0.0))
     null = np.append(old.null[produced], old.null[-1])
-    return replace(old, translation=known, null=null, totals=None)
+    return replace(old, translation=known, null=null, totals=Totals(np.zeros(n_chosen), 0.0, 0.0, 0.0))
 
 
 def _keep(old: DirectionParameters, produced: Ints, strength: float) -> KeptPlaces:

@@ -111,6 +111,8 @@ class Literal:
                 every = [self.jump[self.width(i - p)] for i in range(len(states))]
                 place = every[choice] / sum(every)
             last = choice
+            if place == 0.0:
+                return -math.inf
             total += math.log((1 - self.null_probability) * place * self.translation.get((states[choice], word), 1e-12))
         if self.kind == "hmm" and steps:
             total += math.log(self.end[min(len(states) - 1 - last, len(self.end) - 1)])

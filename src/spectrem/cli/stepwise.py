@@ -15,12 +15,12 @@ _POWER = 0.9  # that of `spectrem.learning.Stepwise`
 
 
 @dataclass(frozen=True)
-class SmallSteps:
+class StepwiseOptions:
     """Options of a command that trains; `spectrem.cli.estimator_options.takes` makes them of these fields.
 
     Examples
     --------
-    >>> SmallSteps(stepwise=16).given
+    >>> StepwiseOptions(stepwise=16).given
     {'--stepwise': 16}
     """
 
@@ -76,7 +76,7 @@ class SmallSteps:
 
         Examples
         --------
-        >>> SmallSteps(16).schedule({"gamma": 0.5})["schedule"]
+        >>> StepwiseOptions(16).schedule({"gamma": 0.5})["schedule"]
         Stepwise(within=Constant(gamma=0.5), n_batches=16, power=0.9, seed=0)
         """
         if self.stepwise is None:

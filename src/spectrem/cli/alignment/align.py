@@ -13,7 +13,7 @@ from spectrem.cli.estimator_options import Settings, option_of, takes
 from spectrem.cli.files import command_files
 from spectrem.cli.homes import Home
 from spectrem.cli.options import MinProbability, Output, Quiet, refuse_unused
-from spectrem.cli.stepwise import SmallSteps
+from spectrem.cli.stepwise import StepwiseOptions
 from spectrem.estimators.alignment.parameters import DECODING, AlignerParameters
 from spectrem.estimators.shared_parameters import TRAINING
 from spectrem.exceptions import InvalidInputError
@@ -179,7 +179,7 @@ def align(
     formats: TextFormats,
     settings: Settings,
     annealing: Annealing,
-    steps: SmallSteps,
+    steps: StepwiseOptions,
     home: Home,
 ) -> None:
     """Align the words of sentence pairs, learning from these pairs alone.

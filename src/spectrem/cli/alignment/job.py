@@ -21,7 +21,7 @@ from spectrem.cli.constraint_option import parse_options
 from spectrem.cli.homes import spill_folder
 from spectrem.cli.options import LEAST_PROBABILITY
 from spectrem.cli.progress import Advance, count_gammas, progress_bar, warn_gaining, without_unconverged
-from spectrem.cli.stepwise import SmallSteps
+from spectrem.cli.stepwise import StepwiseOptions
 from spectrem.data import (
     Bitext,
     EncodedPairs,
@@ -63,7 +63,7 @@ class AlignmentJob:
     own: AlignmentOptions
     settings: dict[str, Any]
     annealing: Annealing
-    steps: SmallSteps = field(default_factory=SmallSteps)
+    steps: StepwiseOptions = field(default_factory=StepwiseOptions)
     formats: TextFormats = field(default_factory=TextFormats)
     classes: tuple[dict[str, str], dict[str, str]] = field(default_factory=lambda: ({}, {}))
     started: float = field(default_factory=time.perf_counter)

@@ -75,7 +75,7 @@ def outputs(files, tmp_path):
         ("SIGINT", 130, b"interrupted", "import spectrem.cli.app"),
         ("SIGINT", 130, b"interrupted", "import numba"),
         ("SIGINT", 130, b"interrupted", TRAIN),
-        ("SIGINT", 130, b"interrupted", "call spectrem.estimators:WordAligner.iter_predict_proba"),
+        ("SIGINT", 130, b"interrupted", "call spectrem.cli.alignment.writing:align_pairs"),
         ("SIGINT", 130, b"interrupted", "call spectrem.cli.files:finish"),
         ("SIGTERM", 143, b"terminated", TRAIN),
         ("SIGHUP", 129, b"hung up", TRAIN),
@@ -116,7 +116,7 @@ def test_what_a_pipe_received_is_said_to_be_incomplete(paused, files, tmp_path):
     many = tmp_path / "many"
     write_lines(many, files.both.read_text().splitlines() * 8)  # what is sent fits into a pipe that nobody reads yet
     arguments = ["align", many, "--probabilities", out, "-q", "--max-iter", "1", "--model1-iterations", "1"]
-    command = paused("call spectrem.estimators:WordAligner.iter_predict_proba", *arguments)
+    command = paused("call spectrem.cli.alignment.writing:probability_lines", *arguments)
     command.process.send_signal(signal.SIGTERM)
     status, output, errors = command.end()
     assert status == 143

@@ -19,7 +19,7 @@ from spectrem.structures._ragged import offsets_of, ranges_of
 
 # A shard is closed after this many cells (source x target positions): a twelfth of the corpus, within bounds. Large
 # shards hold more pairs of like lengths, which are solved together; small ones spread better over threads.
-_SHARDS, _LEAST_CELLS, _MOST_CELLS = 12, 1 << 17, 1 << 19
+_SHARDS, _LEAST_CELLS, _MOST_CELLS = 12, 1 << 17, 1 << 18
 # Up to so many cells are kept, in some 20 MB: they need not be found in every iteration.
 _FEW_CELLS = 1 << 22
 

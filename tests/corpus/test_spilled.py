@@ -160,8 +160,8 @@ def test_the_folder_disappears_when_it_is_closed(tmp_path, shards):
     with pytest.raises(InvalidInputError) as error:
         derived.sum(len)
     expected = (
-        "the files of this corpus are gone, as it was closed or its folder was removed, or cannot be seen from here; make "
-        "the corpus again, in a folder that every machine sees"
+        "the files of this corpus are gone, as it was closed or its folder was removed, or cannot be seen from "
+        "here; make the corpus again, in a folder that every machine sees"
     )
     assert str(error.value) == f"{folder}: {expected}"
 

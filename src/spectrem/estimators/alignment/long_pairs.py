@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from spectrem._arrays import Floats, Ints
 from spectrem.data import Bitext, Links
 from spectrem.estimators.alignment.decoding import merged_links
+from spectrem.estimators.alignment.esteps import is_coupled
 from spectrem.estimators.alignment.parameters import rules_of
 from spectrem.models.alignment import (
     Anchors,
@@ -72,7 +73,7 @@ class LongPair:
 
 def most_cells(aligner: Any, gamma: float) -> int:
     """Possible links of the longest pair that an E-step of a `WordAligner` at ``gamma`` takes."""
-    if aligner._is_coupled(gamma):
+    if is_coupled(aligner, gamma):
         return _MOST_CELLS if gamma >= _LEAST_GAMMA else _MOST_CELLS_OF_ROWS
     solved = aligner.dual_steps == 0 and len(aligner.constraints) > 0
     if gamma == -np.inf or (gamma == 0 and solved):

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from spectrem._arrays import Floats, Ints
 from spectrem.data import Bitext, Links
 from spectrem.estimators.alignment.decoding import LinkPosteriors, as_matrices, links_above
+from spectrem.estimators.alignment.esteps import coupled
 from spectrem.estimators.alignment.long_pairs import LongShard
+from spectrem.estimators.alignment.posteriors import decode, map_shards, masses, posteriors
 from spectrem.kernels.alignments.pair_scores import explained_shares
 from spectrem.models.alignment import Anchors, BitextShard, diagonal_posteriors
 
@@ -40,14 +42,14 @@ def align_pairs(aligner: Any, bitext: Bitext, anchors: Anchors | None = None) ->
     """Links, posteriors and scores of a text, trained on or new, some hundreds of pairs at a time and in order."""
 
     def work(shard: BitextShard) -> AlignedPairs:
-        forward, backward = aligner._posteriors(shard, aligner.gamma_)
+        forward, backward = posteriors(aligner, shard, aligner.gamma_)
         mass = (forward + backward) / 2
         posterior = aligner.decode == "posterior"
-        links = links_above(shard, mass, aligner.threshold_) if posterior else aligner._decode(shard)
+        links = links_above(shard, mass, aligner.threshold_) if posterior else decode(aligner, shard)
         return AlignedPairs(links, as_matrices(shard, forward, backward), score_shard(aligner, shard, mass))
 
     begin = 0
-    for part in aligner._map(work, bitext, None, anchors):
+    for part in map_shards(aligner, work, bitext, None, anchors):
         end = begin + part.links.n_sentences
         yield part if anchors is None else replace(part, links=anchors.impose(part.links, begin))
         begin = end
@@ -90,8 +92,8 @@ def score_text(aligner: Any, source: Bitext | Sequence[str], target: Sequence[st
     >>> bool(good > 2 * bad)
     True
     """
-    parts = aligner._map(
-        lambda shard: score_shard(aligner, shard, aligner._masses(aligner.gamma_, shard)), source, target
+    parts = map_shards(
+        aligner, lambda shard: score_shard(aligner, shard, masses(aligner, shard, aligner.gamma_)), source, target
     )
     return np.concatenate([np.zeros(0), *parts])
 
@@ -120,7 +122,7 @@ def _log_likelihoods(aligner: Any, shard: BitextShard) -> Floats:
     """Log-probability of the words of both sides of every pair given the other, nats."""
     params = aligner.params_
     if not isinstance(shard, LongShard):
-        return aligner._coupled(aligner.model_, project=False).log_likelihoods(params, shard)
+        return coupled(aligner, aligner.model_, project=False).log_likelihoods(params, shard)
     linked, other_linked = np.zeros(len(shard.target_tokens)), []
     for forward, backward in diagonal_posteriors(params, shard, 1.0, 0, 1.0):
         linked += forward.sum(axis=0)

@@ -9,8 +9,10 @@ from numpy.typing import ArrayLike
 
 from spectrem.data import Bitext
 from spectrem.estimators.alignment.decoding import SAMPLE, sample_pairs
+from spectrem.estimators.alignment.esteps import choose_estep, general_estep
 from spectrem.estimators.alignment.knowledge import given_counts, listed_pairs
 from spectrem.estimators.alignment.known_links import KnownLinks
+from spectrem.estimators.alignment.posteriors import choose_threshold
 from spectrem.estimators.alignment.report import report_fit
 from spectrem.estimators.alignment.text import Lines, read_training, recode, unseen_pairs
 from spectrem.estimators.conventions import take_course
@@ -70,7 +72,7 @@ def update(
     )
     gammas = list((aligner.schedule or Constant(aligner.gamma)).gammas())
     stopping = Stopping(aligner.update_iterations, aligner.tol)
-    estep = aligner._estep(model, min(gammas))
+    estep = choose_estep(aligner, model, min(gammas))
     result = run_stage(aligner, model, corpus, new.params, estep, "update", stopping=stopping)
     table, params, vocabularies = splice(
         aligner.table_, old, (aligner.source_vocabulary_, aligner.target_vocabulary_), new, result.params
@@ -92,12 +94,12 @@ def update(
     if aligner.threshold != "auto":
         aligner.threshold_ = aligner.threshold
     elif len(sample_pairs(weights)) == SAMPLE:
-        aligner.threshold_ = aligner._expected_threshold(own, weights, held)
+        aligner.threshold_ = choose_threshold(aligner, own, weights, held)
     take_course(aligner, list(result.history), result.status)
     if result.posed.rows is not None:  # rows over the corpus belong to its shards, and these to the new text alone
-        step = Step(model, result.params, aligner.gamma_, aligner._general_estep(aligner.gamma_))
+        step = Step(model, result.params, aligner.gamma_, general_estep(aligner, aligner.gamma_))
     else:
-        step = Step(aligner.model_, aligner.params_, aligner.gamma_, aligner._general_estep(aligner.gamma_))
+        step = Step(aligner.model_, aligner.params_, aligner.gamma_, general_estep(aligner, aligner.gamma_))
     aligner.report_ = report_fit(aligner, own, weights, held, step, result.posed, result.history)
 
 

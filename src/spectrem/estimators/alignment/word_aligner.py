@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats
-from spectrem.corpus import Corpus, Local, stream
+from spectrem.corpus import Corpus
 from spectrem.data import Bitext, Links
 from spectrem.estimators.alignment import file, long_pairs
 from spectrem.estimators.alignment.decoding import (
@@ -20,23 +18,20 @@ from spectrem.estimators.alignment.decoding import (
     as_matrices,
     concatenate_links,
     concatenate_posteriors,
-    expected_threshold,
     least_error_threshold,
-    links_above,
-    sample_pairs,
-    viterbi_links,
 )
+from spectrem.estimators.alignment.esteps import choose_estep, general_estep
 from spectrem.estimators.alignment.knowledge import given_counts, listed_pairs
 from spectrem.estimators.alignment.known_links import KnownLinks, impose, read_anchors
 from spectrem.estimators.alignment.lexicon import list_pairs
-from spectrem.estimators.alignment.long_pairs import LongPairs, LongShard
-from spectrem.estimators.alignment.parameters import AlignerParameters, fused_rules, rules_of
+from spectrem.estimators.alignment.long_pairs import LongPairs
+from spectrem.estimators.alignment.parameters import AlignerParameters
+from spectrem.estimators.alignment.posteriors import choose_threshold, decode, map_shards, masses, posteriors
 from spectrem.estimators.alignment.report import report_fit
 from spectrem.estimators.alignment.scoring import score_text
 from spectrem.estimators.alignment.text import (
     Lines,
     as_bitext,
-    read_text,
     read_training,
     unknown_shares,
 )
@@ -46,26 +41,19 @@ from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.homes import beside, make_corpus
 from spectrem.estimators.shared_parameters import check_one_gamma
 from spectrem.estimators.training import run_stage
-from spectrem.inference import FixedStep
-from spectrem.learning import Constant, EStep, FitStatus, PosedCorpus, Record, Schedule, Step, Stepwise, Stopping
-from spectrem.learning.posed_corpus import posterior_alone
+from spectrem.learning import Constant, FitStatus, PosedCorpus, Record, Schedule, Step, Stepwise, Stopping
 from spectrem.metrics import alignment_scores
 from spectrem.models.alignment import (
     AlignmentModel,
     AlignmentParameters,
-    Anchors,
     BitextShard,
-    CoupledKernel,
     count_words,
     expect_new_words,
-    iter_shards,
     lexical_priors,
     shards_to_train,
     tabulate_pairs,
 )
 from spectrem.models.alignment.lexical_prior import Classes
-
-Result = TypeVar("Result")
 
 
 @documented
@@ -199,11 +187,9 @@ class WordAligner(AlignerParameters, Estimator):
         stopping = Stopping(self.max_iter, self.tol)
         status, posed = self._train(model, corpus, start, history, schedule, stopping, self.model)
         self.params_ = expect_new_words(start.pop(), self.source_counts_, self.target_counts_)
-        self.threshold_ = (
-            self._expected_threshold(bitext, weights, held) if self.threshold == "auto" else self.threshold
-        )
+        self.threshold_ = choose_threshold(self, bitext, weights, held) if self.threshold == "auto" else self.threshold
         take_course(self, history, status)
-        step = Step(model, self.params_, self.gamma_, self._general_estep(self.gamma_))
+        step = Step(model, self.params_, self.gamma_, general_estep(self, self.gamma_))
         self.report_ = report_fit(self, bitext, weights, held, step, posed, history[n_before:])
         return self
 
@@ -287,7 +273,7 @@ class WordAligner(AlignerParameters, Estimator):
         """The links of `predict`, some hundreds of sentence pairs at a time and in order."""
         bitext = as_bitext(source, target)
         held = read_anchors(bitext, None, anchors)
-        return impose(self._map(self._decode, bitext, None, held), held)
+        return impose(map_shards(self, partial(decode, self), bitext, None, held), held)
 
     def long_pairs(self, source: Bitext | Lines, target: Lines | None = None) -> LongPairs:
         """Which sentence pairs `predict` aligns without the chain, and which not at all.
@@ -316,7 +302,11 @@ class WordAligner(AlignerParameters, Estimator):
     ) -> Iterator[LinkPosteriors]:
         """The posteriors of `predict_proba`, some hundreds of sentence pairs at a time and in order."""
         bitext = as_bitext(source, target)
-        return self._map(self._matrices, bitext, None, read_anchors(bitext, None, anchors))
+
+        def matrices(shard: BitextShard) -> LinkPosteriors:
+            return as_matrices(shard, *posteriors(self, shard, self.gamma_))
+
+        return map_shards(self, matrices, bitext, None, read_anchors(bitext, None, anchors))
 
     def score(self, source: Bitext | Lines, target: Lines | None, gold: Links) -> float:
         """1 - alignment error rate ([OchNey2003]) against gold links."""
@@ -333,10 +323,10 @@ class WordAligner(AlignerParameters, Estimator):
 
         Among equally good thresholds the middle one is taken.
         """
-        shards = list(self._map(lambda shard: shard, source, target))
+        shards = list(map_shards(self, lambda shard: shard, source, target))
         best: tuple[float, float, float] | None = None
         for gamma in gammas or [self.gamma_]:
-            error, threshold = least_error_threshold(shards, [self._masses(gamma, shard) for shard in shards], gold)
+            error, threshold = least_error_threshold(shards, [masses(self, shard, gamma) for shard in shards], gold)
             if best is None or error < best[0]:
                 best = (error, threshold, gamma)
         assert best is not None
@@ -401,76 +391,8 @@ class WordAligner(AlignerParameters, Estimator):
 
         They are taken out meanwhile, so that nobody keeps the former ones beside those of every iteration.
         """
-        estep = self._estep(model, min(schedule.gammas()))
+        estep = choose_estep(self, model, min(schedule.gammas()))
         result = run_stage(self, model, corpus, params.pop(), estep, stage, schedule=schedule, stopping=stopping)
         params.append(result.params)
         history += result.history
         return result.status, result.posed
-
-    def _expected_threshold(self, bitext: Bitext, weights: Floats, held: Anchors | None) -> float:
-        """The threshold of greatest expected F1 on a sample of the training text."""
-        sample = sample_pairs(weights)
-        held = None if held is None else held.take(sample)
-        shards = list(iter_shards(bitext.take(sample), self.table_, weights[sample], held))
-        posteriors = Local(shards, self.n_threads).collect(partial(self._posteriors, gamma=self.gamma_))
-        return expected_threshold(shards, list(posteriors))
-
-    def _estep(self, model: AlignmentModel, gamma: float) -> EStep:
-        if self._is_coupled(gamma):
-            return EStep(kernel=self._coupled(model))
-        return self._general_estep(gamma)
-
-    def _general_estep(self, gamma: float) -> EStep:
-        solver = FixedStep(self.dual_steps, self.step_size) if self.dual_steps > 0 and gamma >= 0 else None
-        return EStep(rules_of(self), solver=solver, alpha=self.alpha, infeasible=self.infeasible)
-
-    def _is_coupled(self, gamma: float) -> bool:
-        exact = self.dual_steps == 0 and bool(self.constraints)
-        return fused_rules(self) is not None and gamma > 0 and self.alpha == 1 and not exact
-
-    def _coupled(self, model: AlignmentModel, project: bool = True) -> CoupledKernel:
-        agree, most = (fused_rules(self) if project else None) or (False, np.inf)
-        return CoupledKernel(
-            model, agreement=agree, max_fertility=most, steps=self.dual_steps, step_size=self.step_size
-        )
-
-    def _map(
-        self,
-        work: Callable[[BitextShard], Result],
-        source: Bitext | Lines,
-        target: Lines | None,
-        held: Anchors | None = None,
-    ) -> Iterator[Result]:
-        """Apply ``work`` to the shards of a text, trained on or new, and return the results in order."""
-        self._check_fitted()
-        return stream(_work, read_text(self, source, target, held), work, n_threads=self.n_threads)
-
-    def _decode(self, shard: BitextShard) -> Links:
-        if isinstance(shard, LongShard):
-            return long_pairs.long_links(self, shard)
-        if self.decode == "posterior":
-            return links_above(shard, self._masses(self.gamma_, shard), self.threshold_)
-        return viterbi_links(self.model_, self.params_, shard, self.decode)
-
-    def _masses(self, gamma: float, shard: BitextShard) -> Floats:
-        """Mean posterior over both directions of every cell."""
-        forward, backward = self._posteriors(shard, gamma)
-        forward += backward
-        forward /= 2
-        return forward
-
-    def _posteriors(self, shard: BitextShard, gamma: float) -> tuple[Floats, Floats]:
-        if isinstance(shard, LongShard):
-            return long_pairs.long_posteriors(self, shard, gamma)
-        if gamma > 0 and (not self.project_at_predict or self._is_coupled(gamma)):
-            return self._coupled(self.model_, self.project_at_predict).posteriors(self.params_, shard, gamma)
-        estep = self._estep(self.model_, gamma) if self.project_at_predict else EStep()
-        found = posterior_alone(shard, Step(self.model_, self.params_, gamma, estep))
-        return self.model_.cell_masses(shard, found.marginals)
-
-    def _matrices(self, shard: BitextShard) -> LinkPosteriors:
-        return as_matrices(shard, *self._posteriors(shard, self.gamma_))
-
-
-def _work(complete: Callable[[], BitextShard], work: Callable[[BitextShard], Result]) -> Result:
-    return work(complete())

@@ -84,6 +84,7 @@ class CoupledKernel:
         return found
 
     def _expect(self, params: AlignmentParameters, gamma: float, shard: BitextShard) -> EStepResult[AlignmentStats]:
+        assert shard.unseen is None, "expected counts are those of training text"
         n_entries = len(shard.pair_ids)
         expected, numbers, rest = self._couple(params, shard, gamma, n_entries, by_cell=False)
         forward = _stats(expected[0], 0, n_entries, shard.target_tokens, params.forward)

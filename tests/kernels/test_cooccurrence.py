@@ -27,10 +27,11 @@ def tabulate(pairs):
     source, source_offsets = flatten([s for s, _ in pairs])
     target, target_offsets = flatten([t for _, t in pairs])
     starts, sentences = cooccurrence.sentences_of_words(target, target_offsets, N_TARGET)
-    counts = cooccurrence.count_partners(starts, sentences, source, source_offsets, N_SOURCE)
-    row_offsets = np.concatenate([[0], np.cumsum(counts)])
+    text = starts, sentences, source, source_offsets
+    every = np.bincount(source, minlength=N_SOURCE), np.bincount(target, minlength=N_TARGET), np.inf
+    row_offsets = np.concatenate([[0], np.cumsum(cooccurrence.count_partners(*text, *every))])
     partners = np.full(row_offsets[-1], -9, np.int32)
-    cooccurrence.list_partners(starts, sentences, source, source_offsets, row_offsets, partners)
+    cooccurrence.list_partners(*text, *every, row_offsets, partners)
     return row_offsets, partners
 
 

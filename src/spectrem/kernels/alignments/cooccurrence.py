@@ -56,37 +56,64 @@ def _count_tokens(tokens, n_words):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def count_partners(offsets, sentences, source_tokens, source_offsets, n_source_words):
-    """Number of distinct target words that each source word meets, from the sentences of every target word."""
-    counts = np.zeros(n_source_words, np.int64)
+def count_partners(
+    offsets, sentences, source_tokens, source_offsets, source_counts, target_counts, most
+):  # fmt: skip
+    """Number of distinct target words that each source word meets; postings are those of target words.
+
+    Pairs that meet in one sentence pair only are not counted where the product of the counts of both words is above
+    ``most``; inf counts all.
+    """
+    n_source_words = len(source_counts)
+    partners = np.zeros(n_source_words, np.int64)
     met = np.full(n_source_words, -1, np.int32)
+    first = np.empty(n_source_words, np.int32)
     for word in range(len(offsets) - 1):
+        limit = most / max(target_counts[word], 1)
         for at in range(offsets[word], offsets[word + 1]):
             n = sentences[at]
             for k in range(source_offsets[n], source_offsets[n + 1]):
                 source = source_tokens[k]
                 if met[source] != word:
                     met[source] = word
-                    counts[source] += 1
-    return counts
+                    if source_counts[source] <= limit:
+                        partners[source] += 1
+                        first[source] = -1
+                    else:
+                        first[source] = n
+                elif first[source] >= 0 and first[source] != n:
+                    partners[source] += 1
+                    first[source] = -1
+    return partners
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def list_partners(offsets, sentences, source_tokens, source_offsets, row_offsets, partners):
-    """Fill ``partners``: the target words that each source word meets, in increasing order.
+def list_partners(
+    offsets, sentences, source_tokens, source_offsets, source_counts, target_counts, most, row_offsets, partners
+):  # fmt: skip
+    """Fill ``partners``: the target words that each source word meets, in increasing order, without the same pairs.
 
     Target words, whose sentences are given, are taken one after another, so that nothing has to be sorted.
     """
-    n_source_words = len(row_offsets) - 1
-    met = np.full(n_source_words, -1, np.int32)
+    n_source_words = len(source_counts)
     following = row_offsets[:n_source_words].copy()
+    met = np.full(n_source_words, -1, np.int32)
+    first = np.empty(n_source_words, np.int32)
     for word in range(len(offsets) - 1):
+        limit = most / max(target_counts[word], 1)
         for at in range(offsets[word], offsets[word + 1]):
             n = sentences[at]
             for k in range(source_offsets[n], source_offsets[n + 1]):
                 source = source_tokens[k]
-                if met[source] != word:
+                new = met[source] != word
+                if new:
                     met[source] = word
+                    first[source] = -1 if source_counts[source] <= limit else n
+                    new = first[source] < 0
+                elif first[source] >= 0 and first[source] != n:
+                    first[source] = -1
+                    new = True
+                if new:
                     partners[following[source]] = word
                     following[source] += 1
 

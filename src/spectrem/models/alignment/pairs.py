@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
 from spectrem.data import Bitext
-from spectrem.kernels.alignments import chance, cooccurrence
+from spectrem.kernels.alignments import cooccurrence
 from spectrem.kernels.alignments.bidirectional import Pairs
 from spectrem.models.alignment.anchors import Anchors
 from spectrem.structures._ragged import offsets_of, ranges_of
@@ -259,16 +259,11 @@ def tabulate_pairs(bitext: Bitext, max_chance: float | None = None) -> PairTable
     n_source_words, n_target_words = len(bitext.source_vocabulary), len(bitext.target_vocabulary)
     offsets, sentences = cooccurrence.sentences_of_words(bitext.target_tokens, bitext.target_offsets, n_target_words)
     text = offsets, sentences, bitext.source_tokens, bitext.source_offsets
-    if max_chance is not None:
-        counts = count_words(bitext.source_tokens, n_source_words), count_words(bitext.target_tokens, n_target_words)
-        limit = max_chance * bitext.n_pairs
-        row_offsets = offsets_of(chance.count_partners_beyond_chance(*text, *counts, limit))
-        targets = np.empty(row_offsets[-1], np.int32)
-        chance.list_partners_beyond_chance(*text, *counts, limit, row_offsets, targets)
-        return PairTable(row_offsets, targets, n_target_words)
-    row_offsets = offsets_of(cooccurrence.count_partners(*text, n_source_words))
+    counts = count_words(bitext.source_tokens, n_source_words), np.diff(offsets)
+    limit = np.inf if max_chance is None else max_chance * bitext.n_pairs
+    row_offsets = offsets_of(cooccurrence.count_partners(*text, *counts, limit))
     targets = np.empty(row_offsets[-1], np.int32)
-    cooccurrence.list_partners(*text, row_offsets, targets)
+    cooccurrence.list_partners(*text, *counts, limit, row_offsets, targets)
     return PairTable(row_offsets, targets, n_target_words)
 
 

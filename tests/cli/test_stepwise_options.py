@@ -31,7 +31,7 @@ def test_schedule(steps, settings, expected):
         (StepwiseOptions(None, 0.7), "--step-power 0.7 concerns --stepwise, which is off; add it or drop this"),
         (
             StepwiseOptions(8, 0.5),
-            "--step-power 0.5: must be above 0.5 and at most 1, so that steps shrink",
+            "--step-power 0.5: must be above 0.5 and at most 1, so that steps shrink, but not too fast; ",
         ),
         (StepwiseOptions(8, 1.5), "--step-power 1.5: must be above 0.5 and at most 1"),
     ],

@@ -79,9 +79,8 @@ def coins(multipliers):
 
 def test_rows_that_cannot_hold_over_the_corpus_are_named():
     block = Block("three heads", 0, 1, True, "corpus", None, np.zeros(1, np.int64), {})
-    with pytest.raises(
-        InfeasibleConstraintError, match=r"over the corpus \(== 3, and it can be 2 at most\); .* 0 grows"
-    ):
+    said = r"'three heads': no feasible q over the corpus \(== 3, and it can be 2 at most\); .*row 0 grows"
+    with pytest.raises(InfeasibleConstraintError, match=said):
         solve_corpus_dual(
             coins, CorpusRows(np.array([3.0]), (block,)), support=lambda d: (2 * max(0.0, -d[0]), 2.0 * (d < 0))
         )

@@ -204,7 +204,7 @@ def test_corpus_rows_that_clash_with_instance_rows_are_found(n_shards, gamma):
     most, least = (E[part("tag") == 1] <= low).named("most"), (ONE >= 0.8).per("sentence").named("least")
     with pytest.raises(
         InfeasibleConstraintError,
-        match=r"'most': no feasible q over the corpus \(<= .*, and it can be .* at least\); the",
+        match=r"'most': no feasible q over the corpus \(<= .*, and it can be .* at least\); the price of row 0 gr",
     ):
         run(params, shards, [least, most], gamma=gamma, iterations=1)
     # what slack allows is no conflict

@@ -62,7 +62,7 @@ class Corpus(Protocol):
         Raises
         ------
         InvalidInputError
-            If there is no shard of a number, or one is given twice.
+            If a number is not that of a shard, or stands there twice.
         """
         ...
 

@@ -74,7 +74,7 @@ class _File:
 
 @dataclass(frozen=True)
 class _BorrowedFile:
-    """A file of another process, which removes it when it is no longer of use."""
+    """A file of another process, which removes it when it is no longer needed."""
 
     name: str
 

@@ -166,6 +166,27 @@ class Links:
         span = slice(self.offsets[sentence], self.offsets[sentence + 1])
         return list(zip(self.source[span].tolist(), self.target[span].tolist(), strict=True))
 
+    def first_outside(
+        self, source_lengths: NDArray[np.integer], target_lengths: NDArray[np.integer]
+    ) -> tuple[int, int, int] | None:
+        """Sentence, source and target position of the first link beyond the words of its sentence; None if all fit.
+
+        Parameters
+        ----------
+        source_lengths, target_lengths : ndarray of shape (n_sentences,), int
+
+        Examples
+        --------
+        >>> Links.from_pairs([[(0, 1)], [(2, 0)]]).first_outside(np.array([3, 2]), np.array([2, 2]))
+        (1, 2, 0)
+        """
+        sentence = self.sentence
+        outside = (self.source >= source_lengths[sentence]) | (self.target >= target_lengths[sentence])
+        if not outside.any():
+            return None
+        at = int(np.argmax(outside))
+        return int(sentence[at]), int(self.source[at]), int(self.target[at])
+
     def where(self, keep: NDArray[np.bool_]) -> Links:
         """The marked links only; ``links.where(links.sure)`` are the sure ones.
 

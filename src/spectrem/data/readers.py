@@ -59,7 +59,7 @@ def read_bitext(
     folder : path, optional
         An existing folder for a text that does not fit into memory: it is read in pieces of some tens of megabytes, and
         tokens and offsets are numbered into files in a new folder there (four bytes per token, sixteen per pair), which
-        are mapped into memory. The bitext is the same. The files are yours to remove when it is no longer of use.
+        are mapped into memory. The bitext is the same. The files are yours to remove when it is no longer needed.
 
     Raises
     ------

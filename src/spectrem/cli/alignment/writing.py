@@ -44,7 +44,7 @@ class AlignmentStreams:
     def write(
         self, aligner: WordAligner, pairs: EncodedPairs, anchors: Links | None, advance: Callable[[int], None]
     ) -> None:
-        """Align all pairs and write them, block by block; ``advance`` is told the number of each block's pairs."""
+        """Align all pairs and write them, block by block; ``advance`` is called with each block's number of pairs."""
         if self.tokens is not None:
             self.tokens.writelines(f"{line}\n" for line in token_lines(pairs))
         begin = 0

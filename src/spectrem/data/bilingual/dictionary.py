@@ -56,7 +56,7 @@ def read_dictionary(path: str | os.PathLike[str], *, lowercase: bool = False) ->
         source, target = (field.strip(" ") for field in fields[:2])
         if not source or not target:
             lines.refuse(number, f"{quoted(line)} has no {'target' if source else 'source'} word; {_FORMAT}")
-        weight = _weight(fields[2]) if len(fields) == 3 else 1.0
+        weight = positive_number(fields[2]) if len(fields) == 3 else 1.0
         if weight is None:
             lines.refuse(number, f"the weight {quoted(fields[2])} must be a finite number above 0; leave it out for 1")
         if lowercase:
@@ -66,9 +66,10 @@ def read_dictionary(path: str | os.PathLike[str], *, lowercase: bool = False) ->
     return dictionary
 
 
-def _weight(text: str) -> float | None:
+def positive_number(text: str) -> float | None:
+    """The number that a field holds; None if it is not a finite one above 0."""
     try:
-        weight = float(text)
+        number = float(text)
     except ValueError:
         return None
-    return weight if 0 < weight < math.inf else None
+    return number if 0 < number < math.inf else None

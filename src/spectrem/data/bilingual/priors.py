@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 
+from spectrem.data.bilingual.dictionary import positive_number
 from spectrem.data.readers import display_name, read_bytes
 from spectrem.data.tagging.tagged_lines import decoded_lines
 from spectrem.exceptions import quoted
@@ -56,7 +56,7 @@ def read_priors(path: str | os.PathLike[str], *, lowercase: bool = False) -> dic
         kind, *between, last = line.split("\t") if "\t" in line else (line, "")
         if kind not in _FIELDS or len(between) != _FIELDS[kind]:
             lines.refuse(number, f"{quoted(line)} is not a prior; {_FORMAT}")
-        count = _count(last)
+        count = positive_number(last)
         if count is None:
             lines.refuse(number, f"{quoted(last)} must be a finite number above 0; {_FORMAT}")
         if kind == "LEX" and _NULL not in between:
@@ -88,11 +88,3 @@ def prior_lines(
     for kind, counts in (("HMMF", jumps), ("HMMR", other_jumps)):
         for width, count in sorted(counts.items()):
             yield f"{kind}\t{width}\t{count:g}"
-
-
-def _count(text: str) -> float | None:
-    try:
-        count = float(text)
-    except ValueError:
-        return None
-    return count if 0 < count < math.inf else None

@@ -82,18 +82,16 @@ class LinkPosteriors:
                 f"gold must have links of the same sentences, {len(self.source_lengths)} of them, got "
                 f"{gold.n_sentences}; give one line of links per sentence pair"
             )
-        sentence = gold.sentence
-        outside = (gold.source >= self.source_lengths[sentence]) | (gold.target >= self.target_lengths[sentence])
-        if outside.any():
-            at = int(np.argmax(outside))
-            n = int(sentence[at])
+        outside = gold.first_outside(self.source_lengths, self.target_lengths)
+        if outside is not None:
+            n, i, j = outside
             raise InvalidInputError(
-                f"gold links must lie inside their sentences, got {gold.source[at]}-{gold.target[at]} for sentence {n} "
+                f"gold links must lie inside their sentences, got {i}-{j} for sentence {n} "
                 f"of {self.source_lengths[n]} and {self.target_lengths[n]} words (sentences and words count from 0); "
                 "compare the gold links with the text"
             )
         sizes = self.source_lengths * self.target_lengths
-        starts = np.cumsum(sizes) - sizes
+        starts, sentence = np.cumsum(sizes) - sizes, gold.sentence
         return starts[sentence] + gold.source * self.target_lengths[sentence] + gold.target
 
 

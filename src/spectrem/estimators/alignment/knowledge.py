@@ -1,4 +1,4 @@
-"""What a WordAligner is told of words before it reads text: a dictionary, and which tokens are copied."""
+"""What is known of words before an aligner reads text: a dictionary, and which tokens are copied."""
 
 from __future__ import annotations
 

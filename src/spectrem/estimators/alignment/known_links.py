@@ -80,13 +80,11 @@ def check_inside(links: Links, bitext: Bitext, name: str) -> None:
     name : str
         Where the links come from, for the message.
     """
-    sentence = links.sentence
-    wrong = (links.source >= bitext.source_lengths[sentence]) | (links.target >= bitext.target_lengths[sentence])
-    if wrong.any():
-        at = int(np.argmax(wrong))
-        n = int(sentence[at])
+    outside = links.first_outside(bitext.source_lengths, bitext.target_lengths)
+    if outside is not None:
+        n, i, j = outside
         raise InvalidInputError(
-            f"{name}: link {links.source[at]}-{links.target[at]} of sentence pair {n + 1} (counted from 1) lies "
+            f"{name}: link {i}-{j} of sentence pair {n + 1} (counted from 1) lies "
             f"outside its {bitext.source_lengths[n]} source and {bitext.target_lengths[n]} target words; count words "
             "from 0"
         )

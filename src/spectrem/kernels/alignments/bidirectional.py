@@ -2,7 +2,7 @@
 
 All numbers of a group are in one flat array ``space`` of vectors, one lane per sentence pair; places count numbers.
 Both directions index their potentials and posteriors by cell, [source, target], so that nothing is transposed: a
-direction is told how far apart its steps (words produced) and its states (words of the other side) are. Pairs shorter
+direction has one stride for its steps (words produced) and one for its states (words of the other side). Pairs shorter
 than their group are padded with positions that only NULL explains (with weight one, which changes nothing) and with
 words that cannot be linked. Potentials of a position are scaled by a power of two, which rounds nothing, and then never
 again; a pair whose total leaves the range of a double is reported in ``status`` and solved without a group, as are

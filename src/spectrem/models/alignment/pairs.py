@@ -259,8 +259,11 @@ def tabulate_pairs(bitext: Bitext, max_chance: float | None = None) -> PairTable
     n_source_words, n_target_words = len(bitext.source_vocabulary), len(bitext.target_vocabulary)
     offsets, sentences = cooccurrence.sentences_of_words(bitext.target_tokens, bitext.target_offsets, n_target_words)
     text = offsets, sentences, bitext.source_tokens, bitext.source_offsets
-    counts = count_words(bitext.source_tokens, n_source_words), count_words(bitext.target_tokens, n_target_words)
-    limit = np.inf if max_chance is None else max_chance * bitext.n_pairs
+    if max_chance is None:  # no product of counts is above the limit, whatever they are
+        counts, limit = (np.zeros(n_source_words, np.int64), np.zeros(n_target_words, np.int64)), np.inf
+    else:
+        counts = count_words(bitext.source_tokens, n_source_words), count_words(bitext.target_tokens, n_target_words)
+        limit = max_chance * bitext.n_pairs
     row_offsets = offsets_of(cooccurrence.count_partners(*text, *counts, limit))
     targets = np.empty(row_offsets[-1], np.int32)
     cooccurrence.list_partners(*text, *counts, limit, row_offsets, targets)

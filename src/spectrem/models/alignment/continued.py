@@ -14,6 +14,7 @@ from spectrem.kernels.alignments.cooccurrence import postings
 from spectrem.kernels.alignments.lookup import find_entries
 from spectrem.models.alignment.given_counts import GivenCounts
 from spectrem.models.alignment.lexical_prior import LexicalPrior, lexical_priors, number_stems, ratio
+from spectrem.models.alignment.model import AlignmentModel
 from spectrem.models.alignment.pairs import PairTable
 from spectrem.models.alignment.parameters import (
     AlignmentParameters,
@@ -287,7 +288,11 @@ def _keep(old: DirectionParameters, produced: Ints, strength: float) -> KeptPlac
     assert totals is not None
     null = strength * totals.null * np.append(old.null[:-1], 0.0)[produced]
     rest = float(_less(np.array([strength * totals.null]), null.sum())[0])
-    return KeptPlaces(null, rest, strength * totals.jumps * old.jump, strength * totals.ends * old.end)
+    # Widths that the new text lacks must stay possible, however little the earlier text counts.
+    prior = max(1.0 - strength, 0.0)
+    jumps = strength * totals.jumps * old.jump + prior * AlignmentModel.jump_pseudo_count
+    ends = strength * totals.ends * old.end + prior * AlignmentModel.end_pseudo_count
+    return KeptPlaces(null, rest, jumps, ends)
 
 
 def _less(whole: Floats, part: NDArray | np.floating) -> Floats:

@@ -27,7 +27,7 @@ def with_floor(probability: Floats) -> Floats:
 class Totals:
     """Expected counts, and pseudo-counts of the priors, behind the probabilities of one direction.
 
-    A probability times its total is what later text is added to; see `spectrem.models.alignment.ContinuedModel`.
+    A probability times its total is what later text is added to; see `spectrem.models.alignment.Continuation`.
 
     Attributes
     ----------

@@ -50,7 +50,7 @@ def test_the_command_does_what_the_estimator_does(run, model, second, tmp_path, 
     assert result.stdout.splitlines() == pharaoh_lines(aligner.predict(source, target))
     later = WordAligner.load(tmp_path / "later.npz")
     assert np.array_equal(later.params_.forward.translation, aligner.params_.forward.translation)
-    assert f"threshold {aligner.threshold_:g}" in result.stderr or "--threshold" in options
+    assert f"threshold {aligner.threshold_:g} (auto)" in result.stderr or "--threshold" in options
 
 
 def test_a_model_goes_on_again(run, model, second, files, tmp_path):
@@ -74,6 +74,7 @@ def test_dev_chooses_the_threshold_after_the_update(run, model, second, files):
         (["--model", "ibm1"], "--model: belongs to the training of a model, and --update keeps that of"),
         (["--max-jump", "3", "--null-probability", "0.3"], "--null-probability, --max-jump: belongs to"),
         (["--max-iter", "3"], "--max-iter: belongs to"),
+        (["--max-chance", "0.1"], "--max-chance: belongs to"),
     ],
     ids=str,
 )

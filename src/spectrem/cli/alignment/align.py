@@ -21,7 +21,7 @@ from spectrem.exceptions import InvalidInputError
 _FILES = "Files"
 # Parameters that can be set for a saved model, and those that cannot when it goes on learning.
 _OPEN = ("decode", "threshold", "project_at_predict", "n_threads")
-_CLOSED = ("model", "max_jump", "null_probability", "model1_iterations", "max_iter")
+_CLOSED = ("model", "max_jump", "null_probability", "model1_iterations", "max_iter", "max_chance")
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,9 @@ class AlignmentOptions:
             "--factors",
             metavar="NAMES",
             help="What the factors of tokens such as houses|house|NNS are: 'word|class|tag' aligns the first, and "
-            "words that share the second help each other, as words with equal first letters do else; '-|word|-' aligns "
-            "the second. One is the word, at most one the class; the others have any name.",
+            "words that share the second help each other while a model is trained (but not by --update), in place of "
+            "words with equal first letters; '-|word|-' aligns the second. One is the word, at most one the class; the "
+            "others have any name.",
             show_default=False,
             rich_help_panel=_FILES,
         ),
@@ -220,7 +221,7 @@ def align(
             f"--priors {own.priors} and --dictionary {own.dictionary} cannot both be given; put all pairs into one file"
         )
     _check_tuning(own, settings)
-    _check_decoding(own, settings)
+    _check_decoding(own, settings, formats.as_json or formats.scores is not None)
     gold = dict(zip(("SRC of --dev", "TGT of --dev", "GOLD of --dev"), own.dev or (), strict=False))
     inputs = {"SOURCE": own.source, "TARGET": own.target, "--load": own.load, **gold}
     inputs |= {"--dictionary": own.dictionary, "--anchors": own.anchors}
@@ -285,7 +286,7 @@ def _check_tuning(own: AlignmentOptions, settings: Settings) -> None:
         )
 
 
-def _check_decoding(own: AlignmentOptions, settings: Settings) -> None:
+def _check_decoding(own: AlignmentOptions, settings: Settings, needs_posteriors: bool) -> None:
     way = settings.get("decode", "posterior")
     if way == "posterior":
         return
@@ -294,7 +295,8 @@ def _check_decoding(own: AlignmentOptions, settings: Settings) -> None:
             f"--dev chooses the threshold, which --decode {way} does not use; drop it, add --tune-gamma, or use "
             "--decode posterior"
         )
-    concerned = ["threshold"] if own.probabilities is not None else ["threshold", "project_at_predict"]
+    needs_posteriors |= own.probabilities is not None
+    concerned = ["threshold"] if needs_posteriors else ["threshold", "project_at_predict"]
     for name in concerned:
         if name in settings:
             raise InvalidInputError(

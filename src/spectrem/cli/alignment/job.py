@@ -236,7 +236,8 @@ class AlignmentJob:
         """The threshold, the shares of unknown words and the pairs treated apart, for the summary."""
         said, bitext = "", pairs.bitext
         if aligner.decode == "posterior" and "threshold" not in self.settings and self.own.dev is None:
-            said = f", threshold {aligner.threshold_:g} ({'auto' if self.own.load is None else 'of the model'})"
+            is_new = aligner.threshold == "auto" and (self.own.load is None or self.own.update)
+            said = f", threshold {aligner.threshold_:g} ({'auto' if is_new else 'of the model'})"
         if self.own.load is not None and not self.own.update:
             source, target = aligner.unknown_shares(bitext)
             said += f"; words new to the model: {source:.1%} of the source, {target:.1%} of the target"

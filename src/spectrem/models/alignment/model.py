@@ -127,7 +127,8 @@ class AlignmentModel:
         backward = self._gather(params.backward, shard, other, backward=True)
         return AlignmentStats(forward, backward, self.table.n_pairs + 1, shard.pair_ids)
 
-    def weights(self, shard: BitextShard | TextShard) -> Floats:
+    @staticmethod
+    def weights(shard: BitextShard | TextShard) -> Floats:
         """Weight of every pair, shape (n_pairs,)."""
         return shard.weights
 

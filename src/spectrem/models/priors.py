@@ -23,12 +23,7 @@ class Prior(Protocol):
     """
 
     def normalise(
-        self,
-        counts: Floats,
-        row: Numbers,
-        row_sizes: Numbers,
-        out: Floats | None = None,
-        totals: Floats | None = None,
+        self, counts: Floats, row: Numbers, row_sizes: Numbers, out: Floats | None = None, totals: Floats | None = None
     ) -> Floats: ...
 
     def log_density(
@@ -69,12 +64,7 @@ class DirichletPrior:
             )
 
     def normalise(
-        self,
-        counts: Floats,
-        row: Numbers,
-        row_sizes: Numbers,
-        out: Floats | None = None,
-        totals: Floats | None = None,
+        self, counts: Floats, row: Numbers, row_sizes: Numbers, out: Floats | None = None, totals: Floats | None = None
     ) -> Floats:
         """Probabilities of shape (n_entries,), one row summing to 1; rows without mass are uniform.
 
@@ -148,12 +138,7 @@ class MeanFieldPrior:
             raise InvalidInputError(f"alpha must be positive, got {self.alpha}; for plain counts use DirichletPrior(0)")
 
     def normalise(
-        self,
-        counts: Floats,
-        row: Numbers,
-        row_sizes: Numbers,
-        out: Floats | None = None,
-        totals: Floats | None = None,
+        self, counts: Floats, row: Numbers, row_sizes: Numbers, out: Floats | None = None, totals: Floats | None = None
     ) -> Floats:
         """Weights of shape (n_entries,) for the next E-step; see `DirichletPrior.normalise` for the arguments."""
         from scipy.special import psi

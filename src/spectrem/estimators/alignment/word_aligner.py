@@ -29,12 +29,7 @@ from spectrem.estimators.alignment.parameters import AlignerParameters
 from spectrem.estimators.alignment.posteriors import choose_threshold, decode, map_shards, masses, posteriors
 from spectrem.estimators.alignment.report import report_fit
 from spectrem.estimators.alignment.scoring import score_text
-from spectrem.estimators.alignment.text import (
-    Lines,
-    as_bitext,
-    read_training,
-    unknown_shares,
-)
+from spectrem.estimators.alignment.text import Lines, as_bitext, read_training, unknown_shares
 from spectrem.estimators.alignment.update import update
 from spectrem.estimators.conventions import Estimator, not_fitted, take_course
 from spectrem.estimators.declare import check_parameters, documented

@@ -78,12 +78,7 @@ class ContinuedPrior:
     stem_rest: Floats
 
     def normalise(
-        self,
-        counts: Floats,
-        row: Numbers,
-        row_sizes: Numbers,
-        out: Floats | None = None,
-        totals: Floats | None = None,
+        self, counts: Floats, row: Numbers, row_sizes: Numbers, out: Floats | None = None, totals: Floats | None = None
     ) -> Floats:
         """Probabilities of shape (n_pairs,); a row and its rest sum to 1. See `DirichletPrior.normalise`."""
         own, probability = self.lexical, np.empty(len(counts)) if out is None else out

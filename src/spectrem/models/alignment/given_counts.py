@@ -105,12 +105,7 @@ class PriorWithCounts:
         return getattr(self.prior, "reads_rows", True)
 
     def normalise(
-        self,
-        counts: Floats,
-        row: Numbers,
-        row_sizes: Numbers,
-        out: Floats | None = None,
-        totals: Floats | None = None,
+        self, counts: Floats, row: Numbers, row_sizes: Numbers, out: Floats | None = None, totals: Floats | None = None
     ) -> Floats:
         """Probabilities of shape (n_pairs,); see `DirichletPrior.normalise`."""
         total = np.empty(len(counts)) if out is None else out

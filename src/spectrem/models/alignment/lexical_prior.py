@@ -78,12 +78,7 @@ class LexicalPrior:
         return False
 
     def normalise(
-        self,
-        counts: Floats,
-        row: Numbers,
-        row_sizes: Numbers,
-        out: Floats | None = None,
-        totals: Floats | None = None,
+        self, counts: Floats, row: Numbers, row_sizes: Numbers, out: Floats | None = None, totals: Floats | None = None
     ) -> Floats:
         """Probabilities of shape (n_pairs,), one row summing to 1; see `DirichletPrior.normalise`.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Protocol
 
 from spectrem.exceptions import InvalidInputError
@@ -166,6 +167,12 @@ def fold(
     while partial:
         total = add(partial.pop()[1](), total)
     return total
+
+
+def sums_of_neighbours(values: Iterator[Any], size: int) -> Iterator[Any]:
+    """Yield the sums of ``size`` values after one another, a power of two: their `fold` is that of all values."""
+    while neighbours := list(islice(values, size)):
+        yield fold(neighbours)
 
 
 def check_numbers(numbers: Sequence[int], n_shards: int) -> list[int]:

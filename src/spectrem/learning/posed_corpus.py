@@ -20,7 +20,7 @@ from spectrem.constraints.compilation.facts import CorpusFacts
 from spectrem.constraints.compilation.rows import CorpusRows, Rows
 from spectrem.corpus import Corpus, Local
 from spectrem.corpus.changes import size_of
-from spectrem.corpus.corpus import fold
+from spectrem.corpus.corpus import fold, sums_of_neighbours
 from spectrem.exceptions import InvalidInputError, warn_unconverged
 from spectrem.inference import Spectral, Status, solve_corpus_dual
 from spectrem.inference.corpus.choice import choose_structures
@@ -53,6 +53,7 @@ _MOST_PARTS = 1 << 23
 _LOOKS, _MANY_ROWS, _FEW_LOOKS = 200, 1000, 30
 # Parameters of at least so many bytes are not sent as a whole to where shards live: each gets what it needs.
 _LARGE = 1 << 26
+_FEW = 8  # sums of so many shards, a power of two, are much smaller than that of all
 _AT_ONCE = 256  # what so many shards need is written to one file
 
 
@@ -206,8 +207,8 @@ class PosedCorpus:
         """The E-step where every shard is sent the parameters that it needs; sums are made here."""
         own = Restricted(_owner(step.model, step.estep), step.params, needs)
         common = step._replace(model=None, params=None, estep=replace(step.estep, kernel=None))
-        found: EStepResult[Any] = fold(own.placed(shards.collect(expect_restricted, common, self.facts, each=own)))
-        return found
+        results = own.placed(shards.collect(expect_restricted, common, self.facts, each=own))
+        return fold(sums_of_neighbours(results, _FEW))
 
     def at_prices(self, step: Step) -> tuple[Corpus, Step]:
         """Shards and a step with which `posterior` gives posteriors that meet the constraints over the corpus, too."""

@@ -25,13 +25,16 @@ from spectrem.estimators.storage import (
 from spectrem.kernels.alignments.classes import rows_increase
 from spectrem.learning.schedule import check_gamma
 from spectrem.models.alignment import AlignmentModel, AlignmentParameters, DirectionParameters, PairTable, Totals
+from spectrem.models.alignment.parameters import as_single
 
-_KIND, _LAYOUT = "WordAligner", 2  # files of layout 1 hold no totals
+# Files of layout 1 hold no totals; those of 1 and 2 hold probabilities of word pairs in double precision.
+_KIND, _LAYOUT = "WordAligner", 3
 _ARRAYS = ("translation", "null", "jump", "end")
 _MEMBERS = {
     **{"source_words": ("u1", 1), "target_words": ("u1", 1), "row_offsets": ("i8", 1), "targets": ("i4", 1)},
     **{"source_counts": ("i8", 1), "target_counts": ("i8", 1)},
     **{f"{side}_{name}": ("f8", 1) for side in ("forward", "backward") for name in (*_ARRAYS, "totals")},
+    **{f"{side}_translation": ("f4 f8", 1) for side in ("forward", "backward")},
 }
 
 
@@ -76,7 +79,8 @@ def load(aligner: Any, path: str | os.PathLike[str]) -> Any:
         table = PairTable(arrays["row_offsets"], arrays["targets"], header["n_target_words"])
         sides = [
             DirectionParameters(
-                **{name: arrays[f"{side}_{name}"] for name in _ARRAYS},
+                as_single(arrays[f"{side}_translation"]),
+                **{name: arrays[f"{side}_{name}"] for name in _ARRAYS[1:]},
                 null_probability=aligner.null_probability,
                 totals=_read_totals(f"{side}_totals", header, arrays),
             )

@@ -146,7 +146,7 @@ def load(aligner: Any, path: str | os.PathLike[str]) -> Any:
     """Fill a new aligner with what `save` wrote, and return it."""
     header, arrays = load_arrays(path, _KIND, _LAYOUT, _MEMBERS)
     with damage_named(path, _KIND):
-        aligner.set_params(**read_parameters(header))
+        aligner.set_params(**{"rare_discount": 0.0, **read_parameters(header)})  # earlier versions had none
         check_parameters(aligner)
         aligner.source_vocabulary_ = Vocabulary(unpack_words(arrays["source_words"], header["n_source_words"]))
         aligner.target_vocabulary_ = Vocabulary(unpack_words(arrays["target_words"], header["n_target_words"]))

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
 from spectrem.kernels.alignments import cells
-from spectrem.kernels.alignments.bidirectional import PAD, Direction, Duals, Expected, couple, side_by_side
+from spectrem.kernels.alignments.bidirectional import Direction, Duals, Expected, couple, side_by_side
+from spectrem.kernels.alignments.direction_passes import PAD
 from spectrem.models.alignment.model import AlignmentModel, log_departures
 from spectrem.models.alignment.pairs import BitextShard, TextShard
 from spectrem.models.alignment.parameters import (

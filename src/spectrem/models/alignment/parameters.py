@@ -4,25 +4,47 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem._arrays import Floats
+from spectrem._arrays import Floats, Reals
 from spectrem.kernels.alignments import cooccurrence
 from spectrem.kernels.unions import add_at, count_union, merge, spread
 from spectrem.models.alignment.pairs import BitextShard, PairTable, TextShard
+
+Real = TypeVar("Real", NDArray[np.float64], NDArray[np.float32])
 
 # Probabilities are at least this, so that no word is impossible: at worst NULL produces it.
 _FLOOR = 1e-12
 # Counts that would be listed for more than this share of the pair table are held for every entry instead: that is
 # faster, and takes little more memory.
 _MOST_LISTED = 0.25
+_AT_ONCE = 1 << 16
 
 
-def with_floor(probability: Floats) -> Floats:
+def with_floor(probability: Real) -> Real:
     """The same array of probabilities, each raised to the least allowed one."""
     return np.maximum(probability, _FLOOR, out=probability)
+
+
+def as_single(probability: Reals) -> NDArray[np.float32]:
+    """Probabilities in single precision, written into their own memory where that can be made smaller.
+
+    Tables of probabilities are half of the memory of training; counts and sums, which are the other half, stay double.
+    """
+    if probability.dtype == np.float32:
+        return cast(NDArray[np.float32], probability)
+    if not (probability.flags.owndata and probability.flags.c_contiguous):
+        return probability.astype(np.float32)
+    n = len(probability)
+    single = probability.view(np.float32)[:n]
+    for begin in range(0, n, _AT_ONCE):  # what is written lies before all that is still to be read
+        single[begin : begin + _AT_ONCE] = probability[begin : begin + _AT_ONCE]
+    del single
+    probability.resize((n + 1) // 2, refcheck=False)
+    return probability.view(np.float32)[:n]
 
 
 @dataclass(frozen=True)
@@ -76,7 +98,8 @@ class DirectionParameters:
     ----------
     translation : ndarray of shape (n_pairs + 1,)
         Probability of the produced word given the chosen one, by entry of the pair table; the last entry is
-        for word pairs that are not in it.
+        for word pairs that are not in it. An M-step leaves them in single precision (seven digits), with which
+        E-steps compute in double precision.
     null : ndarray of shape (n_produced_words + 1,)
         Probability of every word given NULL; the last entry is for unknown words.
     jump : ndarray of shape (2 * max_jump + 1,)
@@ -91,7 +114,7 @@ class DirectionParameters:
         versions.
     """
 
-    translation: Floats
+    translation: Reals
     null: Floats
     jump: Floats
     end: Floats

@@ -12,6 +12,7 @@ import hashlib
 import logging
 import os
 import stat
+import sys
 import tempfile
 from collections.abc import Callable
 from functools import cache, partial
@@ -20,6 +21,9 @@ from typing import Any
 
 import numba
 from numba.core.caching import IndexDataCacheFile
+
+# Beginnings of the modules whose functions are compiled into those that call them.
+_INLINED = ("spectrem.kernels.", "spectrem._lanes", "spectrem._vectors")
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -30,6 +34,8 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
         files: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
         if isinstance(files, IndexDataCacheFile):
             vars(files)["save"] = partial(save_apart, files)
+            if imported := digests_of_imports(function.__module__):
+                files._source_stamp = (files._source_stamp, imported)
         return dispatcher
 
     return compiled
@@ -44,6 +50,26 @@ def save_apart(files: Any, key: Any, data: Any) -> None:
     name = files._data_name(int(digest[:12], 16))
     files._save_data(name, data)
     files._save_index({**files._load_index(), key: name})
+
+
+def digests_of_imports(module: str) -> dict[str, bytes]:
+    """Digests of the other files of kernels that a module imports from, directly or not, by the names of their modules.
+
+    What they define is compiled into the kernels of the module, which Numba, left alone, would not compile anew after a
+    change there.
+    """
+    found, waiting = dict[str, bytes](), [module]
+    while waiting:
+        names = {str(getattr(value, "__module__", "")) for value in vars(sys.modules[waiting.pop()]).values()}
+        new = sorted(name for name in names - {module, *found} if name.startswith(_INLINED))
+        found |= {name: _digest(name) for name in new}
+        waiting += new
+    return found
+
+
+@cache
+def _digest(module: str) -> bytes:
+    return hashlib.sha256(Path(str(sys.modules[module].__file__)).read_bytes()).digest()
 
 
 def _placed(function: Callable[..., Any], options: dict[str, Any]) -> Any:

@@ -8,8 +8,6 @@ terms, vectors of LANES numbers, which it splits where registers are smaller.
 
 Places and steps count numbers, so that those of entries are multiples of LANES. A sum of one product multiplies.
 Lanes never meet: what a lane gets does not depend on the others, nor on its place.
-
-Kernels are compiled anew when they change themselves; after a change here, run ``make clean``.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ Numba's loops over lanes do not become vector instructions where a kernel writes
 overlap as far as the compiler knows. A vector is loaded from and stored to a flat array, at a place that counts numbers
 and is not checked; between, it is in registers. Vectors know ``+``, ``-``, ``*`` and ``/`` with each other. Lanes never
 meet, but where a function here says so; products that are added are fused with the sum.
-
-Kernels are compiled anew when they change themselves; after a change here, run ``make clean``.
 """
 
 from __future__ import annotations

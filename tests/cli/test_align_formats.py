@@ -73,6 +73,14 @@ def test_json_holds_what_the_other_outputs_do(run, files, tmp_path):
         assert "source_spans" not in one
 
 
+@pytest.mark.parametrize("printed", [("--format", "json"), ("--scores", "-", "-o", "links")])
+def test_probabilities_beside_other_links_may_leave_the_constraints(run, files, tmp_path, monkeypatch, printed):
+    monkeypatch.chdir(tmp_path)
+    options = files.source, files.target, "--decode", "union", *printed, *FAST
+    assert done(run("align", *options)) != done(run("align", *options, "--no-project-at-predict"))
+    fails(run("align", *options, "--threshold", 0.5), "--threshold concerns probabilities, which --decode union does")
+
+
 def test_json_streams_like_links(run, files, monkeypatch):
     from spectrem.models.alignment import pairs
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectrem.data import Vocabulary, read_bitext, read_bytes, readers
+from spectrem.data.pieces.mapping import new_folder
 from spectrem.exceptions import InvalidInputError
 
 
@@ -143,7 +144,7 @@ def test_every_form_reads_alike(tmp_path_factory, pairs):
         (
             "\na b\nc ||| d\n",
             "line 2: has neither ` ||| ` nor a tab between source and target; "
-            "give two files, or lines of `source ||| target`",
+            "give two files, lines of `source ||| target`, or, if it is a table, --columns",
         ),
     ],
 )
@@ -282,6 +283,12 @@ def test_pieces_refuse_what_the_whole_refuses_and_leave_nothing(write, tmp_path,
 def test_a_folder_that_is_missing_is_named(write, tmp_path):
     with pytest.raises(InvalidInputError, match="none: the text cannot be kept there: No such file or directory; make"):
         read_bitext(write("s", "a\n"), write("t", "a\n"), folder=tmp_path / "none")
+
+
+def test_a_folder_that_is_full_is_named_with_what_numpy_says(tmp_path):
+    said = "the text cannot be kept there: 20 requested and 0 written; make room"
+    with pytest.raises(InvalidInputError, match=said), new_folder(tmp_path):
+        raise OSError("20 requested and 0 written")
 
 
 def test_mapped_text_can_be_changed_without_changing_its_file(write, tmp_path):

@@ -103,7 +103,8 @@ def test_not_fitted():
         *[
             (
                 {"same": wrong},
-                f"same must be some of numbers, urls, punctuation, words, got {wrong!r}; leave it out for none",
+                f"same must be some of numbers, urls, punctuation, words, got {wrong!r}; separate several by commas "
+                "on the command line, leave it out for none",
             )
             for wrong in ("numbers", ["names"])
         ],

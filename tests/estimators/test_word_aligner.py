@@ -361,3 +361,17 @@ def test_iter_predict_gives_the_same_links_piece_by_piece(fitted, monkeypatch):
     whole = fitted.predict(BITEXT.source, BITEXT.target)
     pieces = itertools.chain.from_iterable([piece.pairs(n) for n in range(piece.n_sentences)] for piece in parts)
     assert list(pieces) == [whole.pairs(n) for n in range(whole.n_sentences)]
+
+
+@pytest.mark.parametrize("name", ["fit", "update"])
+def test_training_that_fails_leaves_the_model_before(fitted, name):
+    def fail(record):
+        raise RuntimeError("full")
+
+    aligner = clone_fitted(fitted, max_length=11)  # some pairs are longer
+    before = {key: value for key, value in vars(aligner).items() if key.endswith("_")}
+    aligner.on_iteration = fail
+    with pytest.raises(RuntimeError, match="full"):
+        getattr(aligner, name)(SMALL.source, SMALL.target)
+    assert all(getattr(aligner, key) is value for key, value in before.items())
+    assert aligner.predict(SMALL.source, SMALL.target) == fitted.predict(SMALL.source, SMALL.target)

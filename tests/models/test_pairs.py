@@ -8,6 +8,7 @@ from bitext_oracles import make_bitext, make_model, random_parameters, sentences
 
 from spectrem import datasets
 from spectrem.data import Links, encode_bitext
+from spectrem.exceptions import InvalidInputError
 from spectrem.models.alignment import (
     Anchors,
     BitextShard,
@@ -171,3 +172,12 @@ def test_pairs_that_meet_once_as_by_chance_are_left_out(max_chance):
     for e in range(table.n_source_words):
         row = table.targets[table.row_offsets[e] : table.row_offsets[e + 1]]
         assert (np.diff(row) > 0).all()
+
+
+def test_more_word_pairs_than_numbers_are_refused(monkeypatch):
+    bitext = encode_bitext(["a b", "a"], ["x y", "x z"])
+    monkeypatch.setattr(pairs, "_MOST_PAIRS", 6)
+    assert tabulate_pairs(bitext).n_pairs == 5
+    monkeypatch.setattr(pairs, "_MOST_PAIRS", 5)
+    with pytest.raises(InvalidInputError, match=r"fewer than 5 different word pairs, got 5; set max_chance=0\.1"):
+        tabulate_pairs(bitext)

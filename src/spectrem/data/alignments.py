@@ -146,11 +146,7 @@ def _parse_pharaoh(text: Text, name: str, n_sentences: int | None) -> Links:
     _check_length(text, np.maximum(source, target), name)
     sentence = np.repeat(np.arange(text.n_lines), np.diff(text.offsets))
     return Links.from_arrays(
-        sentence,
-        source[text.tokens],
-        target[text.tokens],
-        n_sentences=text.n_lines,
-        sure=sure[text.tokens],
+        sentence, source[text.tokens], target[text.tokens], n_sentences=text.n_lines, sure=sure[text.tokens]
     )
 
 

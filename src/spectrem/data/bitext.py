@@ -82,12 +82,7 @@ class Bitext:
         source_tokens, source_offsets = _take_ragged(self.source_tokens, self.source_offsets, chosen)
         target_tokens, target_offsets = _take_ragged(self.target_tokens, self.target_offsets, chosen)
         return Bitext(
-            source_tokens,
-            source_offsets,
-            target_tokens,
-            target_offsets,
-            self.source_vocabulary,
-            self.target_vocabulary,
+            source_tokens, source_offsets, target_tokens, target_offsets, self.source_vocabulary, self.target_vocabulary
         )
 
     def concat(self, other: Bitext) -> Bitext:
@@ -152,11 +147,7 @@ def encode_bitext(
 
 
 def bitext_of(
-    source: Text,
-    target: Text,
-    *,
-    vocabularies: tuple[Vocabulary, Vocabulary] | None = None,
-    lowercase: bool = False,
+    source: Text, target: Text, *, vocabularies: tuple[Vocabulary, Vocabulary] | None = None, lowercase: bool = False
 ) -> Bitext:
     """Pair two tokenised texts of as many lines; see `encode_bitext`."""
     source_vocabulary, target_vocabulary = vocabularies or (None, None)

@@ -128,9 +128,7 @@ class Links:
 
     @classmethod
     def from_pairs(
-        cls,
-        sure: Sequence[Iterable[tuple[int, int]]],
-        possible: Sequence[Iterable[tuple[int, int]]] | None = None,
+        cls, sure: Sequence[Iterable[tuple[int, int]]], possible: Sequence[Iterable[tuple[int, int]]] | None = None
     ) -> Links:
         """Links from (source, target) pairs, sentence by sentence; for small examples and tests."""
         if possible is not None and len(possible) != len(sure):

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem._arrays import Floats
+from spectrem._arrays import Floats, Reals
 from spectrem.exceptions import InvalidInputError
 
 Numbers = NDArray[np.integer]
@@ -23,16 +23,11 @@ class Prior(Protocol):
     """
 
     def normalise(
-        self,
-        counts: Floats,
-        row: Numbers,
-        row_sizes: Numbers,
-        out: Floats | None = None,
-        totals: Floats | None = None,
+        self, counts: Floats, row: Numbers, row_sizes: Numbers, out: Floats | None = None, totals: Floats | None = None
     ) -> Floats: ...
 
     def log_density(
-        self, probabilities: Floats, row: Numbers, row_sizes: Numbers, counts: Floats | None = None
+        self, probabilities: Reals, row: Numbers, row_sizes: Numbers, counts: Floats | None = None
     ) -> float: ...
 
 
@@ -69,12 +64,7 @@ class DirichletPrior:
             )
 
     def normalise(
-        self,
-        counts: Floats,
-        row: Numbers,
-        row_sizes: Numbers,
-        out: Floats | None = None,
-        totals: Floats | None = None,
+        self, counts: Floats, row: Numbers, row_sizes: Numbers, out: Floats | None = None, totals: Floats | None = None
     ) -> Floats:
         """Probabilities of shape (n_entries,), one row summing to 1; rows without mass are uniform.
 
@@ -103,7 +93,7 @@ class DirichletPrior:
         return np.multiply(smoothed, scale[row], out=smoothed)
 
     def log_density(
-        self, probabilities: Floats, row: Numbers, row_sizes: Numbers, counts: Floats | None = None
+        self, probabilities: Reals, row: Numbers, row_sizes: Numbers, counts: Floats | None = None
     ) -> float:
         """``pseudo_count * sum of log probabilities``, nats: the log-density of all rows, but for a constant.
 
@@ -112,7 +102,7 @@ class DirichletPrior:
         if self.pseudo_count == 0:
             return 0.0
         with np.errstate(divide="ignore"):
-            return self.pseudo_count * float(np.log(probabilities).sum())
+            return self.pseudo_count * float(np.log(probabilities, dtype=np.float64).sum())
 
 
 @dataclass(frozen=True)
@@ -148,12 +138,7 @@ class MeanFieldPrior:
             raise InvalidInputError(f"alpha must be positive, got {self.alpha}; for plain counts use DirichletPrior(0)")
 
     def normalise(
-        self,
-        counts: Floats,
-        row: Numbers,
-        row_sizes: Numbers,
-        out: Floats | None = None,
-        totals: Floats | None = None,
+        self, counts: Floats, row: Numbers, row_sizes: Numbers, out: Floats | None = None, totals: Floats | None = None
     ) -> Floats:
         """Weights of shape (n_entries,) for the next E-step; see `DirichletPrior.normalise` for the arguments."""
         from scipy.special import psi
@@ -164,7 +149,7 @@ class MeanFieldPrior:
         return np.exp(psi(counts + self.alpha) - psi(np.maximum(sums, self.alpha))[row], out=out)
 
     def log_density(
-        self, probabilities: Floats, row: Numbers, row_sizes: Numbers, counts: Floats | None = None
+        self, probabilities: Reals, row: Numbers, row_sizes: Numbers, counts: Floats | None = None
     ) -> float:
         """Minus the divergence of the rows' Dirichlet posteriors from their priors, nats, at most 0.
 

@@ -120,3 +120,24 @@ def test_files_that_are_wrong_are_named_by_line(tmp_path):
     (tmp_path / "t.parquet").write_bytes(b"PAR1 and nothing else")
     refuses(tmp_path / "t.parquet", (), "damaged Parquet")
     refuses(lines_of(tmp_path, "\n"), (), "there is no key 'source'; the keys are none")
+
+
+def test_rows_that_a_quotation_mark_joins_are_refused(tmp_path):
+    """Marks that open on one line and close on another are common in text: the lines between were one row."""
+    path = tmp_path / "t.tsv"
+    path.write_text('source\ttarget\n"Hello.\tBonjour.\nHow are you?"\tComment ?\n')
+    said = "line 2: column 'source' must not hold tabs and line ends together, got 'Hello.\\tBonjour.\\nHow are you?'"
+    refuses(path, (), said)
+    path.write_text('source\ttarget\nHi.\t"Bonjour.\nHe said "no".\tNon.\nHow are you?\tComment ?"\n')
+    refuses(path, (), "line 2: cannot be read as a table: '\t' expected after '\"'")
+    path.write_text('source\ttarget\n"a\nb"\tc\n"a\tb"\td\n')
+    assert rows(path) == [("a b", "c"), ("a\tb", "d")]
+
+
+def test_text_that_utf8_cannot_write_is_named_by_line(tmp_path):
+    found = lines_of(
+        tmp_path, *[{"source": "\u00e9", "target": r"\ud83d"}] * 2100, r'{"source": "\ud83d", "target": 1}'
+    )
+    refuses(found, (), "line 2101: holds an unpaired surrogate, which UTF-8 cannot write")
+    refuses(lines_of(tmp_path, r'{"\udc00": 1}'), (), "line 1: holds an unpaired surrogate")
+    assert rows(lines_of(tmp_path, r'{"source": "\ud83d\ude00", "target": "b"}')) == [("\U0001f600", "b")]

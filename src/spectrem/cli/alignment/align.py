@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -21,7 +22,7 @@ from spectrem.exceptions import InvalidInputError
 _FILES = "Files"
 # Parameters that can be set for a saved model, and those that cannot when it goes on learning.
 _OPEN = ("decode", "threshold", "project_at_predict", "n_threads")
-_CLOSED = ("model", "max_jump", "null_probability", "model1_iterations", "max_iter")
+_CLOSED = ("model", "max_jump", "null_probability", "model1_iterations", "max_iter", "max_chance")
 
 
 @dataclass(frozen=True)
@@ -96,8 +97,9 @@ class AlignmentOptions:
             "--factors",
             metavar="NAMES",
             help="What the factors of tokens such as houses|house|NNS are: 'word|class|tag' aligns the first, and "
-            "words that share the second help each other, as words with equal first letters do else; '-|word|-' aligns "
-            "the second. One is the word, at most one the class; the others have any name.",
+            "words that share the second help each other while a model is trained (but not by --update), in place of "
+            "words with equal first letters; '-|word|-' aligns the second. One is the word, at most one the class; the "
+            "others have any name.",
             show_default=False,
             rich_help_panel=_FILES,
         ),
@@ -140,6 +142,17 @@ class AlignmentOptions:
             metavar="MODEL",
             help="Keep the trained model in this file.",
             show_default=False,
+            rich_help_panel=_FILES,
+        ),
+    ] = None
+    save_min_count: Annotated[
+        float | None,
+        typer.Option(
+            "--save-min-count",
+            metavar="N",
+            help="Leave word pairs of fewer expected links, in both directions, out of --save. With 0.01 the file is "
+            "half as large and lacks a thousandth of the links.",
+            show_default="0: all are kept",
             rich_help_panel=_FILES,
         ),
     ] = None
@@ -195,6 +208,10 @@ def align(
     _check_loading(own, settings, [*annealing.given, *steps.given, *home.given])
     annealing.check(settings.get("gamma", 1.0))
     steps.check()
+    if own.save_min_count is not None and own.save is None:
+        refuse_unused(f"--save-min-count {own.save_min_count:g}", "--save")
+    if own.save_min_count is not None and not 0 <= own.save_min_count < math.inf:
+        raise InvalidInputError(f"--save-min-count must be at least 0 and finite, got {own.save_min_count}; try 0.01")
     if own.min_probability is not None and own.probabilities is None:
         refuse_unused(f"--min-probability {own.min_probability:g}", "--probabilities")
     if own.constraint:
@@ -220,7 +237,7 @@ def align(
             f"--priors {own.priors} and --dictionary {own.dictionary} cannot both be given; put all pairs into one file"
         )
     _check_tuning(own, settings)
-    _check_decoding(own, settings)
+    _check_decoding(own, settings, formats.as_json or formats.scores is not None)
     gold = dict(zip(("SRC of --dev", "TGT of --dev", "GOLD of --dev"), own.dev or (), strict=False))
     inputs = {"SOURCE": own.source, "TARGET": own.target, "--load": own.load, **gold}
     inputs |= {"--dictionary": own.dictionary, "--anchors": own.anchors}
@@ -285,7 +302,7 @@ def _check_tuning(own: AlignmentOptions, settings: Settings) -> None:
         )
 
 
-def _check_decoding(own: AlignmentOptions, settings: Settings) -> None:
+def _check_decoding(own: AlignmentOptions, settings: Settings, needs_posteriors: bool) -> None:
     way = settings.get("decode", "posterior")
     if way == "posterior":
         return
@@ -294,7 +311,8 @@ def _check_decoding(own: AlignmentOptions, settings: Settings) -> None:
             f"--dev chooses the threshold, which --decode {way} does not use; drop it, add --tune-gamma, or use "
             "--decode posterior"
         )
-    concerned = ["threshold"] if own.probabilities is not None else ["threshold", "project_at_predict"]
+    needs_posteriors |= own.probabilities is not None
+    concerned = ["threshold"] if needs_posteriors else ["threshold", "project_at_predict"]
     for name in concerned:
         if name in settings:
             raise InvalidInputError(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -53,12 +55,9 @@ class Columns:
                 self._separator = "\t"
                 return self._parts(with_tabs, first_line)
         position = text.offsets[1:][np.diff(text.offsets) > 0]
-        if position.size == 0:
-            return text, text
-        raise InvalidInputError(
-            f"{self._name}, line {text.line_of(int(position[0]) - 1) + first_line - 1}: has neither ` ||| ` nor a tab "
-            "between source and target; give two files, or lines of `source ||| target`"
-        )
+        if position.size:
+            refuse_unseparated(self._name, text.line_of(int(position[0]) - 1) + first_line - 1)
+        return text, text
 
     def _parts(self, text: Text, first_line: int) -> tuple[Text, Text]:
         separator = self._separator
@@ -69,11 +68,7 @@ class Columns:
         lengths = np.diff(text.offsets)
         wrong = np.flatnonzero((per_line != 1) & (lengths > 0))
         if wrong.size:
-            what = "a tab" if separator == "\t" else f"` {separator} `"
-            raise InvalidInputError(
-                f"{self._name}, line {wrong[0] + first_line}: must have {what} once between source and target, "
-                f"but has it {per_line[wrong[0]]} times; repair or remove the line"
-            )
+            refuse_separators(self._name, wrong[0] + first_line, separator, per_line[wrong[0]])
         separators = text.offsets[:-1].copy()
         separators[lengths > 0] = np.flatnonzero(is_separator)
         on_source = before[:-1] == np.repeat(before[text.offsets[:-1]], lengths)
@@ -83,6 +78,23 @@ class Columns:
             _part(text, on_source & ~is_separator, source_lengths),
             _part(text, ~on_source & ~is_separator, target_lengths),
         )
+
+
+def refuse_unseparated(name: str, line: int) -> NoReturn:
+    """Raise an error that says that a line has one side only."""
+    raise InvalidInputError(
+        f"{name}, line {line}: has neither ` ||| ` nor a tab between source and target; give two files, lines of "
+        "`source ||| target`, or, if it is a table, --columns"
+    )
+
+
+def refuse_separators(name: str, line: int, separator: str, n_found: int) -> NoReturn:
+    """Raise an error that says that a line has no separator, or several."""
+    what = "a tab" if separator == "\t" else f"` {separator} `"
+    raise InvalidInputError(
+        f"{name}, line {line}: must have {what} once between source and target, but has it {n_found} times; repair or "
+        "remove the line"
+    )
 
 
 def _first_line_holds(text: Text, word: int) -> bool:

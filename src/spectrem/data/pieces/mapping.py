@@ -89,7 +89,7 @@ def new_folder(parent: str | os.PathLike[str]) -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
         if isinstance(error, OSError):
             raise InvalidInputError(
-                f"{os.fspath(parent)}: the text cannot be kept there: {error.strerror}; make room, or choose another "
-                "folder"
+                f"{os.fspath(parent)}: the text cannot be kept there: {error.strerror or error}; make room, or choose "
+                "another folder"
             ) from None
         raise

@@ -14,11 +14,15 @@ from spectrem.data.table_formats import read_table
 from spectrem.exceptions import InvalidInputError, no_such, quoted
 
 JSON_LINES = (".jsonl", ".ndjson")
+_TAB_SEPARATED = (".tsv", ".tab")
 DEFAULT_COLUMNS = ("source", "target")
 
 
 def iter_columns(path: str | os.PathLike[str], columns: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Two columns of text, row by row; line ends in cells are spaces, missing cells are empty.
+
+    In a table whose columns are separated by tabs no cell may hold both a tab and a line end: a quotation mark before a
+    sentence would silently join it with the lines up to the next mark.
 
     Parameters
     ----------
@@ -30,7 +34,8 @@ def iter_columns(path: str | os.PathLike[str], columns: Sequence[str]) -> Iterat
     Raises
     ------
     InvalidInputError
-        Naming file, line and column: no such file or column, something else than text in it, no rows.
+        Naming file, line and column: no such file or column, something else than text in it, rows joined by quotation
+        marks, no rows.
 
     Examples
     --------
@@ -42,7 +47,13 @@ def iter_columns(path: str | os.PathLike[str], columns: Sequence[str]) -> Iterat
     [('a tree, tall', 'un grand arbre'), ('wood', '')]
     """
     suffix = Path(Path(path).stem if os.fspath(path).endswith(".gz") else path).suffix.lower()
-    pairs = _of_objects(path, columns) if suffix in JSON_LINES else _of_table(read_table(path), columns)
+    if suffix in JSON_LINES:
+        pairs = _of_objects(path, columns)
+    else:
+        table = read_table(path)
+        pairs = _of_table(table, columns)
+        if suffix in _TAB_SEPARATED:
+            pairs = _unjoined(pairs, table, columns)
     for source, target in pairs:
         yield _one_line(source), _one_line(target)
 
@@ -57,6 +68,21 @@ def _of_table(table: TableFile, columns: Sequence[str]) -> Iterator[tuple[str | 
     expressions = [_expression(table, name) for name in columns]
     for rows in batches(table.data.select(e.cast(polars.String).alias(str(k)) for k, e in enumerate(expressions))):
         yield from rows.iter_rows()
+
+
+def _unjoined(
+    pairs: Iterator[tuple[str | None, str | None]], table: TableFile, columns: Sequence[str]
+) -> Iterator[tuple[str | None, str | None]]:
+    """The same pairs, unless a cell holds parts of several rows."""
+    for row, pair in enumerate(pairs):
+        for column, cell in zip(columns, pair, strict=True):
+            if cell is not None and "\t" in cell and "\n" in cell:
+                raise InvalidInputError(
+                    f"{table.name}, {table.place(row)}: column {column!r} must not hold tabs and line ends together, "
+                    f'got {quoted(cell)}, since the " before it quotes all up to the next "; double every " and put '
+                    'the cell between ", or give lines of text in two files'
+                )
+        yield pair
 
 
 def _expression(table: TableFile, name: str) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 from spectrem.data.decoding import decode
 from spectrem.data.pieces.reading import display_name, read_pieces
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, quoted
 
 _PIECE = 1 << 22
 
@@ -46,7 +46,7 @@ def read_objects(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, 
     Raises
     ------
     InvalidInputError
-        Naming the file, and the line that is not a JSON object.
+        Naming the file, and the line that is not a JSON object, or whose text cannot be written as UTF-8.
 
     Examples
     --------
@@ -75,11 +75,25 @@ def parse_objects(pieces: Iterable[bytes], name: str) -> Iterator[tuple[int, dic
             ) from None
         except RecursionError:
             raise InvalidInputError(f"{name}, line {number}: is nested too deeply; make it flatter") from None
+        if "\\u" in line and not _is_unicode(found):
+            raise InvalidInputError(
+                f"{name}, line {number}: holds an unpaired surrogate, which UTF-8 cannot write: {quoted(line)}; "
+                "correct the escapes \\ud800 to \\udfff there"
+            )
         if not isinstance(found, dict):
             raise InvalidInputError(
                 f"{name}, line {number}: holds {describe(found)}, not a JSON object; write one object on every line"
             )
         yield number, found
+
+
+def _is_unicode(value: object) -> bool:
+    """Whether all text in a value of JSON can be written as UTF-8."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def describe(value: object) -> str:

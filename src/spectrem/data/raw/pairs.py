@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem.data.bitext import Bitext, join_lines
+from spectrem.data.pieces.columns import refuse_separators, refuse_unseparated
 from spectrem.data.pieces.mapping import MappedSide, new_folder
 from spectrem.data.pieces.reading import STANDARD_INPUT, display_name, read_pieces
 from spectrem.data.raw.columns import DEFAULT_COLUMNS, JSON_LINES, iter_columns
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
     from spectrem.data.raw.tmx import TranslationMemory
 
 _LINES_AT_ONCE = 2000
-_BAR = re.compile(r"(?:(?<=[ \t])|^)\|\|\|(?=[ \t]|$)")
-_TAB = re.compile(r"\t")
+_SEPARATORS = {"|||": re.compile(r"(?:(?<=[ \t])|^)\|\|\|(?=[ \t]|$)"), "\t": re.compile(r"\t")}
 _TABLES = (".parquet", ".csv", ".tsv", ".tab", *JSON_LINES)
 
 
@@ -230,23 +230,16 @@ def _text_pairs(source: str | os.PathLike[str], target: str | os.PathLike[str] |
 
 def _split_pairs(lines: Iterator[str], name: str) -> Iterator[tuple[str, str]]:
     """Both sides of every line, without the spaces around each; the first that is not blank shows what separates."""
-    separator: re.Pattern[str] | None = None
+    separator: str | None = None
     for number, line in enumerate(lines, start=1):
         if not line.strip(" \t"):
             yield "", ""
             continue
         if separator is None:
-            separator = next((one for one in (_BAR, _TAB) if one.search(line)), None)
+            separator = next((mark for mark, between in _SEPARATORS.items() if between.search(line)), None)
         if separator is None:
-            raise InvalidInputError(
-                f"{name}, line {number}: has neither ` ||| ` nor a tab between source and target; give two files, or "
-                "lines of `source ||| target`"
-            )
-        parts = separator.split(line)
+            refuse_unseparated(name, number)
+        parts = _SEPARATORS[separator].split(line)
         if len(parts) != 2:
-            what = "a tab" if separator is _TAB else "` ||| `"
-            raise InvalidInputError(
-                f"{name}, line {number}: must have {what} once between source and target, but has it "
-                f"{len(parts) - 1} times; repair or remove the line"
-            )
+            refuse_separators(name, number, separator, len(parts) - 1)
         yield parts[0].strip(" \t"), parts[1].strip(" \t")

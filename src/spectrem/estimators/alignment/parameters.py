@@ -87,7 +87,7 @@ def _are_weights(value: Any) -> bool:
 _is_kinds = rule(
     f"be some of {', '.join(KINDS)}",
     lambda kinds: not isinstance(kinds, str) and all(kind in KINDS for kind in kinds),
-    "; leave it out for none",
+    "; separate several by commas on the command line, leave it out for none",
 )
 _is_dictionary = rule(
     "map source words to mappings from target words to weights above 0",
@@ -192,7 +192,7 @@ class AlignerParameters(LearningParameters, ComputingParameters):
     cognate_strength: float = number(5.0, group=TRAINING, metavar="COUNT")
     dictionary: Mapping[str, Mapping[str, float]] | None = given(None, _is_dictionary)
     dictionary_strength: float = number(10.0, group=TRAINING, metavar="COUNT")
-    same: Sequence[str] = given((), _is_kinds, convert=_kinds_of, option="", group=TRAINING, metavar="KINDS")
+    same: Sequence[str] = given((), _is_kinds, convert=_kinds_of, option="", group=TRAINING, metavar="KIND,...")
     same_strength: float = number(3.0, group=TRAINING, metavar="COUNT")
     update_iterations: int = count(1, group=TRAINING)
     update_strength: float = number(1.0, group=TRAINING, metavar="FACTOR")

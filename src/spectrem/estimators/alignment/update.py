@@ -49,7 +49,7 @@ def update(
     check_parameters(aligner)
     check_one_gamma(aligner)
     _check_unchanged(aligner)
-    bitext, weights, held, aligner.n_skipped_ = read_training(aligner, source, target, known, anchors, sample_weight)
+    bitext, weights, held, n_skipped = read_training(aligner, source, target, known, anchors, sample_weight)
     table = tabulate_pairs(bitext)  # what meets by chance here may be translations that the model knows
     given = given_counts(aligner, table, bitext.source_vocabulary, bitext.target_vocabulary)
     old, strength = aligner.params_, aligner.update_strength
@@ -87,7 +87,7 @@ def update(
         before = getattr(aligner, f"{side}_counts_")
         counts[: len(before)] += before
         setattr(aligner, f"{side}_counts_", counts)
-    aligner.table_ = table
+    aligner.table_, aligner.n_skipped_ = table, n_skipped
     aligner.model_ = replace(trained, table=table, listed=listed_pairs(aligner, *vocabularies))
     aligner.params_ = expect_new_words(params, aligner.source_counts_, aligner.target_counts_)
     aligner.gamma_, aligner.n_given_ = gammas[-1], int((new.found[given.entries] < 0).sum())

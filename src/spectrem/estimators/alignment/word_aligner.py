@@ -29,12 +29,7 @@ from spectrem.estimators.alignment.parameters import AlignerParameters
 from spectrem.estimators.alignment.posteriors import choose_threshold, decode, map_shards, masses, posteriors
 from spectrem.estimators.alignment.report import report_fit
 from spectrem.estimators.alignment.scoring import score_text
-from spectrem.estimators.alignment.text import (
-    Lines,
-    as_bitext,
-    read_training,
-    unknown_shares,
-)
+from spectrem.estimators.alignment.text import Lines, as_bitext, read_training, unknown_shares
 from spectrem.estimators.alignment.update import update
 from spectrem.estimators.conventions import Estimator, not_fitted, take_course
 from spectrem.estimators.declare import check_parameters, documented
@@ -92,6 +87,8 @@ class WordAligner(AlignerParameters, Estimator):
         The last one of training, or the one that `tune` chose; used for decoding.
     n_skipped_ : int
         Sentence pairs that were too long to train on, by ``max_length`` or for the model.
+    pruned_ : (float, float)
+        ``min_count`` of `save` and the share of links ``lost`` by it, if the model was loaded so; else 0 and 0.
     n_given_ : int
         Word pairs of the training text that ``dictionary`` lists or that are the ``same`` token.
 
@@ -154,27 +151,19 @@ class WordAligner(AlignerParameters, Estimator):
         check_one_gamma(self)
         schedule = self.schedule or Constant(self.gamma)
         gammas = list(schedule.gammas())
-        bitext, weights, held, self.n_skipped_ = read_training(self, source, target, known, anchors, sample_weight)
+        bitext, weights, held, n_skipped = read_training(self, source, target, known, anchors, sample_weight)
         table = tabulate_pairs(bitext, self.max_chance)
-        self.source_vocabulary_, self.target_vocabulary_ = bitext.source_vocabulary, bitext.target_vocabulary
-        self.source_counts_ = count_words(bitext.source_tokens, table.n_source_words)
-        self.target_counts_ = count_words(bitext.target_tokens, table.n_target_words)
-        given = given_counts(self, table, self.source_vocabulary_, self.target_vocabulary_)
-        self.n_given_ = len(given.entries)
+        words = bitext.source_vocabulary, bitext.target_vocabulary
+        tokens = bitext.source_tokens, bitext.target_tokens
+        counts = [count_words(own, len(vocabulary)) for own, vocabulary in zip(tokens, words, strict=True)]
+        given = given_counts(self, table, *words)
         spelling = lexical_priors(
-            table,
-            bitext.source_vocabulary.words,
-            bitext.target_vocabulary.words,
-            self.source_counts_,
-            self.target_counts_,
-            stem_strength=self.stem_strength,
-            cognate_strength=self.cognate_strength,
-            classes=classes,
-        )
+            table, words[0].words, words[1].words, *counts, stem_strength=self.stem_strength,
+            cognate_strength=self.cognate_strength, classes=classes,
+        )  # fmt: skip
         corpus = make_corpus(self, shards_to_train(bitext, table, weights, held))
-        self.table_, priors = table, priors = beside(corpus, (table, given.added_to(spelling)))
-        listed = listed_pairs(self, self.source_vocabulary_, self.target_vocabulary_)
-        own = {"forward_prior": priors[0], "backward_prior": priors[1], "listed": listed}
+        table, priors = beside(corpus, (table, given.added_to(spelling)))
+        own = {"forward_prior": priors[0], "backward_prior": priors[1], "listed": listed_pairs(self, *words)}
         make = partial(AlignmentModel, table, self.max_jump, **own)
         model = make(chain=False, learn_positions=False)
         start, history = [model.initial(self.null_probability)], list[Record]()
@@ -182,11 +171,16 @@ class WordAligner(AlignerParameters, Estimator):
             soft = replace(schedule, within=Constant(1.0)) if isinstance(schedule, Stepwise) else Constant(1.0)
             self._train(model, corpus, start, history, soft, Stopping(self.model1_iterations), "model1")
             model = make(chain=self.model == "hmm", learn_positions=True)
-        self.model_, self.gamma_ = model, gammas[-1]
         n_before = len(history)
         stopping = Stopping(self.max_iter, self.tol)
         status, posed = self._train(model, corpus, start, history, schedule, stopping, self.model)
-        self.params_ = expect_new_words(start.pop(), self.source_counts_, self.target_counts_)
+        # Only now, so that training that fails leaves an earlier fit as it was.
+        self.n_skipped_, self.n_given_, self.gamma_ = n_skipped, len(given.entries), gammas[-1]
+        self.source_vocabulary_, self.target_vocabulary_ = words
+        self.source_counts_, self.target_counts_ = counts
+        self.table_, self.model_ = table, model
+        self.params_ = expect_new_words(start.pop(), *counts)
+        self.pruned_ = file.WHOLE
         self.threshold_ = choose_threshold(self, bitext, weights, held) if self.threshold == "auto" else self.threshold
         take_course(self, history, status)
         step = Step(model, self.params_, self.gamma_, general_estep(self, self.gamma_))
@@ -343,16 +337,23 @@ class WordAligner(AlignerParameters, Estimator):
         self._check_fitted()
         return list_pairs(self, min_probability)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, min_count: float = 0.0) -> None:
         """Write the fitted aligner, and how its training went, to one file of JSON and arrays.
 
         Constraints are written as texts. A ``schedule`` comes back as its default; the gamma of decoding is kept.
         ``report_`` is not.
 
+        Parameters
+        ----------
+        path : path
+        min_count : float
+            Word pairs of fewer expected links in both directions are left out; see `alignment.file.prune`.
+
         Raises
         ------
         InvalidInputError
-            If ``project_at_predict`` needs constraints that cannot be written as text (matrices, objects of your own).
+            If ``min_count`` breaks its rule, or ``project_at_predict`` needs constraints that cannot be written as text
+            (matrices, objects of your own).
 
         Warns
         -----
@@ -360,7 +361,7 @@ class WordAligner(AlignerParameters, Estimator):
             If such constraints, which only training needs, are left out.
         """
         self._check_fitted()
-        file.save(self, path)
+        file.save(self, path, min_count)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> WordAligner:

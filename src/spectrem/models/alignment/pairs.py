@@ -10,8 +10,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem._arrays import Floats, Ints
+from spectrem._arrays import Floats, Ints, Reals
 from spectrem.data import Bitext
+from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.alignments import cooccurrence
 from spectrem.kernels.alignments.bidirectional import Pairs
 from spectrem.models.alignment.anchors import Anchors
@@ -24,6 +25,7 @@ _SHARDS, _LEAST_CELLS, _MOST_CELLS = 12, 1 << 17, 1 << 18
 _FEW_CELLS = 1 << 22
 
 _AT_ONCE = 1 << 22  # tokens
+_MOST_PAIRS = (1 << 31) - 1  # entries are numbered in 32 bits, and one more stands for pairs that are not in the table
 
 
 @dataclass(frozen=True)
@@ -115,9 +117,9 @@ class BitextShard:
         """Whether all word pairs of the shard are in the table."""
         return not len(self.pair_ids) or self.pair_ids[-1] < table.n_pairs
 
-    def of_entries(self, translation: Floats, *, backward: bool) -> Floats:
+    def of_entries(self, translation: Reals, *, backward: bool) -> Floats:
         """Probability of every entry of the shard, of the pair table's in one direction."""
-        known = translation[self.pair_ids]
+        known = translation[self.pair_ids].astype(np.float64)
         return known if self.unseen is None else np.concatenate([known, self.unseen[backward]])
 
     def select(self, chosen: NDArray[np.integer]) -> BitextShard:
@@ -255,6 +257,11 @@ def tabulate_pairs(bitext: Bitext, max_chance: float | None = None) -> PairTable
         Pairs that meet in a single sentence pair are left out where more than so many meetings are expected of words
         that have nothing to do with each other: the product of their tokens over the number of sentence pairs. At 0.1
         that is a third of the pairs of 100,000 sentence pairs, which hold 1.6 % of the expected links of training.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are 2^31 - 1 word pairs or more.
     """
     n_source_words, n_target_words = len(bitext.source_vocabulary), len(bitext.target_vocabulary)
     offsets, sentences = cooccurrence.sentences_of_words(bitext.target_tokens, bitext.target_offsets, n_target_words)
@@ -265,6 +272,11 @@ def tabulate_pairs(bitext: Bitext, max_chance: float | None = None) -> PairTable
         counts = count_words(bitext.source_tokens, n_source_words), count_words(bitext.target_tokens, n_target_words)
         limit = max_chance * bitext.n_pairs
     row_offsets = offsets_of(cooccurrence.count_partners(*text, *counts, limit))
+    if row_offsets[-1] >= _MOST_PAIRS:
+        raise InvalidInputError(
+            f"the text must hold fewer than {_MOST_PAIRS:,} different word pairs, got {row_offsets[-1]:,}; set "
+            "max_chance=0.1 or smaller, or cut the text"
+        )
     targets = np.empty(row_offsets[-1], np.int32)
     cooccurrence.list_partners(*text, *counts, limit, row_offsets, targets)
     return PairTable(row_offsets, targets, n_target_words)

@@ -116,9 +116,8 @@ def run(data: Path | None = None, size: int = 100_000, *, threads: int | None = 
 def translation_entropies(aligner: WordAligner) -> tuple[float, float]:
     """Entropy in bits of the translations of a word, averaged over words: from source words, from target words."""
     table, params = aligner.table_, aligner.params_
-    forward = _row_entropies(params.forward.translation[:-1], table.sources)
-    backward = _row_entropies(params.backward.translation[:-1], table.targets)
-    return forward, backward
+    forward, backward = (side.translation[:-1].astype(np.float64) for side in (params.forward, params.backward))
+    return _row_entropies(forward, table.sources), _row_entropies(backward, table.targets)
 
 
 def _row_entropies(probability: NDArray[np.float64], row: NDArray[np.integer]) -> float:

@@ -138,7 +138,7 @@ def test_probabilities_sum_to_one_with_null(run, files, tmp_path):
 
 def test_probabilities_above_the_threshold_are_the_links(run, files, tmp_path):
     out, probabilities = tmp_path / "links", tmp_path / "probabilities"
-    options = ["--probabilities", probabilities, "--min-probability", "0.3"]
+    options = ["--probabilities", probabilities, "--min-probability", "0.3", "--rare-discount", "0"]
     result = run("align", files.source, files.target, "-o", out, *options)
     assert result.exit_code == 0
     threshold = float(result.stderr.split("threshold ")[1].split(" (auto)")[0])

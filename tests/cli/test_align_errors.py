@@ -86,6 +86,8 @@ def test_a_failing_run_leaves_the_old_file(run, tmp_path):
         (["--anneal", "-1"], ["--anneal -1: starts at gamma = 1 / BETA", "at most 1"]),
         (["--max-fertility", "0", "--constraint", "fertility"], ["--max-fertility must be finite and above 0, got 0"]),
         (["--max-fertility", "2"], ["--max-fertility 2 changes nothing without --constraint fertility"]),
+        (["--save-min-count", "0.01"], ["--save-min-count 0.01 changes nothing without --save"]),
+        (["--save", "new.npz", "--save-min-count", "-1"], ["--save-min-count must be at least 0 and finite, got -1.0"]),
         (["--min-probability", "0.5"], ["--min-probability 0.5 changes nothing without --probabilities"]),
         (["--constraint", "none", "--constraint", "agreement"], ["--constraint none stands alone"]),
         (["--threshold", "2"], ['--threshold must be "auto" or a number in [0, 1], got 2.0']),

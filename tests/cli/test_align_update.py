@@ -132,3 +132,17 @@ def test_priors_and_other_options(run, model, second, tmp_path):
     fails(run("align", *second, "--priors", model), "model.npz")
     fails(run("align", *second, "--priors", tmp_path / "none"), "no such file")
     assert run("align", *second, "--priors", priors, "--load", model, "--update").exit_code == 0
+
+
+def test_a_model_saved_without_unlikely_pairs_says_so(run, files, second, tmp_path):
+    model, whole = tmp_path / "small.npz", tmp_path / "whole.npz"
+    for options in (["--save", model, "--save-min-count", "0.05"], ["--save", whole]):
+        done = run("align", files.source, files.target, "-o", tmp_path / "out", *options)
+        assert done.exit_code == 0
+        assert "lacks word pairs" not in done.stderr
+    small = WordAligner.load(model)
+    assert small.pruned_.min_count == 0.05
+    assert small.table_.n_pairs < WordAligner.load(whole).table_.n_pairs
+    said = f"; the model lacks word pairs below 0.05 expected links, {small.pruned_.lost:.2%} of all"
+    assert said in run("align", *second, "--load", model, "-o", tmp_path / "out").stderr
+    assert "lacks word pairs" not in run("align", *second, "--load", whole, "-o", tmp_path / "out").stderr

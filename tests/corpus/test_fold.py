@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from spectrem.corpus import fold
+from spectrem.corpus.corpus import sums_of_neighbours
 from spectrem.exceptions import InvalidInputError
 
 
@@ -21,6 +22,19 @@ def test_fold_is_the_tree(n):
     names = [f"{k}," for k in range(n)]
     add = "({}{})".format
     assert fold(names, add) == tree(names, add)
+
+
+@pytest.mark.parametrize("size", [1, 2, 8])
+@pytest.mark.parametrize("n", [1, 7, 8, 9, 24, 37])
+def test_sums_of_neighbours_add_up_to_the_same_tree(n, size):
+    class Term(str):
+        def __add__(self, other):
+            return Term(f"({self!s}{other!s})")
+
+    terms = [Term(f"{k},") for k in range(n)]
+    parts = list(sums_of_neighbours(iter(terms), size))
+    assert len(parts) == -(-n // size)
+    assert fold(parts) == fold(terms)
 
 
 def test_bits_are_those_of_the_tree_and_not_of_a_left_fold():

@@ -78,8 +78,8 @@ class Changed(Local):
 
 
 class Backwards(Changed):
-    def collect(self, f, *broadcast):
-        yield from reversed(list(super().collect(f, *broadcast)))
+    def collect(self, f, *broadcast, each=None):
+        yield from reversed(list(super().collect(f, *broadcast, each=each)))
 
 
 class LeftFold(Changed):
@@ -91,8 +91,9 @@ class LeftFold(Changed):
 class Unpacking(Changed):
     """As what travels by way of another format."""
 
-    def collect(self, f, *broadcast):
-        return super().collect(f, *(list(value) if isinstance(value, tuple) else value for value in broadcast))
+    def collect(self, f, *broadcast, each=None):
+        broadcast = [list(value) if isinstance(value, tuple) else value for value in broadcast]
+        return super().collect(f, *broadcast, each=each)
 
 
 class ReadOnly(Changed):
@@ -135,10 +136,29 @@ class AnyEach(Changed):
         return super().derive(f, *broadcast, each=None if each is None else each[: len(self)])
 
 
+class NotEach(Changed):
+    """Gives all shards the value of the first one."""
+
+    def collect(self, f, *broadcast, each=None):
+        return super().collect(f, *broadcast, each=each and [each[0]] * len(each))
+
+
+class AnyCollected(Changed):
+    def collect(self, f, *broadcast, each=None):
+        return super().collect(f, *broadcast, each=each and each[: len(self)])
+
+
 class ManyThreads(Changed):
-    def collect(self, f, *broadcast):
+    def collect(self, f, *broadcast, each=None):
+        return super().collect(with_two_threads(f), *broadcast, each=each)
+
+
+def with_two_threads(f):
+    def call(*arguments):
         with threadpool_limits(2, user_api="blas"):
-            yield from [f(shard, *broadcast) for shard in self.shards]
+            return f(*arguments)
+
+    return call
 
 
 class ZeroOfNothing(Changed):
@@ -189,6 +209,8 @@ class Whole(Changed):
         (Reworded, "an exception must arrive as it was"),
         (OwnLast, "its own value, before the others"),
         (AnyEach, "each of the wrong length"),
+        (NotEach, "its own value in collect"),
+        (AnyCollected, "each of the wrong length in collect"),
         (ManyThreads, "one thread while shards"),
         (ZeroOfNothing, "the sum of no shards"),
         (InPlace, "the bits of a sum in that order"),

@@ -5,6 +5,7 @@ import os
 import pickle
 import signal
 import sys
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -73,6 +74,53 @@ def test_broadcast_arguments_travel_once_per_call(client, sent, verb):
     calls[verb]()
     assert argument.n_pickled == 1
     assert 4_000_000 <= sum(sent) < 4_500_000
+
+
+class Own(Sequence):
+    """Arrays that are made when they are asked for; keeps the numbers of those that were."""
+
+    def __init__(self, n_shards, size):
+        self.n_shards, self.size, self.asked = n_shards, size, []
+
+    def __len__(self):
+        return self.n_shards
+
+    def __getitem__(self, k):
+        self.asked.append(k)
+        return np.full(self.size, float(k))
+
+
+def first_product(shard, own):
+    return float(shard[0] * own[0] + len(own))
+
+
+def test_values_of_shards_are_made_and_sent_a_few_at_a_time(cluster, client, sent):
+    """Four per thread, each once to the scheduler and once to a worker; then nobody keeps them."""
+    corpus, own = OnDask([np.arange(10.0) + k for k in range(40)], client), Own(40, 12_500)  # 100 kB each
+    corpus.sum(len)
+    n_tasks = len(cluster.scheduler.tasks)
+    sent.clear()
+    ahead, tasks = [], []
+    for k, found in enumerate(corpus.collect(first_product, each=own)):
+        assert found == k * k + 12_500
+        ahead.append(len(own.asked) - k)
+        tasks.append(len(cluster.scheduler.tasks))
+    assert own.asked == list(range(40))
+    assert max(ahead) == 8
+    assert max(tasks) <= n_tasks + 12 + 1  # what is under way, what is given up next, and the call
+    assert 8_000_000 <= sum(sent) < 8_500_000
+
+
+def test_a_value_aside_lies_in_the_folder(client, tmp_path):
+    value = {"table": np.arange(10.0)}
+    assert OnDask([1], client).aside(value) is value
+    corpus = OnDask([1], client, tmp_path)
+    found = corpus.aside(value)["table"]
+    assert np.array_equal(found, value["table"])
+    assert not found.flags.owndata
+    del corpus
+    assert np.array_equal(found, value["table"])
+    assert not list(tmp_path.iterdir())
 
 
 def test_of_shards_in_files_only_names_travel(client, sent, tmp_path):
@@ -214,6 +262,10 @@ def kept(shard, params):
     return values * prices.sum(), (number, values, prices)
 
 
+def kept_and_own(shard, own):
+    return shard[2] + own
+
+
 def fit(corpus, wrap=lambda f, name: f):
     """A fit in small; ``wrap`` says which functions end their process."""
     derived = corpus.derive(wrap(posed, "derive"), 0.7)
@@ -222,6 +274,7 @@ def fit(corpus, wrap=lambda f, name: f):
         params = params + 1e-3 * derived.sum(wrap(expected_counts, f"sum {step}"), params)
         total, derived = derived.advance(wrap(kept, f"advance {step}"), params)
         numbers.append(total)
+    numbers += derived.collect(wrap(kept_and_own, "collect each"), each=Own(len(corpus), 3))
     return np.concatenate([params, *numbers, *(prices for _, _, prices in derived.collect(wrap(tuple, "collect")))])
 
 
@@ -232,7 +285,7 @@ def shards_of_a_fit():
 def test_a_killed_worker_changes_no_bit(client, restock, tmp_path):
     """Workers die in a derivation, in a sum, early and late in a chain of steps, and when results come home."""
     shards = shards_of_a_fit()
-    places = {"derive": 3.0, "sum 2": 7.0, "advance 5": 11.0, "advance 17": 0.0, "collect": 5.0}
+    places = {"derive": 3.0, "sum 2": 7.0, "advance 5": 11.0, "advance 17": 0.0, "collect": 5.0, "collect each": 6.0}
 
     def wrap(f, name):
         if name not in places:

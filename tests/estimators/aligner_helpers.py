@@ -22,6 +22,23 @@ def same_params(a, b, rtol=0.0):
     return True
 
 
+def shares_of_rare_words(aligner, source, target):
+    """What posteriors of links are multiplied by before they are held against the threshold, word by word."""
+    counted = (
+        dict(zip(aligner.source_vocabulary_.words, aligner.source_counts_.tolist(), strict=True)),
+        dict(zip(aligner.target_vocabulary_.words, aligner.target_counts_.tolist(), strict=True)),
+    )
+    shares = []
+    for lines in zip(source, target, strict=True):
+        shares.append(np.ones([len(line.split()) for line in lines]))
+        for i, word in enumerate(lines[0].split()):
+            for j, other in enumerate(lines[1].split()):
+                known = [c for c in (counted[0].get(word, 0), counted[1].get(other, 0)) if c]
+                if known:
+                    shares[-1][i, j] = min(known) / (min(known) + aligner.rare_discount)
+    return shares
+
+
 def clone_fitted(fitted, **options):
     """The same fitted aligner with other options for decoding."""
     other = make(**options)

@@ -87,7 +87,7 @@ def test_anchors_that_are_all_links_are_known_links_but_for_null():
 
 def test_the_threshold_and_the_report_read_the_anchors():
     anchors = every_third_link()
-    aligner = make(constraints=()).fit(BITEXT.source, BITEXT.target, anchors=anchors)
+    aligner = make(constraints=(), rare_discount=0).fit(BITEXT.source, BITEXT.target, anchors=anchors)
     bitext, expected = encode_bitext(BITEXT.source, BITEXT.target), []
     for known in (anchors, None):
         shards = list(iter_shards(bitext, aligner.table_, anchors=read_anchors(bitext, None, known)))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from aligner_helpers import make
+from aligner_helpers import make, shares_of_rare_words
 
 from spectrem.data import Links
 from spectrem.datasets import make_bitext
@@ -15,7 +15,11 @@ WEIGHTS = np.arange(60) % 3
 def best_thresholds(aligner, weights):
     """Of all that separate links of the training text, those with the greatest expected F1, and this F1."""
     found = aligner.predict_proba(BITEXT.source, BITEXT.target)
-    forward, backward = (np.concatenate([m.ravel() for m in side]) for side in (found.forward, found.backward))
+    shares = shares_of_rare_words(aligner, BITEXT.source, BITEXT.target)
+    forward, backward = (
+        np.concatenate([(m * share).ravel() for m, share in zip(side, shares, strict=True)])
+        for side in (found.forward, found.backward)
+    )
     counts = np.repeat(weights, [m.size for m in found.forward])
     mean, both = (forward + backward) / 2, np.minimum(forward, backward)
     tried = np.unique(mean)
@@ -25,7 +29,9 @@ def best_thresholds(aligner, weights):
     return tried[f1 >= f1.max() - 1e-9], f1.max(), tried
 
 
-@pytest.mark.parametrize("options", [{}, {"constraints": ()}, {"gamma": 0.5}, {"project_at_predict": False}])
+@pytest.mark.parametrize(
+    "options", [{}, {"constraints": ()}, {"gamma": 0.5}, {"project_at_predict": False}, {"rare_discount": 0}]
+)
 @pytest.mark.parametrize("weights", [np.ones(60), WEIGHTS])
 def test_it_has_the_greatest_expected_f1_when_links_are_right_as_far_as_both_directions_say(options, weights):
     aligner = make(**options).fit(BITEXT.source, BITEXT.target, sample_weight=weights)

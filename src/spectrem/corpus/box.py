@@ -10,7 +10,7 @@ from threading import RLock
 from typing import Any
 
 from spectrem.corpus.blas import ONE_BLAS_THREAD
-from spectrem.corpus.changes import arrays_of
+from spectrem.corpus.changes import size_of
 
 # Arrays of at least this many bytes travel apart from the pickle.
 _LARGE = 1 << 16
@@ -31,8 +31,7 @@ class Box:
 
     def __sizeof__(self) -> int:
         if self.size is None:
-            head, arrays = arrays_of(self.value)
-            self.size = len(head) + sum(array.nbytes for array in arrays)
+            self.size = size_of(self.value)
         return self.size
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:

@@ -14,6 +14,12 @@ def arrays_of(value: Any) -> tuple[bytes, list[memoryview]]:
     return head, [array.raw() for array in arrays]
 
 
+def size_of(value: Any) -> int:
+    """The bytes that a value takes when it is sent."""
+    head, arrays = arrays_of(value)
+    return len(head) + sum(array.nbytes for array in arrays)
+
+
 def difference(new: Any, old: Any) -> bytes:
     """The bytes that `patched` needs beside the old value to make the new one; arrays that both have are not in them.
 

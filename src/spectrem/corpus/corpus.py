@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Protocol
 
 from spectrem.exceptions import InvalidInputError
@@ -26,7 +27,8 @@ class Corpus(Protocol):
       one thread per shard. So sums have the same bits in every home.
     * An exception that ``f`` raises reaches the caller as it is; of several, that of the first shard.
     * A shard is picklable, and its arrays are contiguous and do not hold Python objects.
-    * A corpus may also have ``aside(value)``, as `Spilled` does: an equal value that takes no memory between sums.
+    * A corpus may also have ``aside(value)``, as `Spilled` does: an equal value that takes no memory between sums; and
+      ``is_remote``, true where shards live in other processes, to which all that they are to read has to travel.
     """
 
     def __len__(self) -> int:
@@ -76,8 +78,23 @@ class Corpus(Protocol):
         """
         ...
 
-    def collect(self, f: Callable[..., Any], *broadcast: Any) -> Iterator[Any]:
-        """Yield ``f(shard, *broadcast)`` in the order of the shards; only a few results wait at a time."""
+    def collect(self, f: Callable[..., Any], *broadcast: Any, each: Sequence[Any] | None = None) -> Iterator[Any]:
+        """Yield ``f(shard, *broadcast)`` in the order of the shards; only a few results wait at a time.
+
+        Parameters
+        ----------
+        f : callable
+        *broadcast
+            The same for every shard.
+        each : sequence, optional
+            One value per shard, as for `derive`. It may make them as they are asked for: each is asked for once, a few
+            before the result that is yielded, and not kept afterwards.
+
+        Raises
+        ------
+        InvalidInputError
+            If ``each`` has not one value per shard.
+        """
         ...
 
     def advance(self, f: Callable[..., Any], *broadcast: Any) -> tuple[Any, Corpus]:
@@ -152,6 +169,12 @@ def fold(
     return total
 
 
+def sums_of_neighbours(values: Iterator[Any], size: int) -> Iterator[Any]:
+    """Yield the sums of ``size`` values after one another, a power of two: their `fold` is that of all values."""
+    while neighbours := list(islice(values, size)):
+        yield fold(neighbours)
+
+
 def check_numbers(numbers: Sequence[int], n_shards: int) -> list[int]:
     """Numbers of shards, each once.
 
@@ -173,12 +196,16 @@ def check_numbers(numbers: Sequence[int], n_shards: int) -> list[int]:
     return found
 
 
-def arguments_of(each: Sequence[Any] | None, n_shards: int) -> list[tuple[Any, ...]]:
-    """For every shard the arguments that are its own: one of ``each``, or none."""
+def arguments_of(each: Sequence[Any] | None, n_shards: int) -> Callable[[int], tuple[Any, ...]]:
+    """From the number of a shard to the arguments that are its own: one of ``each``, or none."""
     if each is None:
-        return [()] * n_shards
+        return _none
     if len(each) != n_shards:
         raise InvalidInputError(
             f"each must have one value per shard, {n_shards}, got {len(each)}; give one for every shard, in their order"
         )
-    return [(own,) for own in each]
+    return lambda k: (each[k],)
+
+
+def _none(k: int) -> tuple[Any, ...]:
+    return ()

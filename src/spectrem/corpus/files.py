@@ -170,5 +170,12 @@ def store(value: Any, folder: Folder, loaded: Iterable[tuple[_File | _BorrowedFi
     return Stored(tuple((file or own, start, length) for file, start, length in places))
 
 
+def forget(maps: Iterable[mmap.mmap]) -> None:
+    """Let the system drop what was read from memory; it is read again where it is accessed."""
+    for mapping in maps:
+        if hasattr(mapping, "madvise"):
+            mapping.madvise(mmap.MADV_DONTNEED)
+
+
 def _address(buffer: memoryview) -> int:
     return np.frombuffer(buffer, np.uint8).ctypes.data

@@ -66,9 +66,9 @@ class Local:
         """As `Corpus.sum`."""
         return fold(self.collect(f, *broadcast))
 
-    def collect(self, f: Callable[..., Any], *broadcast: Any) -> Iterator[Any]:
+    def collect(self, f: Callable[..., Any], *broadcast: Any, each: Sequence[Any] | None = None) -> Iterator[Any]:
         """As `Corpus.collect`."""
-        return self._map(f, broadcast, arguments_of(None, len(self)))
+        return self._map(f, broadcast, arguments_of(each, len(self)))
 
     def advance(self, f: Callable[..., Any], *broadcast: Any) -> tuple[Any, Local]:
         """As `Corpus.advance`."""
@@ -81,12 +81,14 @@ class Local:
 
         return fold(values()), replace(self, shards=shards)
 
-    def _map(self, f: Callable[..., Any], broadcast: tuple[Any, ...], own: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
+    def _map(
+        self, f: Callable[..., Any], broadcast: tuple[Any, ...], own: Callable[[int], tuple[Any, ...]]
+    ) -> Iterator[Any]:
         n_shards = len(self)
         n_threads = min(self.n_threads or os.cpu_count() or 1, n_shards)
 
         def task(k: int) -> Any:
-            return f(self.shards[k], *own[k], *broadcast)
+            return f(self.shards[k], *own(k), *broadcast)
 
         with ONE_BLAS_THREAD if n_shards > 1 else nullcontext():
             numbers = range(n_shards)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import operator
 import os
 import pickle
@@ -15,7 +16,7 @@ from spectrem.corpus.box import Box, Call, boxed, pickled
 from spectrem.corpus.changes import difference, patched
 from spectrem.corpus.connect import current_client
 from spectrem.corpus.corpus import arguments_of, check_numbers, fold
-from spectrem.corpus.files import Folder, Stored, store
+from spectrem.corpus.files import Folder, Stored, forget, store
 from spectrem.corpus.local import Local
 
 if TYPE_CHECKING:
@@ -61,8 +62,11 @@ class OnDask:
         self, shards: Iterable[Any], client: Client | None = None, folder: str | os.PathLike[str] | None = None
     ) -> None:
         client = client or current_client()
-        shards = list(shards if folder is None else map(partial(store, folder=Folder(folder)), shards))
-        self._kept = shards if folder is not None else []  # their files live as long
+        self._folder, self._aside, self._kept = None, list[mmap.mmap](), list[Any]()
+        if folder is not None:
+            self._folder = Folder(folder)
+            self._kept = list(map(partial(store, folder=self._folder), shards))  # their files live as long
+        shards = list(shards) if folder is None else self._kept
         self._client, self._n_shards, self._size = client, len(shards), 1
         each = len(shards) / max(1, self._n_threads())
         while each >= 4 * self._size or each == 2 * self._size:  # several blocks per thread, or one where all are alike
@@ -75,9 +79,23 @@ class OnDask:
     def __len__(self) -> int:
         return self._n_shards
 
+    @property
+    def is_remote(self) -> bool:
+        """True; see `Corpus`."""
+        return True
+
+    def aside(self, value: Any) -> Any:
+        """The value with its arrays in a file of ``folder``, as `Spilled.aside`; without a folder as it is."""
+        if self._folder is None:
+            return value
+        value, maps = store(value, self._folder).load()
+        self._aside.extend(maps.values())
+        return value
+
     def derive(self, f: Callable[..., Any], *broadcast: Any, each: Sequence[Any] | None = None) -> OnDask:
         """As `Corpus.derive`; the scheduler keeps ``f``, ``broadcast`` and ``each`` as long as the new corpus lives."""
-        own = [pickled(list(block)) for block in self._blocks(arguments_of(each, len(self)))]
+        arguments = arguments_of(each, len(self))
+        own = [pickled(list(map(arguments, block))) for block in self._blocks(range(len(self)))]
         other = copy(self)
         other._start(_ended(self._many(_derive, self._futures, own, call=self._call(f, broadcast))))
         return other
@@ -100,15 +118,26 @@ class OnDask:
         except CancelledError:  # the worker that had the call was lost: a task can make it again
             return self._total(self._many(_sum, self._futures, call=self._call(f, broadcast)), f, broadcast)
 
-    def collect(self, f: Callable[..., Any], *broadcast: Any) -> Iterator[Any]:
-        """As `Corpus.collect`; four results per thread of the cluster are under way at a time."""
+    def collect(self, f: Callable[..., Any], *broadcast: Any, each: Sequence[Any] | None = None) -> Iterator[Any]:
+        """As `Corpus.collect`; four results per thread of the cluster are under way at a time.
+
+        What is a shard's own is part of its task, so that it is there when a worker is lost, and goes with it.
+        """
+        return self._collect(f, broadcast, arguments_of(each, len(self)))
+
+    def _collect(
+        self, f: Callable[..., Any], broadcast: tuple[Any, ...], own: Callable[[int], tuple[Any, ...]]
+    ) -> Iterator[Any]:
         from distributed import Future
 
+        forget(self._aside)
         call, at_once = self._call(f, broadcast), 2 * max(1, self._n_threads())
         ready: list[Future] = []
         for start in range(0, len(self) + at_once, at_once):
-            places = [(self._futures[k // self._size], k % self._size) for k in range(len(self))[start:][:at_once]]
-            following = self._many(_one, *zip(*places, strict=True), call=call) if places else []
+            numbers = range(len(self))[start:][:at_once]
+            tasks = [(self._futures[k // self._size], k % self._size, pickled(own(k))) for k in numbers]
+            following = self._many(_one, *zip(*tasks, strict=True), call=call) if tasks else []
+            del tasks
             try:
                 results = self._client.gather(ready)
             except Exception:
@@ -197,8 +226,8 @@ def _sum(block: Box, call: Box) -> Box:
     return Box(fold(map(call.value, map(_loaded, block.value))))
 
 
-def _one(block: Box, k: int, call: Box) -> Box:
-    return Box(call.value(_loaded(block.value[k])))
+def _one(block: Box, k: int, own: bytes, call: Box) -> Box:
+    return Box(call.value(_loaded(block.value[k]), pickle.loads(own)))
 
 
 def _picked(block: Box, k: int) -> Box:

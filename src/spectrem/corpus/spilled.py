@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from spectrem.corpus.corpus import fold
-from spectrem.corpus.files import Folder, Stored, store
+from spectrem.corpus.files import Folder, Stored, forget, store
 from spectrem.corpus.local import Local
 
 # Partial sums of at least this many shards are written to disk until they are needed: a few per pass over a corpus.
@@ -97,10 +97,10 @@ class Spilled:
         """As `Corpus.sum`; sums of many shards wait for others on disk."""
         return fold(self.collect(f, *broadcast), wait=self._wait)
 
-    def collect(self, f: Callable[..., Any], *broadcast: Any) -> Iterator[Any]:
+    def collect(self, f: Callable[..., Any], *broadcast: Any, each: Sequence[Any] | None = None) -> Iterator[Any]:
         """As `Corpus.collect`."""
-        _forget(self._aside)
-        return self._files.collect(partial(_value, f), *broadcast)
+        forget(self._aside)
+        return self._files.collect(partial(_value, f), *broadcast, each=each)
 
     def advance(self, f: Callable[..., Any], *broadcast: Any) -> tuple[Any, Spilled]:
         """As `Corpus.advance`."""
@@ -121,15 +121,8 @@ class Spilled:
 def _value(f: Callable[..., Any], stored: Stored, *arguments: Any) -> Any:
     shard, maps = stored.load()
     value = f(shard, *arguments)
-    _forget(maps.values())  # the value may share arrays with the shard; no page need stay in memory while it waits
+    forget(maps.values())  # the value may share arrays with the shard; no page need stay in memory while it waits
     return value
-
-
-def _forget(maps: Iterable[mmap.mmap]) -> None:
-    """Let the system drop what was read from memory; it is read again where it is accessed."""
-    for mapping in maps:
-        if hasattr(mapping, "madvise"):
-            mapping.madvise(mmap.MADV_DONTNEED)
 
 
 def _derive(f: Callable[..., Any], folder: Folder, stored: Stored, *arguments: Any) -> Stored:

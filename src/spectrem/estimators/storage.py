@@ -60,8 +60,8 @@ def load_arrays(
     kind, version
         As in `save_arrays`.
     members : mapping of name -> (str, int)
-        For every array that a file of this kind may hold: its type, such as "f8", and the number of its axes (at most
-        that many).
+        For every array that a file of this kind may hold: its type, such as "f8", or several ("f4 f8"), and the number
+        of its axes (at most that many).
 
     Raises
     ------
@@ -129,19 +129,20 @@ def _entries(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
     return entries
 
 
-def _read(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, type: str, n_axes: int) -> NDArray[Any]:
+def _read(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, types: str, n_axes: int) -> NDArray[Any]:
     """An array of an archive; ValueError, before its numbers are read, unless its head is as expected."""
     with archive.open(entry) as stream:
         if np.lib.format.read_magic(stream) != (1, 0):
             raise ValueError(f"{entry.filename}: not an array as spectrem writes them")
         shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
         expected = entry.file_size - stream.tell()
-    if dtype.hasobject or dtype.str[1:] != type or len(shape) > n_axes:
-        raise ValueError(f"{entry.filename}: holds {dtype} of {len(shape)} axes, not {np.dtype(type)} of {n_axes}")
+    if dtype.hasobject or dtype.str[1:] not in types.split() or len(shape) > n_axes:
+        expected_type = " or ".join(str(np.dtype(type)) for type in types.split())
+        raise ValueError(f"{entry.filename}: holds {dtype} of {len(shape)} axes, not {expected_type} of {n_axes}")
     if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != expected:
         raise ValueError(f"{entry.filename}: says it has shape {shape}, but holds {expected} bytes")
     with archive.open(entry) as stream:
-        return np.lib.format.read_array(stream, allow_pickle=False).astype(type, copy=False)
+        return np.lib.format.read_array(stream, allow_pickle=False).astype(dtype.newbyteorder("="), copy=False)
 
 
 def _plain(value: object) -> Any:

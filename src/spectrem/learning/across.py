@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from spectrem._arrays import Floats
 from spectrem.constraints.compilation.rows import CorpusRows, no_rows
+from spectrem.corpus import Corpus
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.corpus.choice import ShardVariants, find_variants
 from spectrem.inference.corpus.curvature import curvature_of_batch
@@ -39,6 +42,28 @@ class DualSum:
 
     def __add__(self, other: DualSum) -> DualSum:
         return DualSum(self.value + other.value, self.expectation + other.expectation)
+
+
+class Solved(NamedTuple):
+    """The solution for rows over the corpus.
+
+    ``step`` holds the prices or the mixture that meet them; ``value`` is what the rows add to the objective, nats;
+    ``shards`` have the multipliers of their own rows.
+    """
+
+    step: Step
+    multipliers: Floats
+    value: float
+    length: float
+    solved: bool
+    shards: Corpus
+
+
+def gathered(scored: Corpus, together: bool, f: Callable[..., DualSum], *broadcast: Any) -> tuple[Floats, Floats]:
+    """Values and expectations of every shard, or, ``together``, their sum as a single row."""
+    found = [scored.sum(f, *broadcast)] if together else list(scored.collect(f, *broadcast))
+    values, expectations = zip(*(own.dense for own in found), strict=True)
+    return np.array(values), np.array(expectations)
 
 
 def evaluate_shard(posed: Posed, step: Step) -> DualSum:

@@ -79,7 +79,7 @@ def run_em(
     """
     schedule, stopping, estep = schedule or Constant(), stopping or Stopping(), estep or EStep()
     home = Local(corpus) if isinstance(corpus, Sequence) else corpus
-    posed = pose(model, home, estep)
+    posed = pose(model, home, estep, params)
     saved = None
     if checkpoint is not None:
         saved = Checkpoint.at(checkpoint, home, params, model, estep, schedule, stopping)

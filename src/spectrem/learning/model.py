@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -43,6 +44,16 @@ class Model(Protocol[Params, Stats, Shard_contra]):
       apply to such shards.
     * ``given(shard)``: a mask of the instances whose structures are given among others whose are not, shape
       (n_instances,), bool; constraints inside instances do not apply to these.
+
+    Three more are for parameters that are too large to be sent to every machine of a cluster, where every shard then
+    gets only those that it needs. A `Kernel` has them in place of its model's.
+
+    * ``needs(shard)``: which parameters the E-step of the shard reads, such as their numbers; a static method, as it is
+      sent alone to where the shard lives.
+    * ``restrict(params, needs) -> (model, params)``: a smaller model, or kernel, and parameters under which the E-step
+      of that shard has the same bits. Small, as they are sent for every shard in every E-step.
+    * ``place(stats, needs) -> stats``: statistics of the whole from those of the restricted model; without it they are
+      the same.
     """
 
     def structure(self, shard: Shard_contra, /) -> Structure:
@@ -78,6 +89,29 @@ class Kernel(Protocol[Params_contra, Stats]):
     def prepare(self, params: Params_contra, gamma: float, /) -> Callable[[Any], EStepResult[Stats]]:
         """Return the function from a shard to its statistics; what is the same for all shards is computed here."""
         ...
+
+
+class Restricted(Sequence[tuple[Any, Any]]):
+    """For every shard the model, or kernel, and the parameters that it needs, made when they are asked for."""
+
+    def __init__(self, owner: Any, params: Any, needs: Sequence[Any]) -> None:
+        self._owner, self._params, self._needs = owner, params, needs
+
+    def __len__(self) -> int:
+        return len(self._needs)
+
+    def __getitem__(self, k: Any) -> Any:
+        return self._owner.restrict(self._params, self._needs[k])
+
+    def placed(self, results: Iterable[EStepResult[Any]]) -> Iterator[EStepResult[Any]]:
+        """The results of the E-steps of all shards, each with statistics of the whole."""
+        place = getattr(self._owner, "place", _as_they_are)
+        for result, needs in zip(results, self._needs, strict=True):
+            yield replace(result, stats=place(result.stats, needs))
+
+
+def _as_they_are(stats: Any, needs: Any) -> Any:
+    return stats
 
 
 def weights_of(model: Any, shard: Any, structure: Structure) -> Floats:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,16 +19,19 @@ from spectrem.constraints.compilation.compile import Constraints, compile_shard,
 from spectrem.constraints.compilation.facts import CorpusFacts
 from spectrem.constraints.compilation.rows import CorpusRows, Rows
 from spectrem.corpus import Corpus, Local
+from spectrem.corpus.changes import size_of
+from spectrem.corpus.corpus import fold, sums_of_neighbours
 from spectrem.exceptions import InvalidInputError, warn_unconverged
 from spectrem.inference import Spectral, Status, solve_corpus_dual
 from spectrem.inference.corpus.choice import choose_structures
 from spectrem.inference.corpus.master import check_corpus_rows
 from spectrem.inference.corpus.mixture import solve_corpus_program
 from spectrem.learning.across import (
-    DualSum,
+    Solved,
     curvature_of,
     evaluate_and_keep,
     evaluate_shard,
+    gathered,
     squared_norms,
     support_of,
     variants_of,
@@ -35,7 +39,7 @@ from spectrem.learning.across import (
     worst_violation,
 )
 from spectrem.learning.estep import EStep, Mixture, Posed, Posterior, Step, expect, posterior
-from spectrem.learning.model import columns_of, counts_of, given_of, is_known, weights_of
+from spectrem.learning.model import Restricted, columns_of, counts_of, given_of, is_known, weights_of
 from spectrem.models.estep import EStepResult
 
 # Multipliers above this (nats, over gamma) show that constraints cannot hold.
@@ -47,13 +51,38 @@ _MISSED = 1e-4
 _MOST_PARTS = 1 << 23
 # Evaluations of the corpus by the linear program at gamma <= 0: fewer with many rows, as all are kept in memory.
 _LOOKS, _MANY_ROWS, _FEW_LOOKS = 200, 1000, 30
+# Parameters of at least so many bytes are not sent as a whole to where shards live: each gets what it needs.
+_LARGE = 1 << 26
+_FEW = 8  # sums of so many shards, a power of two, are much smaller than that of all
+_AT_ONCE = 256  # what so many shards need is written to one file
 
 
-def pose(model: Any, corpus: Corpus, estep: EStep) -> PosedCorpus:
+def pose(model: Any, corpus: Corpus, estep: EStep, params: Any = None) -> PosedCorpus:
     """Put structures and compiled rows beside every shard.
 
     A sum over shards first finds what the rows of a shard depend on in the rest of the corpus, such as counts of words.
+
+    If parameters of the size of ``params``, where they are given, are large, and would have to travel to the shards,
+    every shard will be sent only those that it needs: where the model says which (`Model`), no constraint spans the
+    corpus, and shards keep no multipliers.
     """
+    posed, owner = _pose(model, corpus, estep), _owner(model, estep)
+    remote = getattr(corpus, "is_remote", False) and hasattr(owner, "needs")
+    if not remote or params is None or posed.rows is not None or estep.warm_start or size_of(params) < _LARGE:
+        return posed
+    found, needs = posed.shards.collect(needs_of, owner.needs), list[Any]()
+    put_aside = getattr(corpus, "aside", list)
+    while own := list(islice(found, _AT_ONCE)):
+        needs += put_aside(own)
+    return replace(posed, needs=needs)
+
+
+def _owner(model: Any, estep: EStep) -> Any:
+    """What takes the E-step of a shard: the kernel, or the model where there is none."""
+    return model if estep.kernel is None else estep.kernel
+
+
+def _pose(model: Any, corpus: Corpus, estep: EStep) -> PosedCorpus:
     if estep.kernel is not None:
         return PosedCorpus(corpus)
     if estep.rows is not None:
@@ -117,6 +146,8 @@ class PosedCorpus:
         makes structures and rows anew.
     nested : bool
         Whether some constraint is inside instances, beside ``rows``.
+    needs : sequence or None
+        Given where parameters are too large to be sent as a whole: which of them every shard needs.
     """
 
     shards: Corpus
@@ -127,9 +158,12 @@ class PosedCorpus:
     proven: bool = False
     facts: CorpusFacts | None = None
     nested: bool = False
+    needs: Sequence[Any] | None = None
 
     def expect(self, step: Step) -> tuple[EStepResult[Any], PosedCorpus]:
         """Statistics and numbers of the whole corpus, and the corpus with the multipliers to start from next time."""
+        if self.needs is not None:
+            return self._expect_restricted(step, self.shards, self.needs), self
         if step.estep.kernel is not None:
             return self.shards.sum(step.estep.kernel.prepare(step.params, step.gamma)), self
         if self.facts is not None:
@@ -157,6 +191,8 @@ class PosedCorpus:
         Multipliers start from zero or where `expect` left them, and are not kept.
         """
         shards = self.shards.part(numbers)
+        if self.needs is not None:
+            return self._expect_restricted(step, shards, [self.needs[k] for k in numbers])
         if step.estep.kernel is not None:
             found = shards.sum(step.estep.kernel.prepare(step.params, step.gamma))
         elif self.facts is not None:
@@ -167,6 +203,13 @@ class PosedCorpus:
         result: EStepResult[Any] = found
         return result
 
+    def _expect_restricted(self, step: Step, shards: Corpus, needs: Sequence[Any]) -> EStepResult[Any]:
+        """The E-step where every shard is sent the parameters that it needs; sums are made here."""
+        own = Restricted(_owner(step.model, step.estep), step.params, needs)
+        common = step._replace(model=None, params=None, estep=replace(step.estep, kernel=None))
+        results = own.placed(shards.collect(expect_restricted, common, self.facts, each=own))
+        return fold(sums_of_neighbours(results, _FEW))
+
     def at_prices(self, step: Step) -> tuple[Corpus, Step]:
         """Shards and a step with which `posterior` gives posteriors that meet the constraints over the corpus, too."""
         if self.rows is None:
@@ -175,7 +218,7 @@ class PosedCorpus:
         solved = self._solve(scored, step)
         return solved.shards, solved.step
 
-    def _solve(self, scored: Corpus, step: Step) -> _Solved:
+    def _solve(self, scored: Corpus, step: Step) -> Solved:
         """Find what meets the rows over the corpus; every evaluation of the dual is one sum over shards.
 
         Where shards have rows of their own, each evaluation starts from the multipliers of the one before.
@@ -197,11 +240,11 @@ class PosedCorpus:
                     value, expectation = found.dense
                     last[:] = [(look, np.array([value]), np.array([expectation]))]
                 else:
-                    last[:] = [(look, *_gathered(scored, True, evaluate_shard, look))]
+                    last[:] = [(look, *gathered(scored, True, evaluate_shard, look))]
             return last[0][1:]
 
         def support(direction: Floats) -> tuple[Floats, Floats]:
-            return _gathered(latest, True, support_of, last[0][0], direction)
+            return gathered(latest, True, support_of, last[0][0], direction)
 
         def curvature(prices: Floats) -> Floats:
             evaluate(prices)
@@ -217,9 +260,9 @@ class PosedCorpus:
         evaluate(prices)
         length = self.length if solution.length is None else solution.length
         is_solved = steps is not None or solution.status != Status.MAX_ITERATIONS
-        return _Solved(last[0][0], prices, solution.added, length, is_solved, latest)
+        return Solved(last[0][0], prices, solution.added, length, is_solved, latest)
 
-    def _solve_program(self, scored: Corpus, step: Step) -> _Solved:
+    def _solve_program(self, scored: Corpus, step: Step) -> Solved:
         """At gamma = 0 the mixture that solves the linear program, at -inf whole structures near that mixture."""
         rows = self.rows
         assert rows is not None
@@ -228,9 +271,9 @@ class PosedCorpus:
         linear = step._replace(gamma=0.0)
 
         def evaluate(prices: Floats) -> tuple[Floats, Floats]:
-            return _gathered(scored, many, evaluate_shard, linear._replace(prices=prices))
+            return gathered(scored, many, evaluate_shard, linear._replace(prices=prices))
 
-        support = partial(_gathered, scored, many, support_of, linear._replace(prices=self._start()))
+        support = partial(gathered, scored, many, support_of, linear._replace(prices=self._start()))
         mixture = solve_corpus_program(
             evaluate, rows, support=support, start=self._start(),
             tol=step.estep.tol, max_iter=_FEW_LOOKS if many else _LOOKS,
@@ -240,13 +283,13 @@ class PosedCorpus:
             choice = choose_structures(partial(scored.collect, variants_of, step), mixture, rows)
             found, value = Mixture(choice.points, choices=choice.choices), choice.value
         solved = step._replace(mixture=found, prices=mixture.multipliers)
-        return _Solved(solved, mixture.multipliers, value, self.length, True, scored)
+        return Solved(solved, mixture.multipliers, value, self.length, True, scored)
 
     def _start(self) -> Floats:
         assert self.rows is not None
         return np.zeros(len(self.rows.bounds)) if self.multipliers is None else self.multipliers
 
-    def _check(self, scored: Corpus, solved: _Solved, reached: Floats, violation: float) -> bool:
+    def _check(self, scored: Corpus, solved: Solved, reached: Floats, violation: float) -> bool:
         """Whether rows over the corpus are proven to hold; an error if they cannot, a warning if a solve failed."""
         rows, step = self.rows, solved.step
         assert rows is not None
@@ -264,30 +307,8 @@ class PosedCorpus:
         due = self.n_solved & (self.n_solved + 1) == 0
         if self.proven or violation <= _MISSED or step.gamma <= 0 or not due:
             return self.proven
-        support = partial(_gathered, scored, True, support_of, step)
+        support = partial(gathered, scored, True, support_of, step)
         return check_corpus_rows(support, rows, solved.multipliers, expectation=reached)
-
-
-class _Solved(NamedTuple):
-    """The solution for rows over the corpus.
-
-    ``step`` holds the prices or the mixture that meet them; ``value`` is what the rows add to the objective, nats;
-    ``shards`` have the multipliers of their own rows.
-    """
-
-    step: Step
-    multipliers: Floats
-    value: float
-    length: float
-    solved: bool
-    shards: Corpus
-
-
-def _gathered(scored: Corpus, together: bool, f: Callable[..., DualSum], *broadcast: Any) -> tuple[Floats, Floats]:
-    """Values and expectations of every shard, or, ``together``, their sum as a single row."""
-    found = [scored.sum(f, *broadcast)] if together else list(scored.collect(f, *broadcast))
-    values, expectations = zip(*(own.dense for own in found), strict=True)
-    return np.array(values), np.array(expectations)
 
 
 class Numbered(NamedTuple):
@@ -320,6 +341,23 @@ def expect_alone(posed: Posed, step: Step) -> EStepResult[Any]:
 def expect_anew(numbered: Numbered, step: Step, facts: CorpusFacts) -> EStepResult[Any]:
     """The E-step of a shard whose structure and rows are made for it and not kept."""
     return expect(pose_anew(numbered, step, facts), step)[0]
+
+
+def needs_of(shard: Any, needs: Callable[[Any], Any]) -> Any:
+    """Which parameters a shard needs."""
+    return needs(shard.shard if isinstance(shard, Posed | Numbered) else shard)
+
+
+def expect_restricted(shard: Any, own: tuple[Any, Any], step: Step, facts: CorpusFacts | None) -> EStepResult[Any]:
+    """The E-step of a shard with a model, or a kernel, and parameters that are its own."""
+    owner, params = own
+    if isinstance(shard, Posed):
+        return expect_alone(shard, step._replace(model=owner, params=params))
+    if isinstance(shard, Numbered):
+        assert facts is not None
+        return expect_anew(shard, step._replace(model=owner, params=params), facts)
+    found: EStepResult[Any] = owner.prepare(params, step.gamma)(shard)
+    return found
 
 
 def pose_anew(numbered: Numbered, step: Step, facts: CorpusFacts) -> Posed:

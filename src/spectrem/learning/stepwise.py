@@ -6,14 +6,16 @@ from collections import Counter
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from spectrem._arrays import Floats
 from spectrem.corpus import Corpus
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning.estep import EStep, Posed, Step
-from spectrem.learning.model import log_prior, weights_of
+from spectrem.learning.model import log_prior
 from spectrem.learning.posed_corpus import Numbered, PosedCorpus
 from spectrem.learning.schedule import Stepwise
 from spectrem.models.estep import EStepResult
@@ -81,7 +83,9 @@ class Batches:
                 f"{posed.rows.blocks[0].name!r} over the corpus; leave it out, or train without Stepwise"
             )
         self._model, self._posed, self._corpus, self._estep, self._schedule = model, posed, corpus, estep, schedule
-        self._weights = np.array(list(posed.shards.collect(_weight, model)))
+        # A method that reads nothing of the model, which may be large, is sent alone.
+        weights = model.weights if hasattr(model, "weights") else partial(_ones, model)
+        self._weights = np.array(list(posed.shards.collect(_weight, weights)))
         initial = model.initial_stats(params) if hasattr(model, "initial_stats") else None
         self.running = Running(params, initial)
 
@@ -159,13 +163,15 @@ def scaled(stats: Any, factor: float) -> Any:
     return factor * stats
 
 
-def _weight(shard: Any, model: Any) -> float:
+def _ones(model: Any, shard: Any) -> Floats:
+    return np.ones(model.structure(shard).n_instances)
+
+
+def _weight(shard: Any, weights: Callable[[Any], Floats]) -> float:
     """The weights of the instances of a shard, added up."""
     if isinstance(shard, Posed):
         own = shard.weights if shard.objective_weights is None else shard.objective_weights
         return float(own.sum())
     if isinstance(shard, Numbered):
         shard = shard.shard
-    if hasattr(model, "weights"):
-        return float(model.weights(shard).sum())
-    return float(weights_of(model, shard, model.structure(shard)).sum())
+    return float(weights(shard).sum())

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem._arrays import Floats
+from spectrem._arrays import Floats, Reals
 from spectrem.exceptions import InvalidInputError
 
 Numbers = NDArray[np.integer]
@@ -27,7 +27,7 @@ class Prior(Protocol):
     ) -> Floats: ...
 
     def log_density(
-        self, probabilities: Floats, row: Numbers, row_sizes: Numbers, counts: Floats | None = None
+        self, probabilities: Reals, row: Numbers, row_sizes: Numbers, counts: Floats | None = None
     ) -> float: ...
 
 
@@ -93,7 +93,7 @@ class DirichletPrior:
         return np.multiply(smoothed, scale[row], out=smoothed)
 
     def log_density(
-        self, probabilities: Floats, row: Numbers, row_sizes: Numbers, counts: Floats | None = None
+        self, probabilities: Reals, row: Numbers, row_sizes: Numbers, counts: Floats | None = None
     ) -> float:
         """``pseudo_count * sum of log probabilities``, nats: the log-density of all rows, but for a constant.
 
@@ -102,7 +102,7 @@ class DirichletPrior:
         if self.pseudo_count == 0:
             return 0.0
         with np.errstate(divide="ignore"):
-            return self.pseudo_count * float(np.log(probabilities).sum())
+            return self.pseudo_count * float(np.log(probabilities, dtype=np.float64).sum())
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class MeanFieldPrior:
         return np.exp(psi(counts + self.alpha) - psi(np.maximum(sums, self.alpha))[row], out=out)
 
     def log_density(
-        self, probabilities: Floats, row: Numbers, row_sizes: Numbers, counts: Floats | None = None
+        self, probabilities: Reals, row: Numbers, row_sizes: Numbers, counts: Floats | None = None
     ) -> float:
         """Minus the divergence of the rows' Dirichlet posteriors from their priors, nats, at most 0.
 

@@ -24,7 +24,7 @@ def check_corpus(make: Callable[[Sequence[Any]], Corpus]) -> None:
 
     Results come in the order of the shards and arrays as they were: dtype, layout, and whether they may be changed.
     Sums are made in the tree of `spectrem.corpus.fold`, to the bit. Arguments reach ``f`` as they are, whatever their
-    type, and ``each`` the shard that it is for. A part holds some of the shards, in
+    type, and ``each`` the shard that it is for, in `derive` and in `collect`. A part holds some of the shards, in
     any order. Old corpora stay as they were when new ones are derived, and a long
     chain of steps comes to the same as in a loop. What ``f`` raises arrives with its type, arguments and attributes,
     of several that of the first shard. A corpus without shards is allowed, and its sum is refused. Linear algebra runs
@@ -85,6 +85,9 @@ def _check_derived(corpus: Corpus, shards: list[Any]) -> None:
     expected = [_joined(shard, mine, 5) for shard, mine in zip(shards, own, strict=True)]
     _require(list(derived.collect(_same)) == expected, "each must give every shard its own value, before the others")
     _refuse(partial(corpus.derive, _joined, 5, each=[*own, ""]), "each of the wrong length")
+    collected = list(corpus.collect(_joined, 5, each=own))
+    _require(collected == expected, "each must give every shard its own value in collect, before the others")
+    _refuse(lambda: list(corpus.collect(_joined, 5, each=[*own, ""])), "each of the wrong length in collect")
 
 
 def _check_steps(corpus: Corpus, shards: list[Any], n_steps: int) -> None:

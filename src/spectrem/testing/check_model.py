@@ -9,6 +9,7 @@ import multiprocessing
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from spectrem.constraints.compilation.table import PartTable
 from spectrem.corpus import Local
 from spectrem.learning import EStep, Model, Step, Stopping, pose, posterior, run_em
 from spectrem.learning.model import columns_of, counts_of, given_of, is_known, log_normaliser, log_prior, weights_of
+from spectrem.learning.posed_corpus import needs_of
 from spectrem.learning.schedule import Constant
 from spectrem.structures import Parts
 
@@ -47,7 +49,8 @@ def check_model(
     1 and 2.5 no perturbed parameters have a larger expected log-probability
     ``sum_i w_i <s_i, mu_i> - log-normaliser + log-prior`` than those of the M-step, and EM with exact posteriors never
     lowers the objective ``sum_i w_i smax_gamma(s_i) - log-normaliser + log-prior``. One shard gives what several do
-    (where ``join`` is given), and another process, to which model, parameters and shards are sent, the same bits.
+    (where ``join`` is given), and another process, to which model, parameters and shards are sent, the same bits. A
+    model that says which parameters a shard needs gives the same bits from these alone.
 
     Parameters
     ----------
@@ -92,6 +95,8 @@ def check_model(
         _check_linear_in_marginals(model, params, shard, rng)
         if reweigh is not None:
             _check_linear_in_weights(model, params, shard, rng, reweigh)
+        if hasattr(model, "needs"):
+            _check_needs(model, params, shard)
     for gamma in _GAMMAS:
         now, before = params, -np.inf
         for _ in range(iterations):
@@ -117,6 +122,19 @@ def check_model(
     if join is not None:
         _check_cuts(model, params, shards, join(shards))
     _check_processes(model, params, shards)
+
+
+def _check_needs(model: Any, params: Any, shard: Any) -> None:
+    """The E-step of a shard has the same bits with the parameters that it needs, sent as they are on a cluster."""
+    given = copy.deepcopy((params, shard))
+    for gamma in _GAMMAS:
+        posed, step = pose(model, Local([shard]), EStep()), Step(model, params, gamma, EStep())
+        whole = posed.expect(step)[0]
+        needs = pickle.loads(pickle.dumps([needs_of(shard, model.needs)]))
+        found = replace(posed, needs=needs).expect(step)[0]
+        same = np.array_equal(_flat(whole), _flat(found))
+        _require(same, model, f"restrict and place must give the bits of the whole model at gamma={gamma}")
+    _require(np.array_equal(_flat((params, shard)), _flat(given)), model, "restrict must not change parameters")
 
 
 def _check_cuts(model: Any, params: Any, shards: Sequence[Any], joined: Any) -> None:

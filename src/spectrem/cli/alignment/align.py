@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -144,6 +145,17 @@ class AlignmentOptions:
             rich_help_panel=_FILES,
         ),
     ] = None
+    save_min_count: Annotated[
+        float | None,
+        typer.Option(
+            "--save-min-count",
+            metavar="N",
+            help="Leave word pairs of fewer expected links, in both directions, out of --save. With 0.01 the file is "
+            "half as large and lacks a thousandth of the links.",
+            show_default="0: all are kept",
+            rich_help_panel=_FILES,
+        ),
+    ] = None
     load: Annotated[
         str | None,
         typer.Option(
@@ -196,6 +208,10 @@ def align(
     _check_loading(own, settings, [*annealing.given, *steps.given, *home.given])
     annealing.check(settings.get("gamma", 1.0))
     steps.check()
+    if own.save_min_count is not None and own.save is None:
+        refuse_unused(f"--save-min-count {own.save_min_count:g}", "--save")
+    if own.save_min_count is not None and not 0 <= own.save_min_count < math.inf:
+        raise InvalidInputError(f"--save-min-count must be at least 0 and finite, got {own.save_min_count}; try 0.01")
     if own.min_probability is not None and own.probabilities is None:
         refuse_unused(f"--min-probability {own.min_probability:g}", "--probabilities")
     if own.constraint:

@@ -87,7 +87,7 @@ class AlignmentJob:
             if loaded is not None and dev is not None:
                 aligner.tune(dev[0], None, dev[1])
             if self.own.save is not None:
-                aligner.save(self.own.save)
+                aligner.save(self.own.save, min_count=self.own.save_min_count or 0.0)
             share = _LAST_COST / max(bitext.n_pairs, 1)
             out.write(aligner, pairs, anchors, lambda n_pairs: bar("Aligning", share * n_pairs))
         if not self.own.quiet:
@@ -241,6 +241,9 @@ class AlignmentJob:
         if self.own.load is not None and not self.own.update:
             source, target = aligner.unknown_shares(bitext)
             said += f"; words new to the model: {source:.1%} of the source, {target:.1%} of the target"
+        if aligner.pruned_.min_count > 0:
+            least, lost = aligner.pruned_
+            said += f"; the model lacks word pairs below {least:g} expected links, {lost:.2%} of all"
         if self.dictionary is not None or "same" in self.settings:
             said += f"; word pairs with pseudo-counts: {aligner.n_given_}"
         empty = int(((bitext.source_lengths == 0) | (bitext.target_lengths == 0)).sum())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -93,6 +94,30 @@ class LinkPosteriors:
         sizes = self.source_lengths * self.target_lengths
         starts, sentence = np.cumsum(sizes) - sizes, gold.sentence
         return starts[sentence] + gold.source * self.target_lengths[sentence] + gold.target
+
+
+def trusted_shares(aligner: Any, shard: BitextShard) -> tuple[Floats, Floats]:
+    """What the posteriors of the links of every source and of every target token are multiplied by when decoding.
+
+    c / (c + ``rare_discount``) for a word that occurred c times in training; 1 for new words, whose links did not
+    confirm themselves, and for tokens with an anchor. A link takes the smaller share of its two tokens.
+    """
+    strength = aligner.rare_discount
+    source, target = (
+        np.where(found > 0, found / np.maximum(found + strength, 1.0), 1.0)
+        for found in (
+            np.append(counts, 0)[tokens]  # unknown words are -1
+            for counts, tokens in (
+                (aligner.source_counts_, shard.source_tokens),
+                (aligner.target_counts_, shard.target_tokens),
+            )
+        )
+    )
+    if shard.anchors is not None:
+        links = shard.anchors.links
+        source[shard.pairs.source_offsets[links.sentence] + links.source] = 1.0
+        target[shard.pairs.target_offsets[links.sentence] + links.target] = 1.0
+    return source, target
 
 
 def as_matrices(shard: BitextShard, forward: Floats, backward: Floats) -> LinkPosteriors:

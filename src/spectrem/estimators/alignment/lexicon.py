@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from spectrem._arrays import Floats
+from spectrem._arrays import Reals
 from spectrem.data import prior_lines
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.alignment import DirectionParameters, Totals
@@ -48,9 +48,7 @@ def _sides(aligner: Any) -> tuple[DirectionParameters, DirectionParameters]:
     return aligner.params_.forward, aligner.params_.backward
 
 
-def _named(
-    aligner: Any, kept: np.ndarray, forward: Floats, backward: Floats
-) -> Iterator[tuple[str, str, float, float]]:
+def _named(aligner: Any, kept: np.ndarray, forward: Reals, backward: Reals) -> Iterator[tuple[str, str, float, float]]:
     sources, targets = aligner.table_.sources, aligner.table_.targets
     for k in np.flatnonzero(kept):
         yield (

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
 from spectrem.data import Bitext, Links
-from spectrem.estimators.alignment.decoding import merged_links
+from spectrem.estimators.alignment.decoding import merged_links, trusted_shares
 from spectrem.estimators.alignment.esteps import is_coupled
 from spectrem.estimators.alignment.parameters import rules_of
 from spectrem.models.alignment import (
@@ -151,8 +151,10 @@ def long_links(aligner: Any, shard: LongShard) -> Links:
     if aligner.decode != "posterior":
         return _best_links(shard, diagonal_posteriors(aligner.params_, shard, 1.0, 0, 1.0), aligner.decode)
     sources, targets, first = [], [], 0
+    source_shares, target_shares = trusted_shares(aligner, shard)
     for forward, backward in long_blocks(aligner, shard, aligner.gamma_):
-        rows, columns = np.nonzero((forward + backward) / 2 > aligner.threshold_)
+        shares = np.minimum.outer(source_shares[first : first + len(forward)], target_shares)
+        rows, columns = np.nonzero((forward + backward) / 2 * shares > aligner.threshold_)
         sources.append(rows + first)
         targets.append(columns)
         first += len(forward)

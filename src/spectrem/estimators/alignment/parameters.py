@@ -167,6 +167,11 @@ class AlignerParameters(LearningParameters, ComputingParameters):
         A probability in [0, 1]: higher gives fewer, surer links. "auto": where the expected F1 is greatest if,
         in (some hundreds of pairs of) the training text, links are right as far as both directions say so
         (`spectrem.metrics.expected_f1_threshold`).
+    rare_discount : float
+        How much surer links of rare words must be when decoding by posteriors. A link needs a mean probability above
+        ``threshold * (1 + rare_discount / c)``, where c is how often the rarer of its two words occurred in training,
+        new words left aside: rare words are linked too surely in the text that they were learned from, since every link
+        confirms itself. 0 treats all words alike.
     max_chance : float, optional
         Word pairs that meet in one sentence pair only are no translations where more than ``max_chance`` meetings are
         expected by chance: the product of their tokens over the number of sentence pairs. 0.1 saves a third of the
@@ -205,5 +210,6 @@ class AlignerParameters(LearningParameters, ComputingParameters):
         group=DECODING,
         metavar="auto|P",
     )
+    rare_discount: float = number(0.5, 0, group=DECODING, metavar="COUNT")
     max_chance: float | None = number(None, 0, open=True, hint="; None keeps all", group=TRAINING, metavar="MEETINGS")
     max_length: int | None = count(None, hint="; None sets no limit", group=TRAINING, metavar="WORDS")

@@ -9,11 +9,18 @@ from typing import Any, TypeVar
 from spectrem._arrays import Floats
 from spectrem.corpus import Local, stream
 from spectrem.data import Bitext, Links
-from spectrem.estimators.alignment.decoding import expected_threshold, links_above, sample_pairs, viterbi_links
+from spectrem.estimators.alignment.decoding import (
+    expected_threshold,
+    links_above,
+    sample_pairs,
+    trusted_shares,
+    viterbi_links,
+)
 from spectrem.estimators.alignment.esteps import choose_estep, coupled, is_coupled
 from spectrem.estimators.alignment.long_pairs import LongShard, long_links, long_posteriors
 from spectrem.estimators.alignment.text import Lines, read_text
 from spectrem.estimators.conventions import not_fitted
+from spectrem.kernels.alignments.cells import discount_links
 from spectrem.learning import EStep, Step
 from spectrem.learning.posed_corpus import posterior_alone
 from spectrem.models.alignment import Anchors, BitextShard, iter_shards
@@ -56,12 +63,20 @@ def posteriors(aligner: Any, shard: BitextShard, gamma: float) -> tuple[Floats, 
     return aligner.model_.cell_masses(shard, found.marginals)
 
 
+def believed(aligner: Any, shard: BitextShard, mass: Floats) -> Floats:
+    """The same masses of all cells, those of words that were rare in training discounted in place."""
+    if aligner.rare_discount > 0:
+        shares = trusted_shares(aligner, shard)
+        discount_links(shard.pairs.source_offsets, shard.pairs.target_offsets, *shares, mass)
+    return mass
+
+
 def masses(aligner: Any, shard: BitextShard, gamma: float) -> Floats:
-    """Mean of both directions, shape (n_cells,)."""
+    """What is held against the threshold: the mean of both directions as far as it is believed, shape (n_cells,)."""
     forward, backward = posteriors(aligner, shard, gamma)
     forward += backward
     forward /= 2
-    return forward
+    return believed(aligner, shard, forward)
 
 
 def decode(aligner: Any, shard: BitextShard) -> Links:
@@ -78,9 +93,10 @@ def choose_threshold(aligner: Any, bitext: Bitext, weights: Floats, held: Anchor
     sample = sample_pairs(weights)
     held = None if held is None else held.take(sample)
     shards = list(iter_shards(bitext.take(sample), aligner.table_, weights[sample], held))
-    found = Local(shards, aligner.n_threads).collect(partial(_posteriors_at, aligner, aligner.gamma_))
+    found = Local(shards, aligner.n_threads).collect(partial(_believed_at, aligner, aligner.gamma_))
     return expected_threshold(shards, list(found))
 
 
-def _posteriors_at(aligner: Any, gamma: float, shard: BitextShard) -> tuple[Floats, Floats]:
-    return posteriors(aligner, shard, gamma)
+def _believed_at(aligner: Any, gamma: float, shard: BitextShard) -> tuple[Floats, Floats]:
+    forward, backward = posteriors(aligner, shard, gamma)
+    return believed(aligner, shard, forward), believed(aligner, shard, backward)

@@ -14,7 +14,7 @@ from spectrem.data import Bitext, Links
 from spectrem.estimators.alignment.decoding import LinkPosteriors, as_matrices, links_above
 from spectrem.estimators.alignment.esteps import coupled
 from spectrem.estimators.alignment.long_pairs import LongShard
-from spectrem.estimators.alignment.posteriors import decode, map_shards, masses, posteriors
+from spectrem.estimators.alignment.posteriors import believed, decode, map_shards, posteriors
 from spectrem.kernels.alignments.pair_scores import explained_shares
 from spectrem.models.alignment import Anchors, BitextShard, diagonal_posteriors
 
@@ -44,9 +44,12 @@ def align_pairs(aligner: Any, bitext: Bitext, anchors: Anchors | None = None) ->
     def work(shard: BitextShard) -> AlignedPairs:
         forward, backward = posteriors(aligner, shard, aligner.gamma_)
         mass = (forward + backward) / 2
-        posterior = aligner.decode == "posterior"
-        links = links_above(shard, mass, aligner.threshold_) if posterior else decode(aligner, shard)
-        return AlignedPairs(links, as_matrices(shard, forward, backward), score_shard(aligner, shard, mass))
+        scores = score_shard(aligner, shard, mass)
+        if aligner.decode == "posterior":
+            links = links_above(shard, believed(aligner, shard, mass), aligner.threshold_)
+        else:
+            links = decode(aligner, shard)
+        return AlignedPairs(links, as_matrices(shard, forward, backward), scores)
 
     begin = 0
     for part in map_shards(aligner, work, bitext, None, anchors):
@@ -92,9 +95,12 @@ def score_text(aligner: Any, source: Bitext | Sequence[str], target: Sequence[st
     >>> bool(good > 2 * bad)
     True
     """
-    parts = map_shards(
-        aligner, lambda shard: score_shard(aligner, shard, masses(aligner, shard, aligner.gamma_)), source, target
-    )
+
+    def work(shard: BitextShard) -> Floats:
+        forward, backward = posteriors(aligner, shard, aligner.gamma_)
+        return score_shard(aligner, shard, (forward + backward) / 2)
+
+    parts = map_shards(aligner, work, source, target)
     return np.concatenate([np.zeros(0), *parts])
 
 

@@ -87,6 +87,8 @@ class WordAligner(AlignerParameters, Estimator):
         The last one of training, or the one that `tune` chose; used for decoding.
     n_skipped_ : int
         Sentence pairs that were too long to train on, by ``max_length`` or for the model.
+    pruned_ : (float, float)
+        ``min_count`` of `save` and the share of links ``lost`` by it, if the model was loaded so; else 0 and 0.
     n_given_ : int
         Word pairs of the training text that ``dictionary`` lists or that are the ``same`` token.
 
@@ -156,14 +158,9 @@ class WordAligner(AlignerParameters, Estimator):
         counts = [count_words(own, len(vocabulary)) for own, vocabulary in zip(tokens, words, strict=True)]
         given = given_counts(self, table, *words)
         spelling = lexical_priors(
-            table,
-            words[0].words,
-            words[1].words,
-            *counts,
-            stem_strength=self.stem_strength,
-            cognate_strength=self.cognate_strength,
-            classes=classes,
-        )
+            table, words[0].words, words[1].words, *counts, stem_strength=self.stem_strength,
+            cognate_strength=self.cognate_strength, classes=classes,
+        )  # fmt: skip
         corpus = make_corpus(self, shards_to_train(bitext, table, weights, held))
         table, priors = beside(corpus, (table, given.added_to(spelling)))
         own = {"forward_prior": priors[0], "backward_prior": priors[1], "listed": listed_pairs(self, *words)}
@@ -183,6 +180,7 @@ class WordAligner(AlignerParameters, Estimator):
         self.source_counts_, self.target_counts_ = counts
         self.table_, self.model_ = table, model
         self.params_ = expect_new_words(start.pop(), *counts)
+        self.pruned_ = file.WHOLE
         self.threshold_ = choose_threshold(self, bitext, weights, held) if self.threshold == "auto" else self.threshold
         take_course(self, history, status)
         step = Step(model, self.params_, self.gamma_, general_estep(self, self.gamma_))
@@ -339,16 +337,23 @@ class WordAligner(AlignerParameters, Estimator):
         self._check_fitted()
         return list_pairs(self, min_probability)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, min_count: float = 0.0) -> None:
         """Write the fitted aligner, and how its training went, to one file of JSON and arrays.
 
         Constraints are written as texts. A ``schedule`` comes back as its default; the gamma of decoding is kept.
         ``report_`` is not.
 
+        Parameters
+        ----------
+        path : path
+        min_count : float
+            Word pairs of fewer expected links in both directions are left out; see `alignment.file.prune`.
+
         Raises
         ------
         InvalidInputError
-            If ``project_at_predict`` needs constraints that cannot be written as text (matrices, objects of your own).
+            If ``min_count`` breaks its rule, or ``project_at_predict`` needs constraints that cannot be written as text
+            (matrices, objects of your own).
 
         Warns
         -----
@@ -356,7 +361,7 @@ class WordAligner(AlignerParameters, Estimator):
             If such constraints, which only training needs, are left out.
         """
         self._check_fitted()
-        file.save(self, path)
+        file.save(self, path, min_count)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> WordAligner:

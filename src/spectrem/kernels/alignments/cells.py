@@ -82,6 +82,17 @@ def cell_masses(backward, step_offsets, state_offsets, cell_offsets, marginals, 
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def discount_links(source_offsets, target_offsets, source_shares, target_shares, mass):
+    """Multiply the mass of every cell by the smaller one of the shares of its two tokens."""
+    cell = 0
+    for n in range(len(source_offsets) - 1):
+        for i in range(source_offsets[n], source_offsets[n + 1]):
+            for j in range(target_offsets[n], target_offsets[n + 1]):
+                mass[cell] *= min(source_shares[i], target_shares[j])
+                cell += 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def agree(rate, source_offsets, target_offsets, links, other_links, forward, backward, gaps):
     """One gradient step on the multipliers of agreement, moved into the unary scores of both directions.
 

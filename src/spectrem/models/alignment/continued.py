@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem._arrays import Bools, Floats, Ints
+from spectrem._arrays import Bools, Floats, Ints, Reals
 from spectrem.data import Bitext, Vocabulary
 from spectrem.kernels.alignments.continued import count_meetings, normalise_continued
 from spectrem.kernels.alignments.cooccurrence import postings
@@ -21,6 +21,7 @@ from spectrem.models.alignment.parameters import (
     DirectionParameters,
     KeptPlaces,
     Totals,
+    as_single,
     with_floor,
 )
 from spectrem.models.alignment.unseen import UnseenPairs
@@ -91,7 +92,7 @@ class ContinuedPrior:
         return probability
 
     def log_density(
-        self, probabilities: Floats, row: Numbers, row_sizes: Numbers, counts: Floats | None = None
+        self, probabilities: Reals, row: Numbers, row_sizes: Numbers, counts: Floats | None = None
     ) -> float:
         """``sum of pseudo-counts * log(probabilities)``, nats, but for a constant; see `LexicalPrior.log_density`.
 
@@ -102,7 +103,7 @@ class ContinuedPrior:
         rest = np.maximum(self.rest, self.least - np.bincount(row, self.given, n_rows))
         some = rest > 0
         with np.errstate(divide="ignore"):
-            total = float(self.given[held] @ np.log(probabilities[held]))
+            total = float(self.given[held] @ np.log(probabilities[held], dtype=np.float64))
         return total + float(rest[some] @ np.log(np.maximum(left[some], np.finfo(np.float64).tiny)))
 
 
@@ -185,7 +186,7 @@ class Continuation:
         ) -> tuple[DirectionParameters, ContinuedPrior]:
             assert old.totals is not None
             prior, (from_stems, others) = lexical[way], pseudo_counts[way]
-            translation = old.translation[found]
+            translation = old.translation[found].astype(np.float64)
             totals = strength * np.append(old.totals.words, 0.0)[chosen.number]
             given = totals[row] * translation
             rest = _less(totals, np.bincount(row, np.where(new, 0.0, given), len(totals)))
@@ -273,7 +274,7 @@ def _start(
 ) -> DirectionParameters:
     """Parameters of one direction over the words of the new text; pairs that are new make room for themselves."""
     more = np.bincount(row[new], translation[new], n_chosen)
-    known = with_floor(np.append(translation / (1.0 + more[row]), 0.0))
+    known = as_single(with_floor(np.append(translation / (1.0 + more[row]), 0.0)))
     null = np.append(old.null[produced], old.null[-1])
     return replace(old, translation=known, null=null, totals=Totals(np.zeros(n_chosen), 0.0, 0.0, 0.0))
 

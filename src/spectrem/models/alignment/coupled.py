@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,8 @@ from spectrem.models.alignment.parameters import (
     AlignmentStats,
     DirectionParameters,
     DirectionStats,
+    Needs,
+    renumber,
 )
 from spectrem.models.estep import EStepResult
 from spectrem.models.priors import DirichletPrior
@@ -70,6 +73,26 @@ class CoupledKernel:
         """The E-step of a shard; priors, which it does not read, do not travel with it."""
         model = replace(self.model, forward_prior=DirichletPrior(), backward_prior=DirichletPrior())
         return partial(replace(self, model=model)._run, params, gamma)
+
+    @staticmethod
+    def needs(shard: BitextShard | TextShard) -> Needs | None:
+        """See `spectrem.learning.Model`."""
+        return Needs.of(shard)
+
+    def restrict(self, params: AlignmentParameters, needs: Needs | None) -> tuple[Any, AlignmentParameters]:
+        """The E-step of a shard with the words and word pairs that occur in it; all of them for one without needs."""
+        if needs is None:
+            return self, params
+        table, own = needs.restrict(self.model.table, params)
+        bare = replace(
+            self.model, table=table, forward_prior=DirichletPrior(), backward_prior=DirichletPrior(), kept=None,
+            listed=None,
+        )  # fmt: skip
+        return RestrictedKernel(replace(self, model=bare), needs.source_words, needs.target_words), own
+
+    def place(self, stats: AlignmentStats, needs: Needs | None) -> AlignmentStats:
+        """Expected counts in the numbers of the whole table."""
+        return stats if needs is None else needs.place(stats, self.model.table)
 
     def _run(
         self, params: AlignmentParameters, gamma: float, shard: BitextShard | TextShard
@@ -200,6 +223,28 @@ class CoupledKernel:
         rest = np.flatnonzero((status != 0) | (present & ~grouped))
         numbers[:, rest] = 0.0
         return expected, numbers, rest
+
+
+@dataclass(frozen=True)
+class RestrictedKernel:
+    """The E-step of one shard, in a table of the words and word pairs that occur in it."""
+
+    kernel: CoupledKernel
+    source_words: NDArray[np.uint8]
+    target_words: NDArray[np.uint8]
+
+    def prepare(
+        self, params: AlignmentParameters, gamma: float
+    ) -> Callable[[BitextShard | TextShard], EStepResult[AlignmentStats]]:
+        """As `CoupledKernel.prepare`, for the shard that has these needs."""
+        return partial(self._run, params, gamma)
+
+    def _run(
+        self, params: AlignmentParameters, gamma: float, shard: BitextShard | TextShard
+    ) -> EStepResult[AlignmentStats]:
+        found = self.kernel._run(params, gamma, renumber(shard, self.source_words, self.target_words))
+        found.stats.hold_all()  # so that entries need not be sent back
+        return found
 
 
 def _links(params: AlignmentParameters, shard: BitextShard, gamma: float) -> Floats:

@@ -66,6 +66,7 @@ def _potentials(
     nearer = np.concatenate([[0.0], np.cumsum(place)])
     reached = nearer[anchor + 1] + nearer[n_states - anchor] - place[0]
     scale = (1 - params.null_probability) / reached
-    tables = (params.translation[shard.pair_ids], (params.null_probability * params.null)[tokens], scale)
+    links = params.translation[shard.pair_ids].astype(np.float64)
+    tables = (links, (params.null_probability * params.null)[tokens], scale)
     links, null, scale = (table ** (1 / gamma) for table in tables)
     return links, null, scale

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem._arrays import Floats, Ints
+from spectrem._arrays import Floats, Ints, Reals
 from spectrem.kernels.alignments.lookup import find_entries
 from spectrem.models.alignment.pairs import PairTable
 from spectrem.models.priors import Numbers, Prior
@@ -114,9 +114,9 @@ class PriorWithCounts:
         return self.prior.normalise(total, row, row_sizes, total, totals)
 
     def log_density(
-        self, probabilities: Floats, row: Numbers, row_sizes: Numbers, counts: Floats | None = None
+        self, probabilities: Reals, row: Numbers, row_sizes: Numbers, counts: Floats | None = None
     ) -> float:
         """The log-density of the other prior plus ``sum of counts * log(probabilities)``, nats, but for a constant."""
         with np.errstate(divide="ignore"):
-            own = float(self.counts @ np.log(probabilities[self.entries]))
+            own = float(self.counts @ np.log(probabilities[self.entries], dtype=np.float64))
         return own + self.prior.log_density(probabilities, row, row_sizes, counts)

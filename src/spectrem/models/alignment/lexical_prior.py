@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem._arrays import Floats, Ints
+from spectrem._arrays import Floats, Ints, Reals
 from spectrem.kernels.alignments.cooccurrence import list_class_pairs
 from spectrem.kernels.alignments.multinomials import normalise_lexical
 from spectrem.kernels.alignments.similarity import look_alike
@@ -94,7 +94,7 @@ class LexicalPrior:
         return probability
 
     def log_density(
-        self, probabilities: Floats, row: Numbers, row_sizes: Numbers, counts: Floats | None = None
+        self, probabilities: Reals, row: Numbers, row_sizes: Numbers, counts: Floats | None = None
     ) -> float:
         """``cognate_strength * sum of likeness * log probability`` over the words that look alike, nats.
 
@@ -105,7 +105,7 @@ class LexicalPrior:
         if self.cognate_strength == 0:
             return 0.0
         with np.errstate(divide="ignore"):
-            return self.cognate_strength * float(self.likeness @ np.log(probabilities[self.alike]))
+            return self.cognate_strength * float(self.likeness @ np.log(probabilities[self.alike], dtype=np.float64))
 
 
 def lexical_priors(

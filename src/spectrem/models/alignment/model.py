@@ -20,6 +20,7 @@ from spectrem.models.alignment.parameters import (
     DirectionStats,
     KeptPlaces,
     Totals,
+    as_single,
     with_floor,
 )
 from spectrem.models.priors import DirichletPrior, Prior
@@ -73,8 +74,10 @@ class AlignmentModel:
         jump = np.full(2 * max_jump + 1, 1.0 / (2 * max_jump + 1))
         end = np.full(max_jump + 1, 1.0 / (max_jump + 1))
         rows = np.diff(table.row_offsets)
-        forward = np.append(np.repeat(1.0 / np.maximum(rows, 1), rows), 0.0)
-        backward = np.append((1.0 / np.maximum(table.target_sizes, 1))[table.targets], 0.0)
+        # In single precision from the start, see `DirectionParameters`.
+        shares = [(1.0 / np.maximum(sizes, 1)).astype(np.float32) for sizes in (rows, table.target_sizes)]
+        forward, backward = np.zeros((2, table.n_pairs + 1), np.float32)
+        forward[:-1], backward[:-1] = np.repeat(shares[0], rows), shares[1][table.targets]
         null = [np.full(n + 1, 1.0 / max(n, 1)) for n in (table.n_target_words, table.n_source_words)]
         # The shapes of what an M-step gives, so that a checkpoint can be read into them.
         totals = [Totals(np.zeros(n), 0.0, 0.0, 0.0) for n in (table.n_source_words, table.n_target_words)]
@@ -90,8 +93,8 @@ class AlignmentModel:
         """
         forward, backward = (
             DirectionStats(
-                _FIRST_COUNTS * side.translation, _FIRST_COUNTS * side.null[:-1], np.zeros(len(side.jump)),
-                np.zeros((1, 1)), np.zeros(len(side.end)),
+                _FIRST_COUNTS * side.translation.astype(np.float64), _FIRST_COUNTS * side.null[:-1],
+                np.zeros(len(side.jump)), np.zeros((1, 1)), np.zeros(len(side.end)),
             )
             for side in (params.forward, params.backward)
         )  # fmt: skip
@@ -127,7 +130,8 @@ class AlignmentModel:
         backward = self._gather(params.backward, shard, other, backward=True)
         return AlignmentStats(forward, backward, self.table.n_pairs + 1, shard.pair_ids)
 
-    def weights(self, shard: BitextShard | TextShard) -> Floats:
+    @staticmethod
+    def weights(shard: BitextShard | TextShard) -> Floats:
         """Weight of every pair, shape (n_pairs,)."""
         return shard.weights
 
@@ -240,7 +244,7 @@ class AlignmentModel:
             lengths = np.arange(stats.departures.shape[0])
             jump = fit_jumps(jump, stats.jumps, stats.departures, lengths, pseudo_count=added.jumps)
             jumps = float((stats.jumps + added.jumps).sum())
-        floored = with_floor(translation), with_floor(np.append(null, 0.0))
+        floored = as_single(with_floor(translation)), with_floor(np.append(null, 0.0))
         totals = Totals(words, null_total, jumps, ends)
         return DirectionParameters(*floored, jump, end, params.null_probability, totals)
 

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem._arrays import Floats, Ints
+from spectrem._arrays import Floats, Ints, Reals
 from spectrem.data import Bitext
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.alignments import cooccurrence
@@ -117,9 +117,9 @@ class BitextShard:
         """Whether all word pairs of the shard are in the table."""
         return not len(self.pair_ids) or self.pair_ids[-1] < table.n_pairs
 
-    def of_entries(self, translation: Floats, *, backward: bool) -> Floats:
+    def of_entries(self, translation: Reals, *, backward: bool) -> Floats:
         """Probability of every entry of the shard, of the pair table's in one direction."""
-        known = translation[self.pair_ids]
+        known = translation[self.pair_ids].astype(np.float64)
         return known if self.unseen is None else np.concatenate([known, self.unseen[backward]])
 
     def select(self, chosen: NDArray[np.integer]) -> BitextShard:

@@ -4,23 +4,47 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem._arrays import Floats
+from spectrem._arrays import Floats, Reals
+from spectrem.kernels.alignments import cooccurrence
 from spectrem.kernels.unions import add_at, count_union, merge, spread
+from spectrem.models.alignment.pairs import BitextShard, PairTable, TextShard
+
+Real = TypeVar("Real", NDArray[np.float64], NDArray[np.float32])
 
 # Probabilities are at least this, so that no word is impossible: at worst NULL produces it.
 _FLOOR = 1e-12
 # Counts that would be listed for more than this share of the pair table are held for every entry instead: that is
 # faster, and takes little more memory.
 _MOST_LISTED = 0.25
+_AT_ONCE = 1 << 16
 
 
-def with_floor(probability: Floats) -> Floats:
+def with_floor(probability: Real) -> Real:
     """The same array of probabilities, each raised to the least allowed one."""
     return np.maximum(probability, _FLOOR, out=probability)
+
+
+def as_single(probability: Reals) -> NDArray[np.float32]:
+    """Probabilities in single precision, written into their own memory where that can be made smaller.
+
+    Tables of probabilities are half of the memory of training; counts and sums, which are the other half, stay double.
+    """
+    if probability.dtype == np.float32:
+        return cast(NDArray[np.float32], probability)
+    if not (probability.flags.owndata and probability.flags.c_contiguous):
+        return probability.astype(np.float32)
+    n = len(probability)
+    single = probability.view(np.float32)[:n]
+    for begin in range(0, n, _AT_ONCE):  # what is written lies before all that is still to be read
+        single[begin : begin + _AT_ONCE] = probability[begin : begin + _AT_ONCE]
+    del single
+    probability.resize((n + 1) // 2, refcheck=False)
+    return probability.view(np.float32)[:n]
 
 
 @dataclass(frozen=True)
@@ -74,7 +98,8 @@ class DirectionParameters:
     ----------
     translation : ndarray of shape (n_pairs + 1,)
         Probability of the produced word given the chosen one, by entry of the pair table; the last entry is
-        for word pairs that are not in it.
+        for word pairs that are not in it. An M-step leaves them in single precision (seven digits), with which
+        E-steps compute in double precision.
     null : ndarray of shape (n_produced_words + 1,)
         Probability of every word given NULL; the last entry is for unknown words.
     jump : ndarray of shape (2 * max_jump + 1,)
@@ -89,7 +114,7 @@ class DirectionParameters:
         versions.
     """
 
-    translation: Floats
+    translation: Reals
     null: Floats
     jump: Floats
     end: Floats
@@ -213,7 +238,7 @@ class AlignmentStats:
             return
         size = self.n_entries if own is None or its is None else count_union(own, its)
         if size > _MOST_LISTED * self.n_entries:
-            self._hold_all()
+            self.hold_all()
             for side, counts in sides:
                 if its is None:
                     side.links += counts
@@ -225,7 +250,7 @@ class AlignmentStats:
             side.links = _lengthened(side.links, size)
         merge(own, *(side.links for side, _ in sides), its, *(counts for _, counts in sides), self.pair_ids)
 
-    def _hold_all(self) -> None:
+    def hold_all(self) -> None:
         """Replace counts of listed entries by counts of all entries, 0 for those that were not listed."""
         if self.pair_ids is None:
             return
@@ -233,6 +258,91 @@ class AlignmentStats:
             side.links = _lengthened(side.links, self.n_entries)
             spread(self.pair_ids, side.links)
         self.pair_ids = None
+
+
+@dataclass(frozen=True, eq=False)
+class Needs:
+    """Which words and which entries of the pair table occur in a shard of training text, each in increasing order.
+
+    Attributes
+    ----------
+    entries, source_words, target_words : ndarray of uint8
+        Numbers, packed as those of a `TextShard`.
+    """
+
+    entries: NDArray[np.uint8]
+    source_words: NDArray[np.uint8]
+    target_words: NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, shard: BitextShard | TextShard) -> Needs | None:
+        """None if the table is wanted to find the entries, as the shard is not packed."""
+        entries = shard.packed if isinstance(shard, TextShard) else _pack(shard.pair_ids)
+        if entries is None:
+            return None
+        return cls(entries, _pack(np.unique(shard.source_tokens)), _pack(np.unique(shard.target_tokens)))
+
+    def restrict(self, table: PairTable, params: AlignmentParameters) -> tuple[PairTable, AlignmentParameters]:
+        """The rows and columns of the table that occur, its entries that do, and their parameters."""
+        entries, sources, targets = self._numbers(table)
+        row_offsets = np.append(np.searchsorted(entries, table.row_offsets[sources]), len(entries))
+        number = np.empty(table.n_target_words, np.int32)
+        number[targets] = np.arange(len(targets), dtype=np.int32)
+        forward, backward = (
+            replace(
+                side,
+                translation=np.append(side.translation[entries], side.translation[-1]),
+                null=np.append(side.null[words], side.null[-1]),
+                totals=None,
+            )
+            for side, words in ((params.forward, targets), (params.backward, sources))
+        )
+        part = PairTable(row_offsets, number[table.targets[entries]], len(targets))
+        return part, AlignmentParameters(forward, backward)
+
+    def place(self, stats: AlignmentStats, table: PairTable) -> AlignmentStats:
+        """The statistics in the numbers of the whole table."""
+        entries, sources, targets = self._numbers(table)
+        forward, backward = (
+            replace(side, links=links, null=np.zeros(n_words))
+            for side, links, n_words in zip(
+                (stats.forward, stats.backward), stats.links, (table.n_target_words, table.n_source_words), strict=True
+            )
+        )
+        forward.null[targets], backward.null[sources] = stats.forward.null, stats.backward.null
+        listed = np.append(entries, np.int32(table.n_pairs))
+        return AlignmentStats(forward, backward, table.n_pairs + 1, listed, stats.exact)
+
+    def _numbers(self, table: PairTable) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+        entries = _unpack(self.entries)
+        known = entries[: np.searchsorted(entries, table.n_pairs)]  # the last may stand for pairs that are not in it
+        return known, _unpack(self.source_words), _unpack(self.target_words)
+
+
+def renumber(
+    shard: BitextShard | TextShard, source_words: NDArray[np.uint8], target_words: NDArray[np.uint8]
+) -> BitextShard | TextShard:
+    """A shard in the numbers of what `Needs.restrict` gives, from the words that it needs."""
+    sources, targets = (
+        np.searchsorted(_unpack(words), tokens).astype(np.int32)
+        for words, tokens in ((source_words, shard.source_tokens), (target_words, shard.target_tokens))
+    )
+    shard = replace(shard, source_tokens=sources, target_tokens=targets)
+    if isinstance(shard, BitextShard):
+        return replace(shard, pair_ids=np.arange(len(shard.pair_ids), dtype=np.int32))
+    assert shard.packed is not None
+    return replace(shard, packed=_pack(np.arange(cooccurrence.count_packed(shard.packed), dtype=np.int32)))
+
+
+def _pack(numbers: NDArray[np.int32]) -> NDArray[np.uint8]:
+    packed = np.empty(5 * len(numbers), np.uint8)
+    return packed[: cooccurrence.pack(numbers, packed)].copy()
+
+
+def _unpack(packed: NDArray[np.uint8]) -> NDArray[np.int32]:
+    numbers = np.empty(cooccurrence.count_packed(packed), np.int32)
+    cooccurrence.unpack(packed, numbers)
+    return numbers
 
 
 def _lengthened(counts: Floats, size: int) -> Floats:

@@ -12,7 +12,7 @@ from spectrem.data import Vocabulary
 from spectrem.kernels.alignments.continued import splice_tables
 from spectrem.models.alignment.continued import Continuation
 from spectrem.models.alignment.pairs import PairTable
-from spectrem.models.alignment.parameters import AlignmentParameters, DirectionParameters, Totals, with_floor
+from spectrem.models.alignment.parameters import AlignmentParameters, DirectionParameters, Totals, as_single, with_floor
 from spectrem.structures._ragged import offsets_of
 
 
@@ -104,4 +104,4 @@ def _whole(
     null[: len(old.null) - 1] = old.null[:-1] * (before / now if now > 0 else 1.0)
     null[number] = new.null[:-1]
     totals = Totals(words, now, new.totals.jumps, new.totals.ends)
-    return replace(new, translation=with_floor(translation), null=with_floor(null), totals=totals)
+    return replace(new, translation=as_single(with_floor(translation)), null=with_floor(null), totals=totals)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem._arrays import Floats, Ints
+from spectrem._arrays import Floats, Ints, Reals
 from spectrem.data import Vocabulary
 from spectrem.kernels.alignments.classes import sum_links
 from spectrem.models.alignment.lexical_prior import letters, number_stems, ratio, stem
@@ -108,8 +108,8 @@ class ClassTable:
     """
 
     table: PairTable
-    forward: Floats
-    backward: Floats
+    forward: Reals
+    backward: Reals
     source_counts: Ints
     target_counts: Ints
     target_class: NDArray[np.int32]
@@ -119,7 +119,7 @@ class ClassTable:
 
     @classmethod
     def of(
-        cls, table: PairTable, forward: Floats, backward: Floats, source: Language, target: Language, name: str
+        cls, table: PairTable, forward: Reals, backward: Reals, source: Language, target: Language, name: str
     ) -> ClassTable:
         """The classes called ``name``, "stem" or "band", of a trained table."""
         source_class, target_class = getattr(source, name), getattr(target, name)

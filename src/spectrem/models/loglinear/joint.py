@@ -319,9 +319,11 @@ class MemberCorpus:
         """See `Corpus.sum`."""
         return self.corpus.sum(on_member, self.key, f, *broadcast)
 
-    def collect(self, f: Callable[..., Any], *broadcast: Any) -> Iterator[Any]:
+    def collect(self, f: Callable[..., Any], *broadcast: Any, each: Sequence[Any] | None = None) -> Iterator[Any]:
         """See `Corpus.collect`."""
-        return self.corpus.collect(on_member, self.key, f, *broadcast)
+        if each is None:
+            return self.corpus.collect(on_member, self.key, f, *broadcast)
+        return self.corpus.collect(_own_on_member, self.key, f, *broadcast, each=each)
 
     def advance(self, f: Callable[..., Any], *broadcast: Any) -> tuple[Any, Corpus]:
         """See `Corpus.advance`."""

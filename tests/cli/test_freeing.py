@@ -28,7 +28,7 @@ def test_glibc_keeps_little(monkeypatch):
     monkeypatch.setattr(freeing.ctypes, "CDLL", lambda name: library)
     freeing.return_freed_memory()
     freeing.return_freed_memory(freeing.LITTLE)
-    assert library.calls == [(-3, 1 << 22), (-1, 1 << 22), (-3, 1 << 21), (-1, 1 << 21)]
+    assert library.calls == [(-8, 1), (-3, 1 << 21), (-1, 1 << 23), (-8, 1), (-3, 1 << 21), (-1, 1 << 21)]
 
 
 def test_other_libraries_are_left_alone(monkeypatch):

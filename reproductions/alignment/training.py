@@ -15,7 +15,7 @@ from reproductions.report import percent
 from spectrem.data import Bitext, Links
 from spectrem.estimators import WordAligner
 
-MAXIMUM_LIKELIHOOD: Mapping[str, Any] = {"stem_strength": 0.0, "cognate_strength": 0.0}
+MAXIMUM_LIKELIHOOD: Mapping[str, Any] = {"stem_strength": 0.0, "cognate_strength": 0.0, "discount": 0.0}
 """Settings without the prior on translation tables, as in all the papers."""
 
 FORWARD, BACKWARD, BOTH = "En-Fr", "Fr-En", "both"

@@ -58,7 +58,7 @@ def test_anchors_in_training_and_decoding(options):
 def test_the_links_of_other_words_follow():
     """Words that always occur together cannot be told apart, until one link is known."""
     source, target = ["a b c"] * 4, ["x y z"] * 4
-    aligner = make(model="ibm1", stem_strength=0, cognate_strength=0)
+    aligner = make(model="ibm1", stem_strength=0, cognate_strength=0, discount=0)
     aligner.fit(source, target, anchors=[[(0, 2), (1, 0)], [], None, []])
     assert aligner.predict(source[3:], target[3:]).pairs(0) == [(0, 2), (1, 0), (2, 1)]
 

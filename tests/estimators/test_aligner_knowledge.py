@@ -14,7 +14,14 @@ from spectrem.models.alignment import iter_shards
 
 SOURCE = ["the house is 5", "a house", "the tree"]
 TARGET = ["la maison est 5", "une maison", "l' arbre"]
-PLAIN = {"model": "ibm1", "constraints": (), "stem_strength": 0.0, "cognate_strength": 0.0, "max_iter": 4}
+PLAIN = {
+    "discount": 0.0,
+    "model": "ibm1",
+    "constraints": (),
+    "stem_strength": 0.0,
+    "cognate_strength": 0.0,
+    "max_iter": 4,
+}
 
 
 def model_1(source, target, given, p0, iterations):

@@ -28,18 +28,18 @@ def slice_of_hansards(shared):
 
 
 def test_a_slice_of_hansards(slice_of_hansards):
-    assert 7.0 < error_rate(*slice_of_hansards) < 8.6  # 7.95 when recorded
+    assert 6.0 < error_rate(*slice_of_hansards) < 7.4  # 6.77 when recorded
 
 
 def test_agreement_beats_em_by_far(slice_of_hansards):
-    plain = {"stem_strength": 0.0, "cognate_strength": 0.0}  # as in the papers
+    plain = {"stem_strength": 0.0, "cognate_strength": 0.0, "discount": 0.0}  # as in the papers
     em = error_rate(*slice_of_hansards, constraints=(), **plain)
     agreed = error_rate(*slice_of_hansards, **plain)
     assert agreed < em - 5.0
 
 
 def test_fertility_beats_em(slice_of_hansards):
-    em, bounded = (error_rate(*slice_of_hansards, constraints=names) for names in ((), ("fertility",)))
+    em, bounded = (error_rate(*slice_of_hansards, constraints=names, discount=0.0) for names in ((), ("fertility",)))
     assert bounded < em - 3.0
 
 

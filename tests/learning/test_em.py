@@ -8,7 +8,7 @@ from toy_models import Tagger, TaggerStats, join, log_likelihood, random_params,
 
 from spectrem.corpus import Local
 from spectrem.exceptions import ConvergenceWarning, SpectremError
-from spectrem.learning import Anneal, Constant, EStep, FitStatus, Quench, Record, Stopping, run_em
+from spectrem.learning import Anneal, Constant, EStep, FitStatus, Quench, Record, Stepwise, Stopping, run_em
 from spectrem.models.estep import EStepResult
 
 MODEL = Tagger()
@@ -171,3 +171,33 @@ def test_gains_are_measured_against_the_objective_or_a_scale(scale, gain):
     stopping = Stopping(9, tol=1e-3, scale=scale)
     for step, expected in ((0.99 * gain, True), (1.01 * gain, False)):
         assert stopping.converged([Record(1.0, value, 0.0, 0.0, 0.0) for value in (-50.0, -50.0 + step)]) is expected
+
+
+class LastTagger(Tagger):
+    """Its last M-step forgets where sentences start."""
+
+    def last_m_step(self, params, stats, corpus):
+        return self.m_step(params, stats, corpus)._replace(start=np.full(len(params.start), 1.0 / len(params.start)))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "stopping"),
+    [
+        (Constant(1.0), Stopping(3)),
+        (Anneal(0.5, 2.0), Stopping(2)),
+        (Constant(1.0), Stopping(50, 0.01)),
+        (Stepwise(n_batches=2), Stopping(2)),
+    ],
+    ids=str,
+)
+def test_a_model_may_end_by_another_m_step(schedule, stopping, tmp_path):
+    params, shards = problem(2, n_shards=3)
+    plain = run_em(MODEL, shards, params, schedule=schedule, stopping=stopping)
+    ended = run_em(LastTagger(), shards, params, schedule=schedule, stopping=stopping, checkpoint=tmp_path)
+    assert [record.objective for record in ended.history] == [record.objective for record in plain.history]
+    for again in (False, True):  # a run that is over is read from its checkpoint
+        if again:
+            ended = run_em(LastTagger(), shards, params, schedule=schedule, stopping=stopping, checkpoint=tmp_path)
+        np.testing.assert_array_equal(ended.params.emission, plain.params.emission)
+        np.testing.assert_array_equal(ended.params.start, 1.0 / len(params.start))
+        assert np.ptp(plain.params.start) > 0

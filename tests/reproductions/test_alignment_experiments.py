@@ -72,7 +72,7 @@ def test_likelihood_is_that_after_the_iteration(hansards):
     report = em_constraints_fig4.run(hansards, 100, iterations=[1, 2], threads=1)
     second = next(row for row in report.numbers.rows if row[:2] == ("Baseline", 2))
     corpus = read_hansards(hansards, 100)
-    settings = {"stem_strength": 0.0, "cognate_strength": 0.0, "constraints": ()}
+    settings = {"stem_strength": 0.0, "cognate_strength": 0.0, "discount": 0.0, "constraints": ()}
     aligner, _ = train(corpus, 1, max_iter=3, **settings)
     assert second[2] == pytest.approx(-aligner.history_[-1].free_objective)
 
@@ -87,7 +87,7 @@ def test_pr_fig6(hansards, reproduce):
 def test_decoding_constraint_replaces_that_of_training(hansards):
     report = pr_fig6.run(hansards, 100, threads=1)
     corpus = read_hansards(hansards, 100)
-    settings = {"stem_strength": 0.0, "cognate_strength": 0.0, "n_threads": 1}
+    settings = {"stem_strength": 0.0, "cognate_strength": 0.0, "discount": 0.0, "n_threads": 1}
     aligner = WordAligner(constraints=("fertility",), max_iter=2, **settings).fit(corpus.training)
     aligner.set_params(constraints=())
     expected = evaluate(aligner, corpus)[BACKWARD].aer
@@ -106,7 +106,8 @@ def test_directions_are_decoded_apart(hansards):
 
 
 def test_entropy_of_untrained_translations():
-    aligner = WordAligner("ibm1", max_iter=1, n_threads=1, stem_strength=0.0, cognate_strength=0.0, constraints=())
+    settings = {"stem_strength": 0.0, "cognate_strength": 0.0, "discount": 0.0, "constraints": ()}
+    aligner = WordAligner("ibm1", max_iter=1, n_threads=1, **settings)
     aligner.fit(["a b", "c"], ["x y", "z"])
     forward, _ = pr_fig6.translation_entropies(aligner)  # a and b: one bit each; c: none
     assert forward == pytest.approx(2 / 3, abs=1e-6)

@@ -20,6 +20,7 @@ from spectrem.learning.model import Model, log_prior
 from spectrem.learning.posed_corpus import pose
 from spectrem.learning.schedule import Constant, Schedule, Stepwise, Stopping
 from spectrem.learning.stepwise import Batches
+from spectrem.models.estep import EStepResult
 
 Params = TypeVar("Params")
 
@@ -88,7 +89,9 @@ def run_em(
     if saved is not None and saved.path.exists():
         params, history, posed = saved.load(params, posed, batches)
     done, all_converged, warned = len(history), True, False
-    for gamma in schedule.gammas():
+    last_m_step = getattr(model, "last_m_step", None)
+    gammas = list(schedule.gammas())
+    for number, gamma in enumerate(gammas):
         stage: list[Record] = []
         while len(stage) < stopping.max_iter:
             if done > 0:  # read from the checkpoint
@@ -100,7 +103,9 @@ def run_em(
                 if batches is None:
                     expected, posed = posed.expect(Step(model, params, gamma, estep))
                     prior = log_prior(model, params)
-                    params = model.m_step(params, expected.stats, home)
+                    ends = number == len(gammas) - 1 and stopping.ends([*stage, _record(gamma, expected, prior)])
+                    step = last_m_step if ends and last_m_step is not None else model.m_step
+                    params = step(params, expected.stats, home)
                 else:
                     batches.running.params = params
                     del params  # so that nobody keeps them beside those of every batch
@@ -109,14 +114,7 @@ def run_em(
                 if expected.skipped and not warned:
                     warned = True
                     warn_skipped(expected.skipped, stacklevel=3)
-                record = Record(
-                    gamma,
-                    objective=expected.objective + prior,
-                    free_objective=expected.free_objective,
-                    violation=expected.violation,
-                    seconds=time.perf_counter() - started,
-                    log_prior=prior,
-                )
+                record = _record(gamma, expected, prior, time.perf_counter() - started)
                 del expected  # or its statistics would stay in memory during the next E-step
                 if math.isnan(record.objective):
                     raise SpectremError(
@@ -133,6 +131,8 @@ def run_em(
                 break
         else:
             all_converged = False
+    if batches is not None and batches.running.n_steps and last_m_step is not None:
+        params = last_m_step(params, batches.running.stats, home)
     violation = history[-1].violation if history else 0.0
     if posed.rows is not None and estep.dual_steps is not None and violation > _MISSED:
         warn_unconverged(
@@ -147,6 +147,17 @@ def run_em(
     if status is FitStatus.MAX_ITERATIONS:
         warn_unconverged(f"{status.value}: raise max_iter or tol", stacklevel=2)
     return FitResult(params, tuple(history), status, posed)
+
+
+def _record(gamma: float, expected: EStepResult[Any], prior: float, seconds: float = 0.0) -> Record:
+    return Record(
+        gamma,
+        objective=expected.objective + prior,
+        free_objective=expected.free_objective,
+        violation=expected.violation,
+        seconds=seconds,
+        log_prior=prior,
+    )
 
 
 def _save(saved: Checkpoint | None, history: list[Record], batches: Batches) -> None:

@@ -32,6 +32,8 @@ class Model(Protocol[Params, Stats, Shard_contra]):
       log-probabilities.
     * ``initial_stats(params)``: statistics, few in number, of which the M-step makes about these parameters; `Stepwise`
       begins with them. Without it, with those of the first batch, which suits models whose every parameter it touches.
+    * ``last_m_step(params, stats, corpus)``: takes the place of ``m_step`` in the last iteration, for parameters that
+      are good for decoding but not for another E-step.
     * ``small_part(params)``: parameters without the large tables that ``m_step`` does not read, so that `Stepwise` can
       let go of these before it makes new ones.
     * ``weights(shard)``: of every instance, shape (n_instances,), at least 0; 1 without it.

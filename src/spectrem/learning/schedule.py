@@ -191,6 +191,10 @@ class Stopping:
     tol: float = 0.0
     scale: float | None = None
 
+    def ends(self, stage: list[Record]) -> bool:
+        """Whether the last record of the stage is that of its last iteration."""
+        return len(stage) == self.max_iter or self.converged(stage)
+
     def converged(self, stage: list[Record]) -> bool:
         """Whether the objective gained less than ``tol`` between the last two records of the stage."""
         if self.tol <= 0 or len(stage) < 2:

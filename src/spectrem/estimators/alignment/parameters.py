@@ -131,7 +131,12 @@ class AlignerParameters(LearningParameters, ComputingParameters):
         Pseudo-counts that the lexical prior gives word pairs whose stems translate each other; 0 for none.
     cognate_strength : float
         Pseudo-counts that it gives word pairs that look alike, half as many where that is in doubt; 0 for none. Without
-        both strengths, training is by maximum likelihood.
+        both strengths and ``discount``, training is by maximum likelihood.
+    discount : float
+        Part of the first expected link of every word pair, in [0, 1], that the last M-step leaves out
+        (`spectrem.models.alignment.LeftOutPrior`). At 1 no sentence pair of the training text confirms its own links,
+        which lowers the error there; for a model of other texts 0.75 is better, as pairs that were seen once say
+        something of these. 0 leaves out nothing, and the last M-step is as the others.
     dictionary : mapping of source word -> mapping of target word -> weight, optional
         Words that translate each other; `spectrem.data.read_dictionary` reads such a mapping. Pairs that never occur in
         one sentence pair, or that ``max_chance`` leaves out, have no effect.
@@ -190,6 +195,7 @@ class AlignerParameters(LearningParameters, ComputingParameters):
     max_jump: int = count(100, group=TRAINING, metavar="WORDS")
     stem_strength: float = number(10.0, group=TRAINING, metavar="COUNT")
     cognate_strength: float = number(5.0, group=TRAINING, metavar="COUNT")
+    discount: float = number(1.0, 0, 1, group=TRAINING, metavar="PART")
     dictionary: Mapping[str, Mapping[str, float]] | None = given(None, _is_dictionary)
     dictionary_strength: float = number(10.0, group=TRAINING, metavar="COUNT")
     same: Sequence[str] = given((), _is_kinds, convert=_kinds_of, option="", group=TRAINING, metavar="KIND,...")

@@ -44,6 +44,7 @@ from spectrem.models.alignment import (
     BitextShard,
     count_words,
     expect_new_words,
+    left_out_priors,
     lexical_priors,
     shards_to_train,
     tabulate_pairs,
@@ -61,7 +62,8 @@ class WordAligner(AlignerParameters, Estimator):
     [Samdani2012] §5). NULL keeps the last position ([OchNey2003]); jump widths are shared by all sentences
     ([Vogel1996], [Liang2006]); the distance of the last position from the sentence end has a distribution of its own;
     rare words are helped by their stems and by words that look alike (`spectrem.models.alignment.LexicalPrior`), new
-    ones also by words as rare as they (`spectrem.models.alignment.UnseenPairs`).
+    ones also by words as rare as they (`spectrem.models.alignment.UnseenPairs`). The last M-step leaves out what a
+    single sentence pair says of a word pair (`spectrem.models.alignment.LeftOutPrior`).
 
     Attributes
     ----------
@@ -162,15 +164,20 @@ class WordAligner(AlignerParameters, Estimator):
             cognate_strength=self.cognate_strength, classes=classes,
         )  # fmt: skip
         corpus = make_corpus(self, shards_to_train(bitext, table, weights, held))
-        table, priors = beside(corpus, (table, given.added_to(spelling)))
-        own = {"forward_prior": priors[0], "backward_prior": priors[1], "listed": listed_pairs(self, *words)}
-        make = partial(AlignmentModel, table, self.max_jump, **own)
+        table, spelling = beside(corpus, (table, spelling))
+        priors = given.added_to(spelling)
+        last = left_out_priors(spelling, bitext, weights, held, given, self.discount) if self.discount > 0 else None
+        make = partial(
+            AlignmentModel, table, self.max_jump, forward_prior=priors[0], backward_prior=priors[1],
+            listed=listed_pairs(self, *words),
+        )  # fmt: skip
         model = make(chain=False, learn_positions=False)
         start, history = [model.initial(self.null_probability)], list[Record]()
         if self.model != "ibm1":
             soft = replace(schedule, within=Constant(1.0)) if isinstance(schedule, Stepwise) else Constant(1.0)
             self._train(model, corpus, start, history, soft, Stopping(self.model1_iterations), "model1")
             model = make(chain=self.model == "hmm", learn_positions=True)
+        model = replace(model, last_priors=last)
         n_before = len(history)
         stopping = Stopping(self.max_iter, self.tol)
         status, posed = self._train(model, corpus, start, history, schedule, stopping, self.model)

@@ -5,6 +5,7 @@ from spectrem.models.alignment.continued import Continuation, ContinuedPrior
 from spectrem.models.alignment.coupled import CoupledKernel
 from spectrem.models.alignment.diagonal import diagonal_posteriors
 from spectrem.models.alignment.given_counts import GivenCounts, PriorWithCounts
+from spectrem.models.alignment.left_out import LeftOutPrior, left_out_priors
 from spectrem.models.alignment.lexical_prior import LexicalPrior, lexical_priors
 from spectrem.models.alignment.listed import ListedPairs
 from spectrem.models.alignment.model import AlignmentModel
@@ -32,8 +33,8 @@ from spectrem.models.alignment.word_classes import Language
 
 __all__ = [
     "AlignmentModel", "AlignmentParameters", "AlignmentStats", "Anchors", "BitextShard", "Continuation",
-    "ContinuedPrior", "CoupledKernel", "DirectionParameters", "GivenCounts", "KeptPlaces", "Language", "LexicalPrior",
-    "ListedPairs", "NewText", "PairTable", "PriorWithCounts", "TextShard", "Totals", "UnseenPairs", "build_shards",
-    "count_words", "cut_text", "diagonal_posteriors", "expect_new_words", "iter_shards", "lexical_priors",
-    "shards_to_train", "splice", "tabulate_pairs",
+    "ContinuedPrior", "CoupledKernel", "DirectionParameters", "GivenCounts", "KeptPlaces", "Language", "LeftOutPrior",
+    "LexicalPrior", "ListedPairs", "NewText", "PairTable", "PriorWithCounts", "TextShard", "Totals", "UnseenPairs",
+    "build_shards", "count_words", "cut_text", "diagonal_posteriors", "expect_new_words", "iter_shards",
+    "left_out_priors", "lexical_priors", "shards_to_train", "splice", "tabulate_pairs",
 ]  # fmt: skip

@@ -71,7 +71,7 @@ class CoupledKernel:
         self, params: AlignmentParameters, gamma: float
     ) -> Callable[[BitextShard | TextShard], EStepResult[AlignmentStats]]:
         """The E-step of a shard; priors, which it does not read, do not travel with it."""
-        model = replace(self.model, forward_prior=DirichletPrior(), backward_prior=DirichletPrior())
+        model = replace(self.model, forward_prior=DirichletPrior(), backward_prior=DirichletPrior(), last_priors=None)
         return partial(replace(self, model=model)._run, params, gamma)
 
     @staticmethod
@@ -85,8 +85,8 @@ class CoupledKernel:
             return self, params
         table, own = needs.restrict(self.model.table, params)
         bare = replace(
-            self.model, table=table, forward_prior=DirichletPrior(), backward_prior=DirichletPrior(), kept=None,
-            listed=None,
+            self.model, table=table, forward_prior=DirichletPrior(), backward_prior=DirichletPrior(),
+            last_priors=None, kept=None, listed=None,
         )  # fmt: skip
         return RestrictedKernel(replace(self, model=bare), needs.source_words, needs.target_words), own
 

@@ -51,6 +51,8 @@ class AlignmentModel:
         On the rows of the two translation tables.
     jump_pseudo_count, end_pseudo_count : float
         Added to the expected count of every jump width and of every distance from the end.
+    last_priors : (Prior, Prior), optional
+        In place of these two, for the M-step of the last iteration.
     kept : (KeptPlaces, KeptPlaces), optional
         Counts of earlier text, forward and backward, added in place of these two numbers.
     listed : ListedPairs, optional
@@ -65,6 +67,7 @@ class AlignmentModel:
     backward_prior: Prior = DirichletPrior()  # noqa: RUF009
     jump_pseudo_count: float = 0.5
     end_pseudo_count: float = 0.5
+    last_priors: tuple[Prior, Prior] | None = None
     kept: tuple[KeptPlaces, KeptPlaces] | None = None
     listed: ListedPairs | None = None
 
@@ -166,6 +169,15 @@ class AlignmentModel:
             self._fit(params.forward, stats.forward, forward, words[0], self._added(params.forward, 0)),
             self._fit(params.backward, stats.backward, backward, words[1], self._added(params.backward, 1)),
         )
+
+    def last_m_step(
+        self, params: AlignmentParameters, stats: AlignmentStats, corpus: object = None
+    ) -> AlignmentParameters:
+        """The M-step of the last iteration, as `m_step` but with ``last_priors`` where there are any."""
+        if self.last_priors is None:
+            return self.m_step(params, stats, corpus)
+        forward, backward = self.last_priors
+        return replace(self, forward_prior=forward, backward_prior=backward).m_step(params, stats, corpus)
 
     def log_prior(self, params: AlignmentParameters) -> float:
         """Log-density of the parameters, nats, up to a constant; the M-step adds it to the expected log-probability.

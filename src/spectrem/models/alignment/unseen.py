@@ -8,12 +8,12 @@ import numpy as np
 
 from spectrem._arrays import Floats, Ints
 from spectrem.data import Bitext
+from spectrem.models.alignment.left_out import FREQUENCY_STRENGTH
 from spectrem.models.alignment.lexical_prior import find_alike
 from spectrem.models.alignment.pairs import BitextShard, PairTable
 from spectrem.models.alignment.parameters import AlignmentParameters, DirectionParameters, with_floor
 from spectrem.models.alignment.word_classes import ClassTable, Language, Words
 
-_FREQUENCY_STRENGTH = 10.0
 # Spellings of unknown words, on each side, whose own spelling is not given; the two do not look alike.
 _UNSPELLED = ("\0", "\1")
 
@@ -77,7 +77,7 @@ class UnseenPairs:
     @property
     def strength(self) -> float:
         """The pseudo-counts that every word has to share out."""
-        return self.stem_strength + _FREQUENCY_STRENGTH + self.cognate_strength
+        return self.stem_strength + FREQUENCY_STRENGTH + self.cognate_strength
 
     def probabilities(self, source: Words, target: Words, s: Ints, t: Ints) -> tuple[Floats, Floats]:
         """p(t | s) and p(s | t) for the words numbered s and t of a new text, each of shape (n_pairs,)."""
@@ -100,7 +100,7 @@ class UnseenPairs:
         def counts(way: int, produced: Words, at: Ints) -> tuple[Floats, Floats]:
             return (
                 self.stem_strength * stems[way] * produced.stem_share[at],
-                _FREQUENCY_STRENGTH * bands[way] * produced.band_share[at] + self.cognate_strength * alike,
+                FREQUENCY_STRENGTH * bands[way] * produced.band_share[at] + self.cognate_strength * alike,
             )
 
         return counts(0, target, t), counts(1, source, s)

@@ -66,7 +66,7 @@ class Language:
     def of(cls, vocabulary: Vocabulary, counts: Ints) -> Language:
         """The classes of the words of a training text."""
         stem_of_word, stems = number_stems(vocabulary.words)
-        return cls(vocabulary, counts, stems, stem_of_word, _bands(counts))
+        return cls(vocabulary, counts, stems, stem_of_word, frequency_bands(counts))
 
     def describe(self, words: Sequence[str]) -> Words:
         """Words of a new text, whether training saw them or not."""
@@ -76,12 +76,12 @@ class Language:
         stems = np.fromiter((self.stems.get(stem(word), -1) for word in words), np.int64, len(words))
         in_stem = np.append(np.bincount(self.stem, self.counts, len(self.stems)), 0.0)[stems] + new
         in_bands = np.bincount(self.band, self.counts, 1)
-        bands = np.where(new, np.argmax(in_bands > 0), _bands(counts))
+        bands = np.where(new, np.argmax(in_bands > 0), frequency_bands(counts))
         in_band = np.maximum(in_bands, 1.0)[bands]
         return Words(counts, stems, tokens / in_stem, bands, tokens / in_band, letters(words))
 
 
-def _bands(counts: Ints) -> Ints:
+def frequency_bands(counts: NDArray) -> Ints:
     """The frequency band of every count: the number of times that it can be halved."""
     return np.frexp(np.maximum(counts, 1))[1].astype(np.int64) - 1
 

@@ -135,8 +135,9 @@ class AlignerParameters(LearningParameters, ComputingParameters):
     discount : float
         Part of the first expected link of every word pair, in [0, 1], that the last M-step leaves out
         (`spectrem.models.alignment.LeftOutPrior`). At 1 no sentence pair of the training text confirms its own links,
-        which lowers the error there; for a model of other texts 0.75 is better, as pairs that were seen once say
-        something of these. 0 leaves out nothing, and the last M-step is as the others.
+        which lowers the error there. A model that is to align other texts, or to go on with `update`, is better with
+        0, as pairs that were seen once say something of these; 0.75 lies between. At 0 the last M-step is as the
+        others.
     dictionary : mapping of source word -> mapping of target word -> weight, optional
         Words that translate each other; `spectrem.data.read_dictionary` reads such a mapping. Pairs that never occur in
         one sentence pair, or that ``max_chance`` leaves out, have no effect.

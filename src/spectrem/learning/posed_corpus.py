@@ -52,7 +52,7 @@ _MOST_PARTS = 1 << 23
 # Evaluations of the corpus by the linear program at gamma <= 0: fewer with many rows, as all are kept in memory.
 _LOOKS, _MANY_ROWS, _FEW_LOOKS = 200, 1000, 30
 # Parameters of at least so many bytes are not sent as a whole to where shards live: each gets what it needs.
-_LARGE = 1 << 26
+_LARGE = 1 << 25
 _FEW = 8  # sums of so many shards, a power of two, are much smaller than that of all
 _AT_ONCE = 256  # what so many shards need is written to one file
 

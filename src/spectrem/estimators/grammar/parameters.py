@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from spectrem.estimators.declare import check_number, check_parameters, choice, count, given, switch
+from spectrem.estimators.declare import check_parameters, choice, count, given, switch
+from spectrem.estimators.model_tables import check_amounts, check_not_both, check_priors
 from spectrem.estimators.shared_parameters import (
     TRAINING,
     ComputingParameters,
@@ -32,47 +34,11 @@ TABLES = ("root", "choose", "stop")
 STARTS = ("harmonic", "uniform", "random", "supervised")
 
 
-def table_smoothing(smoothing: float | Mapping[str, float]) -> dict[str, float]:
-    """Pseudo-counts of the three tables; 0 for those that a mapping leaves out."""
-    if isinstance(smoothing, Mapping):
-        return {name: float(smoothing.get(name, 0.0)) for name in TABLES}
-    return dict.fromkeys(TABLES, float(smoothing))
-
-
 def check_settings(model: GrammarSettings) -> None:
     """Raise `InvalidInputError` for a parameter that breaks its rule, or parameters that exclude each other."""
     check_parameters(model)
     check_one_gamma(model)
-    counts, prior = table_smoothing(model.smoothing), model.prior
-    with_prior = prior if isinstance(prior, Mapping) else () if prior is None else TABLES
-    both = [name for name in with_prior if counts[name] > 0]
-    if both:
-        raise InvalidInputError(
-            f"prior and smoothing must not be given for one table, got both for {both[0]}; smoothing is the prior "
-            "DirichletPrior(smoothing)"
-        )
-
-
-def _check_table(name: str, table: str) -> None:
-    if table and table not in TABLES:
-        raise InvalidInputError(f"{name} must name tables among {', '.join(TABLES)}, got {table!r}")
-
-
-def _check_amounts(name: str, value: Any) -> None:
-    """A number of at least 0, or one per table."""
-    for table, amount in value.items() if isinstance(value, Mapping) else [("", value)]:
-        _check_table(name, table)
-        check_number(f"{name}[{table!r}]" if table else name, amount)
-
-
-def _check_prior(name: str, value: Any) -> None:
-    for table, own in value.items() if isinstance(value, Mapping) else [("", value)]:
-        _check_table(name, table)
-        if not hasattr(own, "normalise"):
-            raise InvalidInputError(
-                f"{name} must be DirichletPrior or MeanFieldPrior, or map tables to them, got {own!r}; for a "
-                "pseudo-count use smoothing"
-            )
+    check_not_both(TABLES, model.prior, model.smoothing)
 
 
 def _check_fitted(name: str, value: Any) -> None:
@@ -155,9 +121,9 @@ class GrammarSettings(LearningParameters, StartingParameters, ComputingParameter
         "any. uniform, or random: tables drawn by --random-state. By default supervised or harmonic.",
     )
     smoothing: float | Mapping[str, float] = given(
-        0.0, _check_amounts, convert=float, option="", least=0.0, group=MODEL, metavar="COUNT"
+        0.0, partial(check_amounts, TABLES), convert=float, option="", least=0.0, group=MODEL, metavar="COUNT"
     )
-    prior: Prior | Mapping[str, Prior] | None = given(None, _check_prior)
+    prior: Prior | Mapping[str, Prior] | None = given(None, partial(check_priors, TABLES))
     decode: Literal["viterbi", "posterior"] = choice("viterbi", "viterbi", "posterior", group=MODEL, metavar="WAY")
     project_at_predict: bool = switch(False, group=MODEL)
     dual_steps: int = count(8, 0, group=TRAINING)

@@ -13,8 +13,9 @@ from spectrem._arrays import Floats, Ints
 from spectrem.constraints import check_values
 from spectrem.corpus import Corpus
 from spectrem.estimators.grammar.decoding import floored, log_likelihood
-from spectrem.estimators.grammar.parameters import TABLES, table_smoothing
+from spectrem.estimators.grammar.parameters import TABLES
 from spectrem.estimators.grammar.text import TagText, columns_of_shard
+from spectrem.estimators.model_tables import table_priors
 from spectrem.estimators.tagging.text import Tag, check_tags, sort_tags
 from spectrem.estimators.training import best_start, run_stage
 from spectrem.exceptions import InvalidInputError
@@ -31,7 +32,6 @@ from spectrem.models.grammar import (
     supervised,
     uniform,
 )
-from spectrem.models.priors import DirichletPrior
 from spectrem.reports import ConstraintReport, ConstraintSummary, report_posed
 from spectrem.structures import Parts
 
@@ -80,9 +80,7 @@ def train(
         )
     tags = sort_tags(text.tags) if settings.tags is None else check_tags(settings.tags)
     check_names(settings.constraints, tags)
-    given, smoothing = settings.prior, table_smoothing(settings.smoothing)
-    own = given if isinstance(given, Mapping) else {} if given is None else dict.fromkeys(TABLES, given)
-    root, choose, stop = (own.get(name, DirichletPrior(count)) for name, count in smoothing.items())
+    root, choose, stop = table_priors(TABLES, settings.prior, settings.smoothing)
     model = ValenceModel(len(tags), settings.adjacency, settings.single_root, root, choose, stop, names_of(tags))
     shards = shards_of(model, text, numbers_of(tags, text), weights, columns)
     for shard in shards:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from spectrem.estimators.declare import check_number, check_parameters, choice, count, given, number, rule, switch
+from spectrem.estimators.declare import check_parameters, choice, count, given, number, rule, switch
+from spectrem.estimators.model_tables import check_amounts, check_not_both, check_priors
 from spectrem.estimators.shared_parameters import (
     TRAINING,
     ComputingParameters,
@@ -74,58 +76,22 @@ def check_size(n_states: int, order: int, names: tuple[str, str] = ("n_states", 
         )
 
 
-def table_smoothing(smoothing: float | Mapping[str, float]) -> dict[str, float]:
-    """Pseudo-counts of the three tables; 0 for those that a mapping leaves out."""
-    if isinstance(smoothing, Mapping):
-        return {name: float(smoothing.get(name, 0.0)) for name in TABLES}
-    return dict.fromkeys(TABLES, float(smoothing))
-
-
 def check_settings(tagger: TaggerParameters) -> None:
     """Raise `InvalidInputError` for a parameter that breaks its rule, or parameters that exclude each other."""
     check_parameters(tagger)
     check_one_gamma(tagger)
     check_size(tagger.n_states or 1, tagger.order)
-    counts, prior = table_smoothing(tagger.smoothing), tagger.prior
-    with_prior = prior if isinstance(prior, Mapping) else () if prior is None else TABLES
-    both = [name for name in with_prior if counts[name] > 0]
-    if both:
-        raise InvalidInputError(
-            f"prior and smoothing must not be given for one table, got both for {both[0]}; smoothing is the prior "
-            "DirichletPrior(smoothing)"
-        )
-
-
-def _check_amounts(name: str, value: Any) -> None:
-    """A number of at least 0, or one per table."""
-    for table, amount in value.items() if isinstance(value, Mapping) else [("", value)]:
-        _check_table(name, table)
-        check_number(f"{name}[{table!r}]" if table else name, amount)
+    check_not_both(TABLES, tagger.prior, tagger.smoothing)
 
 
 def _check_positive(name: str, value: Any) -> None:
     """Pseudo-counts above 0: a number, or one per table."""
-    _check_amounts(name, value)
+    check_amounts(TABLES, name, value)
     amounts = [value.get(table, 0.0) for table in TABLES] if isinstance(value, Mapping) else [value]
     if not min(amounts) > 0:
         raise InvalidInputError(
             f"{name} must be positive for every table, got {value!r}; what the counts lack would be impossible"
         )
-
-
-def _check_prior(name: str, value: Any) -> None:
-    for table, own in value.items() if isinstance(value, Mapping) else [("", value)]:
-        _check_table(name, table)
-        if not hasattr(own, "normalise"):
-            raise InvalidInputError(
-                f"{name} must be DirichletPrior or MeanFieldPrior, or map tables to them, got {own!r}; for a "
-                "pseudo-count use smoothing"
-            )
-
-
-def _check_table(name: str, table: str) -> None:
-    if table and table not in TABLES:
-        raise InvalidInputError(f"{name} must name tables among {', '.join(TABLES)}, got {table!r}")
 
 
 def _check_fitted(name: str, value: Any) -> None:
@@ -236,9 +202,9 @@ class TaggerParameters(LearningParameters, StartingParameters, ComputingParamete
         None, _check_positive, convert=float, option="", group=TRAINING, metavar="COUNT"
     )
     smoothing: float | Mapping[str, float] = given(
-        0.0, _check_amounts, convert=float, option="", least=0.0, group=MODEL, metavar="COUNT"
+        0.0, partial(check_amounts, TABLES), convert=float, option="", least=0.0, group=MODEL, metavar="COUNT"
     )
-    prior: Prior | Mapping[str, Prior] | None = given(None, _check_prior)
+    prior: Prior | Mapping[str, Prior] | None = given(None, partial(check_priors, TABLES))
     transition_mask: Mapping[Tag, Sequence[Tag]] | ArrayLike | None = given(None)
     fixed: Mapping[str, Any] | None = given(None)
     unknown: str = given("<unk>", _is_spelling, convert=str, option="", group=MODEL, metavar="WORD")

@@ -11,8 +11,9 @@ import numpy as np
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.corpus import Corpus
+from spectrem.estimators.model_tables import table_smoothing
 from spectrem.estimators.tagging.coding import Coding
-from spectrem.estimators.tagging.parameters import table_smoothing
+from spectrem.estimators.tagging.parameters import TABLES
 from spectrem.estimators.tagging.tables import FIXABLE, by_cell
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.tagging import (
@@ -78,7 +79,7 @@ class Start:
             if init == "random":
                 return random_counts(self.model, rng, spread=noise)
             return posterior_uniform(self.model, self.corpus, perturbation=noise, rng=rng)
-        smoothing = table_smoothing(_ADDED[init] if smoothing is None else smoothing)
+        smoothing = table_smoothing(TABLES, _ADDED[init] if smoothing is None else smoothing)
         if init == "unambiguous":
             return unambiguous(self.model, self.corpus, smoothing=smoothing)
         if not self.corpus.sum(count_known):

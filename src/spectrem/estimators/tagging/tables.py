@@ -9,19 +9,11 @@ import numpy as np
 
 from spectrem._arrays import Bools, Floats
 from spectrem.estimators.tagging.coding import Coding
-from spectrem.estimators.tagging.parameters import TABLES, table_smoothing
 from spectrem.estimators.tagging.text import Tag, Word
 from spectrem.exceptions import InvalidInputError
-from spectrem.models.priors import DirichletPrior, Prior
 from spectrem.models.tagging import Restriction, Restrictions
 
 FIXABLE = ("initial", "transition", "second", "emission")
-
-
-def table_priors(prior: Prior | Mapping[str, Prior] | None, smoothing: float | Mapping[str, float]) -> list[Prior]:
-    """Priors of the three tables in the order of ``TABLES``: those given, and add-lambda smoothing for the others."""
-    given = prior if isinstance(prior, Mapping) else {} if prior is None else dict.fromkeys(TABLES, prior)
-    return [given.get(name, DirichletPrior(count)) for name, count in table_smoothing(smoothing).items()]
 
 
 def restrictions(coding: Coding, order: int, fixed: Any, transition_mask: Any) -> Restrictions:

@@ -11,11 +11,12 @@ import numpy as np
 from spectrem._arrays import Floats
 from spectrem.constraints import check_values
 from spectrem.corpus import Corpus
+from spectrem.estimators.model_tables import table_priors
 from spectrem.estimators.tagging.coding import Coding, learn_coding
 from spectrem.estimators.tagging.decoding import floored, log_likelihood
-from spectrem.estimators.tagging.parameters import check_size
+from spectrem.estimators.tagging.parameters import TABLES, check_size
 from spectrem.estimators.tagging.start import Start, make_reference
-from spectrem.estimators.tagging.tables import restrictions, table_priors
+from spectrem.estimators.tagging.tables import restrictions
 from spectrem.estimators.tagging.text import LabelledText
 from spectrem.estimators.training import best_start, run_stage
 from spectrem.exceptions import InvalidInputError
@@ -79,7 +80,7 @@ def train(tagger: Any, text: LabelledText, weights: Floats, place: Callable[[Ite
     if coding.names.words is not None:
         check_values(tagger.constraints, "word", [*coding.names.words, coding.names.unknown], every=False)
     lexicon, entries = coding.encode(text)
-    initial, transition, emission = table_priors(tagger.prior, tagger.smoothing)
+    initial, transition, emission = table_priors(TABLES, tagger.prior, tagger.smoothing)
     rules = restrictions(coding, tagger.order, tagger.fixed, tagger.transition_mask)
     model = HMMModel(lexicon, tagger.order, initial, transition, emission, rules, coding.names)
     corpus = place(build_shards(lexicon, text.lengths, entries, weights, known=text.labelled()))

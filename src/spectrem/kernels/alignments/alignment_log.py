@@ -7,14 +7,7 @@ digits of small terms.
 import numpy as np
 
 from spectrem._compiled import njit
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def tails(width, step):
-    """Both ends of the band: k <= o - before and k >= o + after are clipped; the entries of ``moves`` they share."""
-    if step > 0:
-        return width - 1, 2 * width, width + 1, 0
-    return width + 1, 0, width - 1, 2 * width
+from spectrem.kernels.alignments.alignment import tails
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -6,14 +6,7 @@ Jumps wider than W share a potential: running maxima over all of them make a pas
 import numpy as np
 
 from spectrem._compiled import njit
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def tails(width, step):
-    """Both ends of the band: k <= o - before and k >= o + after are clipped; the entries of ``moves`` they share."""
-    if step > 0:
-        return width - 1, 2 * width, width + 1, 0
-    return width + 1, 0, width - 1, 2 * width
+from spectrem.kernels.alignments.alignment import tails
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

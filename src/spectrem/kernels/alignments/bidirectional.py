@@ -13,6 +13,7 @@ import numpy as np
 
 from spectrem._compiled import njit
 from spectrem._vectors import LANES, larger, load, spread, store
+from spectrem.kernels.alignments.cells import anchor
 from spectrem.kernels.alignments.direction_passes import (
     LARGEST,
     PAD,
@@ -140,12 +141,6 @@ def _fertility(lane, steps, states, space, side, most):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _anchor(s, steps, states):
-    """The state that lies as far along as step ``s``: where a Model 2 jump starts."""
-    return (2 * s + 1) * states // (2 * steps)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def _load_side(chain, lane, steps, states, token, space, side, direction):
     """Potentials of a lane's direction besides those of its cells, which get their places in Models 1 and 2."""
     for s in range(steps):
@@ -157,7 +152,7 @@ def _load_side(chain, lane, steps, states, token, space, side, direction):
         return
     middle = len(direction.moves) // 2
     for s in range(steps):
-        p = _anchor(s, steps, states)
+        p = anchor(s, steps, states)
         depart, moves = direction.departures[states, p + 1], direction.moves[middle - p : middle - p + states]
         at = side.potential + s * side.step + lane
         for i in range(states):
@@ -182,7 +177,7 @@ def _unload_side(chain, lane, weight, steps, states, token, space, side, expecte
         linked = space[side.null + s * LANES + lane]
         expected.null[token + s] += weight * max(1.0 - linked, 0.0)
         if not chain:
-            p, at = _anchor(s, steps, states), side.posterior + s * side.step + lane
+            p, at = anchor(s, steps, states), side.posterior + s * side.step + lane
             jumps = expected.jumps[middle - p : middle - p + states]
             for i in range(states):
                 jumps[i] += weight * space[at + i * side.state]

@@ -10,7 +10,7 @@ from spectrem._compiled import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _anchor(s, steps, states):
+def anchor(s, steps, states):
     """The state that lies as far along as step ``s``: where a Model 2 jump starts."""
     return (2 * s + 1) * states // (2 * steps)
 
@@ -28,7 +28,7 @@ def score_links(
         step_stride = states if backward else 1
         state_stride = 1 if backward else steps
         for s in range(steps):
-            p = _anchor(s, steps, states)
+            p = anchor(s, steps, states)
             for i in range(states):
                 score = links[cells[cell_offsets[n] + s * step_stride + i * state_stride]]
                 if placed:
@@ -52,7 +52,7 @@ def count_links(
         step_stride = states if backward else 1
         state_stride = 1 if backward else steps
         for s in range(steps):
-            p = _anchor(s, steps, states)
+            p = anchor(s, steps, states)
             linked = 0.0
             for i in range(states):
                 mass = weights[n] * marginals[at + i]

@@ -82,7 +82,7 @@ class Expected(NamedTuple):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _states_of(row, table):
+def states_of(row, table):
     return table.states if table.dense else table.states[table.offsets[row] : table.offsets[row + 1]]
 
 
@@ -227,7 +227,7 @@ def _forward(first, n_tokens, rows, table, alpha_space, lost_space, begins, scal
     begins[0] = 0
     for t in range(n_tokens):
         row, factor = rows[first + t], min(t, 2)
-        here = _states_of(row, table)
+        here = states_of(row, table)
         emission = table.potentials[table.offsets[row] : table.offsets[row + 1]]
         n_nodes = len(here) * (len(before) if t > 0 else 1)
         begins[t + 1] = begins[t] + n_nodes
@@ -287,7 +287,7 @@ def _backward(
     for t in range(n_tokens - 1, -1, -1):
         row = rows[first + t]
         start, stop = table.offsets[row], table.offsets[row + 1]
-        here, emission = _states_of(row, table), table.potentials[start:stop]
+        here, emission = states_of(row, table), table.potentials[start:stop]
         alpha, future = alpha_space[begins[t] : begins[t + 1]], future_space[begins[t] : begins[t + 1]]
         beta = beta_space[: len(alpha)]
         _leave(alpha, beta, emission, scale[t], row_weight, future, expected.rows[start:stop])
@@ -295,7 +295,7 @@ def _backward(
             for k in range(len(here)):
                 expected.initial[here[k]] += weight * alpha[k] * beta[k]
             break
-        before, previous = _states_of(rows[first + t - 1], table), alpha_space[begins[t - 1] : begins[t]]
+        before, previous = states_of(rows[first + t - 1], table), alpha_space[begins[t - 1] : begins[t]]
         leaving = future.reshape(len(before), len(here))
         if t == 1:
             for j in range(len(before)):
@@ -304,7 +304,7 @@ def _backward(
                     beta_space[j] += table.second[before[j], here[k]] * leaving[j, k]
                     seconds[before[j], here[k]] += weight * previous[j] * leaving[j, k]
             continue
-        prior = _states_of(rows[first + t - 2], table)
+        prior = states_of(rows[first + t - 2], table)
         if not unrestricted:
             _add_outer(weight, previous.reshape(len(prior), len(before)).T, leaving, before, prior, here, triples)
         beta = beta_space[: len(previous)]

@@ -10,11 +10,7 @@ import math
 import numpy as np
 
 from spectrem._compiled import njit
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _states_of(row, table):
-    return table.states if table.dense else table.states[table.offsets[row] : table.offsets[row + 1]]
+from spectrem.kernels.chains.chain2 import states_of
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -56,7 +52,7 @@ def _forward(first, n_tokens, rows, table, alpha_space, begins, scale, terms):
     begins[0] = 0
     for t in range(n_tokens):
         row = rows[first + t]
-        here, scores = _states_of(row, table), table.scores[table.offsets[row] : table.offsets[row + 1]]
+        here, scores = states_of(row, table), table.scores[table.offsets[row] : table.offsets[row + 1]]
         width = len(here)
         begins[t + 1] = begins[t] + width * (len(before) if t > 0 else 1)
         alpha, previous = alpha_space[begins[t] : begins[t + 1]], alpha_space[begins[max(t - 1, 0)] : begins[t]]
@@ -91,7 +87,7 @@ def _backward(
     beta[: begins[n_tokens] - begins[n_tokens - 1]] = 0.0
     for t in range(n_tokens - 1, -1, -1):
         row = rows[first + t]
-        start, here = table.offsets[row], _states_of(row, table)
+        start, here = table.offsets[row], states_of(row, table)
         width = len(here)
         alpha = alpha_space[begins[t] : begins[t + 1]]
         for node in range(len(alpha)):
@@ -103,7 +99,7 @@ def _backward(
             future[node] = beta[node] + table.scores[start + k] - scale[t]
         if t == 0:
             return
-        before, previous = _states_of(rows[first + t - 1], table), alpha_space[begins[t - 1] : begins[t]]
+        before, previous = states_of(rows[first + t - 1], table), alpha_space[begins[t - 1] : begins[t]]
         if t == 1:
             for j in range(len(before)):
                 for k in range(width):
@@ -112,7 +108,7 @@ def _backward(
                     expected.second[before[j], here[k]] += weight * pair
                 beta[j] = _smoothed_max(terms[:width], gamma)
             continue
-        prior = _states_of(rows[first + t - 2], table)
+        prior = states_of(rows[first + t - 2], table)
         for i in range(len(prior)):
             for j in range(len(before)):
                 node = i * len(before) + j

@@ -12,7 +12,7 @@ from spectrem._compiled import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _log_sum(terms, gamma):
+def log_sum(terms, gamma):
     """gamma * log(sum(exp(terms / gamma))); in nats throughout, so that no division by gamma overflows."""
     top = -np.inf
     for k in range(len(terms)):
@@ -49,9 +49,9 @@ def sum_pass(token_offsets, rows, table, row_weights, weights, values, expected,
                 else:
                     for i in range(len(before)):
                         terms[i] = alpha[t - 1, i] + transition[before[i], here[k]]
-                    arriving = _log_sum(terms[: len(before)], gamma)
+                    arriving = log_sum(terms[: len(before)], gamma)
                 alpha[t, k] = arriving + table.scores[begin + k]
-            scale[t] = _log_sum(alpha[t, : len(here)], gamma)
+            scale[t] = log_sum(alpha[t, : len(here)], gamma)
             value += scale[t]
             if value == -np.inf:
                 break
@@ -71,7 +71,7 @@ def sum_pass(token_offsets, rows, table, row_weights, weights, values, expected,
                         terms[k] = transition[here[i], before[k]] + future[k]
                         pair = math.exp((alpha[t, i] + terms[k]) / gamma)
                         expected.transition[here[i], before[k]] += weights[n] * pair
-                    beta[i] = _log_sum(terms[: len(before)], gamma)
+                    beta[i] = log_sum(terms[: len(before)], gamma)
             for k in range(len(here)):
                 posterior = row_weights[n] * math.exp((alpha[t, k] + beta[k]) / gamma)
                 expected.rows[begin + k] += posterior

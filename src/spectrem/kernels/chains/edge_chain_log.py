@@ -9,20 +9,7 @@ import math
 import numpy as np
 
 from spectrem._compiled import njit
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _log_sum(terms, gamma):
-    """gamma * log(sum(exp(terms / gamma))); in nats throughout, so that no division by gamma overflows."""
-    top = -np.inf
-    for k in range(len(terms)):
-        top = max(top, terms[k])
-    if top == -np.inf:
-        return top
-    total = 0.0
-    for k in range(len(terms)):
-        total += math.exp((terms[k] - top) / gamma)
-    return top + gamma * math.log(total)
+from spectrem.kernels.chains.chain_log import log_sum
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -50,8 +37,8 @@ def sum_pass(token_offsets, widths, offsets, scores, gamma, values, marginals, s
                 else:
                     for i in range(before):
                         terms[i] = alpha[t - 1, i] + scores[start + i * width + k]
-                    alpha[t, k] = _log_sum(terms[:before], gamma)
-            scale[t] = _log_sum(alpha[t, :width], gamma)
+                    alpha[t, k] = log_sum(terms[:before], gamma)
+            scale[t] = log_sum(alpha[t, :width], gamma)
             value += scale[t]
             if value == -np.inf:
                 break
@@ -68,7 +55,7 @@ def sum_pass(token_offsets, widths, offsets, scores, gamma, values, marginals, s
                 for k in range(width):
                     terms[k] = scores[row + k] + beta[k] - scale[t]
                     marginals[row + k] = math.exp((alpha[t - 1, i] + terms[k]) / gamma)
-                earlier[i] = _log_sum(terms[:width], gamma)
+                earlier[i] = log_sum(terms[:width], gamma)
             for i in range(before):
                 beta[i] = earlier[i]
         for k in range(widths[first]):

@@ -12,7 +12,7 @@ LANES = 128
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _turn(x, start, n, out):
+def turn(x, start, n, out):
     """Rows ``start : start + n`` of ``x`` into the columns of ``out``."""
     for lane in range(n):
         for j in range(x.shape[1]):
@@ -69,7 +69,7 @@ def full_scores(x, means, factors, constants, out):
     product, square = np.empty(LANES), np.empty(LANES)
     for start in range(0, n, LANES):
         own = min(LANES, n - start)
-        _turn(x, start, own, rows)
+        turn(x, start, own, rows)
         for k in range(len(means)):
             _subtract(rows, means[k], apart)
             square[:] = 0.0
@@ -89,7 +89,7 @@ def tied_scores(x, centre, factor, centres, constants, out):
     square = np.empty(LANES)
     for start in range(0, n, LANES):
         own = min(LANES, n - start)
-        _turn(x, start, own, rows)
+        turn(x, start, own, rows)
         _subtract(rows, centre, apart)
         for j in range(d):
             _row_product(factor[j], j + 1, apart, white[j])
@@ -110,7 +110,7 @@ def diagonal_scores(x, means, scales, constants, out):
     rows, square = np.zeros((d, LANES)), np.empty(LANES)
     for start in range(0, n, LANES):
         own = min(LANES, n - start)
-        _turn(x, start, own, rows)
+        turn(x, start, own, rows)
         for k in range(len(means)):
             square[:] = 0.0
             for j in range(d):

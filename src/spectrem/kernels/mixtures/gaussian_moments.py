@@ -6,16 +6,9 @@ The sums over lanes may be reordered by the compiler; with the groups fixed, the
 import numpy as np
 
 from spectrem._compiled import njit
+from spectrem.kernels.mixtures.gaussian import turn
 
 LANES = 128
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _turn(x, start, n, out):
-    """Rows ``start : start + n`` of ``x`` into the columns of ``out``."""
-    for lane in range(n):
-        for j in range(x.shape[1]):
-            out[j, lane] = x[start + lane, j]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
@@ -60,8 +53,8 @@ def full_moments(x, shares, means, counts, first, second):
     apart, shared = np.zeros((d + 1, LANES)), np.zeros((d + 1, LANES))
     for start in range(0, n, LANES):
         own = min(LANES, n - start)
-        _turn(x, start, own, rows)
-        _turn(shares, start, own, share)
+        turn(x, start, own, rows)
+        turn(shares, start, own, share)
         for k in range(n_components):
             counts[k] += _sum(share[k], own)
             for j in range(d):
@@ -81,8 +74,8 @@ def diagonal_moments(x, shares, means, counts, first, second):
     rows, share = np.zeros((d, LANES)), np.zeros((n_components, LANES))
     for start in range(0, n, LANES):
         own = min(LANES, n - start)
-        _turn(x, start, own, rows)
-        _turn(shares, start, own, share)
+        turn(x, start, own, rows)
+        turn(shares, start, own, share)
         for k in range(n_components):
             counts[k] += _sum(share[k], own)
             for j in range(d):

@@ -10,6 +10,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -100,7 +102,7 @@ def run(data: Path | None = None, size: int = 10_000, *, threads: int | None = N
     for name in SETS:
         tried += _try(name, _read(folder, name, size), threads)
         tell(f"{name}: best gamma {min(tried[-len(GAMMAS) :], key=lambda one: one.aer).gamma:g}")
-    chosen = {rule: _chosen(tried, lambda one, rule=rule: getattr(one, rule)) for rule in RULES}
+    chosen = {rule: _chosen(tried, attrgetter(rule)) for rule in RULES}
     gold = _chosen(tried, lambda one: -one.aer)
     fixed = {f"{gamma:g}": [one for one in tried if one.gamma == gamma] for gamma in GAMMAS}
     by_set = group(tried, "set")
@@ -221,6 +223,10 @@ def _mean(own: Sequence[Tried]) -> float:
     return sum(one.aer for one in own) / len(own)
 
 
+def _percent_of(field: str, one: Any) -> float:
+    return 100 * float(getattr(one, field))
+
+
 def _figure(tried: Sequence[Tried]) -> Any:
     rules: Mapping[str, str] = {"aer": "AER (%)", "f1_held_out": "expected F1, held out (%)"}
     panels = [
@@ -228,13 +234,7 @@ def _figure(tried: Sequence[Tried]) -> Any:
             meaning,
             "gamma",
             meaning,
-            curves(
-                tried,
-                lambda one: one.gamma,
-                lambda one, field=field: 100 * getattr(one, field),
-                label="{set}",
-                colour="set",
-            ),
+            curves(tried, attrgetter("gamma"), partial(_percent_of, field), label="{set}", colour="set"),
         )
         for field, meaning in rules.items()
     ]

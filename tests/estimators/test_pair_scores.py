@@ -51,7 +51,7 @@ def slow_score(aligner, source, target):
     structure, scores = aligner.model_.structure(shard), aligner.model_.scores(aligner.params_, shard)
     likelihood = np.exp(structure.smoothed_max(scores, 1.0)[0][0] / (n_source + n_target))
     ratio = n_target / n_source / (aligner.target_counts_.sum() / aligner.source_counts_.sum())
-    return (share * likelihood * min(ratio, 1 / ratio)) ** (1 / 3)
+    return (share * likelihood * min(ratio, 1 / ratio) ** 2) ** (1 / 4)
 
 
 def test_scores_are_those_of_the_definition(aligner, bitext):

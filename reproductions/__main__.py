@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from reproductions.alignment import em_constraints_fig3, em_constraints_fig4, pr_fig6, uem_table2
+from reproductions.alignment import em_constraints_fig3, em_constraints_fig4, gamma_without_labels, pr_fig6, uem_table2
 from reproductions.bracketing import da_table2, da_table3
 from reproductions.clustering import cluster_links, em_constraints_fig1
 from reproductions.extraction import uem_fig2
@@ -29,6 +29,7 @@ EXPERIMENTS: dict[str, ModuleType] = {
     module.__name__.rpartition(".")[2].replace("_", "-"): module
     for module in (
         *(uem_table2, em_constraints_fig1, em_constraints_fig3, em_constraints_fig4, pr_fig6),
+        gamma_without_labels,
         *(da_table1, da_table2, da_table3, pr_fig12, uem_fig1, pos_dictionary, cluster_links),
         *(pr_table8, pr_fig10),
         *(uem_fig2, pr_table4, pr_table5, pr_table6, ge_compare),

@@ -86,6 +86,8 @@ class Own(Sequence):
         return self.n_shards
 
     def __getitem__(self, k):
+        if k >= self.n_shards:
+            raise IndexError(k)
         self.asked.append(k)
         return np.full(self.size, float(k))
 

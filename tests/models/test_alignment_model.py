@@ -276,6 +276,7 @@ def test_cell_masses_are_link_marginals():
         assert masses[cell] == marginals.unary[part]
 
 
+@pytest.mark.usefixtures("doubles")
 def test_the_lexical_prior_enters_the_m_step():
     rng = np.random.default_rng(13)
     bitext = make_bitext(LENGTHS, rng)

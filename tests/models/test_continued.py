@@ -165,6 +165,7 @@ def expected_links(translation, null, chosen, produced):
 
 @pytest.mark.parametrize("strength", [1.0, 0.4, 0.0, 2.5])
 @pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.usefixtures("doubles")
 def test_translations_are_those_of_em_with_explicit_pseudo_counts(strength, backward):
     table, params, vocabularies, unseen = trained()
     bitext = encode_bitext(*NEW)
@@ -218,6 +219,7 @@ def by_name(table, params, vocabularies):
     ]
 
 
+@pytest.mark.usefixtures("doubles")
 def test_a_model_and_what_it_learned_are_one_model():
     """Pairs of the new text as learned there; others keep their counts, and words that are not in it all they had."""
     (table, params, vocabularies), new, found, (whole, spliced, merged) = continued(NEW, strength=0.5)
@@ -250,6 +252,7 @@ def test_a_model_and_what_it_learned_are_one_model():
 
 
 @pytest.mark.parametrize("text", [([], []), ([""], [""])])
+@pytest.mark.usefixtures("doubles")
 def test_text_without_links_changes_nothing(text):
     (_, params, _), _, _, (_, spliced, _) = continued(text)
     for side in ("forward", "backward"):

@@ -35,6 +35,7 @@ def test_nothing_given_changes_nothing():
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.usefixtures("doubles")
 def test_em_adds_them_in_both_directions_and_the_objective_rises(kind):
     rng = np.random.default_rng(1)
     table, (shard,) = build_shards(make_bitext([(2, 3), (3, 2), (1, 2), (2, 1)], rng))

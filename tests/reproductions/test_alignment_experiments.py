@@ -2,10 +2,11 @@
 
 import pytest
 
-from reproductions.alignment import em_constraints_fig4, pr_fig6, uem_table2
+from reproductions.alignment import em_constraints_fig4, gamma_without_labels, pr_fig6, uem_table2
 from reproductions.alignment.hansards import read_hansards
 from reproductions.alignment.training import BACKWARD, BOTH, FORWARD, evaluate, posteriors, train
 from reproductions.alignment.uem_table2 import PUBLISHED
+from spectrem.data import read_bitext, read_links
 from spectrem.estimators import WordAligner
 
 SMALL = 500
@@ -128,3 +129,30 @@ def test_ten_thousand_pairs(shared):
             # With the defaults the gamma tuned on 37 sentences may lose to PR, which the report says.
             assert uem < pr + (0.5 if row[1] == "ours, as published" else 1.5)
     assert min(row[5] for row in report.tables[2].rows) <= 9.2
+
+
+def test_gamma_without_labels(hansards, reproduce, monkeypatch):
+    where = gamma_without_labels.SETS["Hansards"][1:4]
+    sets = {"one": ("hansards-enfr", *where, 20), "other": ("hansards-enfr", *where, 40), "alone": (None, *where, 20)}
+    monkeypatch.setattr(gamma_without_labels, "SETS", sets)
+    monkeypatch.setattr(gamma_without_labels, "GAMMAS", (0.5, 1.0))
+    files = [file for file in gamma_without_labels.FILES if file.startswith("hansards-enfr")]
+    monkeypatch.setattr(gamma_without_labels, "FILES", files)
+    out, rows = reproduce("gamma-without-labels", hansards.parent, "--size", "100")
+    assert [(row["set"], row["gamma"]) for row in rows] == [(name, g) for name in sets for g in ("0.5", "1.0")]
+    dev, gold = read_bitext(hansards / "dev.en", hansards / "dev.fr"), read_links(hansards / "dev.align", 40)
+    text = read_bitext(hansards / "train.en.gz", hansards / "train.fr.gz", limit=100).concat(dev)
+    for row in rows[2:4]:
+        aligner = WordAligner(gamma=float(row["gamma"]), n_threads=1).fit(text)
+        assert float(row["aer"]) == pytest.approx(1 - aligner.score(dev, None, gold))
+        posteriors, links = aligner.predict_proba(text), aligner.predict(text)
+        right = sum(
+            min(posteriors.forward[n][link], posteriors.backward[n][link])
+            for n in range(text.n_pairs)
+            for link in links.pairs(n)
+        )
+        expected = 2 * right / (links.n_links + sum(matrix.sum() for matrix in posteriors.average))
+        assert float(row["own_f1"]) == pytest.approx(expected)
+    own = [max(rows[k : k + 2], key=lambda row: float(row["own_f1"]))["gamma"] for k in (0, 2, 4)]
+    table = next(lines for lines in out.split("\n\n") if lines.startswith("gamma that every rule chooses"))
+    assert [float(line.split()[3]) for line in table.splitlines()[2:]] == [float(gamma) for gamma in own]

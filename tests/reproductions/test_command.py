@@ -17,6 +17,7 @@ OPTIONS = {
     "em-constraints-fig3": {"--data", "--sizes", "--threads"},
     "em-constraints-fig4": {"--data", "--size", "--threads"},
     "pr-fig6": {"--data", "--size", "--threads"},
+    "gamma-without-labels": {"--data", "--size", "--threads"},
     "da-table1": {"--data", "--threads"},
     "da-table2": {"--data", "--threads"},
     "da-table3": {"--data", "--seed", "--threads", "--trials"},

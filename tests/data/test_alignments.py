@@ -92,7 +92,7 @@ NOT_A_LINK = "is not a link; write i-j (sure) or i?j (possible), positions count
         ("0-0:0.5\n", None, f", line 1: '0-0:0.5' {NOT_A_LINK}"),
         ("٣-0\n", None, f", line 1: '٣-0' {NOT_A_LINK}"),
         ("0-12345678\n", None, f", line 1: '0-12345678' {NOT_A_LINK}"),
-        ("0-0 0-1048576\n", None, ", line 1: '0-1048576' is not a position below 1048576; check the file"),
+        ("0-0 0-262144\n", None, ", line 1: '0-262144' is not a position below 262144; check the file"),
         ("1 1 1\n\n1 2\n", None, ", line 3: has 2 fields; write `sentence source target [S|P] [confidence]`"),
         ("1 1 1 S 1 1\n", None, ", line 1: has 6 fields; write `sentence source target [S|P] [confidence]`"),
         ("1 1 1\n0 1 1\n", None, ", line 2: '0' is not a sentence number; count from 1 (0 is NULL)"),
@@ -101,7 +101,7 @@ NOT_A_LINK = "is not a link; write i-j (sure) or i?j (possible), positions count
         ("1 1 1 Q\n", None, ", line 1: 'Q' is not S, P or a confidence; write S for sure, P for possible"),
         ("1 1 1 1 S\n", None, ", line 1: '1' is not S or P; write `sentence source target [S|P] [confidence]`"),
         ("1 1 1 S nan\n", None, ", line 1: 'nan' is not a confidence; write a number such as 0.9"),
-        ("1 1 1\n1 1 2000000\n", None, ", line 2: '2000000' is not a position below 1048576; check the file"),
+        ("1 1 1\n1 1 2000000\n", None, ", line 2: '2000000' is not a position below 262144; check the file"),
         (
             "1 1 1\n4 1 1\n",
             3,
@@ -121,8 +121,9 @@ def test_numbers_of_sentences_have_a_bound(tmp_path):
     (tmp_path / "x.wa").write_text("1 1 1\n999999999 1 1\n")
     with pytest.raises(InvalidInputError, match="line 2: sentence 999999999 lies beyond the 8388607 sentence pairs"):
         read_links(tmp_path / "x.wa")
-    with pytest.raises(InvalidInputError, match="at most 8388607 sentences, got 8388608; cut the text"):
-        Links.from_arrays([], [], [], n_sentences=1 << 23)
+    nothing, offsets = np.zeros(0, np.int32), np.broadcast_to(np.int64(0), (1 << 27) + 1)
+    with pytest.raises(InvalidInputError, match="at most 134217727 sentences, got 134217728; cut the text"):
+        Links(offsets, nothing, nothing, nothing.astype(bool))
 
 
 def test_long_words_are_quoted_by_their_beginning(tmp_path):

@@ -58,6 +58,10 @@ def test_unknown_words_stay_unknown():
             ["a|b"] * 3, ["x|y", "", "z"], "word|class",
             "target sentence 3 (counted from 1): 'z' has 1 factors, and 'word|class' names 2",
         ),
+        (
+            ["a|b"] * 2, ["x|", "x|y |z"], "word|class",
+            "target sentence 2 (counted from 1): '|z' has an empty word where 'word|class' names it; write one, and |",
+        ),
     ],
 )  # fmt: skip
 def test_errors_name_sentence_and_token(source, target, factors, message):

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectrem.data import MAX_LENGTH, Links
+from spectrem.data.links import MAX_SENTENCES
 from spectrem.exceptions import InvalidInputError
 
 PAIRS = st.lists(st.sets(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=6), max_size=5)
@@ -78,12 +79,12 @@ def raw(offsets, source, target, sure):
         ),
         (
             lambda: Links.from_arrays([0, 0], [0, -1], [0, 0], n_sentences=1),
-            "source positions must lie between 0 and 1048575, but -1 was given; "
+            "source positions must lie between 0 and 262143, but -1 was given; "
             "leave out links to NULL and count positions from 0",
         ),
         (
             lambda: Links.from_arrays([0], [0], [MAX_LENGTH], n_sentences=1),
-            "target positions must lie between 0 and 1048575, but 1048576 was given; "
+            "target positions must lie between 0 and 262143, but 262144 was given; "
             "leave out links to NULL and count positions from 0",
         ),
         (
@@ -104,3 +105,10 @@ def raw(offsets, source, target, sure):
 def test_error_messages(make, message):
     with pytest.raises(InvalidInputError, match=f"^{re.escape(message)}$"):
         make()
+
+
+def test_a_hundred_million_sentences_have_numbers_for_their_links():
+    links = Links.from_arrays([10_000_000], [MAX_LENGTH - 1], [0], n_sentences=10_000_001)
+    assert links.keys.tolist() == [(10_000_000 * MAX_LENGTH + MAX_LENGTH - 1) * MAX_LENGTH]
+    assert (MAX_SENTENCES - 1) * MAX_LENGTH**2 + MAX_LENGTH**2 - 1 < 2**63
+    assert MAX_SENTENCES > 100_000_000

@@ -9,13 +9,15 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.data.links import MAX_LENGTH, MAX_SENTENCES, Links
+from spectrem.data.links import MAX_LENGTH, Links
 from spectrem.data.raw.json_links import parse_json_links
 from spectrem.data.readers import display_name, read_text
 from spectrem.data.text import Text, tokenise
 from spectrem.data.writers import write_lines
 from spectrem.exceptions import InvalidInputError, quoted
 
+# Of a file that numbers its sentences: one digit more in a number must not ask for gigabytes.
+_MOST_NUMBERED = (1 << 23) - 1
 _PHARAOH = re.compile(r"([0-9]{1,7})([-?])([0-9]{1,7})")
 _WHOLE = re.compile(r"[0-9]{1,9}")
 _NUMBER = re.compile(r"[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?")
@@ -172,7 +174,7 @@ def _parse_shared_task(text: Text, name: str, n_sentences: int | None) -> Links:
 
     sentence, source, target = (numbers[text.tokens[starts + k]] for k in range(3))
     last = int(sentence.max())
-    most = MAX_SENTENCES - 1 if n_sentences is None else n_sentences
+    most = _MOST_NUMBERED if n_sentences is None else n_sentences
     if last > most:
         line = text.line_of(int(starts[np.argmax(sentence > most)]))
         of = "that can be" if n_sentences is None else "of the bitext"

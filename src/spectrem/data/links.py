@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem.exceptions import InvalidInputError
 
-MAX_LENGTH = 1 << 20
+MAX_LENGTH = 1 << 18
 """Longest sentence, in tokens; so that (sentence, source, target) fits into one int64."""
 MAX_SENTENCES = (1 << 63) // MAX_LENGTH**2
 """Most sentences of one alignment, for the same reason."""

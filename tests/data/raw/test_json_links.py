@@ -45,7 +45,7 @@ def test_bad_lines_are_named(links_file):
     refuses(links_file('{"links": 3}'), ', line 1: holds a number as "links"')
     for link in ("[0]", '["0", 0]', "[0.5, 0]", "[true, 0]", "3", "[0, 0, 0.5, 1]"):
         refuses(links_file(f'{{"links": [{link}]}}'), ", line 1: ")
-    refuses(links_file('{"links": [[0, -1]]}'), ", line 1: link [0, -1] lies outside its target of 1048576 tokens")
+    refuses(links_file('{"links": [[0, -1]]}'), ", line 1: link [0, -1] lies outside its target of 262144 tokens")
     long = '{"source": ["a"], "target": ["b", "c"], "links": [[0, 1], [1, 0]]}'
     refuses(links_file(long), ", line 1: link [1, 0] lies outside its source of 1 tokens; count from 0")
     refuses(links_file('{"links": []}'), " has 1 JSON objects, but the bitext has 2 sentence pairs; give", 2)

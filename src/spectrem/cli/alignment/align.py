@@ -240,8 +240,7 @@ def align(
     _check_decoding(own, settings, formats.as_json or formats.scores is not None)
     gold = dict(zip(("SRC of --dev", "TGT of --dev", "GOLD of --dev"), own.dev or (), strict=False))
     inputs = {"SOURCE": own.source, "TARGET": own.target, "--load": own.load, **gold}
-    inputs |= {"--dictionary": own.dictionary, "--anchors": own.anchors}
-    inputs["--priors"] = own.priors
+    inputs |= {"--dictionary": own.dictionary, "--anchors": own.anchors, "--priors": own.priors}
     outputs = {"--output": own.output, "--probabilities": own.probabilities, "--save": own.save}
     outputs |= {"--tokens": formats.tokens, "--scores": formats.scores}
     with command_files(inputs, outputs, home.folders(settings)), home.opened(settings) as placed:

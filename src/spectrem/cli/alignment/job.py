@@ -234,18 +234,18 @@ class AlignmentJob:
 
     def _how(self, aligner: WordAligner, pairs: EncodedPairs) -> str:
         """The threshold, the shares of unknown words and the pairs treated apart, for the summary."""
-        said, bitext = "", pairs.bitext
+        summary, bitext = "", pairs.bitext
         if aligner.decode == "posterior" and "threshold" not in self.settings and self.own.dev is None:
             is_new = aligner.threshold == "auto" and (self.own.load is None or self.own.update)
-            said = f", threshold {aligner.threshold_:g} ({'auto' if is_new else 'of the model'})"
+            summary = f", threshold {aligner.threshold_:g} ({'auto' if is_new else 'of the model'})"
         if self.own.load is not None and not self.own.update:
             source, target = aligner.unknown_shares(bitext)
-            said += f"; words new to the model: {source:.1%} of the source, {target:.1%} of the target"
+            summary += f"; words new to the model: {source:.1%} of the source, {target:.1%} of the target"
         if aligner.pruned_.min_count > 0:
             least, lost = aligner.pruned_
-            said += f"; the model lacks word pairs below {least:g} expected links, {lost:.2%} of all"
+            summary += f"; the model lacks word pairs below {least:g} expected links, {lost:.2%} of all"
         if self.dictionary is not None or "same" in self.settings:
-            said += f"; word pairs with pseudo-counts: {aligner.n_given_}"
+            summary += f"; word pairs with pseudo-counts: {aligner.n_given_}"
         empty = int(((bitext.source_lengths == 0) | (bitext.target_lengths == 0)).sum())
         long, skipped = aligner.long_pairs(bitext), getattr(aligner, "n_skipped_", 0)
         counted = (
@@ -255,8 +255,8 @@ class AlignmentJob:
             (skipped, "too long, not trained on"),
             (pairs.n_skipped, "without a text in both languages, skipped"),
         )
-        apart = ", ".join(f"{n} {fate}" for n, fate in counted if n)
-        return said + f"; pairs apart: {apart}" * bool(apart)
+        apart = ", ".join(f"{n} {outcome}" for n, outcome in counted if n)
+        return summary + f"; pairs apart: {apart}" * bool(apart)
 
 
 def _joined(bitext: Bitext, anchors: Links | None, dev: tuple[Bitext, Links] | None) -> tuple[Bitext, Links | None]:

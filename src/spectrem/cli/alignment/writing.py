@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem.cli.alignment.links import probability_lines
-from spectrem.data import Bitext, EncodedPairs, Links, links_of_words, pharaoh_lines
+from spectrem.data import EncodedPairs, Links, links_of_words, pharaoh_lines
 from spectrem.data.raw.segmented import take_lines
 from spectrem.estimators import WordAligner
 from spectrem.estimators.alignment.known_links import read_anchors
@@ -139,13 +139,8 @@ def _rounded(number: float) -> float | None:
 def _tokens(pairs: EncodedPairs, n: int) -> tuple[list[str], list[str]]:
     if pairs.segmented is not None:
         return pairs.segmented[0].tokens(n), pairs.segmented[1].tokens(n)
-    return _words(pairs.bitext, n)
-
-
-def _words(bitext: Bitext, n: int) -> tuple[list[str], list[str]]:
+    bitext = pairs.bitext
     source = bitext.source_tokens[bitext.source_offsets[n] : bitext.source_offsets[n + 1]].tolist()
     target = bitext.target_tokens[bitext.target_offsets[n] : bitext.target_offsets[n + 1]].tolist()
-    return (
-        [bitext.source_vocabulary.words[word] for word in source],
-        [bitext.target_vocabulary.words[word] for word in target],
-    )
+    words = bitext.source_vocabulary.words, bitext.target_vocabulary.words
+    return [words[0][word] for word in source], [words[1][word] for word in target]

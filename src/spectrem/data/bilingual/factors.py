@@ -45,7 +45,8 @@ def split_factors(bitext: Bitext, factors: str) -> FactoredBitext:
     Raises
     ------
     InvalidInputError
-        If no factor or several are the word, several are the class, or a token has another number of factors.
+        If no factor or several are the word, several are the class, or a token has another number of factors or
+        an empty word.
 
     Examples
     --------
@@ -76,16 +77,18 @@ def _split_side(
     side: str, tokens: NDArray[np.int32], offsets: NDArray[np.int64], vocabulary: Vocabulary, names: Sequence[str]
 ) -> tuple[NDArray[np.int32], Vocabulary, dict[str, str]]:
     split = [token.split(SEPARATOR) for token in vocabulary.words]
-    wrong = np.array([len(fields) != len(names) for fields in split], np.bool_)
+    place = names.index(WORD)
+    wrong = np.array([len(fields) != len(names) or not fields[place] for fields in split], np.bool_)
     if wrong.any():
         at = int(np.argmax(np.append(wrong, False)[tokens])) if len(tokens) else 0
         line = int(np.searchsorted(offsets, at, side="right"))
         token = vocabulary.words[tokens[at]] if len(tokens) and wrong[tokens[at]] else vocabulary.words[wrong.argmax()]
-        raise InvalidInputError(
-            f"{side} sentence {line} (counted from 1): {quoted(token)} has {token.count(SEPARATOR) + 1} factors, and "
-            f"{quoted(SEPARATOR.join(names))} names {len(names)}; give every token as many"
-        )
-    words = [fields[names.index(WORD)] for fields in split]
+        n_found, wanted = token.count(SEPARATOR) + 1, quoted(SEPARATOR.join(names))
+        found = f"has {n_found} factors, and {wanted} names {len(names)}; give every token as many"
+        if n_found == len(names):
+            found = f"has an empty word where {wanted} names it; write one, and {SEPARATOR} inside words as &#124;"
+        raise InvalidInputError(f"{side} sentence {line} (counted from 1): {quoted(token)} {found}")
+    words = [fields[place] for fields in split]
     own = Vocabulary.from_words(words)
     numbers = np.append(own.lookup(words), np.int32(-1))
     return numbers[tokens], own, _classes(tokens, split, words, names)

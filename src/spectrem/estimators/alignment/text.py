@@ -10,14 +10,23 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem._arrays import Floats
+from spectrem._arrays import Floats, Ints
 from spectrem.data import Bitext, Vocabulary, encode_bitext
 from spectrem.estimators.alignment.known_links import KnownLinks, read_anchors
 from spectrem.estimators.alignment.long_pairs import LongPair, LongShard, cut_shards, find_untrainable, most_cells
 from spectrem.estimators.conventions import row_weights
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Constant
-from spectrem.models.alignment import Anchors, BitextShard, Language, NewText, PairTable, TextShard, UnseenPairs
+from spectrem.models.alignment import (
+    Anchors,
+    BitextShard,
+    Language,
+    NewText,
+    PairTable,
+    TextShard,
+    UnseenPairs,
+    count_words,
+)
 
 Lines: TypeAlias = Sequence[str]
 
@@ -53,6 +62,14 @@ def check_words(bitext: Bitext) -> None:
             f"source must be a Bitext without unknown words to be trained on, got one with {unknown} of them; "
             "encode it without vocabularies"
         )
+
+
+def count_sides(bitext: Bitext) -> tuple[Ints, Ints]:
+    """Tokens of every source word and of every target word, each of shape (n_words,)."""
+    return (
+        count_words(bitext.source_tokens, len(bitext.source_vocabulary)),
+        count_words(bitext.target_tokens, len(bitext.target_vocabulary)),
+    )
 
 
 def select_pairs(

@@ -14,7 +14,7 @@ from spectrem.estimators.alignment.knowledge import given_counts, listed_pairs
 from spectrem.estimators.alignment.known_links import KnownLinks
 from spectrem.estimators.alignment.posteriors import choose_threshold
 from spectrem.estimators.alignment.report import report_fit
-from spectrem.estimators.alignment.text import Lines, read_training, recode, unseen_pairs
+from spectrem.estimators.alignment.text import Lines, count_sides, read_training, recode, unseen_pairs
 from spectrem.estimators.conventions import take_course
 from spectrem.estimators.declare import check_parameters
 from spectrem.estimators.homes import beside, make_corpus
@@ -23,9 +23,7 @@ from spectrem.estimators.training import run_stage
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Constant, Step, Stopping
 from spectrem.models.alignment import (
-    AlignmentModel,
     Continuation,
-    count_words,
     expect_new_words,
     shards_to_train,
     splice,
@@ -60,15 +58,9 @@ def update(
     corpus = make_corpus(aligner, shards_to_train(bitext, table, weights, held))
     table, priors = beside(corpus, (table, new.priors))
     trained = aligner.model_
-    model = AlignmentModel(
-        table,
-        trained.max_jump,
-        trained.chain,
-        trained.learn_positions,
-        forward_prior=priors[0],
-        backward_prior=priors[1],
-        kept=new.kept,
-        listed=listed_pairs(aligner, bitext.source_vocabulary, bitext.target_vocabulary),
+    listed = listed_pairs(aligner, bitext.source_vocabulary, bitext.target_vocabulary)
+    model = replace(
+        trained, table=table, forward_prior=priors[0], backward_prior=priors[1], kept=new.kept, listed=listed
     )
     gammas = list((aligner.schedule or Constant(aligner.gamma)).gammas())
     stopping = Stopping(aligner.update_iterations, aligner.tol)
@@ -78,28 +70,26 @@ def update(
         aligner.table_, old, (aligner.source_vocabulary_, aligner.target_vocabulary_), new, result.params
     )
     own = recode(bitext, vocabularies)
+    counts = count_sides(own)
+    for now, before in zip(counts, (aligner.source_counts_, aligner.target_counts_), strict=True):
+        now[: len(before)] += before
     aligner.source_vocabulary_, aligner.target_vocabulary_ = vocabularies
-    for side, tokens, vocabulary in (
-        ("source", own.source_tokens, vocabularies[0]),
-        ("target", own.target_tokens, vocabularies[1]),
-    ):
-        counts = count_words(tokens, len(vocabulary))
-        before = getattr(aligner, f"{side}_counts_")
-        counts[: len(before)] += before
-        setattr(aligner, f"{side}_counts_", counts)
+    aligner.source_counts_, aligner.target_counts_ = counts
     aligner.table_, aligner.n_skipped_ = table, n_skipped
     aligner.model_ = replace(trained, table=table, listed=listed_pairs(aligner, *vocabularies))
-    aligner.params_ = expect_new_words(params, aligner.source_counts_, aligner.target_counts_)
+    aligner.params_ = expect_new_words(params, *counts)
     aligner.gamma_, aligner.n_given_ = gammas[-1], int((new.found[given.entries] < 0).sum())
     if aligner.threshold != "auto":
         aligner.threshold_ = aligner.threshold
     elif len(sample_pairs(weights)) == SAMPLE:
         aligner.threshold_ = choose_threshold(aligner, own, weights, held)
     take_course(aligner, list(result.history), result.status)
-    if result.posed.rows is not None:  # rows over the corpus belong to its shards, and these to the new text alone
-        step = Step(model, result.params, aligner.gamma_, general_estep(aligner, aligner.gamma_))
+    # Rows over the corpus belong to its shards, and these to the new text alone.
+    if result.posed.rows is None:
+        model, params = aligner.model_, aligner.params_
     else:
-        step = Step(aligner.model_, aligner.params_, aligner.gamma_, general_estep(aligner, aligner.gamma_))
+        params = result.params
+    step = Step(model, params, aligner.gamma_, general_estep(aligner, aligner.gamma_))
     aligner.report_ = report_fit(aligner, own, weights, held, step, result.posed, result.history)
 
 

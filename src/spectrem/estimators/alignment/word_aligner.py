@@ -29,7 +29,7 @@ from spectrem.estimators.alignment.parameters import AlignerParameters
 from spectrem.estimators.alignment.posteriors import choose_threshold, decode, map_shards, masses, posteriors
 from spectrem.estimators.alignment.report import report_fit
 from spectrem.estimators.alignment.scoring import score_text
-from spectrem.estimators.alignment.text import Lines, as_bitext, read_training, unknown_shares
+from spectrem.estimators.alignment.text import Lines, as_bitext, count_sides, read_training, unknown_shares
 from spectrem.estimators.alignment.update import update
 from spectrem.estimators.conventions import Estimator, not_fitted, take_course
 from spectrem.estimators.declare import check_parameters, documented
@@ -42,7 +42,6 @@ from spectrem.models.alignment import (
     AlignmentModel,
     AlignmentParameters,
     BitextShard,
-    count_words,
     expect_new_words,
     left_out_priors,
     lexical_priors,
@@ -156,8 +155,7 @@ class WordAligner(AlignerParameters, Estimator):
         bitext, weights, held, n_skipped = read_training(self, source, target, known, anchors, sample_weight)
         table = tabulate_pairs(bitext, self.max_chance)
         words = bitext.source_vocabulary, bitext.target_vocabulary
-        tokens = bitext.source_tokens, bitext.target_tokens
-        counts = [count_words(own, len(vocabulary)) for own, vocabulary in zip(tokens, words, strict=True)]
+        counts = count_sides(bitext)
         given = given_counts(self, table, *words)
         spelling = lexical_priors(
             table, words[0].words, words[1].words, *counts, stem_strength=self.stem_strength,

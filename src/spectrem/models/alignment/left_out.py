@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem._arrays import Floats, Ints
+from spectrem._arrays import Floats, Ints, Reals
 from spectrem.data import Bitext
 from spectrem.kernels.alignments.left_out import normalise_left_out
 from spectrem.models.alignment.anchors import Anchors
@@ -92,7 +92,7 @@ class LeftOutPrior:
         return probability
 
     def log_density(
-        self, probabilities: Floats, row: Numbers, row_sizes: Numbers, counts: Floats | None = None
+        self, probabilities: Reals, row: Numbers, row_sizes: Numbers, counts: Floats | None = None
     ) -> float:
         """That of the `LexicalPrior`, nats; what is left out has no density."""
         return self.lexical.log_density(probabilities, row, row_sizes, counts)

@@ -134,10 +134,9 @@ class AlignerParameters(LearningParameters, ComputingParameters):
         both strengths and ``discount``, training is by maximum likelihood.
     discount : float
         Part of the first expected link of every word pair, in [0, 1], that the last M-step leaves out
-        (`spectrem.models.alignment.LeftOutPrior`). At 1 no sentence pair of the training text confirms its own links,
-        which lowers the error there. A model that is to align other texts, or to go on with `update`, is better with
-        0, as pairs that were seen once say something of these; 0.75 lies between. At 0 the last M-step is as the
-        others.
+        (`spectrem.models.alignment.LeftOutPrior`). At 1 no sentence pair of the training text confirms its own links;
+        but pairs that were seen once say something of other texts, for which, and for `update`, a model is best at 0.
+        At 0 the last M-step is as the others.
     dictionary : mapping of source word -> mapping of target word -> weight, optional
         Words that translate each other; `spectrem.data.read_dictionary` reads such a mapping. Pairs that never occur in
         one sentence pair, or that ``max_chance`` leaves out, have no effect.
@@ -196,7 +195,7 @@ class AlignerParameters(LearningParameters, ComputingParameters):
     max_jump: int = count(100, group=TRAINING, metavar="WORDS")
     stem_strength: float = number(10.0, group=TRAINING, metavar="COUNT")
     cognate_strength: float = number(5.0, group=TRAINING, metavar="COUNT")
-    discount: float = number(1.0, 0, 1, group=TRAINING, metavar="PART")
+    discount: float = number(0.5, 0, 1, group=TRAINING, metavar="PART")
     dictionary: Mapping[str, Mapping[str, float]] | None = given(None, _is_dictionary)
     dictionary_strength: float = number(10.0, group=TRAINING, metavar="COUNT")
     same: Sequence[str] = given((), _is_kinds, convert=_kinds_of, option="", group=TRAINING, metavar="KIND,...")

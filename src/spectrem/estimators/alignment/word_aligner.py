@@ -183,7 +183,7 @@ class WordAligner(AlignerParameters, Estimator):
         self.n_skipped_, self.n_given_, self.gamma_ = n_skipped, len(given.entries), gammas[-1]
         self.source_vocabulary_, self.target_vocabulary_ = words
         self.source_counts_, self.target_counts_ = counts
-        self.table_, self.model_ = table, model
+        self.table_, self.model_ = table, replace(model, last_priors=None)  # these are of this text
         self.params_ = expect_new_words(start.pop(), *counts)
         self.pruned_ = file.WHOLE
         self.threshold_ = choose_threshold(self, bitext, weights, held) if self.threshold == "auto" else self.threshold

@@ -123,7 +123,11 @@ class AlignmentJob:
     def _loaded(self) -> WordAligner | None:
         if self.own.load is None:
             return None
-        aligner = WordAligner.load(self.own.load).set_params(**self._parameters(self.settings))
+        aligner = WordAligner.load(self.own.load)
+        settings = {"gamma": aligner.gamma, **self.settings}
+        self.annealing.check(settings["gamma"])
+        kept = {name: getattr(aligner, name) for name in ("max_iter", "model1_iterations")}  # whatever --stepwise says
+        aligner.set_params(**{**self._parameters(settings), **kept, "gamma": settings["gamma"]})
         if not self.own.update:
             aligner.threshold_ = self.settings.get("threshold", aligner.threshold_)
         return aligner
@@ -190,7 +194,10 @@ class AlignmentJob:
             raise InvalidInputError(f"--max-length {longest} leaves no sentence pair to train on; raise it")
         with without_unconverged():
             if self.own.update:
-                return aligner.update(bitext, anchors=anchors)
+                gamma = aligner.gamma
+                if aligner.schedule is not None:
+                    aligner.gamma = 1.0  # the schedule ends with it; the saved model has it
+                return aligner.update(bitext, anchors=anchors).set_params(gamma=gamma)
             return aligner.fit(bitext, anchors=anchors, classes=self.classes)
 
     def _aligner(self, gamma: float | None = None) -> WordAligner:

@@ -83,7 +83,7 @@ class AlignmentJob:
             anchors = self._anchors(bitext)
             aligner = loaded or self._trained(bitext, anchors, dev, bar)
             if self.own.update:
-                self._fit(aligner, *_joined(bitext, anchors, dev), bar)
+                self._fit(aligner, *self._joined(bitext, anchors, dev), bar)
             if loaded is not None and dev is not None:
                 aligner.tune(dev[0], None, dev[1])
             if self.own.save is not None:
@@ -170,10 +170,20 @@ class AlignmentJob:
         check_inside(links, bitext, display_name(self.own.anchors))
         return links
 
+    def _joined(
+        self, bitext: Bitext, anchors: Links | None, dev: tuple[Bitext, Links] | None
+    ) -> tuple[Bitext, Links | None]:
+        """The text to train on, and its known links: those of the pairs to tune on are not."""
+        if dev is None:
+            return bitext, anchors
+        if anchors is not None:
+            anchors = concatenate_links([anchors, Links.from_pairs([[]] * dev[0].n_pairs)])
+        return bitext.concat(dev[0], folder=spill_folder(self.settings)), anchors
+
     def _trained(
         self, bitext: Bitext, anchors: Links | None, dev: tuple[Bitext, Links] | None, bar: Advance
     ) -> WordAligner:
-        everything = _joined(bitext, anchors, dev)
+        everything = self._joined(bitext, anchors, dev)
         if dev is None:
             return self._fit(self._aligner(), *everything, bar)
         best: tuple[float, WordAligner] | None = None
@@ -264,15 +274,6 @@ class AlignmentJob:
         )
         apart = ", ".join(f"{n} {outcome}" for n, outcome in counted if n)
         return summary + f"; pairs apart: {apart}" * bool(apart)
-
-
-def _joined(bitext: Bitext, anchors: Links | None, dev: tuple[Bitext, Links] | None) -> tuple[Bitext, Links | None]:
-    """The text to train on, and its known links: those of the pairs to tune on are not."""
-    if dev is None:
-        return bitext, anchors
-    if anchors is not None:
-        anchors = concatenate_links([anchors, Links.from_pairs([[]] * dev[0].n_pairs)])
-    return bitext.concat(dev[0]), anchors
 
 
 def _has_capitals(vocabulary: Vocabulary) -> bool:

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-PACKAGES = ["spectrem.structures", "spectrem.learning"]
+PACKAGES = ["spectrem.structures", "spectrem.learning", "spectrem.inference"]
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -33,3 +33,14 @@ def test_an_aligner_loads_no_trees_and_no_log_linear_models():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     needless = ("spectrem.structures.trees", "spectrem.structures.chains", "spectrem.models.loglinear", "scipy.linalg")
     assert not [name for name in done.stdout.split() if name.startswith(needless)]
+
+
+def test_training_an_aligner_loads_no_solver_it_does_not_need():
+    code = (
+        "import sys; from spectrem import WordAligner\n"
+        "WordAligner(n_threads=1).fit(['a b'], ['c d']).predict(['a'], ['c']); print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    needless = ("batch", "conflict", "corpus", "highs", "integer", "transportation", "solvers.newton")
+    loaded = [name for name in done.stdout.split() if name.startswith("spectrem.inference")]
+    assert not [name for name in loaded if name.startswith(tuple(f"spectrem.inference.{one}" for one in needless))]

@@ -49,6 +49,30 @@ def test_kinds_of_equal_tokens(run, tmp_path):
     assert out.read_text().splitlines() == expected(None, same=["numbers", "urls"], same_strength=20, model="ibm1")
 
 
+def test_kinds_that_are_given_one_by_one(run, tmp_path):
+    *text, _ = write(tmp_path)
+    result = run("align", *text, "-o", tmp_path / "links", "--same", "numbers", "--same", "words")
+    assert "; word pairs with pseudo-counts: 1\n" in result.stderr
+    result = run("align", *text, "--same", "numbers", "--same", "all")
+    assert result.exit_code == 2
+    assert "--same must be some of numbers, urls, punctuation, words, got ('numbers', 'all')" in result.stderr
+
+
+@pytest.mark.filterwarnings("default")
+def test_entries_of_several_words_are_warned_of_once(run, tmp_path):
+    *text, words = write(tmp_path)
+    with words.open("a") as lines:
+        lines.write("hot dog\tchien\ncat\tle chat\n")
+    result = run("align", *text, "-o", tmp_path / "links", "--dictionary", words)
+    assert result.exit_code == 0
+    warning = (
+        "2 of the 5 pairs of the dictionary have several words on a side and no effect, the first 'hot dog' and "
+        "'chien'; pair their words one by one"
+    )
+    assert result.stderr.count(warning) == 1
+    assert "; word pairs with pseudo-counts: 2\n" in result.stderr
+
+
 def test_a_constraint_on_the_words_of_the_dictionary(run, tmp_path):
     *text, words = write(tmp_path)
     rule = "(E[listed] >= 0.9 * E.count(listed)).per('sentence')"

@@ -82,6 +82,25 @@ def test_what_belongs_to_the_model(run, model, second, options, part):
     fails(run("align", *second, "--load", model, "--update", *options), part)
 
 
+@pytest.mark.parametrize("gamma", [1.0, 0.5])
+@pytest.mark.parametrize("options", [["--stepwise", "2"], ["--anneal", "0.5"]], ids=str)
+def test_a_schedule_leaves_the_settings_of_the_model(run, model, second, tmp_path, options, gamma):
+    """What a later `fit` of the model would use; and the gamma of the schedule is that of the model."""
+    WordAligner.load(model).set_params(gamma=gamma, max_iter=4, model1_iterations=2).save(model)
+    assert run("align", *second, "--load", model, "--update", "--save", tmp_path / "b", *options).exit_code == 0
+    later = WordAligner.load(tmp_path / "b")
+    assert (later.max_iter, later.model1_iterations, later.gamma, later.gamma_) == (4, 2, gamma, gamma)
+    options = [*options, "--gamma", "0.8"]
+    assert run("align", *second, "--load", model, "--update", "--save", tmp_path / "c", *options).exit_code == 0
+    last = WordAligner.load(tmp_path / "c")
+    assert (last.max_iter, last.gamma, last.gamma_) == (4, 0.8, 0.8)
+
+
+def test_a_model_of_hard_em_is_not_cooled_down_to(run, model, second):
+    WordAligner.load(model).set_params(gamma=0.0).save(model)
+    fails(run("align", *second, "--load", model, "--update", "--anneal", "0.5"), "--anneal cools down to a gamma above")
+
+
 def test_update_needs_a_model(run, second):
     fails(run("align", *second, "--update"), "--update needs a model to go on from; add --load MODEL")
     fails(run("align", *second, "--update-strength", "2"), "--update-strength 2 changes nothing without --update")

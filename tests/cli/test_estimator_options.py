@@ -32,6 +32,8 @@ class Parameters:
         For Python alone.
     size : int, optional
         Above ``speed``.
+    kinds : tuple of str
+        Which.
     """
 
     parts: int = count(2, short="-p", group="Shape")
@@ -43,6 +45,7 @@ class Parameters:
     size: int | None = given(
         None, partial(check_number, open=True), convert=lambda text: int(text.strip("x")), option=""
     )
+    kinds: tuple = given((), convert=lambda text: tuple(text.split(",")), option="", several=True)
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,11 @@ def test_a_function_makes_the_value_of_the_text(call):
     assert call("f", "--size", "3x") == ("f", {"size": 3}, 7)
     refused = call("f", "--size", "0x").exception
     assert str(refused) == "--size must be finite and above 0, got 0"
+
+
+def test_an_option_that_is_given_several_times(call):
+    assert call("f", "--kinds", "a,b") == ("f", {"kinds": ("a", "b")}, 7)
+    assert call("f", "--kinds", "a", "--kinds", "b,c") == ("f", {"kinds": ("a", "b", "c")}, 7)
 
 
 def test_only_some_parameters_may_be_options(call):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import typer
 
+from spectrem import WordAligner
 from spectrem.cli.app import app
 from spectrem.cli.homes import Home
 from spectrem.data import write_lines, write_tag_dictionary
@@ -92,6 +93,28 @@ def test_results_do_not_depend_on_where_they_are_computed(run, place, name, clus
         result = run(*COMMANDS[name], f"out{k}.csv", *home, "-q")
         assert result.exit_code == 0, result.output
         assert content(place / f"out{k}.csv") == content(place / "out0.csv"), home
+    assert not list((place / "spill").iterdir())
+
+
+@pytest.mark.parametrize("options", [["--dev", "a", "b", "gold"], ["--tokenize"]], ids=" ".join)
+def test_text_that_is_trained_on_is_mapped(run, place, files, monkeypatch, options):
+    if "--tokenize" in options:
+        pytest.importorskip("icu4py", reason="text is split by icu4py, which is not installed")
+    for name, path in (("a", files.source), ("b", files.target), ("gold", files.gold)):
+        (place / name).write_bytes(path.read_bytes())
+    fit, seen = WordAligner.fit, []
+
+    def watched(self, bitext, **others):
+        seen.append(bitext)
+        return fit(self, bitext, **others)
+
+    monkeypatch.setattr(WordAligner, "fit", watched)
+    for home in ([], ["--spill", "spill"]):
+        assert run(*COMMANDS["align"], f"out{len(home)}", *options, *home).exit_code == 0
+    held, mapped = ([text.source_tokens, text.source_offsets, text.target_tokens] for text in seen)
+    assert not any(isinstance(numbers.base, np.memmap) for numbers in held)
+    assert all(isinstance(numbers.base, np.memmap) for numbers in mapped)
+    assert (place / "out0").read_bytes() == (place / "out2").read_bytes()
     assert not list((place / "spill").iterdir())
 
 

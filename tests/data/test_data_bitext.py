@@ -1,4 +1,5 @@
 import re
+import tempfile
 from itertools import pairwise
 
 import numpy as np
@@ -84,6 +85,25 @@ def test_concat_appends_pairs_and_keeps_numbers(first, second):
     assert decoded(both) == first + second
     assert both.source_vocabulary.words[: len(one.source_vocabulary)] == one.source_vocabulary.words
     assert both.target_vocabulary.words[: len(one.target_vocabulary)] == one.target_vocabulary.words
+
+
+@given(PAIRS, PAIRS)
+def test_concat_in_a_folder_is_concat_in_memory(first, second):
+    one, two = encoded(first), encoded(second)
+    with tempfile.TemporaryDirectory() as folder:
+        both, mapped = one.concat(two), one.concat(two, folder=folder)
+        for name in ("source_tokens", "source_offsets", "target_tokens", "target_offsets"):
+            numbers = getattr(mapped, name)
+            assert np.array_equal(numbers, getattr(both, name))
+            assert numbers.dtype == getattr(both, name).dtype
+            assert isinstance(numbers.base, np.memmap) or not numbers.size
+    assert (mapped.source_vocabulary, mapped.target_vocabulary) == (both.source_vocabulary, both.target_vocabulary)
+
+
+def test_concat_in_a_folder_that_is_missing():
+    bitext = encoded([(["x", "a"], ["b"])])
+    with pytest.raises(InvalidInputError, match="none: the text cannot be kept there: No such file or directory; make"):
+        bitext.concat(bitext, folder="none")
 
 
 def test_concat_keeps_unknown_words_unknown():

@@ -107,6 +107,12 @@ def test_a_model_of_nothing_can_learn():
     assert np.isfinite(aligner.predict_proba(*lines(slice(0, 3))).average[0]).all()
 
 
+def test_what_the_last_m_step_left_out_of_a_text_stays_with_it(fitted):
+    """Its arrays are those of the text, and too short for another one."""
+    assert fitted.discount > 0
+    assert fitted.model_.last_priors is None
+
+
 def test_a_loaded_model_goes_on_as_the_fitted_one(fitted, tmp_path):
     fitted.save(tmp_path / "model")
     ours, loaded = updated(fitted, *lines(SECOND)), WordAligner.load(tmp_path / "model").set_params(n_threads=1)

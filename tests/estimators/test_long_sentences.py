@@ -30,7 +30,8 @@ def among_short_ones(*pairs):
 
 @pytest.fixture(scope="module")
 def fitted():
-    return WordAligner(n_threads=1).fit(BITEXT.source, BITEXT.target)
+    # Without discounts, so that words at random have links at all.
+    return WordAligner(n_threads=1, discount=0, rare_discount=0).fit(BITEXT.source, BITEXT.target)
 
 
 @pytest.fixture
@@ -79,7 +80,7 @@ def test_a_long_sentence_in_training():
 
 @pytest.mark.parametrize("model", ["ibm1", "ibm2"])
 def test_a_thousand_words_on_both_sides_without_a_chain(model):
-    aligner = WordAligner(model, max_iter=1, n_threads=1).fit(BITEXT.source, BITEXT.target)
+    aligner = WordAligner(model, max_iter=1, n_threads=1, discount=0).fit(BITEXT.source, BITEXT.target)
     links, peak = peak_of(lambda: aligner.predict(*([line] for line in words(1000, 1000))))
     assert links.n_links > 0
     assert peak < 200
@@ -101,7 +102,7 @@ def test_beyond_a_size_position_decides_and_beyond_a_length_nothing_is_linked(fi
     alone = fitted.predict(*SHORT)
     assert [links.pairs(n) for n in (0, 1, 6, 7, 8)] == [alone.pairs(n) for n in range(5)]
     assert [len(links.pairs(n)) for n in (4, 5)] == [0, 0]
-    assert len(links.pairs(2)) > 450
+    assert len(links.pairs(2)) > 490
     assert max(solved) < 1000
     assert peak < 100
 

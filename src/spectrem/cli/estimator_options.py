@@ -106,6 +106,8 @@ def takes(
 
 def _read(flag: str, declared: Parameter, value: Any) -> Any:
     """The value of a parameter from what was given; an error that names the option if it breaks the rule."""
+    if declared.several:
+        value = ",".join(value)
     if declared.convert not in (int, float, str, bool) and declared.convert is not None:
         value = declared.convert(value)
     declared.check(flag, value)
@@ -150,6 +152,8 @@ def _annotation(flag: str, default: Any, declared: Parameter, meaning: str) -> A
     plain = declared.convert if declared.convert in (int, float, bool) else str
     kind: Any = Literal.__getitem__(declared.choices) if declared.choices else plain
     numeric = plain in (int, float)
+    if declared.several:
+        kind = list[kind]
     return Annotated[
         kind | None,
         typer.Option(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem.data.pieces.mapping import new_folder, numbers_at
 from spectrem.data.text import Text, tokenise
 from spectrem.data.vocabulary import UNKNOWN, Vocabulary
 from spectrem.exceptions import InvalidInputError
@@ -85,19 +89,34 @@ class Bitext:
             source_tokens, source_offsets, target_tokens, target_offsets, self.source_vocabulary, self.target_vocabulary
         )
 
-    def concat(self, other: Bitext) -> Bitext:
+    def concat(self, other: Bitext, *, folder: str | os.PathLike[str] | None = None) -> Bitext:
         """The pairs of this bitext, then those of another.
 
         Numbers of words held by this bitext's vocabularies stay; words that only ``other`` holds are appended.
+
+        Parameters
+        ----------
+        other : Bitext
+        folder : path, optional
+            An existing folder for pairs that do not fit into memory: tokens and offsets of all of them are written to
+            files in a new folder there, which is yours to remove, and mapped into memory.
+
+        Raises
+        ------
+        InvalidInputError
+            If the folder is missing or full.
         """
-        source_tokens, source_offsets, source_vocabulary = _concat_side(
-            (self.source_tokens, self.source_offsets, self.source_vocabulary),
-            (other.source_tokens, other.source_offsets, other.source_vocabulary),
-        )
-        target_tokens, target_offsets, target_vocabulary = _concat_side(
-            (self.target_tokens, self.target_offsets, self.target_vocabulary),
-            (other.target_tokens, other.target_offsets, other.target_vocabulary),
-        )
+        with nullcontext() if folder is None else new_folder(folder) as own:
+            source_tokens, source_offsets, source_vocabulary = _concat_side(
+                (self.source_tokens, self.source_offsets, self.source_vocabulary),
+                (other.source_tokens, other.source_offsets, other.source_vocabulary),
+                None if own is None else own / "source",
+            )
+            target_tokens, target_offsets, target_vocabulary = _concat_side(
+                (self.target_tokens, self.target_offsets, self.target_vocabulary),
+                (other.target_tokens, other.target_offsets, other.target_vocabulary),
+                None if own is None else own / "target",
+            )
         return Bitext(
             source_tokens, source_offsets, target_tokens, target_offsets, source_vocabulary, target_vocabulary
         )
@@ -238,13 +257,14 @@ def _take_ragged(
 _Side = tuple[NDArray[np.int32], NDArray[np.int64], Vocabulary]
 
 
-def _concat_side(first: _Side, second: _Side) -> _Side:
+def _concat_side(first: _Side, second: _Side, path: Path | None) -> _Side:
     tokens, offsets, vocabulary = first
     more_tokens, more_offsets, more_vocabulary = second
     merged = vocabulary.extend(more_vocabulary.words)
     numbers = np.append(merged.lookup(more_vocabulary.words), np.int32(UNKNOWN))  # -1 picks the last entry
-    return (
-        np.concatenate([tokens, numbers[more_tokens]]),
-        np.concatenate([offsets, more_offsets[1:] + offsets[-1]]),
-        merged,
-    )
+    joined_tokens, joined_offsets = numbers_at(path, "tokens", np.int32), numbers_at(path, "offsets", np.int64)
+    joined_tokens.append(tokens)
+    joined_tokens.append(numbers[more_tokens])
+    joined_offsets.append(offsets)
+    joined_offsets.append(more_offsets[1:] + offsets[-1])
+    return joined_tokens.finish(), joined_offsets.finish(), merged

@@ -12,7 +12,7 @@ import numpy as np
 from spectrem.data.bitext import Bitext, bitext_of
 from spectrem.data.decoding import check_text
 from spectrem.data.pieces.columns import Columns
-from spectrem.data.pieces.mapping import MappedSide, new_folder
+from spectrem.data.pieces.mapping import NumberedSide, new_folder
 from spectrem.data.pieces.reading import (
     BYTE_ORDER_MARK,
     GZIP_MAGIC,
@@ -159,7 +159,7 @@ def _read_mapped(
     """Read piece by piece into files."""
     with new_folder(folder) as own:
         sides = [
-            MappedSide(own / name, vocabulary, lowercase)
+            NumberedSide(own / name, vocabulary, lowercase)
             for name, vocabulary in zip(("source", "target"), vocabularies, strict=True)
         ]
         if target is None:

@@ -42,6 +42,8 @@ class Parameter:
     option : str or None
         Name on the command line, such as ``--order``; "" for the parameter's own, None for parameters that the command
         line does not have.
+    several : bool
+        Whether the command line takes the option several times; ``convert`` is given the texts with commas between.
     short : str
         A second name there, such as ``-k``.
     group : str
@@ -56,6 +58,7 @@ class Parameter:
     least: float = -math.inf
     most: float = math.inf
     option: str | None = ""
+    several: bool = False
     short: str = ""
     group: str = ""
     metavar: str = ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +19,7 @@ from spectrem.inference.conflict.explain import (
     refuse_unreachable,
 )
 from spectrem.inference.highs import Deadline
+from spectrem.inference.infeasible import Infeasible, check_infeasible
 from spectrem.inference.integer import solve_integer
 from spectrem.inference.oracle import BatchDual, per_copy, refuse_impossible, shift_scores
 from spectrem.inference.result import Projection, Status, describe, warn_open
@@ -32,8 +32,6 @@ from spectrem.inference.transportation import Transports, find_transports
 from spectrem.structures._ragged import check_scores
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Structure
-
-Infeasible = Literal["raise", "skip"]
 
 
 def project_batch(
@@ -320,14 +318,6 @@ def _unconstrained(structure: Structure, scores: Parts, gamma: float, weights: F
         instance_status=np.full(n, status, np.int8),
         instance_violation=np.zeros(n),
     )
-
-
-def check_infeasible(infeasible: str) -> None:
-    """Raise unless ``infeasible`` is "raise" or "skip"."""
-    if infeasible not in get_args(Infeasible):
-        raise InvalidInputError(
-            f'infeasible must be "raise" or "skip", got {infeasible!r}; "raise" names the constraint'
-        )
 
 
 def _check_problem(

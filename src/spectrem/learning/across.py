@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,14 +13,13 @@ from spectrem._arrays import Floats
 from spectrem.constraints.compilation.rows import CorpusRows, no_rows
 from spectrem.corpus import Corpus
 from spectrem.exceptions import InvalidInputError
-from spectrem.inference.corpus.choice import ShardVariants, find_variants
-from spectrem.inference.corpus.curvature import curvature_of_batch
-from spectrem.inference.oracle import possible_parts
-from spectrem.inference.slack import compile_slack
 from spectrem.learning.estep import Latest, Posed, Step, expectation, less_cost, posterior, scores_of
 from spectrem.learning.model import is_known
 from spectrem.models.estep import RowSum
 from spectrem.structures import Parts
+
+if TYPE_CHECKING:
+    from spectrem.inference import ShardVariants
 
 
 def with_scores(posed: Posed, step: Step) -> Posed:
@@ -81,6 +80,8 @@ def evaluate_and_keep(posed: Posed, step: Step) -> tuple[DualSum, Posed]:
 
 def curvature_of(posed: Posed, step: Step) -> Floats:
     """The second derivatives of a shard's value in the prices, at its own multipliers; NaN where they are not known."""
+    from spectrem.inference.corpus.curvature import curvature_of_batch
+
     structure, across, prices = posed.structure, posed.transpose, step.prices
     assert across is not None
     assert prices is not None
@@ -99,6 +100,9 @@ def support_of(posed: Posed, step: Step, direction: Floats) -> DualSum:
     Rows inside the shard enter by their multipliers at the prices of ``step``, scaled like the direction. Any
     multipliers give an upper bound on the maximum under these rows; these ones give a close one where prices diverge.
     """
+    from spectrem.inference.oracle import possible_parts
+    from spectrem.inference.slack import compile_slack
+
     structure, weights, inside = posed.structure, posed.weights, posed.inside
     possible = possible_parts(scores_of(posed, step))
     unary, added = less_cost(posed, possible.unary, direction), 0.0
@@ -124,6 +128,8 @@ def variants_of(posed: Posed, step: Step, points: Floats) -> ShardVariants:
     InvalidInputError
         If constraints tie instances of the shard, whose structures can then not be chosen one by one.
     """
+    from spectrem.inference import find_variants
+
     if posed.inside is not None and (posed.inside.row_instance < 0).any():
         tied = next(
             block.name for block in posed.inside.blocks if block.scope != "instance" and block.stop > block.start

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,13 +14,15 @@ from spectrem._arrays import Floats, Ints
 from spectrem.constraints.compilation.compile import Constraints, flatten
 from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
-from spectrem.inference import Infeasible, Solver, check_infeasible, project_batch
-from spectrem.inference.oracle import refuse_impossible
+from spectrem.inference.infeasible import Infeasible, check_infeasible
 from spectrem.kernels.sparse import less_prices
 from spectrem.learning.model import Kernel, log_normaliser
 from spectrem.models.estep import EStepResult, RowSum
 from spectrem.structures import Parts, Structure
 from spectrem.structures._ragged import no_parts
+
+if TYPE_CHECKING:
+    from spectrem.inference import Solver
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,9 +260,13 @@ def _posterior(posed: Posed, step: Step) -> Posterior:
     if step.prices is not None:
         scores = Parts(less_cost(posed, scores.unary, step.prices), scores.factors)
     if rows is None or not len(rows.bounds):
+        from spectrem.inference.oracle import refuse_impossible
+
         values, marginals = posed.structure.smoothed_max(scores, max(step.gamma, 0.0), weights=weights)
         refuse_impossible(values)
         return Posterior(float(weights @ values), marginals)
+    from spectrem.inference import project_batch
+
     try:
         found = project_batch(
             posed.structure, scores, rows, step.gamma,

@@ -22,10 +22,6 @@ from spectrem.corpus import Corpus, Local
 from spectrem.corpus.changes import size_of
 from spectrem.corpus.corpus import fold, sums_of_neighbours
 from spectrem.exceptions import InvalidInputError, warn_unconverged
-from spectrem.inference import Spectral, Status, solve_corpus_dual
-from spectrem.inference.corpus.choice import choose_structures
-from spectrem.inference.corpus.master import check_corpus_rows
-from spectrem.inference.corpus.mixture import solve_corpus_program
 from spectrem.learning.across import (
     Solved,
     curvature_of,
@@ -223,6 +219,8 @@ class PosedCorpus:
 
         Where shards have rows of their own, each evaluation starts from the multipliers of the one before.
         """
+        from spectrem.inference import Spectral, Status, solve_corpus_dual
+
         if step.gamma <= 0:
             return self._solve_program(scored, step)
         rows, steps = self.rows, step.estep.dual_steps
@@ -264,6 +262,8 @@ class PosedCorpus:
 
     def _solve_program(self, scored: Corpus, step: Step) -> Solved:
         """At gamma = 0 the mixture that solves the linear program, at -inf whole structures near that mixture."""
+        from spectrem.inference import choose_structures, solve_corpus_program
+
         rows = self.rows
         assert rows is not None
         # With many rows the shards share the weights of the mixture, so that only sums over all of them are needed.
@@ -273,10 +273,9 @@ class PosedCorpus:
         def evaluate(prices: Floats) -> tuple[Floats, Floats]:
             return gathered(scored, many, evaluate_shard, linear._replace(prices=prices))
 
-        support = partial(gathered, scored, many, support_of, linear._replace(prices=self._start()))
         mixture = solve_corpus_program(
-            evaluate, rows, support=support, start=self._start(),
-            tol=step.estep.tol, max_iter=_FEW_LOOKS if many else _LOOKS,
+            evaluate, rows, support=partial(gathered, scored, many, support_of, linear._replace(prices=self._start())),
+            start=self._start(), tol=step.estep.tol, max_iter=_FEW_LOOKS if many else _LOOKS,
         )  # fmt: skip
         found, value = Mixture(mixture.points, shares=mixture.weights), mixture.value
         if step.gamma == -np.inf:
@@ -304,9 +303,10 @@ class PosedCorpus:
             return self.proven
         # With a few steps per iteration violations vanish over the iterations, unless the rows cannot hold: whether
         # they can is checked after 1, 2, 4, 8, ... iterations.
-        due = self.n_solved & (self.n_solved + 1) == 0
-        if self.proven or violation <= _MISSED or step.gamma <= 0 or not due:
+        if self.proven or violation <= _MISSED or step.gamma <= 0 or self.n_solved & (self.n_solved + 1):
             return self.proven
+        from spectrem.inference import check_corpus_rows
+
         support = partial(gathered, scored, True, support_of, step)
         return check_corpus_rows(support, rows, solved.multipliers, expectation=reached)
 

@@ -10,7 +10,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spectrem.constraints.compilation.rows import Block, CorpusRows, Rows
-from spectrem.inference.oracle import weigh_rows
 from spectrem.structures.structure import Structure
 
 SIGNS = {"<=": "≤", ">=": "≥", "==": "="}
@@ -127,6 +126,8 @@ def report_weighted(
         Of `spectrem.inference.project_batch` with these weights.
     before, after : ndarray of shape (n_unary,)
     """
+    from spectrem.inference.oracle import weigh_rows
+
     weighted = weigh_rows(structure, rows, weights)
     return report_constraints(weighted, price_copies(rows, weights, multipliers), before, after)
 

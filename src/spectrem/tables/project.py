@@ -15,7 +15,7 @@ from spectrem.constraints.compilation.draft import used_columns
 from spectrem.constraints.compilation.rows import Rows
 from spectrem.constraints.links import resolve_links
 from spectrem.constraints.values import check_columns, check_values
-from spectrem.inference.batch import Infeasible, project_batch
+from spectrem.inference import Infeasible, project_batch
 from spectrem.inference.result import Projection
 from spectrem.inference.solvers.solver import Solver
 from spectrem.reports import price_copies, report_rows

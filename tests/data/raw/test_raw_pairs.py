@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from spectrem.data import read_bitext, read_pairs, write_lines
+from spectrem.data.raw import pairs as raw_pairs
+from spectrem.data.raw import segmented
 from spectrem.exceptions import InvalidInputError
 
 SOURCE, TARGET = ["the house", "", "a tree", "It is"], ["das Haus", "Baum", "ein Baum", ""]
@@ -53,16 +55,40 @@ def test_all_kinds_give_the_same_bitext(places, tmp_path, lowercase):
     assert memory.bitext.source_vocabulary.words[:2] == expected.source_vocabulary.words[:2]
 
 
-def test_all_kinds_are_tokenised_alike(places):
+def test_all_kinds_are_tokenised_alike(places, tmp_path):
     pytest.importorskip("icu4py", reason="text is split by icu4py, which is not installed")
     expected = read_bitext(places / "en", places / "de", lowercase=True)
     for names in (("en", "de"), ("bars",), ("tabs",), ("p.jsonl",)):
-        found = read_pairs(*(places / name for name in names), tokenize=True, lowercase=True)
-        assert same(found.bitext, expected)  # these texts have no punctuation
-        assert [found.segmented[0].tokens(n) for n in range(4)] == [line.split() for line in SOURCE]
+        for folder in (None, tmp_path):
+            found = read_pairs(*(places / name for name in names), tokenize=True, lowercase=True, folder=folder)
+            assert same(found.bitext, expected)  # these texts have no punctuation
+            assert [found.segmented[0].tokens(n) for n in range(4)] == [line.split() for line in SOURCE]
     found = read_pairs(places / "p.tmx", tokenize=True, languages=["de", "en"])
     assert found.segmented[0].spans(0) == [(0, 3), (4, 8)]
     assert found.segmented[0].tokens(3) == ["?"]
+
+
+def test_tokens_of_a_large_text_and_their_places_are_in_the_folder(places, tmp_path, monkeypatch):
+    """Block by block and token by token they are what they are in memory."""
+    pytest.importorskip("icu4py", reason="text is split by icu4py, which is not installed")
+    expected = read_pairs(places / "en", places / "de", tokenize=True)
+    monkeypatch.setattr(raw_pairs, "_LINES_AT_ONCE", 1)
+    monkeypatch.setattr(segmented, "_TOKENS_AT_ONCE", 1)
+    found = read_pairs(places / "en", places / "de", tokenize=True, folder=tmp_path)
+    assert same(found.bitext, expected.bitext)
+    bitext, sides = found.bitext, found.segmented
+    arrays = [bitext.source_tokens, bitext.source_offsets, bitext.target_tokens, bitext.target_offsets]
+    for ours, its in zip(sides, expected.segmented, strict=True):
+        assert same(ours.text, its.text)
+        for name in ("starts", "stops", "places"):
+            assert np.array_equal(getattr(ours, name), getattr(its, name))
+            arrays.append(getattr(ours, name))
+        arrays.append(ours.text.tokens)
+    assert all(isinstance(numbers.base, np.memmap) for numbers in arrays)
+    before = set(tmp_path.iterdir())
+    write_lines(tmp_path / "x", ["a ||| b ||| c"])
+    refuses("x, line 1: must have ` ||| ` once", tmp_path / "x", tokenize=True, folder=tmp_path)
+    assert set(tmp_path.iterdir()) == before | {tmp_path / "x"}
 
 
 def test_sides_of_a_line_are_split_before_their_tokens(places, tmp_path):

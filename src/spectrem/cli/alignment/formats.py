@@ -28,7 +28,7 @@ class TextFormats:
             "--tokenize",
             help="Split running text into words and punctuation, by ICU. Links still are between the words of the "
             "input as spaces separate them, unless --tokens or --format json gives the tokens. Give it again "
-            "with --load. Tokens stay in memory, with --spill too.",
+            "with --load.",
             rich_help_panel=_PANEL,
         ),
     ] = False

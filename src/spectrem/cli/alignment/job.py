@@ -83,7 +83,7 @@ class AlignmentJob:
             anchors = self._anchors(bitext)
             aligner = loaded or self._trained(bitext, anchors, dev, bar)
             if self.own.update:
-                self._fit(aligner, *_joined(bitext, anchors, dev), bar)
+                self._fit(aligner, *self._joined(bitext, anchors, dev), bar)
             if loaded is not None and dev is not None:
                 aligner.tune(dev[0], None, dev[1])
             if self.own.save is not None:
@@ -123,7 +123,11 @@ class AlignmentJob:
     def _loaded(self) -> WordAligner | None:
         if self.own.load is None:
             return None
-        aligner = WordAligner.load(self.own.load).set_params(**self._parameters(self.settings))
+        aligner = WordAligner.load(self.own.load)
+        settings = {"gamma": aligner.gamma, **self.settings}
+        self.annealing.check(settings["gamma"])
+        kept = {name: getattr(aligner, name) for name in ("max_iter", "model1_iterations")}  # whatever --stepwise says
+        aligner.set_params(**{**self._parameters(settings), **kept, "gamma": settings["gamma"]})
         if not self.own.update:
             aligner.threshold_ = self.settings.get("threshold", aligner.threshold_)
         return aligner
@@ -166,10 +170,20 @@ class AlignmentJob:
         check_inside(links, bitext, display_name(self.own.anchors))
         return links
 
+    def _joined(
+        self, bitext: Bitext, anchors: Links | None, dev: tuple[Bitext, Links] | None
+    ) -> tuple[Bitext, Links | None]:
+        """The text to train on, and its known links: those of the pairs to tune on are not."""
+        if dev is None:
+            return bitext, anchors
+        if anchors is not None:
+            anchors = concatenate_links([anchors, Links.from_pairs([[]] * dev[0].n_pairs)])
+        return bitext.concat(dev[0], folder=spill_folder(self.settings)), anchors
+
     def _trained(
         self, bitext: Bitext, anchors: Links | None, dev: tuple[Bitext, Links] | None, bar: Advance
     ) -> WordAligner:
-        everything = _joined(bitext, anchors, dev)
+        everything = self._joined(bitext, anchors, dev)
         if dev is None:
             return self._fit(self._aligner(), *everything, bar)
         best: tuple[float, WordAligner] | None = None
@@ -190,7 +204,10 @@ class AlignmentJob:
             raise InvalidInputError(f"--max-length {longest} leaves no sentence pair to train on; raise it")
         with without_unconverged():
             if self.own.update:
-                return aligner.update(bitext, anchors=anchors)
+                gamma = aligner.gamma
+                if aligner.schedule is not None:
+                    aligner.gamma = 1.0  # the schedule ends with it; the saved model has it
+                return aligner.update(bitext, anchors=anchors).set_params(gamma=gamma)
             return aligner.fit(bitext, anchors=anchors, classes=self.classes)
 
     def _aligner(self, gamma: float | None = None) -> WordAligner:
@@ -257,15 +274,6 @@ class AlignmentJob:
         )
         apart = ", ".join(f"{n} {outcome}" for n, outcome in counted if n)
         return summary + f"; pairs apart: {apart}" * bool(apart)
-
-
-def _joined(bitext: Bitext, anchors: Links | None, dev: tuple[Bitext, Links] | None) -> tuple[Bitext, Links | None]:
-    """The text to train on, and its known links: those of the pairs to tune on are not."""
-    if dev is None:
-        return bitext, anchors
-    if anchors is not None:
-        anchors = concatenate_links([anchors, Links.from_pairs([[]] * dev[0].n_pairs)])
-    return bitext.concat(dev[0]), anchors
 
 
 def _has_capitals(vocabulary: Vocabulary) -> bool:

@@ -5,24 +5,21 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
 from spectrem.data.bitext import Bitext, join_lines
 from spectrem.data.pieces.columns import refuse_separators, refuse_unseparated
-from spectrem.data.pieces.mapping import MappedSide, new_folder
+from spectrem.data.pieces.mapping import NumberedSide, new_folder
 from spectrem.data.pieces.reading import STANDARD_INPUT, display_name, read_pieces
 from spectrem.data.raw.columns import DEFAULT_COLUMNS, JSON_LINES, iter_columns
 from spectrem.data.raw.json_lines import text_lines
 from spectrem.data.raw.segmented import SegmentedText, Segmenter, encode_segmented
 from spectrem.data.readers import check_counts, read_bitext
-from spectrem.data.text import Text, tokenise
-from spectrem.data.vocabulary import Vocabulary
+from spectrem.data.text import tokenise
 from spectrem.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
@@ -80,7 +77,7 @@ def read_pairs(
     lowercase : bool
         Lower-case every word.
     folder : path, optional
-        As of `read_bitext`; text that is split into tokens is kept in memory all the same.
+        As of `read_bitext`; where the tokens stand in a text that is split is kept there, too.
 
     Raises
     ------
@@ -110,24 +107,19 @@ def read_pairs(
     else:
         pairs = _text_pairs(source, target)
     blocks = _blocks(pairs)
-    if tokenize:
-        segmenters = Segmenter(), Segmenter()
-        for block in blocks:
-            for segmenter, lines in zip(segmenters, block, strict=True):
-                segmenter.add(lines, display_name(source))
-        segmented = (segmenters[0].finish(), segmenters[1].finish())
-        return EncodedPairs(encode_segmented(*segmented, lowercase=lowercase), segmented, _skipped(memory))
-    if folder is None:
-        bitext = _numbered(blocks, (_HeldSide(lowercase), _HeldSide(lowercase)), display_name(source))
-    else:
-        with new_folder(folder) as own:
-            sides = MappedSide(own / "source", None, lowercase), MappedSide(own / "target", None, lowercase)
-            bitext = _numbered(blocks, sides, display_name(source))
-    return EncodedPairs(bitext, None, _skipped(memory))
-
-
-def _skipped(memory: TranslationMemory | None) -> int:
-    return 0 if memory is None else memory.n_skipped
+    name, segmented = display_name(source), None
+    with nullcontext() if folder is None else new_folder(folder) as own:
+        paths = [None if own is None else own / side for side in ("source", "target")]
+        if tokenize:
+            segmenters = [Segmenter(path) for path in paths]
+            for block in blocks:
+                for segmenter, lines in zip(segmenters, block, strict=True):
+                    segmenter.add(lines, name)
+            segmented = (segmenters[0].finish(), segmenters[1].finish())
+            bitext = encode_segmented(*segmented, lowercase=lowercase, folder=own)
+        else:
+            bitext = _numbered(blocks, [NumberedSide(path, None, lowercase) for path in paths], name)
+    return EncodedPairs(bitext, segmented, 0 if memory is None else memory.n_skipped)
 
 
 def _blocks(pairs: Iterator[tuple[str, str]]) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
@@ -139,7 +131,7 @@ def _blocks(pairs: Iterator[tuple[str, str]]) -> Iterator[tuple[tuple[str, ...],
 
 def _numbered(
     blocks: Iterator[tuple[tuple[str, ...], tuple[str, ...]]],
-    sides: tuple[_HeldSide, _HeldSide] | tuple[MappedSide, MappedSide],
+    sides: Sequence[NumberedSide],
     name: str,
 ) -> Bitext:
     """Lines split at spaces and tabs."""
@@ -148,27 +140,6 @@ def _numbered(
             sides[k].append(tokenise(join_lines(lines, name), name))
     (tokens, offsets, words), (others, other_offsets, other_words) = (side.finish() for side in sides)
     return Bitext(tokens, offsets, others, other_offsets, words, other_words)
-
-
-class _HeldSide:
-    """One side of a bitext in memory, piece after piece, as `MappedSide` in files."""
-
-    def __init__(self, lowercase: bool) -> None:
-        self._lowercase = lowercase
-        self._numbers: dict[str, int] = {}
-        self._tokens: list[NDArray[np.int32]] = [np.zeros(0, np.int32)]
-        self._lengths: list[NDArray[np.int64]] = [np.zeros(1, np.int64)]
-
-    def append(self, text: Text) -> None:
-        words = [word.lower() for word in text.words] if self._lowercase else text.words
-        known = self._numbers
-        numbers = np.array([known.setdefault(word, len(known)) for word in words], np.int32)
-        self._tokens.append(numbers[text.tokens])
-        self._lengths.append(np.diff(text.offsets))
-
-    def finish(self) -> tuple[NDArray[np.int32], NDArray[np.int64], Vocabulary]:
-        offsets = np.cumsum(np.concatenate(self._lengths))
-        return np.concatenate(self._tokens), offsets, Vocabulary(tuple(self._numbers))
 
 
 def _kind(

@@ -6,17 +6,20 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spectrem.data.bitext import Bitext, join_lines
 from spectrem.data.links import Links
+from spectrem.data.pieces.mapping import numbers_at
 from spectrem.data.text import Text
 from spectrem.data.vocabulary import Vocabulary
 from spectrem.exceptions import InvalidInputError
 
 _LINES_AT_ONCE = 2000
+_TOKENS_AT_ONCE = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -57,11 +60,21 @@ class SegmentedText:
 
 
 class Segmenter:
-    """Splits lines, given block by block, into one `SegmentedText`; equal tokens are kept once."""
+    """Splits lines, given block by block, into one `SegmentedText`; equal tokens are kept once.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    path : path, optional
+        What the names of new files begin with that hold all numbers, for a text that does not fit into memory; they are
+        mapped into it.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
         self._index: dict[str, int] = {}
-        self._blocks: list[tuple[NDArray[np.int32], ...]] = []
+        self._n_tokens = 0
+        kinds = {"offsets": np.int64, "tokens": np.int32, "starts": np.int32, "stops": np.int32, "places": np.int32}
+        self._columns = [numbers_at(path, kind, dtype) for kind, dtype in kinds.items()]
+        self._columns[0].append(np.zeros(1, np.int64))
 
     def add(self, lines: Sequence[str], name: str) -> None:
         """Split further lines; ``name`` is how errors call them.
@@ -84,21 +97,20 @@ class Segmenter:
         is_blank = np.isin(codes, np.array([9, 10, 32], np.uint32))
         is_first = ~is_blank & np.append(True, is_blank[:-1])[: len(codes)]
         words = np.append(0, np.cumsum(is_first))
-        columns = (
-            np.bincount(line, minlength=len(lines)),
+        found = (
+            self._n_tokens + np.cumsum(np.bincount(line, minlength=len(lines))),
             np.array(numbers, np.int32),
             starts - begins[line],
             stops - begins[line],
             words[starts + 1] - 1 - words[begins][line],
         )
-        self._blocks.append(tuple(column.astype(np.int32) for column in columns))
+        self._n_tokens += len(numbers)
+        for column, values in zip(self._columns, found, strict=True):
+            column.append(values)
 
     def finish(self) -> SegmentedText:
         """All that was added."""
-        nothing = np.zeros(0, np.int32)
-        blocks = self._blocks or [(nothing,) * 5]
-        lengths, tokens, starts, stops, places = (np.concatenate(column) for column in zip(*blocks, strict=True))
-        offsets = np.append(0, np.cumsum(lengths, dtype=np.int64))
+        offsets, tokens, starts, stops, places = (column.finish() for column in self._columns)
         return SegmentedText(Text(tokens, offsets, tuple(self._index)), starts, stops, places)
 
 
@@ -128,11 +140,14 @@ def segment_lines(lines: Iterable[str]) -> SegmentedText:
     return segmenter.finish()
 
 
-def encode_segmented(source: SegmentedText, target: SegmentedText, *, lowercase: bool = False) -> Bitext:
+def encode_segmented(
+    source: SegmentedText, target: SegmentedText, *, lowercase: bool = False, folder: Path | None = None
+) -> Bitext:
     """Number the words of two split texts; line ``n`` of one translates line ``n`` of the other.
 
     Spellings that only look different are one word: characters are composed (Unicode's form NFC), soft hyphens are left
-    out, and every apostrophe is ``'``. Lower-cased they are if ``lowercase``.
+    out, and every apostrophe is ``'``. Lower-cased they are if ``lowercase``. With a ``folder`` the numbers are written
+    to new files in it and mapped into memory.
 
     Raises
     ------
@@ -151,10 +166,14 @@ def encode_segmented(source: SegmentedText, target: SegmentedText, *, lowercase:
             f"{target.text.n_lines}; check which line was lost"
         )
     sides = []
-    for side in (source, target):
-        words = [_normal(word, lowercase) for word in side.text.words]
+    for name, text in (("source", source.text), ("target", target.text)):
+        words = [_normal(word, lowercase) for word in text.words]
         vocabulary = Vocabulary.from_words(words)
-        sides.append((vocabulary.lookup(words)[side.text.tokens], side.text.offsets, vocabulary))
+        numbers = vocabulary.lookup(words)
+        column = numbers_at(None if folder is None else folder / name, "words", np.int32)
+        for begin in range(0, len(text.tokens), _TOKENS_AT_ONCE):
+            column.append(numbers[text.tokens[begin : begin + _TOKENS_AT_ONCE]])
+        sides.append((column.finish(), text.offsets, vocabulary))
     (source_tokens, source_offsets, source_words), (target_tokens, target_offsets, target_words) = sides
     return Bitext(source_tokens, source_offsets, target_tokens, target_offsets, source_words, target_words)
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from spectrem.estimators.alignment.parameters import fused_rules, rules_of
-from spectrem.inference import FixedStep
 from spectrem.learning import EStep
 from spectrem.models.alignment import AlignmentModel, CoupledKernel
 
@@ -19,6 +18,8 @@ def choose_estep(aligner: Any, model: AlignmentModel, gamma: float) -> EStep:
 
 def general_estep(aligner: Any, gamma: float) -> EStep:
     """The E-step that takes any constraints, at any gamma."""
+    from spectrem.inference import FixedStep
+
     solver = FixedStep(aligner.dual_steps, aligner.step_size) if aligner.dual_steps > 0 and gamma >= 0 else None
     return EStep(rules_of(aligner), solver=solver, alpha=aligner.alpha, infeasible=aligner.infeasible)
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from spectrem.data import Vocabulary
 from spectrem.estimators.alignment.parameters import fused_rules
+from spectrem.exceptions import quoted
 from spectrem.models.alignment import GivenCounts, ListedPairs, PairTable
 
 _URL = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*://|www\.).+|[^@\s]+@[^@\s]+\.[^@\s]+")
@@ -36,7 +38,14 @@ def kind_of(token: str) -> str:
 
 
 def given_counts(aligner: Any, table: PairTable, source: Vocabulary, target: Vocabulary) -> GivenCounts:
-    """Pseudo-counts of word pairs that the ``dictionary`` of a `WordAligner` lists or that are the ``same`` token."""
+    """Pseudo-counts of word pairs that the ``dictionary`` of a `WordAligner` lists or that are the ``same`` token.
+
+    Warns
+    -----
+    UserWarning
+        If the dictionary has entries of several words, which no token of a text is.
+    """
+    _warn_of_phrases(aligner.dictionary or {})
     listed = [*_listed(aligner, source, target), *_same(aligner, source, target)]
     numbers = np.array([pair[:2] for pair in listed], np.int64).reshape(-1, 2)
     return GivenCounts.of(table, numbers[:, 0], numbers[:, 1], np.array([pair[2] for pair in listed]))
@@ -51,6 +60,20 @@ def listed_pairs(aligner: Any, source: Vocabulary, target: Vocabulary) -> Listed
         return None
     numbers = np.array([pair[:2] for pair in _listed(aligner, source, target)], np.int64).reshape(-1, 2)
     return ListedPairs.of(numbers[:, 0], numbers[:, 1], len(target))
+
+
+def _warn_of_phrases(dictionary: Mapping[str, Mapping[str, float]]) -> None:
+    """Warn of entries with several words on a side."""
+    phrases = [
+        (source, target) for source, entry in dictionary.items() for target in entry if " " in source or " " in target
+    ]
+    if phrases:
+        n_pairs = sum(map(len, dictionary.values()))
+        warnings.warn(
+            f"{len(phrases)} of the {n_pairs} pairs of the dictionary have several words on a side and no effect, the "
+            f"first {quoted(phrases[0][0])} and {quoted(phrases[0][1])}; pair their words one by one",
+            stacklevel=4,
+        )
 
 
 def _listed(aligner: Any, source: Vocabulary, target: Vocabulary) -> Iterator[tuple[int, int, float]]:

@@ -198,7 +198,9 @@ class AlignerParameters(LearningParameters, ComputingParameters):
     discount: float = number(0.5, 0, 1, group=TRAINING, metavar="PART")
     dictionary: Mapping[str, Mapping[str, float]] | None = given(None, _is_dictionary)
     dictionary_strength: float = number(10.0, group=TRAINING, metavar="COUNT")
-    same: Sequence[str] = given((), _is_kinds, convert=_kinds_of, option="", group=TRAINING, metavar="KIND,...")
+    same: Sequence[str] = given(
+        (), _is_kinds, convert=_kinds_of, option="", several=True, group=TRAINING, metavar="KIND,..."
+    )
     same_strength: float = number(3.0, group=TRAINING, metavar="COUNT")
     update_iterations: int = count(1, group=TRAINING)
     update_strength: float = number(1.0, group=TRAINING, metavar="FACTOR")

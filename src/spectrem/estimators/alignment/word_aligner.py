@@ -24,7 +24,6 @@ from spectrem.estimators.alignment.esteps import choose_estep, general_estep
 from spectrem.estimators.alignment.knowledge import given_counts, listed_pairs
 from spectrem.estimators.alignment.known_links import KnownLinks, impose, read_anchors
 from spectrem.estimators.alignment.lexicon import list_pairs
-from spectrem.estimators.alignment.long_pairs import LongPairs
 from spectrem.estimators.alignment.parameters import AlignerParameters
 from spectrem.estimators.alignment.posteriors import choose_threshold, decode, map_shards, masses, posteriors
 from spectrem.estimators.alignment.report import report_fit
@@ -151,11 +150,9 @@ class WordAligner(AlignerParameters, Estimator):
         check_parameters(self)
         check_one_gamma(self)
         schedule = self.schedule or Constant(self.gamma)
-        gammas = list(schedule.gammas())
         bitext, weights, held, n_skipped = read_training(self, source, target, known, anchors, sample_weight)
         table = tabulate_pairs(bitext, self.max_chance)
-        words = bitext.source_vocabulary, bitext.target_vocabulary
-        counts = count_sides(bitext)
+        words, counts = (bitext.source_vocabulary, bitext.target_vocabulary), count_sides(bitext)
         given = given_counts(self, table, *words)
         spelling = lexical_priors(
             table, words[0].words, words[1].words, *counts, stem_strength=self.stem_strength,
@@ -180,10 +177,10 @@ class WordAligner(AlignerParameters, Estimator):
         stopping = Stopping(self.max_iter, self.tol)
         status, posed = self._train(model, corpus, start, history, schedule, stopping, self.model)
         # Only now, so that training that fails leaves an earlier fit as it was.
-        self.n_skipped_, self.n_given_, self.gamma_ = n_skipped, len(given.entries), gammas[-1]
+        self.n_skipped_, self.n_given_, self.gamma_ = n_skipped, len(given.entries), list(schedule.gammas())[-1]
         self.source_vocabulary_, self.target_vocabulary_ = words
         self.source_counts_, self.target_counts_ = counts
-        self.table_, self.model_ = table, replace(model, last_priors=None)  # these are of this text
+        self.table_, self.model_ = table, replace(model, last_priors=None)
         self.params_ = expect_new_words(start.pop(), *counts)
         self.pruned_ = file.WHOLE
         self.threshold_ = choose_threshold(self, bitext, weights, held) if self.threshold == "auto" else self.threshold
@@ -274,7 +271,7 @@ class WordAligner(AlignerParameters, Estimator):
         held = read_anchors(bitext, None, anchors)
         return impose(map_shards(self, partial(decode, self), bitext, None, held), held)
 
-    def long_pairs(self, source: Bitext | Lines, target: Lines | None = None) -> LongPairs:
+    def long_pairs(self, source: Bitext | Lines, target: Lines | None = None) -> long_pairs.LongPairs:
         """Which sentence pairs `predict` aligns without the chain, and which not at all.
 
         With the default settings a pair of more than 2^20 possible links (1,024 x 1,024 words), or of more than 2,000
@@ -323,13 +320,11 @@ class WordAligner(AlignerParameters, Estimator):
         Among equally good thresholds the middle one is taken.
         """
         shards = list(map_shards(self, lambda shard: shard, source, target))
-        best: tuple[float, float, float] | None = None
-        for gamma in gammas or [self.gamma_]:
-            error, threshold = least_error_threshold(shards, [masses(self, shard, gamma) for shard in shards], gold)
-            if best is None or error < best[0]:
-                best = (error, threshold, gamma)
-        assert best is not None
-        _, self.threshold_, self.gamma_ = best
+        found = [
+            (*least_error_threshold(shards, [masses(self, shard, gamma) for shard in shards], gold), gamma)
+            for gamma in gammas or [self.gamma_]
+        ]
+        _, self.threshold_, self.gamma_ = min(found, key=lambda one: one[0])
         return self
 
     def unknown_shares(self, source: Bitext | Lines, target: Lines | None = None) -> tuple[float, float]:

@@ -114,6 +114,7 @@ class CRFParameters(CriterionParameters, LearningParameters, ComputingParameters
         _check_names,
         convert=_names_of,
         option="",
+        several=True,
         group=MODEL,
         metavar="NAMES",
         help="Beginnings of the names of features, with commas between, such as 'w[0]=,pos[0]=', that transitions "

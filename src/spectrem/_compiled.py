@@ -69,7 +69,12 @@ def digests_of_imports(module: str) -> dict[str, bytes]:
 
 @cache
 def _digest(module: str) -> bytes:
-    return hashlib.sha256(Path(str(sys.modules[module].__file__)).read_bytes()).digest()
+    found: Any = sys.modules[module]
+    try:
+        code = found.__spec__.loader.get_data(found.__file__)  # in archives, too
+    except OSError:  # part of an executable file, whose own date Numba looks at
+        code = b""
+    return hashlib.sha256(code).digest()
 
 
 def _placed(function: Callable[..., Any], options: dict[str, Any]) -> Any:

@@ -159,6 +159,9 @@ def test_a_saved_model_aligns_as_the_run_that_saved_it(run, files, tmp_path):
     other = run("align", files.source, files.target, "--load", model, "--threshold", "0.2")
     assert other.exit_code == 0
     assert len(other.stdout) > len(first.stdout)
+    surer = run("align", files.source, files.target, "--load", model, "--rare-discount", "100")
+    assert surer.exit_code == 0, surer.stderr
+    assert len(surer.stdout) < len(first.stdout)
     merged = run("align", files.source, files.target, "--load", model, "--decode", "union")
     assert merged.stdout not in (first.stdout, other.stdout)
 

@@ -98,6 +98,7 @@ def test_a_failing_run_leaves_the_old_file(run, tmp_path):
         (["--same", "names"], ["--same must be some of numbers, urls, punctuation, words, got ('names',)"]),
         (["--tune-gamma"], ["--tune-gamma needs", "add --dev SRC TGT GOLD"]),
         (["--decode", "union", "--threshold", "0.5"], ["--threshold concerns probabilities, which --decode union"]),
+        (["--decode", "union", "--rare-discount", "1"], ["--rare-discount concerns probabilities"]),
         (["--decode", "union", "--no-project-at-predict"], ["--project-at-predict concerns probabilities"]),
     ],
     ids=lambda value: " ".join(value),

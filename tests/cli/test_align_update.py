@@ -75,6 +75,7 @@ def test_dev_chooses_the_threshold_after_the_update(run, model, second, files):
         (["--max-jump", "3", "--null-probability", "0.3"], "--null-probability, --max-jump: belongs to"),
         (["--max-iter", "3"], "--max-iter: belongs to"),
         (["--max-chance", "0.1"], "--max-chance: belongs to"),
+        (["--discount", "0"], "--discount: belongs to"),
     ],
     ids=str,
 )

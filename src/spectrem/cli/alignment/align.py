@@ -21,8 +21,8 @@ from spectrem.exceptions import InvalidInputError
 
 _FILES = "Files"
 # Parameters that can be set for a saved model, and those that cannot when it goes on learning.
-_OPEN = ("decode", "threshold", "project_at_predict", "n_threads")
-_CLOSED = ("model", "max_jump", "null_probability", "model1_iterations", "max_iter", "max_chance")
+_OPEN = ("decode", "threshold", "rare_discount", "project_at_predict", "n_threads")
+_CLOSED = ("model", "max_jump", "null_probability", "model1_iterations", "max_iter", "max_chance", "discount")
 
 
 @dataclass(frozen=True)
@@ -311,8 +311,7 @@ def _check_decoding(own: AlignmentOptions, settings: Settings, needs_posteriors:
             "--decode posterior"
         )
     needs_posteriors |= own.probabilities is not None
-    concerned = ["threshold"] if needs_posteriors else ["threshold", "project_at_predict"]
-    for name in concerned:
+    for name in ["threshold", "rare_discount", *["project_at_predict"] * (not needs_posteriors)]:
         if name in settings:
             raise InvalidInputError(
                 f"{option_of(AlignerParameters, name)} concerns probabilities, which --decode {way} does not use; drop "

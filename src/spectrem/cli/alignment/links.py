@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def probability_lines(posteriors: LinkPosteriors, min_probability: float) -> Iterator[str]:
     """One line per sentence pair of ``i-j:p``, ``i-NULL:p`` and ``NULL-j:p``, for every p of at least a minimum.
 
-    ``i-j`` carries the mean of both directions, which the threshold of decoding is compared with; ``i-NULL`` the
+    ``i-j`` carries the mean of both directions, without the ``rare_discount`` of decoding; ``i-NULL`` the
     probability that source word i has no counterpart, from the direction in which source words choose; ``NULL-j``
     the same of target word j, from the other direction. Four significant digits.
 

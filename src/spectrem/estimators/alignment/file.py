@@ -99,10 +99,11 @@ def prune(
     """Leave out the word pairs of less than ``min_count`` expected links in both directions.
 
     A pair's expected links are its probability times the total of its conditioning word, as the last M-step counted
-    them, pseudo-counts of priors included. Probabilities of the other pairs stay, and so do totals: what was left out
-    is missing from the sums of rows. A text that is aligned has the pairs that were left out as pairs that training did
-    not see (`UnseenPairs`); when the model goes on learning, their links count as links to other words. At 0.01, a
-    model of 100,000 sentence pairs keeps 45 % of its word pairs and 99.9 % of its links.
+    them, pseudo-counts of priors included and without what ``discount`` left out. Probabilities of the other pairs
+    stay, and so do totals: what is left out here is missing from the sums of rows. The smaller model
+    aligns these word pairs as those that training did not see (`UnseenPairs`); when it goes on learning, their links
+    count as links to other words. At 0.01, a model of 100,000 sentence pairs keeps 45 % of its word pairs and 99.9 % of
+    its links.
 
     Parameters
     ----------

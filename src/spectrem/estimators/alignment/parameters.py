@@ -163,9 +163,9 @@ class AlignerParameters(LearningParameters, ComputingParameters):
     alpha : float
         Strength of the constraints, in [0, 1] ([Ganchev2010] appendix A).
     decode : {"posterior", "viterbi", "forward", "backward", "intersection", "union", "grow-diag-final-and"}
-        "posterior": links whose mean probability over both directions exceeds ``threshold``. Or the best alignment of
-        one direction: "viterbi" (the same as "forward"), "backward". Or of both merged: "intersection", "union",
-        "grow-diag-final-and".
+        "posterior": links whose mean probability over both directions exceeds ``threshold``, or what
+        ``rare_discount`` makes of it for rare words. Or the best alignment of one direction: "viterbi" (the same as
+        "forward"), "backward". Or of both merged: "intersection", "union", "grow-diag-final-and".
     project_at_predict : bool
         Whether probabilities meet the constraints when decoding too.
     threshold : float or "auto"
@@ -176,7 +176,7 @@ class AlignerParameters(LearningParameters, ComputingParameters):
         How much surer links of rare words must be when decoding by posteriors. A link needs a mean probability above
         ``threshold * (1 + rare_discount / c)``, where c is how often the rarer of its two words occurred in training,
         new words left aside: rare words are linked too surely in the text that they were learned from, since every link
-        confirms itself. 0 treats all words alike.
+        confirms itself. Words for which that product is 1 or more have no links. 0 treats all words alike.
     max_chance : float, optional
         Word pairs that meet in one sentence pair only are no translations where more than ``max_chance`` meetings are
         expected by chance: the product of their tokens over the number of sentence pairs. 0.1 saves a third of the

@@ -60,8 +60,8 @@ class WordAligner(AlignerParameters, Estimator):
     [Samdani2012] §5). NULL keeps the last position ([OchNey2003]); jump widths are shared by all sentences
     ([Vogel1996], [Liang2006]); the distance of the last position from the sentence end has a distribution of its own;
     rare words are helped by their stems and by words that look alike (`spectrem.models.alignment.LexicalPrior`), new
-    ones also by words as rare as they (`spectrem.models.alignment.UnseenPairs`). The last M-step leaves out what a
-    single sentence pair says of a word pair (`spectrem.models.alignment.LeftOutPrior`).
+    ones also by words as rare as they (`spectrem.models.alignment.UnseenPairs`). The last M-step leaves out a part
+    (``discount``) of what a single sentence pair says of a word pair (`spectrem.models.alignment.LeftOutPrior`).
 
     Attributes
     ----------
@@ -205,7 +205,7 @@ class WordAligner(AlignerParameters, Estimator):
         of [NeaHin1998]). Words and word pairs are added to vocabularies and table. Text that comes twice counts twice.
         Parameters may be set anew but for model, max_jump and null_probability; ``dictionary`` and ``same`` concern
         word pairs that the model does not have. A ``threshold`` "auto" is chosen again where the new text has at least
-        500 pairs; ``max_chance`` is not read, nor are classes. ``history_`` and ``report_`` are those of the new text.
+        500 pairs; ``max_chance``, ``discount`` and classes are not read. ``history_``, ``report_`` are the new text's.
 
         Parameters and errors are those of `fit`.
 
@@ -289,7 +289,7 @@ class WordAligner(AlignerParameters, Estimator):
     ) -> LinkPosteriors:
         """Posterior probabilities of all links, projected onto the constraints if ``project_at_predict``.
 
-        Pairs that are left unaligned (see `long_pairs`) count as empty.
+        They do not depend on ``rare_discount``. Pairs that are left unaligned (see `long_pairs`) count as empty.
         """
         return concatenate_posteriors(list(self.iter_predict_proba(source, target, anchors=anchors)))
 
@@ -347,7 +347,7 @@ class WordAligner(AlignerParameters, Estimator):
         ----------
         path : path
         min_count : float
-            Word pairs of fewer expected links in both directions are left out; see `alignment.file.prune`.
+            Word pairs of fewer expected links both ways are left out; see `spectrem.estimators.alignment.file.prune`.
 
         Raises
         ------

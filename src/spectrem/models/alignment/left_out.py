@@ -23,8 +23,7 @@ FREQUENCY_STRENGTH = 10.0
 
 @dataclass(frozen=True, eq=False)
 class LeftOutPrior:
-    """Probabilities of one direction of a translation table with a part of the evidence of any one sentence pair left
-    out.
+    """Translation probabilities of one direction, without a part of what any one sentence pair says of them.
 
     Under the probabilities that a sentence pair helped to estimate, words that meet nowhere else confirm their own
     links. A sentence pair counts hardly more than one link of a word pair, so of an expected count c

@@ -264,6 +264,8 @@ class AlignmentStats:
 class Needs:
     """Which words and which entries of the pair table occur in a shard of training text, each in increasing order.
 
+    All words of the text must be known (no token is -1), as they are in the text that a table was made of.
+
     Attributes
     ----------
     entries, source_words, target_words : ndarray of uint8
@@ -276,7 +278,7 @@ class Needs:
 
     @classmethod
     def of(cls, shard: BitextShard | TextShard) -> Needs | None:
-        """None if the table is wanted to find the entries, as the shard is not packed."""
+        """What a shard needs; None if it does not list its entries, which only the whole table can then tell."""
         entries = shard.packed if isinstance(shard, TextShard) else pack(shard.pair_ids)
         if entries is None:
             return None

@@ -201,3 +201,13 @@ def test_a_model_may_end_by_another_m_step(schedule, stopping, tmp_path):
         np.testing.assert_array_equal(ended.params.emission, plain.params.emission)
         np.testing.assert_array_equal(ended.params.start, 1.0 / len(params.start))
         assert np.ptp(plain.params.start) > 0
+
+
+def test_batches_without_weight_leave_nothing_for_another_m_step():
+    class Weightless(LastTagger):
+        def weights(self, shard):
+            return np.zeros(self.structure(shard).n_instances)
+
+    params, shards = problem(2, n_shards=3)
+    found = run_em(Weightless(), shards, params, schedule=Stepwise(n_batches=2), stopping=Stopping(1))
+    assert found.params is params

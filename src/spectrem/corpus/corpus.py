@@ -88,7 +88,7 @@ class Corpus(Protocol):
             The same for every shard.
         each : sequence, optional
             One value per shard, as for `derive`. It may make them as they are asked for: each is asked for once, a few
-            before the result that is yielded, and not kept afterwards.
+            before the result that is yielded, perhaps by several threads at a time, and not kept afterwards.
 
         Raises
         ------

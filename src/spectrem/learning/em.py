@@ -131,8 +131,9 @@ def run_em(
                 break
         else:
             all_converged = False
-    if batches is not None and batches.running.n_steps and last_m_step is not None:
-        params = last_m_step(params, batches.running.stats, home)
+    running = None if batches is None else batches.running
+    if last_m_step is not None and running is not None and running.n_steps and running.stats is not None:
+        params = last_m_step(params, running.stats, home)
     violation = history[-1].violation if history else 0.0
     if posed.rows is not None and estep.dual_steps is not None and violation > _MISSED:
         warn_unconverged(

@@ -37,8 +37,8 @@ class LeftOutPrior:
     as f, times the share of f among the tokens of these. What was left out, and what belongs to words that e never
     meets, stays with pairs that are not in the table, so that rows sum to less than 1.
 
-    Use for the M-step of the last iteration only. In every one, as trials on development sentences showed, the error
-    rises: posteriors adapt to what they are to be protected from.
+    Use it for the M-step of the last iteration only. Used in every iteration it raises the error, as trials on
+    development sentences showed: the posteriors of the next iteration adapt to what was left out.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class LeftOutPrior:
     discount : float
         In [0, 1].
     most : float
-        What stands for 1 in this formula.
+        The most that one sentence pair counts for, in [0, 1]: it takes the place of the 1 in the formula above.
     """
 
     lexical: LexicalPrior
@@ -72,12 +72,7 @@ class LeftOutPrior:
         return False
 
     def normalise(
-        self,
-        counts: Floats,
-        row: Numbers,
-        row_sizes: Numbers,
-        out: Floats | None = None,
-        totals: Floats | None = None,
+        self, counts: Floats, row: Numbers, row_sizes: Numbers, out: Floats | None = None, totals: Floats | None = None
     ) -> Floats:
         """Probabilities of shape (n_pairs,); the totals of rows count what is left out too, see `DirichletPrior`."""
         own, probability = self.lexical, np.empty(len(counts)) if out is None else out

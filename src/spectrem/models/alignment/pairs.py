@@ -186,18 +186,12 @@ class TextShard:
 
     def pack(self, table: PairTable) -> TextShard:
         """The same shard with its entries of a table, so that `index` takes a third of the time."""
-        entries = self._find(table, self._postings(table))
-        packed = np.empty(5 * len(entries), np.uint8)
-        return replace(self, packed=packed[: cooccurrence.pack(entries, packed)].copy())
+        return replace(self, packed=pack(self._find(table, self._postings(table))))
 
     def index(self, table: PairTable) -> BitextShard:
         """The shard with its cells, for a table that is the one of `pack` if the shard is packed."""
         postings = self._postings(table)
-        if self.packed is None:
-            entries = self._find(table, postings)
-        else:
-            entries = np.empty(cooccurrence.count_packed(self.packed), np.int32)
-            cooccurrence.unpack(self.packed, entries)
+        entries = self._find(table, postings) if self.packed is None else unpack(self.packed)
         cell_offsets = offsets_of(self.source_lengths * self.target_lengths)
         cells = np.empty(cell_offsets[-1], np.int32)
         sources, targets = self.source_offsets - self.source_offsets[0], self.target_offsets - self.target_offsets[0]
@@ -237,6 +231,19 @@ class TextShard:
             table.targets, table.n_target_words, found,
         )  # fmt: skip
         return found[:n_found].copy()
+
+
+def pack(numbers: NDArray[np.int32]) -> NDArray[np.uint8]:
+    """Increasing numbers, at least 0, as the gaps between them in groups of seven bits."""
+    packed = np.empty(5 * len(numbers), np.uint8)
+    return packed[: cooccurrence.pack(numbers, packed)].copy()
+
+
+def unpack(packed: NDArray[np.uint8]) -> NDArray[np.int32]:
+    """The numbers that `pack` packed."""
+    numbers = np.empty(cooccurrence.count_packed(packed), np.int32)
+    cooccurrence.unpack(packed, numbers)
+    return numbers
 
 
 def build_shards(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from spectrem._arrays import Floats, Reals
 from spectrem.kernels.alignments import cooccurrence
 from spectrem.kernels.unions import add_at, count_union, merge, spread
-from spectrem.models.alignment.pairs import BitextShard, PairTable, TextShard
+from spectrem.models.alignment.pairs import BitextShard, PairTable, TextShard, pack, unpack
 
 Real = TypeVar("Real", NDArray[np.float64], NDArray[np.float32])
 
@@ -264,6 +264,8 @@ class AlignmentStats:
 class Needs:
     """Which words and which entries of the pair table occur in a shard of training text, each in increasing order.
 
+    All words of the text must be known (no token is -1), as they are in the text that a table was made of.
+
     Attributes
     ----------
     entries, source_words, target_words : ndarray of uint8
@@ -276,11 +278,11 @@ class Needs:
 
     @classmethod
     def of(cls, shard: BitextShard | TextShard) -> Needs | None:
-        """None if the table is wanted to find the entries, as the shard is not packed."""
-        entries = shard.packed if isinstance(shard, TextShard) else _pack(shard.pair_ids)
+        """What a shard needs; None if it does not list its entries, which only the whole table can then tell."""
+        entries = shard.packed if isinstance(shard, TextShard) else pack(shard.pair_ids)
         if entries is None:
             return None
-        return cls(entries, _pack(np.unique(shard.source_tokens)), _pack(np.unique(shard.target_tokens)))
+        return cls(entries, pack(np.unique(shard.source_tokens)), pack(np.unique(shard.target_tokens)))
 
     def restrict(self, table: PairTable, params: AlignmentParameters) -> tuple[PairTable, AlignmentParameters]:
         """The rows and columns of the table that occur, its entries that do, and their parameters."""
@@ -314,9 +316,9 @@ class Needs:
         return AlignmentStats(forward, backward, table.n_pairs + 1, listed, stats.exact)
 
     def _numbers(self, table: PairTable) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
-        entries = _unpack(self.entries)
+        entries = unpack(self.entries)
         known = entries[: np.searchsorted(entries, table.n_pairs)]  # the last may stand for pairs that are not in it
-        return known, _unpack(self.source_words), _unpack(self.target_words)
+        return known, unpack(self.source_words), unpack(self.target_words)
 
 
 def renumber(
@@ -324,25 +326,14 @@ def renumber(
 ) -> BitextShard | TextShard:
     """A shard in the numbers of what `Needs.restrict` gives, from the words that it needs."""
     sources, targets = (
-        np.searchsorted(_unpack(words), tokens).astype(np.int32)
+        np.searchsorted(unpack(words), tokens).astype(np.int32)
         for words, tokens in ((source_words, shard.source_tokens), (target_words, shard.target_tokens))
     )
     shard = replace(shard, source_tokens=sources, target_tokens=targets)
     if isinstance(shard, BitextShard):
         return replace(shard, pair_ids=np.arange(len(shard.pair_ids), dtype=np.int32))
     assert shard.packed is not None
-    return replace(shard, packed=_pack(np.arange(cooccurrence.count_packed(shard.packed), dtype=np.int32)))
-
-
-def _pack(numbers: NDArray[np.int32]) -> NDArray[np.uint8]:
-    packed = np.empty(5 * len(numbers), np.uint8)
-    return packed[: cooccurrence.pack(numbers, packed)].copy()
-
-
-def _unpack(packed: NDArray[np.uint8]) -> NDArray[np.int32]:
-    numbers = np.empty(cooccurrence.count_packed(packed), np.int32)
-    cooccurrence.unpack(packed, numbers)
-    return numbers
+    return replace(shard, packed=pack(np.arange(cooccurrence.count_packed(shard.packed), dtype=np.int32)))
 
 
 def _lengthened(counts: Floats, size: int) -> Floats:

@@ -54,7 +54,7 @@ def test_a_model_that_goes_on_is_close_to_one_of_all_text(fitted):
     # 0.16 and 0.23 when recorded
     assert distance(later, both) < 0.8 * distance(fitted, both)
     scores = [aligner.score(BITEXT.source, BITEXT.target, BITEXT.links) for aligner in (fitted, later, both)]
-    assert scores[1] > scores[2] - 0.03
+    assert scores[1] > scores[2] - 0.02
 
 
 def test_any_number_of_times(fitted):

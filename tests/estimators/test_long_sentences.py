@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from aligner_helpers import shares_of_rare_words
+from aligner_helpers import clone_fitted, shares_of_rare_words
 
 from spectrem import WordAligner
 from spectrem.data import encode_bitext
@@ -113,11 +113,16 @@ def test_posteriors_of_pairs_that_are_too_long(fitted):
     posteriors = fitted.predict_proba(source, target)
     shapes = [matrix.shape for matrix in posteriors.average]
     assert shapes[2:6] == [(20, 2001), (2002, 10), (0, 0), (0, 0)]
-    links = fitted.predict(source, target)
-    shares = shares_of_rare_words(fitted, source, target)
-    for n in (2, 3):
-        chosen = np.argwhere(posteriors.average[n] * shares[n] > fitted.threshold_)
-        assert links.pairs(n) == [tuple(link) for link in chosen.tolist()]
+    sizes = []
+    for discount in (0, 10):
+        aligner = clone_fitted(fitted, rare_discount=discount, threshold=0.02)
+        links, shares = aligner.predict(source, target), shares_of_rare_words(aligner, source, target)
+        for n in (2, 3):
+            chosen = np.argwhere(posteriors.average[n] * shares[n] > aligner.threshold_)
+            assert links.pairs(n) == [tuple(link) for link in chosen.tolist()]
+            sizes.append(len(chosen))
+    assert sizes[0] > sizes[2] > 0
+    assert sizes[1] > sizes[3] > 0
     alone = fitted.predict_proba(*SHORT)
     np.testing.assert_array_equal(posteriors.forward[6], alone.forward[2])
 

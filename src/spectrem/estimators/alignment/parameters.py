@@ -130,13 +130,13 @@ class AlignerParameters(LearningParameters, ComputingParameters):
     stem_strength : float
         Pseudo-counts that the lexical prior gives word pairs whose stems translate each other; 0 for none.
     cognate_strength : float
-        Pseudo-counts that it gives word pairs that look alike, half as many where that is in doubt; 0 for none. Without
-        both strengths and ``discount``, training is by maximum likelihood.
+        Pseudo-counts that it gives word pairs that look alike, half as many where that is in doubt; 0 for none. With
+        both strengths and ``discount`` at 0, training is by maximum likelihood.
     discount : float
-        Part of the first expected link of every word pair, in [0, 1], that the last M-step leaves out
-        (`spectrem.models.alignment.LeftOutPrior`). At 1 no sentence pair of the training text confirms its own links;
-        but pairs that were seen once say something of other texts, for which, and for `update`, a model is best at 0.
-        At 0 the last M-step is as the others.
+        How much of what a single sentence pair says of a word pair the last M-step leaves out, in [0, 1]: of an
+        expected count c, ``discount * min(c, 1)`` (`spectrem.models.alignment.LeftOutPrior`). At 1 no sentence pair of
+        the training text confirms its own links. For a model of other texts, and for `update`, 0 is best: there word
+        pairs that were seen once are evidence. At 0 the last M-step is as the others.
     dictionary : mapping of source word -> mapping of target word -> weight, optional
         Words that translate each other; `spectrem.data.read_dictionary` reads such a mapping. Pairs that never occur in
         one sentence pair, or that ``max_chance`` leaves out, have no effect.

@@ -39,5 +39,5 @@ def test_the_defaults_shown_are_those_of_the_estimator():
 
 def test_help_calls_parameters_as_their_options_are():
     options = {option.name: option for option in typer.main.get_command(app).commands["align"].params}
-    assert "probability over both directions exceeds --threshold." in options["decode"].help
+    assert "exceeds --threshold, or what --rare-discount makes of" in options["decode"].help
     assert "what Samdani2012 ran" in options["dual_steps"].help

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from spectrem.cli.app import app
 
 MOST_LINES = 8
-_ADVICE = re.compile(r"; |must|expected|Invalid value|Missing |No such option|requires|does not take a value|unexpected extra", re.IGNORECASE)
+_ADVICE = re.compile(r"; |must|expected|No space left|Invalid value|Missing |No such option|requires|does not take a value|unexpected extra", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 

@@ -15,7 +15,10 @@ from typer.testing import CliRunner
 from spectrem.cli.app import app
 
 MOST_LINES = 8
-_ADVICE = re.compile(r"; |must|expected|No space left|Invalid value|Missing |No such option|requires|does not take a value|unexpected extra", re.IGNORECASE)
+_ADVICE = re.compile(
+    r"; |must|expected|No space left|Invalid value|Missing |No such option|requires|does not take a value|unexpected extra",
+    re.IGNORECASE,
+)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
@@ -73,7 +76,12 @@ def judge(done, said: str, outcome: str, names: list[str]) -> str:
         return f"ends with status {done.exit_code}: {done.exception!r}"
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         return f"raises {done.exception!r}"
-    if "Traceback" in said or "Error:" in said.replace("spectrem: error:", "") and "Warning" not in said and "(" not in said:
+    if (
+        "Traceback" in said
+        or ("Error:" in said.replace("spectrem: error:", "")
+        and "Warning" not in said
+        and "(" not in said)
+    ):
         return "prints a traceback"
     if said.count("\n") > MOST_LINES + 10 * (done.exit_code == 0) or len(said) > 4000:
         return f"says too much: {said.count(chr(10))} lines, {len(said)} characters"

@@ -71,10 +71,16 @@ def run_file_case(folder, command, place, damage):
     bad = make_bad(folder, name, damage)
     arguments[place] = bad
     try:
-        found = run(folder, arguments, outcome_of(command, name, damage), [name, "no feasible q", *arguments[2:]], outputs)
+        found = run(
+            folder, arguments, outcome_of(command, name, damage), [name, "no feasible q", *arguments[2:]], outputs
+        )
     finally:
         remove(folder / bad)
-    return f"{command}, {name}: {damage}\n  {shown(arguments)}\n  {found.wrong}: {found.said[:400]!r}" if found.wrong else ""
+    return (
+        f"{command}, {name}: {damage}\n  {shown(arguments)}\n  {found.wrong}: {found.said[:400]!r}"
+        if found.wrong
+        else ""
+    )
 
 
 FILE_CASES = list(file_cases())
@@ -140,7 +146,17 @@ def option_cases():
 OPTION_CASES = list(option_cases())
 # values that no option has a meaning for, whatever it is
 SENSELESS = ("\x1b[31m", "")
-FREE = ("--unknown", "--prefix", "--factors", "--edge-features", "--same", "--id", "--context", "--field", "--no-relation")
+FREE = (
+    "--unknown",
+    "--prefix",
+    "--factors",
+    "--edge-features",
+    "--same",
+    "--id",
+    "--context",
+    "--field",
+    "--no-relation",
+)
 
 
 def run_option_case(folder, command, name, value):
@@ -150,8 +166,12 @@ def run_option_case(folder, command, name, value):
         outputs = [output for output in outputs if output != arguments[at + 1]]
         del arguments[at : at + 2]
     arguments.append(f"{name}={value}")
-    numeric = any(p.type.name in ("integer", "float") for p, own in options_of(command) if own == name and hasattr(p, "type"))
-    outcome = "error" if value == "text" or (numeric and value in ("x", "yes", "", " ", "\x1b[31m", "nan")) else "either"
+    numeric = any(
+        p.type.name in ("integer", "float") for p, own in options_of(command) if own == name and hasattr(p, "type")
+    )
+    outcome = (
+        "error" if value == "text" or (numeric and value in ("x", "yes", "", " ", "\x1b[31m", "nan")) else "either"
+    )
     before = state(folder)
     extra = [value] if value not in ("", " ") else []
     names = [name, name.strip("-"), name.strip("-").replace("-", "_"), "no feasible q", *extra]
@@ -360,9 +380,20 @@ def test_options_that_cannot_be(folder, command, more, outcome, named):
 
 def test_plots_of_columns_with_any_name(folder):
     columns = ["$x_$<b>", "größe \u4e2d\U0001f600"]
-    text = ",".join(columns) + "\n" + "\n".join(f"{x},{y}" for x, y in [(0, 0), (1, 0), (0, 1), (5, 5), (6, 5), (5, 6)]) + "\n"
+    text = (
+        ",".join(columns)
+        + "\n"
+        + "\n".join(f"{x},{y}" for x, y in [(0, 0), (1, 0), (0, 1), (5, 5), (6, 5), (5, 6)])
+        + "\n"
+    )
     (folder / "odd.csv").write_text(text)
-    found = run(folder, ["cluster", "odd.csv", "-k", "2", "-o", "out.csv", "--plot", "plot.png"], "fine", [], ["out.csv", "plot.png"])
+    found = run(
+        folder,
+        ["cluster", "odd.csv", "-k", "2", "-o", "out.csv", "--plot", "plot.png"],
+        "fine",
+        [],
+        ["out.csv", "plot.png"],
+    )
     (folder / "odd.csv").unlink()
     assert not found.wrong, found
 
@@ -378,7 +409,11 @@ def test_standard_output_that_takes_nothing(folder, command, closed):
         at = arguments.index(name)
         del arguments[at - 1 : at + 1]
     before = state(folder)
-    start = "import os, sys\n" + ("os.close(1)\n" if closed == "closed" else "") + "os.execv(sys.executable, [sys.executable, '-c', "
+    start = (
+        "import os, sys\n"
+        + ("os.close(1)\n" if closed == "closed" else "")
+        + "os.execv(sys.executable, [sys.executable, '-c', "
+    )
     start += "'from spectrem.cli import main; main()', *sys.argv[1:]])"
     with open("/dev/full", "w") as full:
         done = subprocess.run([sys.executable, "-c", start, *arguments], stdout=full, stderr=subprocess.PIPE, text=True)

@@ -72,7 +72,13 @@ def draw_table(rng, n, k):
 
 def contain(rng, X):
     kind = str(rng.choice(["dense", "csr", "csc", "list", "fortran"]))
-    made = {"dense": X, "csr": sp.csr_array(X), "csc": sp.csc_array(X), "list": X.tolist(), "fortran": np.asfortranarray(X)}
+    made = {
+        "dense": X,
+        "csr": sp.csr_array(X),
+        "csc": sp.csc_array(X),
+        "list": X.tolist(),
+        "fortran": np.asfortranarray(X),
+    }
     return made[kind], kind
 
 
@@ -118,7 +124,9 @@ def labelled_classifier(seed):
             raise Wrong(f"predict_proba is {apart:.3g} off the softmax of the scores")
         if abs(-ours.objective_ - loss.value(arrays)) > 1e-8 * max(1.0, abs(loss.value(arrays))):
             raise Wrong(f"objective_ is {ours.objective_!r}, and by the definition {-loss.value(arrays)!r}")
-        again, _ = quietly(lambda: MaxEntClassifier(**settings).fit(sp.csr_array(X) if container != "csr" else X, y, weights))
+        again, _ = quietly(
+            lambda: MaxEntClassifier(**settings).fit(sp.csr_array(X) if container != "csr" else X, y, weights)
+        )
         between = abs(again.objective_ - ours.objective_)
         if not warned and between > (OF_LOSS + OF_GAIN) * max(1e-300, abs(ours.objective_)):
             raise Wrong(f"another container gives the objective {again.objective_!r} in place of {ours.objective_!r}")
@@ -188,7 +196,9 @@ def partly_labelled_classifier(seed):
         name: [values[rng.integers(len(values))] for _ in range(n)]
         for name, values in (("x", [0.0, 1.0, 0.5, -1.0]), ("doc", ["a", "b"]), ("yes", [True, False]))
     }
-    batch = rows_batch(allowed > 0, known, [{name: v[i] for name, v in columns.items()} | {"kind": None} for i in range(n)])
+    batch = rows_batch(
+        allowed > 0, known, [{name: v[i] for name, v in columns.items()} | {"kind": None} for i in range(n)]
+    )
     weights = rng.choice([0.5, 1.0, 2.0], n) if rng.random() < 0.4 else np.ones(n)
     share = float(rng.choice([1.0, 1.0, 0.2, 3.0]))
     gamma = float(rng.choice([-np.inf, 0.0, 0.3, 1.0, 2.0]))
@@ -196,8 +206,9 @@ def partly_labelled_classifier(seed):
     reference /= np.bincount(batch.owner, reference)[batch.owner]
     rules = [draw_rule(rng, batch, batch, j, weights, reference) for j in range(int(rng.integers(0, 3)))]
     rules = [rule for rule in rules if "kind" not in rule.text]
-    case = f"seed {seed}: {n} rows, {k} classes, gamma {gamma:g}, unlabelled_weight {share:g}, weights {weights.tolist()}, y {y}\n  " + (
-        "\n  ".join(rule.text for rule in rules)
+    case = (
+        f"seed {seed}: {n} rows, {k} classes, gamma {gamma:g}, unlabelled_weight {share:g}, weights {weights.tolist()}, y {y}\n  "
+        + ("\n  ".join(rule.text for rule in rules))
     )
     try:
         return _check_partly(rng, X, y, allowed, known, columns, weights, share, gamma, rules, batch), case
@@ -253,7 +264,7 @@ def _check_partly(rng, X, y, allowed, known, columns, weights, share, gamma, rul
     else:
         low = high = program.best_mixture() if gamma == 0 else program.best_whole()
     room = 1e-4 * max(1.0, program.spread)
-    if not (low - room <= value <= high + room or gamma == -np.inf and value <= high + room):
+    if not (low - room <= value <= high + room or (gamma == -np.inf and value <= high + room)):
         raise Wrong(f"the distributions are worth {value!r}, and by the oracle {low!r} to {high!r}")
     # the M-step of these distributions: nothing is much better
     total = np.where(known, weights, share * weights)
@@ -281,7 +292,9 @@ def rows_program(allowed, known, weights, share, rules, batch):
     for (rule, _), numbers in slacks.items():
         instance = rows[numbers[0]].instance
         kind, strength, norm = rules[rule].slack
-        made.append(Slack(kind, strength, norm, np.array(numbers), share * (1.0 if instance is None else weights[instance])))
+        made.append(
+            Slack(kind, strength, norm, np.array(numbers), share * (1.0 if instance is None else weights[instance]))
+        )
     coefficients = np.array([row.coefficients for row in rows]).reshape(len(rows), len(batch.parts))
     bounds = np.array([row.bound for row in rows]) - coefficients @ fixed
     owner = np.searchsorted(free, batch.owner[at])
@@ -309,9 +322,14 @@ def labelled_tagger(seed):
     rng = np.random.default_rng(seed)
     k = int(rng.integers(2, 4))
     names = [f"f{j}" for j in range(int(rng.integers(1, 4)))]
-    scale = dict(zip(names, 10.0 ** rng.uniform(-6, 7, len(names)) if rng.random() < 0.4 else np.ones(len(names)), strict=True))
+    scale = dict(
+        zip(names, 10.0 ** rng.uniform(-6, 7, len(names)) if rng.random() < 0.4 else np.ones(len(names)), strict=True)
+    )
     lengths = rng.integers(1, 4, int(rng.integers(2, 6)))
-    X = [[{name: float(rng.normal() * scale[name]) for name in names if rng.random() < 0.8} for _ in range(n)] for n in lengths]
+    X = [
+        [{name: float(rng.normal() * scale[name]) for name in names if rng.random() < 0.8} for _ in range(n)]
+        for n in lengths
+    ]
     y = [rng.integers(0, k, n).tolist() for n in lengths]
     y[0][0] = k - 1
     pairs = str(rng.choice(["all", "observed"]))
@@ -322,7 +340,9 @@ def labelled_tagger(seed):
     tags = list(range(k))
     given = [np.array([[token.get(name, 0.0) for name in names] for token in x]) for x in X] if matrices else X
     settings = {"tags": tags, "pairs": pairs, "C": C, "l1_ratio": l1_ratio, "m_tol": 1e-8, "n_threads": 1}
-    seen = {(name, tag) for x, own in zip(X, y, strict=True) for token, tag in zip(x, own, strict=True) for name in token}
+    seen = {
+        (name, tag) for x, own in zip(X, y, strict=True) for token, tag in zip(x, own, strict=True) for name in token
+    }
     if matrices:
         seen = {(name, tag) for name, tag in seen}
     cells = [(name, tag) for name in names for tag in tags if pairs == "all" or (name, tag) in seen]
@@ -336,7 +356,9 @@ def labelled_tagger(seed):
         own = ours.model_.split(ours.theta_)
         table = ours.model_.support.table(own.features)
         position = {name: j for j, name in enumerate(names if matrices else ours.features_.names)}
-        theta = np.array([*(table[position[name], tag] for name, tag in cells), *(ours.transition_[pair] for pair in moves)])
+        theta = np.array(
+            [*(table[position[name], tag] for name, tag in cells), *(ours.transition_[pair] for pair in moves)]
+        )
         F = sequence_features(X, k, cells, moves)
         targets = []
         for x, gold in zip(X, y, strict=True):

@@ -61,6 +61,8 @@ class ParsingShard:
         Numbers of the sentences in the corpus.
     columns : Columns
         What constraints may name.
+    counts : ndarray of shape (n_sentences,), float64, or None
+        How often sentences count in constraints; None: by their weights.
     """
 
     lengths: Ints
@@ -71,6 +73,7 @@ class ParsingShard:
     weights: Floats
     instances: Ints
     columns: Columns = Columns()  # noqa: RUF009
+    counts: Floats | None = None
 
     @property
     def labels(self) -> Ints | Floats | None:
@@ -94,6 +97,8 @@ class ParsingText:
         Of the number of every sentence with distributions, these, [dependent, head].
     weights : ndarray of shape (n_sentences,), float64
     columns : Columns
+    counts : ndarray of shape (n_sentences,), float64, or None
+        How often sentences count in constraints; None: by their weights.
 
     Examples
     --------
@@ -109,6 +114,7 @@ class ParsingText:
     shares: Mapping[int, Floats]
     weights: Floats
     columns: Columns = Columns()  # noqa: RUF009
+    counts: Floats | None = None
 
     @classmethod
     def raw(cls, lengths: Ints, atoms: Atoms, columns: Columns = Columns()) -> ParsingText:  # noqa: B008
@@ -140,7 +146,9 @@ class ParsingText:
                 for group, chosen in zip(self.columns, (own, words, arcs), strict=True)
             )
         )
-        return ParsingShard(sizes, self.atoms[words], heads, shares, kind != FREE, self.weights[own], own, columns)
+        counts = None if self.counts is None else self.counts[own]
+        known = kind != FREE
+        return ParsingShard(sizes, self.atoms[words], heads, shares, known, self.weights[own], own, columns, counts)
 
     def without(self, left_out: Bools) -> ParsingText:
         """The same sentences, some of which, shape (n_sentences,), are in no shard."""

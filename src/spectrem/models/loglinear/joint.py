@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem._validate import as_weights
-from spectrem.constraints.cells import as_column
 from spectrem.constraints.compilation.groups import Key
 from spectrem.constraints.compilation.table import PartTable
 from spectrem.corpus import Corpus, Local
@@ -260,9 +259,7 @@ class JointModel:
             self.instance_name: shard.instances[joined.instance],
             "labelled": labelled[joined.instance],
         }
-        # Text of which some is missing is coded once, as constraints ask for it again and again.
-        coded = {name: as_column(name, c) for name, c in found.items() if c.dtype.kind == "T"}
-        return {**found, **coded, **{name: column[joined.instance] for name, column in shard.columns.items()}}
+        return {**found, **{name: column[joined.instance] for name, column in shard.columns.items()}}
 
     def log_prior(self, theta: Floats) -> float:
         """Log-density of the weights, nats, up to a constant."""

@@ -68,9 +68,8 @@ def test_conllu(write, name):
 
 
 def test_the_name_tells_conllu(write):
-    assert read_tagged(write("a.conllu.gz", "# text = a\n1\ta\t_\tX" + "\t_" * 6 + "\n")) == TaggedCorpus(
-        [["a"]], [["X"]]
-    )
+    text = "# text = a\n1\ta\t_\tX" + "\t_" * 6 + "\n"
+    assert read_tagged(write("a.conllu.gz", gzip.compress(text.encode()))) == TaggedCorpus([["a"]], [["X"]])
 
 
 def test_conllu_as_written(tmp_path):

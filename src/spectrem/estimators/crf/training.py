@@ -328,9 +328,9 @@ def _shards(
     columns = text.columns
     features, lengths = text.features, text.lengths
     if not chosen.all():
-        n, tokens = len(lengths), np.flatnonzero(np.repeat(chosen, lengths))
-        columns = {name: c[chosen] if len(c) == n else c[tokens] for name, c in columns.items()}
-        columns["sentence"] = np.flatnonzero(chosen)
+        tokens = np.flatnonzero(np.repeat(chosen, lengths))
+        columns = {name: values[tokens] for name, values in columns.items()}
+        columns["sentence"] = np.repeat(np.arange(len(lengths)), lengths)[tokens]
         features, labels = features.take(tokens), labels.take(tokens)
         lengths, known, weights, counts = lengths[chosen], known[chosen], weights[chosen], counts[chosen]
     return build_shards(

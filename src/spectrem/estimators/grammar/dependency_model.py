@@ -23,7 +23,7 @@ from spectrem.estimators.grammar.decoding import (
     with_unknown,
 )
 from spectrem.estimators.grammar.parameters import GrammarSettings, check_settings
-from spectrem.estimators.grammar.text import TagText, part_columns, read_tags
+from spectrem.estimators.grammar.text import TagText, read_columns, read_tags
 from spectrem.estimators.grammar.training import names_of, numbers_of, shards_of, train
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.shared_parameters import constraint_names
@@ -118,7 +118,8 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         check_settings(self)
         text = read_tags(X, y, single_root=self.single_root)
         weights = row_weights(sample_weight, len(text.lengths), "sentence")
-        found = train(self, text, weights, part_columns(columns, text.lengths), partial(make_corpus, self))
+        named = read_columns(columns, text.lengths)
+        found = train(self, text, weights, named, partial(make_corpus, self))
         self._take(found.tags, found.result.params, found.result.history[-1].gamma)
         self.log_likelihood_ = found.log_likelihood
         take_course(self, found.result.history, found.result.status)
@@ -218,12 +219,8 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
             text = TagText([tag if tag not in unknown else _UNKNOWN for tag in text.tags], text.lengths, text.heads)
             tags, params = (*tags, _UNKNOWN), with_unknown(params)
         model = ValenceModel(len(tags), self.adjacency, self.single_root, tags=names_of(tags))
-        weights = np.ones(len(text.lengths))
-        return (
-            model,
-            params,
-            shards_of(model, text, numbers_of(tags, text), weights, part_columns(columns, text.lengths)),
-        )
+        named, weights = read_columns(columns, text.lengths), np.ones(len(text.lengths))
+        return model, params, shards_of(model, text, numbers_of(tags, text), weights, named)
 
     def _log_likelihoods(self, text: TagText, of: Any) -> Floats:
         model, params, shards = self._encoded(text)

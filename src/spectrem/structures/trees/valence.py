@@ -228,12 +228,30 @@ class ValenceTrees:
         InvalidInputError
             If there is not one value per word.
         """
-        parts, sizes = self.parts, self.lengths**2
-        n = self.lengths[self.instance]
-        place = positions_of(np.diff(self.offsets))
-        arc = np.where(parts.stop, 0, offsets_of(sizes)[:-1][self.instance] + np.minimum(place // 2, n * n - 1))
-        columns = self.arcs.arc_columns(values)
-        return {name: missing_where(column[arc], parts.stop) for name, column in columns.items()}
+        columns, arc, stop = self.arcs.arc_columns(values), self._arc, self.parts.stop
+        return {name: missing_where(column[arc], stop) for name, column in columns.items()}
+
+    def spread_arcs(self, values: ArrayLike) -> NDArray:
+        """A value per part from one per arc, as those of `ProjectiveTrees`; False, or missing, at stops.
+
+        Parameters
+        ----------
+        values : array-like of shape (n_arcs,)
+            In blocks [dependent, head], arcs from the root on the diagonal; first and later children have the same.
+
+        Returns
+        -------
+        ndarray of shape (n_unary,)
+        """
+        found, stop = np.asarray(values)[self._arc], self.parts.stop
+        return found & ~stop if found.dtype.kind == "b" else missing_where(found, stop)
+
+    @property
+    def _arc(self) -> NDArray[np.int64]:
+        """The arc of every part among those of all sentences, the first one at stops."""
+        n, place = self.lengths[self.instance], positions_of(np.diff(self.offsets))
+        first = offsets_of(self.lengths**2)[:-1][self.instance]
+        return np.where(self.parts.stop, 0, first + np.minimum(place // 2, n * n - 1))
 
     def parts_of(self, heads: ArrayLike) -> Parts:
         """Indicators of the arcs and stops of given trees, which need not be projective.

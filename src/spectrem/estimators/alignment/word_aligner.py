@@ -28,7 +28,7 @@ from spectrem.estimators.alignment.parameters import AlignerParameters
 from spectrem.estimators.alignment.posteriors import choose_threshold, decode, map_shards, masses, posteriors
 from spectrem.estimators.alignment.report import report_fit
 from spectrem.estimators.alignment.scoring import score_text
-from spectrem.estimators.alignment.text import Lines, as_bitext, count_sides, read_training, unknown_shares
+from spectrem.estimators.alignment.text import Lines, as_bitext, count_sides, judged_text, read_training, unknown_shares
 from spectrem.estimators.alignment.update import update
 from spectrem.estimators.conventions import Estimator, take_course
 from spectrem.estimators.declare import check_parameters, documented
@@ -309,7 +309,7 @@ class WordAligner(Saved, AlignerParameters, Estimator):
 
     def score(self, source: Bitext | Lines, target: Lines | None, gold: Links) -> float:
         """1 - alignment error rate ([OchNey2003]) against gold links."""
-        return 1.0 - alignment_scores(self.predict(source, target), gold).aer
+        return 1.0 - alignment_scores(self.predict(judged_text(source, target, gold)), gold).aer
 
     def score_pairs(self, source: Bitext | Lines, target: Lines | None = None) -> Floats:
         """How likely each pair is a translation, 0 to 1; see `spectrem.estimators.alignment.scoring.score_text`."""
@@ -322,7 +322,7 @@ class WordAligner(Saved, AlignerParameters, Estimator):
 
         Among equally good thresholds the middle one is taken.
         """
-        shards = list(map_shards(self, lambda shard: shard, source, target))
+        shards = list(map_shards(self, lambda shard: shard, judged_text(source, target, gold), None))
         found = [
             (*least_error_threshold(shards, [masses(self, shard, gamma) for shard in shards], gold), gamma)
             for gamma in gammas or [self.gamma_]

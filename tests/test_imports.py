@@ -19,6 +19,7 @@ FOUNDATION = {
     "exceptions",
     "_heads",
     "_lanes",
+    "_logs",
     "_vectors",
     "_arrays",
     "_damage",
@@ -47,6 +48,7 @@ ALLOWED = {
     "_validate": set(),
     "_compiled": set(),
     "_lanes": {"_compiled"},
+    "_logs": {"_compiled"},
     "_vectors": set(),
     "_first_use": set(),
 }

@@ -109,14 +109,16 @@ def find_place(path: str | os.PathLike[str]) -> Place:
     shown = os.fsdecode(path)
     if not shown:
         raise InvalidInputError("'' names no file; give its path")
-    descriptor = _descriptor(shown)
+    try:
+        descriptor, real = _descriptor(shown), os.path.realpath(shown)
+    except FileNotFoundError:  # that of the working folder, to which paths are relative
+        raise InvalidInputError(f"{shown}: the working folder does not exist any more; change to another one") from None
     try:
         status = os.stat(shown) if descriptor is None else os.fstat(descriptor)
     except FileNotFoundError:
         status = None
     except OSError as error:
         _refuse(shown, error)
-    real = os.path.realpath(shown)
     if descriptor is not None or status is None:
         return Place(shown, real, descriptor, status, descriptor is not None)
     # a descriptor of another process may name a file that has no name any more

@@ -226,3 +226,17 @@ def test_what_is_in_place_is_said_when_a_file_cannot_be(run, folder, monkeypatch
 def test_a_folder_for_a_report_is_made_only_in_the_end(run, folder, monkeypatch):
     command_files.check_folder("--output", folder / "new" / "deeper")
     assert not (folder / "new").exists()
+
+
+@pytest.mark.parametrize("options", ["--output links", "-o - --probabilities links", "-o - --checkpoint links"])
+def test_a_working_folder_that_is_gone_is_named(run, folder, monkeypatch, options):
+    gone = folder / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    done = run("align", folder / "source.txt", folder / "target.txt", *options.split())
+    name = " ".join(options.split()[-2:])
+    assert done.exit_code == 2
+    assert done.stderr == (
+        f"spectrem: error: {name}: the working folder does not exist any more; change to another one\n"
+    )

@@ -161,3 +161,13 @@ def test_a_program_that_would_be_too_large_is_refused_before_it_is_built(monkeyp
 def test_lengths_are_checked():
     with pytest.raises(InvalidInputError, match="lengths"):
         Bracketings([-1])
+
+
+@pytest.mark.parametrize("size", [1e9, 1e16, 1e100])
+def test_trees_keep_their_number_of_constituents_however_large_scores_are(size):
+    rng, lengths = np.random.default_rng(0), np.array([1, 2, 3, 6, 12])
+    trees = Bracketings(lengths)
+    for _ in range(10):
+        scores = rng.normal(size=trees.n_unary) + size * rng.integers(-3, 4, trees.n_unary) / 7
+        constituents = trees.smoothed_max(Parts(scores), 1.0)[1].unary[::2]
+        assert np.add.reduceat(constituents, trees.span_offsets[:-1]) == pytest.approx(2 * lengths - 1)

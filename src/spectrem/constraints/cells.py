@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem.constraints.compilation.groups import TEXT, Coded, Key, as_key, numbers_of
+from spectrem.constraints.compilation.groups import Coded, Key, as_key, numbers_of
 from spectrem.data.frames import as_series
 from spectrem.exceptions import InvalidInputError
+from spectrem.structures._columns import TEXT
 
 if TYPE_CHECKING:
     import narwhals

@@ -231,7 +231,7 @@ def evaluate(expression: Column, lookup: Callable[[str], Key]) -> Key:
             _check_comparable(expression, values, value)
         if _is_void(values):
             return np.zeros(len(values), np.bool_)
-        if values.dtype.kind not in "UT":
+        if values.dtype.kind != "U":
             return np.isin(values, np.array(expression.operands[1]))
         wanted, (found, code) = set(expression.operands[1]), distinct(values)
         return np.array([value in wanted for value in found.tolist()], np.bool_)[code]
@@ -241,7 +241,7 @@ def evaluate(expression: Column, lookup: Callable[[str], Key]) -> Key:
     if operation in _COMPARISONS:
         _check_comparable(expression, *arguments)
         if any(map(_is_void, arguments)):
-            return np.full(max(map(np.size, arguments)), operation == "!=")
+            return np.full(np.broadcast_shapes(*map(np.shape, arguments)), operation == "!=")
         left, right = arguments
         if isinstance(left, Coded) and not isinstance(right, Coded | np.ndarray):
             return left.look_up(_COMPARISONS[operation](left.values, right), operation == "!=")
@@ -321,12 +321,12 @@ def _kind(value: object) -> str:
 
 
 def _is_void(values: object) -> bool:
-    """Whether it is a column that is missing throughout, of which no kind is known."""
+    """Whether it is a column of nothing, or missing throughout, of which no kind is known."""
     if isinstance(values, Coded):
-        return len(values) > 0 and bool((values.codes < 0).all())
-    if not isinstance(values, np.ndarray) or values.dtype.kind not in "fT" or not len(values):
+        return bool((values.codes < 0).all())
+    if not isinstance(values, np.ndarray):
         return False
-    return bool(np.isnan(values).all())
+    return not values.size or (values.dtype.kind == "f" and bool(np.isnan(values).all()))
 
 
 def _check_comparable(expression: Column, left: object, right: object) -> None:

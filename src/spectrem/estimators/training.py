@@ -29,6 +29,20 @@ from spectrem.reports import ConstraintReport, ConstraintSummary, report_expecta
 Params = TypeVar("Params")
 
 
+def estep_of(estimator: Any, constraints: Any = None) -> EStep:
+    """The E-step of an estimator that weighs what is not labelled by its ``unlabelled_weight``.
+
+    ``constraints`` take the place of its own.
+    """
+    return EStep(
+        estimator.constraints if constraints is None else constraints,
+        warm_start=True,
+        dual_steps=getattr(estimator, "dual_steps", None) or None,
+        infeasible=estimator.infeasible,
+        weight=estimator.unlabelled_weight,
+    )
+
+
 def run_stage(
     estimator: Any,
     model: Any,

@@ -16,7 +16,7 @@ from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
 from spectrem.inference.infeasible import Infeasible, check_infeasible
 from spectrem.kernels.sparse import less_prices
-from spectrem.learning.model import Kernel, log_normaliser
+from spectrem.learning.model import Kernel, is_known, log_normaliser
 from spectrem.models.estep import EStepResult, RowSum
 from spectrem.structures import Parts, Structure
 from spectrem.structures._ragged import no_parts
@@ -58,8 +58,9 @@ class EStep:
         What to do about constraints inside instances that an instance cannot meet: raise `InfeasibleConstraintError`,
         or leave them out there (`run_em` then warns once).
     weight : float
-        By what the cost of constraints is multiplied in the objective, of a model with ``counts``: the weight of an
-        instance whose structure is not given, relative to its count; at least 0.
+        The weight in the objective of an instance whose structure is not given, relative to how often it counts in
+        constraints (``counts`` of the model); at least 0. The cost of constraints is multiplied by it, so that
+        posteriors do not depend on it.
     rows : Rows, optional
         Constraints that are compiled already, for a corpus of one shard; in place of ``constraints``.
     kernel : Kernel, optional
@@ -209,17 +210,10 @@ def expect(posed: Posed, step: Step) -> tuple[EStepResult[Any], Posed]:
     model, params, estep = step.model, step.params, step.estep
     scores = scores_of(posed, step)
     found = posterior(posed if posed.scores is scores else replace(posed, scores=scores), step)
-    marginals, value, free_value = found.marginals, found.value, found.value
-    across, own = step.prices is not None or step.mixture is not None, posed.objective_weights
-    if across or posed.inside is not None or own is not None:
-        free, free_marginals = posed.structure.smoothed_max(scores, max(step.gamma, 0.0), weights=posed.weights)
-        counted = float(posed.weights @ free)
-        free_value = counted if own is None else float(own @ free)
-        # The cost of the constraints, counted - value, is taken from the free value.
-        share = estep.alpha * estep.weight
-        value = (1 - share) * counted + share * value + (free_value - counted)
-        if estep.alpha < 1:
-            marginals = free_marginals.map(lambda p, q: (1 - estep.alpha) * p + estep.alpha * q, marginals)
+    value, free_value, marginals = objective_of(posed, step, scores, found)
+    if posed.objective_weights is not None and not is_known(model, posed.shard):
+        # Those of shared factors come multiplied by counts, and enter the statistics by weights.
+        marginals = Parts(marginals.unary, tuple(estep.weight * factor for factor in marginals.factors))
     normaliser = log_normaliser(model, params, posed.shard)
     expected = EStepResult(
         model.gather(params, posed.shard, marginals),
@@ -227,10 +221,31 @@ def expect(posed: Posed, step: Step) -> tuple[EStepResult[Any], Posed]:
         free_value - normaliser,
         found.violation,
         found.skipped or Counter(),
-        expectation(posed, found.marginals) if across else None,
+        expectation(posed, found.marginals) if _spans_corpus(step) else None,
     )
     kept = found.multipliers if estep.warm_start else None
     return expected, replace(posed, multipliers=kept, scores=None, latest=None)
+
+
+def _spans_corpus(step: Step) -> bool:
+    """Whether some constraints span the corpus."""
+    return step.prices is not None or step.mixture is not None
+
+
+def objective_of(posed: Posed, step: Step, scores: Parts, found: Posterior) -> tuple[float, float, Parts]:
+    """The objective of a shard with the cost of its constraints and without, nats, and what the M-step sees.
+
+    With counts c, weights w and scores s of instances, and the value of the dual, the cost of the constraints is
+    ``sum c smax(s) - value``, and the objective ``sum w smax(s)`` less ``alpha * weight`` times this cost.
+    """
+    own, alpha = posed.objective_weights, step.estep.alpha
+    if not (_spans_corpus(step) or posed.inside is not None or own is not None):
+        return found.value, found.value, found.marginals
+    values, marginals = posed.structure.smoothed_max(scores, max(step.gamma, 0.0), weights=posed.weights)
+    counted, share = float(posed.weights @ values), alpha * step.estep.weight
+    free = counted if own is None else float(own @ values)
+    mixed = marginals.map(lambda p, q: (1 - alpha) * p + alpha * q, found.marginals) if alpha < 1 else found.marginals
+    return (1 - share) * counted + share * found.value + (free - counted), free, mixed
 
 
 def scores_of(posed: Posed, step: Step) -> Parts:

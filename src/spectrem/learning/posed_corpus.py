@@ -84,7 +84,7 @@ def _pose(model: Any, corpus: Corpus, estep: EStep) -> PosedCorpus:
     if estep.rows is not None:
         return PosedCorpus(corpus.derive(pose_compiled, model, estep.rows))
     numbered = corpus.derive(Numbered, each=range(len(corpus)))
-    shards = numbered.derive(pose_shard, model)
+    shards = numbered.derive(pose_shard, model, bool(estep.constraints))
     if not estep.constraints:
         return PosedCorpus(shards)
     facts = shards.sum(find_facts, model, estep.constraints)
@@ -318,12 +318,12 @@ class Numbered(NamedTuple):
     number: int
 
 
-def pose_shard(numbered: Numbered, model: Any) -> Posed:
-    """A shard's structure and weights."""
+def pose_shard(numbered: Numbered, model: Any, constrained: bool = True) -> Posed:
+    """A shard's structure and weights, and how often instances count in constraints, if there are any."""
     shard, number = numbered
     structure = model.structure(shard)
     weights, counts = weights_of(model, shard, structure), counts_of(model, shard)
-    if counts is None:
+    if counts is None or not constrained or np.array_equal(counts, weights):
         return Posed(shard, number, structure, weights)
     return Posed(shard, number, structure, counts, objective_weights=weights)
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spectrem.exceptions import InvalidInputError
 
-_TEXT = np.dtypes.StringDType(na_object=np.nan)
+TEXT = np.dtypes.StringDType(na_object=np.nan)
+"""Text of which some is missing; text without missing values has a fixed width."""
 
 
 class Member(NamedTuple):
@@ -94,9 +95,10 @@ def join_column(name: str, pieces: Mapping[str, NDArray], sizes: Mapping[str, in
                 f"members: column {name!r} holds {kinds[first]} in {first!r} and {kinds[other]} in {other!r}; "
                 f"keep them apart, as in apart=[{name!r}]"
             )
-    if len(pieces) == len(sizes) and not any(piece.dtype.kind == "T" for piece in pieces.values()):
+    if len(pieces) == len(sizes) and not any(piece.dtype.kind in "TO" for piece in pieces.values()):
         return np.concatenate(list(pieces.values()))
-    whole = np.full(sum(sizes.values()), np.nan, _TEXT if kinds[first] == "text" else np.float64)
+    dtype: Any = {"text": TEXT, "objects": object}.get(kinds[first], np.float64)
+    whole = np.full(sum(sizes.values()), np.nan, dtype)
     start = 0
     for key, size in sizes.items():
         if key in pieces:
@@ -122,9 +124,25 @@ def check_numbering(name: str, places: Mapping[str, tuple[NDArray, NDArray[np.in
 
 
 def _kind(values: NDArray) -> str:
-    return {"b": "truth values", "U": "text", "T": "text"}.get(values.dtype.kind, "numbers")
+    return {"b": "truth values", "U": "text", "T": "text", "O": "objects"}.get(values.dtype.kind, "numbers")
+
+
+def missing_where(values: NDArray, lacking: NDArray[np.bool_]) -> NDArray:
+    """A copy of a column that has no value at some entries (NaN, None among objects); numbers are floating-point."""
+    kind = values.dtype.kind
+    found = values.astype(TEXT if kind in "UT" else object if kind == "O" else np.float64)
+    found[lacking] = None if kind == "O" else np.nan
+    return found
 
 
 def missing_of(values: NDArray) -> NDArray[np.bool_] | None:
     """Where a column has no value; None for columns of a kind that always has one."""
     return np.isnan(values) if values.dtype.kind in "fT" else None
+
+
+def declared_missing(structure: Any, name: str) -> NDArray[np.bool_] | None:
+    """Parts that belong to no group of a column of a structure: as it says, else those without a value."""
+    if hasattr(structure, "missing"):
+        found: NDArray[np.bool_] | None = structure.missing(name)
+        return found
+    return missing_of(np.asarray(structure.columns[name]))

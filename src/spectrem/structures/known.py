@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem._validate import as_gamma
 from spectrem.exceptions import InvalidInputError
+from spectrem.structures._columns import declared_missing
 from spectrem.structures._ragged import check_inputs, check_instance, check_scores
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope, Structure
@@ -110,6 +111,10 @@ class Known:
     def columns(self) -> Mapping[str, NDArray]:
         """The columns of the structure inside."""
         return self.inside.columns
+
+    def missing(self, name: str) -> NDArray[np.bool_] | None:
+        """Parts that belong to no group of a column, as the structure inside says."""
+        return declared_missing(self.inside, name)
 
     @cached_property
     def _by_instance(self) -> sp.csr_array:

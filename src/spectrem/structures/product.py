@@ -14,7 +14,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem._validate import as_active, as_gamma, as_integers, as_weights
 from spectrem.exceptions import InvalidInputError
-from spectrem.structures._columns import Member, Sources, check_numbering, join_column, missing_of, name_columns
+from spectrem.structures._columns import (
+    Member,
+    Sources,
+    check_numbering,
+    declared_missing,
+    join_column,
+    missing_of,
+    name_columns,
+)
 from spectrem.structures._polytopes import join_polytopes
 from spectrem.structures._ragged import check_instance, check_scores, no_parts, positions_of
 from spectrem.structures.parts import Parts
@@ -204,7 +212,7 @@ class Product:
             mask = None
             if column is not None and not self._is_unit(key, column):
                 own = self.replaced.get(key)
-                mask = _missing(member, column) if own is None else missing_of(own[column])
+                mask = declared_missing(member, column) if own is None else missing_of(own[column])
             masks.append(np.full(member.n_unary, column is None) if mask is None else mask)
             some = some or column is None or mask is not None
         return np.concatenate(masks) if some else None
@@ -325,10 +333,3 @@ class Product:
 
 def _labels(structure: Structure) -> tuple[str, ...]:
     return tuple(getattr(structure, "label_columns", ()))
-
-
-def _missing(structure: Structure, name: str) -> NDArray[np.bool_] | None:
-    declared = getattr(structure, "missing", None)
-    if declared is not None:
-        return cast("NDArray[np.bool_] | None", declared(name))
-    return missing_of(np.asarray(structure.columns[name]))

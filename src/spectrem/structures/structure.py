@@ -61,8 +61,8 @@ class Structure(Protocol):
         takes: the derivative of the marginals as scores move along these values. Unary ones of one instance each,
         those of shared factors summed over instances times ``weights``. `Expectations` needs it.
     ``missing(name)``
-        A mask of shape (n_unary,) of the parts that belong to no group of a column, or None if all do. Without this
-        method, they are the parts whose value is NaN.
+        A mask of shape (n_unary,) of the parts that belong to no group of a column, or None if all do. Parts whose
+        value is missing belong to none anyway.
     """
 
     @property

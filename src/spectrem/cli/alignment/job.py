@@ -27,7 +27,6 @@ from spectrem.data import (
     EncodedPairs,
     Links,
     Vocabulary,
-    display_name,
     open_output,
     read_bitext,
     read_dictionary,
@@ -38,7 +37,6 @@ from spectrem.data import (
 )
 from spectrem.estimators import WordAligner
 from spectrem.estimators.alignment.decoding import concatenate_links
-from spectrem.estimators.alignment.known_links import check_inside
 from spectrem.exceptions import InvalidInputError
 
 _COLUMNS = ("sentence", "direction", "source", "target", "state")
@@ -152,7 +150,7 @@ class AlignmentJob:
             return given, None
         source, target, gold = self.own.dev
         pairs = self._words(read_bitext(source, target, lowercase=lowercase))
-        return given, (pairs, read_links(gold, pairs.n_pairs))
+        return given, (pairs, read_links(gold, lengths=(pairs.source_lengths, pairs.target_lengths)))
 
     def _words(self, bitext: Bitext) -> Bitext:
         """A text without the other factors of its tokens; classes of new words are kept for training."""
@@ -166,9 +164,7 @@ class AlignmentJob:
     def _anchors(self, bitext: Bitext) -> Links | None:
         if self.own.anchors is None:
             return None
-        links = read_links(self.own.anchors, bitext.n_pairs)
-        check_inside(links, bitext, display_name(self.own.anchors))
-        return links
+        return read_links(self.own.anchors, lengths=(bitext.source_lengths, bitext.target_lengths))
 
     def _joined(
         self, bitext: Bitext, anchors: Links | None, dev: tuple[Bitext, Links] | None

@@ -105,20 +105,23 @@ def _result(truth: list[ParsedSentence], guesses: list[list[ParsedSentence]]) ->
 
     from spectrem.metrics import compare_attachments, head_is_next, not_punctuation
 
-    gold, known = zip(*map(_known_heads, truth), strict=True)
+    given = [_heads(one) for one in truth]
+    known = [own > -2 for own in given]
+    gold = [np.maximum(own, -1) for own in given]  # a number that is masked stands where a head is not known
     if not any(own.any() for own in known):
         raise InvalidInputError("GOLD has no heads, only _; name a file of trees")
     words = [own & mask for own, mask in zip(known, not_punctuation(one.upos for one in truth), strict=True)]
     masks = {"all_words": known, "without_punctuation": words}
-    heads = [[_known_heads(one, -2)[0] for one in guess] for guess in guesses]
+    heads = [list(map(_heads, guess)) for guess in guesses]
     relations = [_relations(truth, guess) for guess in guesses]
     next_word = head_is_next([len(own) for own in gold])
     sides = [*zip(heads, relations, strict=True), (next_word, None)]
     scores = [{name: _scores(gold, own, mask, pair) for name, mask in masks.items()} for own, pair in sides]
-    several = [sum(int((own == -1).sum()) > 1 for own in side) for side in (gold, *heads)]
+    several = [sum(int((own == -1).sum()) > 1 for own in side) for side in (given, *heads)]
     result: dict[str, Any] = {
         "n_sentences": len(truth),
         "n_words": {name: int(np.sum([own.sum() for own in mask])) for name, mask in masks.items()},
+        "n_unknown_heads": int(sum((~own).sum() for own in known)),
         "predicted": scores[:-1],
         "head_is_next": scores[-1],
         "sentences_with_several_roots": {"gold": several[0], "predicted": several[1:]},
@@ -131,12 +134,11 @@ def _result(truth: list[ParsedSentence], guesses: list[list[ParsedSentence]]) ->
     return result
 
 
-def _known_heads(sentence: ParsedSentence, unknown: int = -1) -> tuple[Ints, Any]:
-    """Heads, with ``unknown`` where there are none, and which are known."""
+def _heads(sentence: ParsedSentence) -> Ints:
+    """Heads, -2 where they are not known."""
     import numpy as np
 
-    heads = np.full(len(sentence.forms), -2) if sentence.heads is None else np.asarray(sentence.heads)
-    return np.where(heads == -2, unknown, heads), heads > -2
+    return np.full(len(sentence.forms), -2) if sentence.heads is None else np.asarray(sentence.heads)
 
 
 def _relations(truth: list[ParsedSentence], guess: list[ParsedSentence]) -> tuple[Any, Any] | None:
@@ -181,6 +183,8 @@ def _print(names: list[str], result: dict[str, Any]) -> None:
                 cells = ("–" if one.get(name) is None else f"{100 * one[name]:.2f}" for one in own)  # noqa: RUF001 -- a dash
                 table.add_row(f"  {row}", *cells)
     Console().print(table)
+    if result["n_unknown_heads"]:
+        typer.echo(f"left out: {result['n_unknown_heads']} words, whose heads GOLD does not know")
     several = result["sentences_with_several_roots"]
     counts = ", ".join(f"{n} of {title}" for n, title in zip(several["predicted"], titles, strict=False))
     typer.echo(f"sentences with several roots: {several['gold']} of GOLD, {counts}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -117,10 +118,10 @@ def predict(
             else:
                 parsed, tables = parser.parse(sentences), parser.predict_proba(sentences) if wanted else []
         if trees_out is not None:
-            if text == "-":
-                write_conllu(trees_out, parsed)
-            else:
+            if text != "-" and os.path.isfile(text):
                 trees_out.writelines(copy_with_trees(text, parsed))
+            else:  # standard input and pipes can be read once only
+                write_conllu(trees_out, parsed)
         if posteriors_out is not None:
             least = LEAST_PROBABILITY if min_probability is None else min_probability
             posteriors_out.writelines(_lines(sentences, tables, least))

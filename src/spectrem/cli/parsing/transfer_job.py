@@ -40,7 +40,8 @@ def run_transfer(own: TransferOptions, settings: dict[str, Any], annealing: Anne
             f"{display_name(own.source)} has {len(source)} sentences and {display_name(own.target)} has {len(target)}; "
             "sentence n of one must translate sentence n of the other"
         )
-    links = read_links(own.align, len(source))
+    lengths = [len(one.forms) for one in source], [len(one.forms) for one in target]
+    links = read_links(own.align, lengths=lengths)
     kind = DependencyModel if own.dmv else EdgeFactoredParser
     start = None if own.start is None else _load(own.start, kind)
     given: Sequence[Any] = tags_of(target, own.field, own.target) if own.dmv else target

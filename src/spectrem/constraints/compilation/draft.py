@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from spectrem.constraints.cells import as_column
 from spectrem.constraints.columns import Column, column_names, evaluate
 from spectrem.constraints.compilation.facts import Counted, Head, RowFacts, Tally
 from spectrem.constraints.compilation.groups import NO_GROUP, Coded, Key, as_key, join_keys, number_groups
@@ -159,7 +160,10 @@ def _listed(constraint: LinearConstraint, head: Head, table: PartTable) -> Draft
     entries = matrix * (-1.0 if constraint.sense == ">=" else 1.0)
     rows = RowFacts.of_shard(
         side=np.full(n_rows, int(constraint.sense == ">="), np.int8),
-        keys={name: as_key(values) for name, values in (constraint.keys or {"row": np.arange(n_rows)}).items()},
+        keys={
+            name: as_key(as_column(name, values))
+            for name, values in (constraint.keys or {"row": np.arange(n_rows)}).items()
+        },
         constant=constraint.bounds * (-1.0 if constraint.sense == ">=" else 1.0),
         tally=Tally(np.zeros(n_rows)),
         shares=(),

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem.exceptions import InvalidInputError
+from spectrem.structures._columns import TEXT
 
 NO_GROUP = -1
-TEXT = np.dtypes.StringDType(na_object=np.nan)
-"""Text of which some is missing; text without missing values has a fixed width."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +158,7 @@ def distinct(column: Key) -> tuple[NDArray, NDArray[np.int64]]:
     if isinstance(column, Coded) and column.missing is None:
         used = np.bincount(column.codes, minlength=len(column.values)) > 0
         return column.values[used], (np.cumsum(used) - 1)[column.codes]
-    if column.dtype.kind not in "UT":
+    if column.dtype.kind != "U":
         values, codes = np.unique(column, return_inverse=True)
         return values, codes.astype(np.int64)
     listed = column.tolist()  # hashing text is many times faster than sorting it
@@ -190,8 +189,6 @@ def as_key(column: Key) -> Key:
     """A column without missing values in the form in which rows keep it: text by numbers."""
     if isinstance(column, Coded):
         return column
-    if column.dtype.kind == "T":
-        column = np.array(column.tolist(), np.str_)
     if column.dtype.kind != "U":
         return column
     values, codes = distinct(column)

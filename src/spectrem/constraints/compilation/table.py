@@ -68,6 +68,11 @@ class PartTable:
         """The structure's columns, asked for once since structures may build them anew."""
         return self.structure.columns
 
+    @cached_property
+    def _known(self) -> dict[str, Key]:
+        """The columns that were asked for: constraints name the same ones again and again."""
+        return {}
+
     @property
     def instance_column(self) -> str:
         """Name of the column that numbers the instances."""
@@ -101,19 +106,24 @@ class PartTable:
         return counted if counted != name and self.has(counted) and not self.has(name) else None
 
     def column(self, name: str) -> Key:
-        """Values of a column, shape (n_unary,); a user's text may be coded.
+        """Values of a column, shape (n_unary,); text of which some is missing is coded.
 
         Raises
         ------
         InvalidInputError
             If there is no such column, or a user's column fits no length or several.
         """
+        if name not in self._known:
+            self._known[name] = self._read(name)
+        return self._known[name]
+
+    def _read(self, name: str) -> Key:
         if name in self.extra_columns:
             return self._spread(name, as_column(name, self.extra_columns[name]))
         if name in self.own:
-            values = np.asarray(self.own[name])
+            values = as_column(name, self.own[name])
             first = {"occurrence": self.first_occurrence, self.instance_column: self.first_instance}.get(name, 0)
-            return values + first if first else values
+            return numbers_of(values) + first if first else values
         if (counted := self.derived_from(name)) is not None:
             counts = self.count(counted) if self.frequencies is None else self.frequencies[counted]
             found, code = distinct(self.column(counted))
@@ -142,9 +152,10 @@ class PartTable:
         return Counter(values[first if missing is None else first[~missing[first]]].tolist())
 
     def missing(self, name: str, values: Key) -> NDArray[np.bool_] | None:
-        """Where a column gives no group: as the structure says of its own, else where values are missing."""
-        declared = getattr(self.structure, "missing", None) if self.is_own(name) else None
-        return missing_of(values) if declared is None else declared(name)
+        """Where a column gives no group: where values are missing, and where the structure says so of its own."""
+        lacking = missing_of(values)
+        declared = self.structure.missing(name) if self.is_own(name) and hasattr(self.structure, "missing") else None
+        return declared if lacking is None else lacking if declared is None else lacking | declared
 
     def is_steady(self, name: str) -> bool:
         """Whether the parts of every instance that have a value in a column have the same one."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats, Ints
-from spectrem.data import Bitext, Vocabulary, encode_bitext
+from spectrem.data import Bitext, Links, Vocabulary, encode_bitext
 from spectrem.estimators.alignment.known_links import KnownLinks, read_anchors
 from spectrem.estimators.alignment.long_pairs import LongPair, LongShard, cut_shards, find_untrainable, most_cells
 from spectrem.estimators.conventions import row_weights
@@ -37,6 +37,13 @@ def as_bitext(source: Bitext | Lines, target: Lines | None) -> Bitext:
     if target is None:
         raise InvalidInputError("target must be given when source is a sequence of lines; or pass one Bitext")
     return encode_bitext(source, target)
+
+
+def judged_text(source: Bitext | Lines, target: Lines | None, gold: Links) -> Bitext:
+    """The pairs of a text, between whose words gold links must be."""
+    bitext = as_bitext(source, target)
+    gold.check_inside(bitext.source_lengths, bitext.target_lengths, "gold")
+    return bitext
 
 
 def recode(bitext: Bitext, vocabularies: tuple[Vocabulary, Vocabulary]) -> Bitext:

@@ -28,12 +28,13 @@ from spectrem.estimators.alignment.parameters import AlignerParameters
 from spectrem.estimators.alignment.posteriors import choose_threshold, decode, map_shards, masses, posteriors
 from spectrem.estimators.alignment.report import report_fit
 from spectrem.estimators.alignment.scoring import score_text
-from spectrem.estimators.alignment.text import Lines, as_bitext, count_sides, read_training, unknown_shares
+from spectrem.estimators.alignment.text import Lines, as_bitext, count_sides, judged_text, read_training, unknown_shares
 from spectrem.estimators.alignment.update import update
-from spectrem.estimators.conventions import Estimator, not_fitted, take_course
+from spectrem.estimators.conventions import Estimator, take_course
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.homes import beside, make_corpus
 from spectrem.estimators.shared_parameters import check_one_gamma
+from spectrem.estimators.storage import Saved
 from spectrem.estimators.training import run_stage
 from spectrem.learning import Constant, FitStatus, PosedCorpus, Record, Schedule, Step, Stepwise, Stopping
 from spectrem.metrics import alignment_scores
@@ -52,7 +53,7 @@ from spectrem.models.alignment.lexical_prior import Classes
 
 @documented
 @dataclass(eq=False, repr=False)
-class WordAligner(AlignerParameters, Estimator):
+class WordAligner(Saved, AlignerParameters, Estimator):
     """Align the words of sentence pairs without labelled data.
 
     IBM Model 1, then (by default) an HMM are trained in both directions at once by EM whose posteriors are projected
@@ -101,6 +102,8 @@ class WordAligner(AlignerParameters, Estimator):
     >>> links.n_sentences
     2
     """
+
+    _codec = file.CODEC
 
     def fit(
         self,
@@ -306,7 +309,7 @@ class WordAligner(AlignerParameters, Estimator):
 
     def score(self, source: Bitext | Lines, target: Lines | None, gold: Links) -> float:
         """1 - alignment error rate ([OchNey2003]) against gold links."""
-        return 1.0 - alignment_scores(self.predict(source, target), gold).aer
+        return 1.0 - alignment_scores(self.predict(judged_text(source, target, gold)), gold).aer
 
     def score_pairs(self, source: Bitext | Lines, target: Lines | None = None) -> Floats:
         """How likely each pair is a translation, 0 to 1; see `spectrem.estimators.alignment.scoring.score_text`."""
@@ -319,7 +322,7 @@ class WordAligner(AlignerParameters, Estimator):
 
         Among equally good thresholds the middle one is taken.
         """
-        shards = list(map_shards(self, lambda shard: shard, source, target))
+        shards = list(map_shards(self, lambda shard: shard, judged_text(source, target, gold), None))
         found = [
             (*least_error_threshold(shards, [masses(self, shard, gamma) for shard in shards], gold), gamma)
             for gamma in gammas or [self.gamma_]
@@ -360,23 +363,7 @@ class WordAligner(AlignerParameters, Estimator):
         UserWarning
             If such constraints, which only training needs, are left out.
         """
-        self._check_fitted()
-        file.save(self, path, min_count)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> WordAligner:
-        """Read an aligner that `save` wrote.
-
-        Raises
-        ------
-        InvalidInputError
-            If the file is missing, damaged or foreign.
-        """
-        return file.load(cls(), path)
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "params_"):
-            raise not_fitted(self)
+        self._save(path, min_count=min_count)
 
     def _train(
         self,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +17,10 @@ from spectrem.estimators.classification import file
 from spectrem.estimators.classification.parameters import MaxEntParameters
 from spectrem.estimators.classification.targets import read_targets
 from spectrem.estimators.classification.training import fitted_model, infer, train
-from spectrem.estimators.conventions import not_fitted, take_course
+from spectrem.estimators.conventions import take_course
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.shared_parameters import check_criterion_alone, check_one_gamma
-from spectrem.estimators.storage import save_arrays
+from spectrem.estimators.storage import Saved
 from spectrem.estimators.table_input import UNLABELLED, row_columns, split_columns
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.loglinear import Features
@@ -30,7 +29,7 @@ from spectrem.reports import ShowsReport, report_training
 
 @documented
 @dataclass(eq=False, repr=False)
-class MaxEntClassifier(ShowsReport, MaxEntParameters, ClassifierMixin, BaseEstimator):
+class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, BaseEstimator):
     """Logistic regression, which also learns from rows without a label, or with a part of one, under constraints.
 
     Where every row has a label, it is multinomial logistic regression. Otherwise, by turns, the distributions of the
@@ -85,6 +84,8 @@ class MaxEntClassifier(ShowsReport, MaxEntParameters, ClassifierMixin, BaseEstim
     >>> classifier.predict(X).tolist(), round(float(classifier.label_distributions_[:, 1].sum()), 3)
     ([0, 0, 0, 0, 1, 1], 2.0)
     """
+
+    _codec = file.CODEC
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None, columns: Any = None
@@ -200,42 +201,6 @@ class MaxEntClassifier(ShowsReport, MaxEntParameters, ClassifierMixin, BaseEstim
         """The most probable label of every row, shape (n_rows,); parameters as of `predict_proba`."""
         self._check_fitted()
         return self.classes_[self.predict_proba(X, columns).argmax(axis=1)]
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the classifier to one file of JSON and arrays, which `load` reads.
-
-        It holds the weights, the course of training and the parameters that JSON can hold, but not what has a value
-        for every training row, nor ``report_`` or a schedule. Constraints are written as texts.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        InvalidInputError
-            If ``project_at_predict`` needs constraints that cannot be written as text (matrices, objects of your own).
-
-        Warns
-        -----
-        UserWarning
-            If such constraints, which only training needs, are left out.
-        """
-        self._check_fitted()
-        save_arrays(path, file.KIND, file.LAYOUT, *file.content_of(self))
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> MaxEntClassifier:
-        """Read a classifier that `save` wrote.
-
-        Raises
-        ------
-        InvalidInputError
-            If the file is missing, damaged or foreign.
-        """
-        return file.load(cls(), path)
-
-    def _check_fitted(self) -> None:
-        if "coef_" not in vars(self):
-            raise not_fitted(self)
 
     def _read(self, X: Any, columns: Any, reset: bool = False) -> tuple[Features, dict[str, NDArray]]:
         """Features and columns for constraints of the rows of X."""

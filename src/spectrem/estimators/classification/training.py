@@ -14,7 +14,7 @@ from spectrem._arrays import Floats, Ints
 from spectrem.estimators.classification.targets import Targets
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.labelled import fit_labelled
-from spectrem.estimators.training import learn_unlabelled
+from spectrem.estimators.training import estep_of, learn_unlabelled
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import EStep, FitStatus, Posed, PosedCorpus, Record, Step, Stopping, pose, posterior
 from spectrem.models.loglinear import (
@@ -72,9 +72,8 @@ def train(
     counts = weights
     weights = counts * np.where(known, _class_weights(settings, targets, counts), settings.unlabelled_weight)
     cut = partial(
-        build_shards, features, None, targets.labels, n_weights=model.n_weights, n_labels=n_classes,
-        counts=None if np.array_equal(weights, counts) or not settings.constraints else counts,
-    )  # fmt: skip
+        build_shards, features, None, targets.labels, n_weights=model.n_weights, n_labels=n_classes, counts=counts
+    )
     # Labelled rows stay with those that constraints tie them to; distributions are kept apart, as they cannot move.
     tied = known & (targets.allowed.max(axis=1) == 1) if learns and settings.constraints else np.zeros_like(known)
     shards = cut(known & ~tied, weights, columns, tied)
@@ -91,9 +90,7 @@ def train(
     if seen.all():
         theta, _, record, status = fit_labelled(settings, model, start, goes_on=learns)
         history: tuple[Record, ...] = (record,)
-    estep = EStep(
-        settings.constraints, warm_start=True, infeasible=settings.infeasible, weight=settings.unlabelled_weight
-    )
+    estep = estep_of(settings)
     if learns:
         stopping = Stopping(settings.max_iter, settings.tol, scale=float(weights.sum()))
         found = learn_unlabelled(settings, model, corpus, theta, estep, stopping=stopping)

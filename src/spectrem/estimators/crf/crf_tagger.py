@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats
 from spectrem._validate import as_count, as_sample_weight
-from spectrem.estimators.conventions import Estimator, not_fitted, take_course
+from spectrem.estimators.conventions import Estimator, take_course
 from spectrem.estimators.crf import file
 from spectrem.estimators.crf.decoding import best_sequences, best_states, log_probabilities, posteriors_of
 from spectrem.estimators.crf.input import TokenText, read_more
@@ -23,7 +22,7 @@ from spectrem.estimators.crf.training import Trained, pairs_of, train
 from spectrem.estimators.declare import documented
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.shared_parameters import constraint_names
-from spectrem.estimators.storage import save_arrays
+from spectrem.estimators.storage import Saved
 from spectrem.estimators.tagging.text import Tag
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.loglinear import Labels, LogLinearShard, build_shards
@@ -39,7 +38,7 @@ class TagSequence(NamedTuple):
 
 @documented
 @dataclass(eq=False, repr=False)
-class CRFTagger(CRFParameters, Estimator):
+class CRFTagger(Saved, CRFParameters, Estimator):
     """Tag tokens by a linear-chain conditional random field [Lafferty2001].
 
     The score of a sequence of tags is a sum of weights, of the pairs of a feature of a token and its tag, and of
@@ -85,6 +84,8 @@ class CRFTagger(CRFParameters, Estimator):
     >>> tagger.n_best([["a", "dog"]], n=2)[0][1].tags
     ['DT', 'VB']
     """
+
+    _codec = file.CODEC
 
     def fit(
         self,
@@ -281,40 +282,6 @@ class CRFTagger(CRFParameters, Estimator):
         cells = self.model_.transitions
         table[slice(None) if cells is None else cells] = self.model_.split(self.theta_).transitions
         return table.reshape(n, n)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write what tagging needs, and how training went, to one file of JSON and arrays.
-
-        Constraints are written as texts. Of the other parameters, those that only training reads and that are not
-        plain numbers, texts or lists (a schedule, a callback ...) come back as their defaults. ``report_`` is left out.
-
-        Raises
-        ------
-        InvalidInputError
-            If ``project_at_predict`` needs constraints that cannot be written as text (matrices, objects of your own).
-
-        Warns
-        -----
-        UserWarning
-            If such constraints, which only training needs, are left out.
-        """
-        self._check_fitted()
-        save_arrays(path, file.KIND, file.LAYOUT, *file.content_of(self))
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> CRFTagger:
-        """Read a tagger that `save` wrote.
-
-        Raises
-        ------
-        InvalidInputError
-            If the file is missing, damaged or foreign.
-        """
-        return file.load(cls(), path)
-
-    def _check_fitted(self) -> None:
-        if "theta_" not in vars(self):
-            raise not_fitted(self)
 
     def _feature_names(self) -> Sequence[str]:
         if self.features_ is not None:

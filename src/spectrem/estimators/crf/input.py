@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from spectrem._arrays import Ints
 from spectrem._validate import as_lengths
+from spectrem.constraints.compilation.groups import Key
 from spectrem.data.features import FeatureIndex, TokenFeatures, token_features
 from spectrem.data.features.tokens import check_sentence
+from spectrem.estimators.sentence_columns import read_sentence_columns
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.models.loglinear import Features
 
@@ -25,13 +26,13 @@ class TokenText(NamedTuple):
     ----------
     features : Features
     lengths : ndarray of shape (n_sentences,), int64
-    columns : dict of name -> ndarray of shape (n_sentences,) or (n_tokens,)
+    columns : dict of name -> ndarray of shape (n_tokens,)
         For constraints.
     """
 
     features: Features
     lengths: Ints
-    columns: dict[str, NDArray]
+    columns: dict[str, Key]
 
 
 def read_training(
@@ -47,7 +48,7 @@ def read_training(
     matrix = _as_matrix(tagger, sentences, lengths)
     if matrix is not None:
         features, sizes = matrix
-        return TokenText(features, sizes, _read_columns(columns, sizes, {})), None
+        return TokenText(features, sizes, _read_columns(columns, sizes)), None
     source = _Source(tagger, sentences)
     index, tokens = FeatureIndex.learn(source, tagger.min_count)
     return _with_columns(source, tokens, len(index), columns), index
@@ -78,7 +79,7 @@ def read_more(
             raise InvalidInputError(
                 f"X must have {n_features} features, as in fit, got {features.n_features}; give the same columns"
             )
-        return TokenText(features, sizes, _read_columns(columns, sizes, {}))
+        return TokenText(features, sizes, _read_columns(columns, sizes))
     assert index is not None
     source = _Source(tagger, sentences)
     return _with_columns(source, index.encode(source), n_features, columns)
@@ -114,7 +115,7 @@ def _with_columns(
 ) -> TokenText:
     features = Features(tokens.indptr, tokens.indices, tokens.values, n_features)
     own = {} if source.words is None else {"word": np.array(source.words, np.str_)}
-    return TokenText(features, tokens.lengths, _read_columns(columns, tokens.lengths, own))
+    return TokenText(features, tokens.lengths, {**own, **_read_columns(columns, tokens.lengths)})
 
 
 def _as_matrix(tagger: Any, sentences: Any, lengths: ArrayLike | None) -> tuple[Features, Ints] | None:
@@ -178,32 +179,9 @@ def _refuse_templates(tagger: Any) -> None:
         )
 
 
-def _read_columns(columns: Mapping[str, Any] | None, lengths: Ints, own: dict[str, NDArray]) -> dict[str, NDArray]:
-    """Columns for constraints: a value per sentence, or a sequence of values per sentence."""
-    found = dict(own)
-    if columns is not None and not isinstance(columns, Mapping):
-        raise InvalidInputError(f"columns must map names to values, got {quoted(columns)}; give a dictionary")
-    for name, values in (columns or {}).items():
-        if name in ("sentence", "token", "occurrence", "tag", "label", "previous", "labelled"):
-            raise InvalidInputError(f"columns must not be called {name!r}, which constraints have already; rename it")
-        listed = list(values)
-        if len(listed) != len(lengths):
-            raise InvalidInputError(
-                f"columns[{name!r}] must have one entry per sentence ({len(lengths)}), got "
-                f"{len(listed)}; give a value, or a sequence of values, for each"
-            )
-        if _are_nested(listed):
-            sizes = np.array([len(own) for own in listed], np.int64)
-            if (sizes != lengths).any():
-                bad = int(np.argmax(sizes != lengths))
-                raise InvalidInputError(
-                    f"columns[{name!r}] must have a value per token of sentence {bad} ({lengths[bad]}), got "
-                    f"{sizes[bad]}; give one for each"
-                )
-            listed = list(chain.from_iterable(listed))
-        found[name] = np.asarray(listed)
-    return found
-
-
-def _are_nested(values: Iterable[Any]) -> bool:
-    return all(isinstance(value, list | tuple | np.ndarray) for value in values)
+def _read_columns(columns: Any, lengths: Ints) -> dict[str, Key]:
+    """Columns for constraints, a value per token: those given with sentences are repeated."""
+    taken = ("sentence", "token", "occurrence", "tag", "label", "previous", "labelled")
+    found = read_sentence_columns(columns, lengths, taken, arcs=False)
+    sentence = np.repeat(np.arange(len(lengths)), lengths)
+    return {**{name: values[sentence] for name, values in found.of_sentences.items()}, **found.of_words}

@@ -8,21 +8,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spectrem._arrays import Bools, Floats, Ints
-from spectrem._validate import as_sample_weight
 from spectrem.constraints import check_values
 from spectrem.constraints.compilation.compile import flatten
 from spectrem.constraints.compilation.draft import used_columns
 from spectrem.corpus import Corpus
 from spectrem.data.features import FeatureIndex
+from spectrem.estimators.conventions import row_weights
 from spectrem.estimators.crf.input import TokenText, read_training
 from spectrem.estimators.crf.labels import TokenLabels, read_labels
 from spectrem.estimators.crf.pairs import PairModel
 from spectrem.estimators.crf.scheme import check_labels, possible_moves
 from spectrem.estimators.labelled import fit_labelled
 from spectrem.estimators.tagging.text import Tag, check_tags
-from spectrem.estimators.training import learn_unlabelled
+from spectrem.estimators.training import estep_of, learn_unlabelled
 from spectrem.exceptions import InvalidInputError
-from spectrem.learning import EStep, FitStatus, Record
+from spectrem.learning import FitStatus, Record
 from spectrem.models.loglinear import (
     AgreedModel,
     Features,
@@ -113,10 +113,7 @@ def train(
         if not learns:
             return Trained(n_sentences, index, tags, model, theta, [record], status, n_steps)
     constrained = with_pairs(model, tagger.constraints)
-    estep = EStep(
-        tagger.constraints, warm_start=True, dual_steps=tagger.dual_steps or None, infeasible=tagger.infeasible
-    )
-    found = learn_unlabelled(tagger, constrained, corpus, theta, estep)
+    found = learn_unlabelled(tagger, constrained, corpus, theta, estep_of(tagger))
     history = list(found.history)
     return Trained(n_sentences, index, tags, model, found.params, history, found.status, n_steps, *found.reports)
 
@@ -127,15 +124,15 @@ def _prepare(
     """Read and check everything, choose the weights, and cut the shards."""
     read = read_sentences(tagger, sentences, y, lengths, columns)
     n, known, present = len(read.text.lengths), read.known, read.text.lengths > 0
-    given = as_sample_weight(sample_weight, n, "sentence")
+    counts = row_weights(sample_weight, n, "sentence")
     check_constraints(tagger.constraints, read.tags)
     learns = tagger.unlabelled_weight > 0 and bool((~known & present).any())
     if not known.any() and not (learns and (tagger.constraints or read.any_label)):
         raise InvalidInputError(
             "y must label some token, got none; without labels or constraints nothing says what tags mean"
         )
-    weights = (np.ones(n) if given is None else given) * np.where(known, 1.0, tagger.unlabelled_weight)
-    shards = _shards(read.model, read.text, read.labels, known, present if learns else known, weights)
+    weights = counts * np.where(known, 1.0, tagger.unlabelled_weight)
+    shards = _shards(read.model, read.text, read.labels, known, present if learns else known, weights, counts)
     return _Task(n, read.features, read.tags, read.model, shards, bool(known.any()), learns)
 
 
@@ -325,17 +322,18 @@ def _observed_transitions(labels: TokenLabels, numbered: Labels, n: int) -> Ints
 
 
 def _shards(
-    model: Any, text: TokenText, labels: Labels, known: Bools, chosen: Bools, weights: Floats
+    model: Any, text: TokenText, labels: Labels, known: Bools, chosen: Bools, weights: Floats, counts: Floats
 ) -> list[LogLinearShard]:
     """Shards of the sentences that training looks at."""
     columns = text.columns
     features, lengths = text.features, text.lengths
     if not chosen.all():
-        n, tokens = len(lengths), np.flatnonzero(np.repeat(chosen, lengths))
-        columns = {name: c[chosen] if len(c) == n else c[tokens] for name, c in columns.items()}
-        columns["sentence"] = np.flatnonzero(chosen)
+        tokens = np.flatnonzero(np.repeat(chosen, lengths))
+        columns = {name: values[tokens] for name, values in columns.items()}
+        columns["sentence"] = np.repeat(np.arange(len(lengths)), lengths)[tokens]
         features, labels = features.take(tokens), labels.take(tokens)
-        lengths, known, weights = lengths[chosen], known[chosen], weights[chosen]
+        lengths, known, weights, counts = lengths[chosen], known[chosen], weights[chosen], counts[chosen]
     return build_shards(
-        features, lengths, labels, known, weights, columns, n_weights=model.n_weights, n_labels=model.n_labels
-    )
+        features, lengths, labels, known, weights, columns, counts=counts,
+        n_weights=model.n_weights, n_labels=model.n_labels,
+    )  # fmt: skip

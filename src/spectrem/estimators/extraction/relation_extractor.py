@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from spectrem.data import RelationSentence
-from spectrem.estimators.conventions import Estimator, not_fitted, take_course
+from spectrem.estimators.conventions import Estimator, take_course
 from spectrem.estimators.declare import documented
 from spectrem.estimators.extraction import file
 from spectrem.estimators.extraction.decoding import RelationPosteriors, infer
@@ -18,12 +17,13 @@ from spectrem.estimators.extraction.input import check_sentences
 from spectrem.estimators.extraction.parameters import ExtractionParameters, check_settings
 from spectrem.estimators.extraction.training import train
 from spectrem.estimators.shared_parameters import constraint_names
+from spectrem.estimators.storage import Saved
 from spectrem.reports import report_training
 
 
 @documented
 @dataclass(eq=False, repr=False)
-class RelationExtractor(ExtractionParameters, Estimator):
+class RelationExtractor(Saved, ExtractionParameters, Estimator):
     """Types of mentions of entities, and relations between them, under constraints that tie both ([RothYih2004]).
 
     Two log-linear models give every mention a type and every ordered pair of mentions a relation or none; constraints
@@ -68,6 +68,8 @@ class RelationExtractor(ExtractionParameters, Estimator):
     >>> found.types, found.relations
     (('Peop', 'Peop'), {(0, 1): 'Kill'})
     """
+
+    _codec = file.CODEC
 
     def fit(
         self, sentences: Iterable[RelationSentence], sample_weight: ArrayLike | None = None, *, columns: Any = None
@@ -148,32 +150,3 @@ class RelationExtractor(ExtractionParameters, Estimator):
         """
         self._check_fitted()
         return infer(self, check_sentences(sentences), columns, best=False)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write what extraction needs, and how training went, to one file of JSON and arrays.
-
-        Constraints are written as texts. Of the other parameters, those that only training reads and that are not
-        plain numbers, texts or lists (a schedule, a callback ...) come back as their defaults. ``report_`` is left out.
-
-        Raises
-        ------
-        InvalidInputError
-            If ``project_at_predict`` and constraints cannot be written as text (matrices, objects of your own).
-        """
-        self._check_fitted()
-        file.save(self, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> RelationExtractor:
-        """Read an extractor that `save` wrote.
-
-        Raises
-        ------
-        InvalidInputError
-            If the file is missing, damaged or foreign.
-        """
-        return file.load(cls(), path)
-
-    def _check_fitted(self) -> None:
-        if "theta_" not in vars(self):
-            raise not_fitted(self)

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
-from spectrem._validate import as_sample_weight
 from spectrem.constraints import Constraint, E, check_columns, check_values, part
 from spectrem.constraints.compilation.compile import flatten
 from spectrem.corpus import Corpus
 from spectrem.data import RelationSentence
+from spectrem.estimators.conventions import row_weights
 from spectrem.estimators.extraction.guide import Guide, Names, exact, learn_guide, make_member
 from spectrem.estimators.extraction.input import (
     Indexes,
@@ -29,9 +29,9 @@ from spectrem.estimators.extraction.input import (
 )
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.table_input import row_columns
-from spectrem.estimators.training import run_stage
+from spectrem.estimators.training import estep_of, run_stage
 from spectrem.exceptions import InvalidInputError
-from spectrem.learning import EStep, FitStatus, Record, Step
+from spectrem.learning import FitStatus, Record, Step
 from spectrem.models.loglinear import JointModel, build_joint_shards
 from spectrem.reports import ConstraintReport, ConstraintSummary, report_posed
 
@@ -77,7 +77,7 @@ def train(
         If no sentence has all labels, or constraints name what there is not.
     """
     n = len(sentences)
-    weights = as_sample_weight(sample_weight, n, "sentence")
+    counts = row_weights(sample_weight, n, "sentence")
     given = row_columns((columns,), n, "RelationExtractor")
     names = _names(settings, sentences)
     check_constraints(settings.constraints, names, given)
@@ -93,16 +93,16 @@ def train(
         )
     guide, features = None, data.pair
     if settings.type_features:
-        guide, features = learn_guide(settings, data, indexes, sentences, names, (types, relations), weights)
+        guide, features = learn_guide(settings, data, indexes, sentences, names, (types, relations), counts)
     model = make_model(settings, names, data.mention.n_features, features.n_features)
     learns = settings.unlabelled_weight > 0 and not known.all()
-    weights = (np.ones(n) if weights is None else weights) * np.where(known, 1.0, settings.unlabelled_weight)
+    weights = counts * np.where(known, 1.0, settings.unlabelled_weight)
     members = data.members(features, labels_of(types, len(names.types)), labels_of(relations, len(names.relations)))
     sizes = {"mention": len(names.types), "pair": len(names.relations)}
 
     def cut(apart: Bools, weights: Floats, tied: Bools | None = None) -> Corpus:
         shards = build_joint_shards(
-            members, sizes, apart, weights, given, tied, n_instances=n, n_weights=model.n_weights
+            members, sizes, apart, weights, given, tied, counts, n_instances=n, n_weights=model.n_weights
         )
         return make_corpus(settings, shards)
 
@@ -111,7 +111,7 @@ def train(
     theta = whole.fit(cut(known, np.where(known, weights, 0.0)))
     constraints = [
         *flatten(settings.constraints),
-        *_count_constraints(settings, names, relations, known, data, weights),
+        *_count_constraints(settings, names, relations, known, data, counts),
     ]
     if not learns:
         record = _record(whole, cut(known, np.where(known, weights, 0.0)), theta, started)
@@ -120,7 +120,7 @@ def train(
         return Trained(indexes, names, guide, model, theta, int(known.sum()), (record,), FitStatus.CONVERGED)
     # Labelled sentences stay with those that constraints over several sentences tie them to.
     tied = known if any(not is_inside(one) for one in constraints) else np.zeros(n, np.bool_)
-    estep = EStep(constraints, warm_start=True, dual_steps=settings.dual_steps or None, infeasible=settings.infeasible)
+    estep = estep_of(settings, constraints)
     result = run_stage(settings, model, cut(known & ~tied, weights, tied), theta, estep, "em")
     step = Step(model, result.params, result.history[-1].gamma, estep)
     reports = report_posed(result.posed, step) if constraints else ((), ())

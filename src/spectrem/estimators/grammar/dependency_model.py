@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats, Ints
-from spectrem.estimators.conventions import Estimator, not_fitted, row_weights, take_course
+from spectrem.estimators.conventions import Estimator, row_weights, take_course
 from spectrem.estimators.declare import documented
 from spectrem.estimators.grammar import file
 from spectrem.estimators.grammar.decoding import (
@@ -24,10 +23,11 @@ from spectrem.estimators.grammar.decoding import (
     with_unknown,
 )
 from spectrem.estimators.grammar.parameters import GrammarSettings, check_settings
-from spectrem.estimators.grammar.text import TagText, part_columns, read_tags
+from spectrem.estimators.grammar.text import TagText, read_columns, read_tags
 from spectrem.estimators.grammar.training import names_of, numbers_of, shards_of, train
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.shared_parameters import constraint_names
+from spectrem.estimators.storage import Saved
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.grammar import GrammarParameters, GrammarShard, ValenceModel, in_corpus_order
 from spectrem.reports import report_training
@@ -35,7 +35,7 @@ from spectrem.reports import report_training
 
 @documented
 @dataclass(eq=False, repr=False)
-class DependencyModel(GrammarSettings, Estimator):
+class DependencyModel(Saved, GrammarSettings, Estimator):
     """Parse sequences of tags by a grammar of dependencies with valence, learned with or without trees.
 
     The dependency model with valence [KleinManning2004]: heads take children on both sides, one by one, and stop. What
@@ -77,6 +77,8 @@ class DependencyModel(GrammarSettings, Estimator):
     [[1, 2, -1, 2]]
     """
 
+    _codec = file.CODEC
+
     def fit(
         self,
         X: Any,
@@ -116,7 +118,8 @@ class DependencyModel(GrammarSettings, Estimator):
         check_settings(self)
         text = read_tags(X, y, single_root=self.single_root)
         weights = row_weights(sample_weight, len(text.lengths), "sentence")
-        found = train(self, text, weights, part_columns(columns, text.lengths), partial(make_corpus, self))
+        named = read_columns(columns, text.lengths)
+        found = train(self, text, weights, named, partial(make_corpus, self))
         self._take(found.tags, found.result.params, found.result.history[-1].gamma)
         self.log_likelihood_ = found.log_likelihood
         take_course(self, found.result.history, found.result.status)
@@ -202,41 +205,6 @@ class DependencyModel(GrammarSettings, Estimator):
         self._check_fitted()
         return self.params_.stop
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write what parsing needs, and how training went, to one file of JSON and arrays.
-
-        Constraints are written as texts. Parameters that only training reads and that are not plain numbers, texts or
-        lists (a schedule, a reference, a callback ...) come back as their defaults. ``report_`` is left out.
-
-        Raises
-        ------
-        InvalidInputError
-            If ``project_at_predict`` needs constraints that cannot be written as text.
-
-        Warns
-        -----
-        UserWarning
-            If such constraints, which only training needs, are left out.
-        """
-        self._check_fitted()
-        file.save(self, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> DependencyModel:
-        """Read a model that `save` wrote.
-
-        Raises
-        ------
-        InvalidInputError
-            If the file is missing, damaged or foreign.
-        """
-        loaded: DependencyModel = file.load(cls(), path)
-        return loaded
-
-    def _check_fitted(self) -> None:
-        if "params_" not in vars(self):
-            raise not_fitted(self)
-
     def _read(self, X: Any, y: Any = None) -> TagText:
         self._check_fitted()
         return read_tags(X, y, single_root=self.single_root)
@@ -251,12 +219,8 @@ class DependencyModel(GrammarSettings, Estimator):
             text = TagText([tag if tag not in unknown else _UNKNOWN for tag in text.tags], text.lengths, text.heads)
             tags, params = (*tags, _UNKNOWN), with_unknown(params)
         model = ValenceModel(len(tags), self.adjacency, self.single_root, tags=names_of(tags))
-        weights = np.ones(len(text.lengths))
-        return (
-            model,
-            params,
-            shards_of(model, text, numbers_of(tags, text), weights, part_columns(columns, text.lengths)),
-        )
+        named, weights = read_columns(columns, text.lengths), np.ones(len(text.lengths))
+        return model, params, shards_of(model, text, numbers_of(tags, text), weights, named)
 
     def _log_likelihoods(self, text: TagText, of: Any) -> Floats:
         model, params, shards = self._encoded(text)

@@ -14,12 +14,13 @@ from spectrem.constraints import check_values
 from spectrem.corpus import Corpus
 from spectrem.estimators.grammar.decoding import floored, log_likelihood
 from spectrem.estimators.grammar.parameters import TABLES
-from spectrem.estimators.grammar.text import TagText, columns_of_shard
+from spectrem.estimators.grammar.text import TagText
 from spectrem.estimators.model_tables import table_priors
 from spectrem.estimators.tagging.text import Tag, check_tags, sort_tags
 from spectrem.estimators.training import best_start, run_stage
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import EStep, FitResult, Step
+from spectrem.models.columns import Columns
 from spectrem.models.grammar import (
     GrammarParameters,
     GrammarShard,
@@ -64,7 +65,7 @@ def train(
     settings: Any,
     text: TagText,
     weights: Floats,
-    columns: Mapping[str, Sequence[Any]],
+    columns: Columns,
     place: Callable[[Iterable[GrammarShard]], Corpus],
 ) -> Trained:
     """Train with the settings of a DependencyModel, which have been checked.
@@ -126,11 +127,11 @@ def numbers_of(tags: Sequence[Tag], text: TagText) -> Ints:
 
 
 def shards_of(
-    model: ValenceModel, text: TagText, numbers: Ints, weights: Floats, columns: Mapping[str, Sequence[Any]]
+    model: ValenceModel, text: TagText, numbers: Ints, weights: Floats, columns: Columns
 ) -> list[GrammarShard]:
     """Shards with the columns that were given."""
     shards = build_shards(text.lengths, numbers, model.n_tags, heads=text.heads, weights=weights)
-    return [replace(shard, columns=columns_of_shard(shard, columns)) for shard in shards] if columns else shards
+    return [replace(shard, columns=columns.take(shard.sentences, text.lengths)) for shard in shards]
 
 
 def _check_heads(model: ValenceModel, shard: GrammarShard) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from spectrem._arrays import Floats, Ints
 from spectrem.corpus import Local
-from spectrem.estimators.conventions import not_fitted, take_course
+from spectrem.estimators.conventions import take_course
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.mixture import file
@@ -28,6 +27,7 @@ from spectrem.estimators.mixture.start import last_parameters, start_parameters
 from spectrem.estimators.mixture.table import ROUGH, ChunkModel, make_table
 from spectrem.estimators.mixture.training import settle, train
 from spectrem.estimators.shared_parameters import check_one_gamma
+from spectrem.estimators.storage import Saved
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.mixtures import responsibilities
 from spectrem.learning import EStep
@@ -43,7 +43,7 @@ from spectrem.reports import ShowsReport
 
 @documented
 @dataclass(eq=False, repr=False)
-class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, BaseEstimator):
+class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixin, BaseEstimator):
     """Mixture of Gaussians by EM, with parameters and results as scikit-learn's.
 
     Beyond those: posteriors hardened or annealed by gamma ([Samdani2012], [SmithEisner2004]), weights of rows, rows
@@ -114,6 +114,8 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
     >>> mixture.means_[mixture.predict([[-4, 0], [4, 0], [20, -10]])].round(1).tolist()
     [[-4.1, 0.1], [3.8, -0.0], [0.0, 0.0]]
     """
+
+    _codec = file.CODEC
 
     def fit(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None, columns: Any = None
@@ -311,53 +313,6 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
                 drawn.append(self.means_[k] + noise * np.sqrt(self.covariances_[k]))
         return np.vstack(drawn), np.repeat(np.arange(self.n_components), counts)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the mixture to one file, as JSON and arrays without pickles; `load` reads it.
-
-        It holds what `predict`, `score_samples`, `sample` and another ``warm_start`` need and the course of training,
-        and constraints as texts; not what has a value for every training row, nor ``report_``, a schedule, or where to
-        compute.
-
-        Parameters
-        ----------
-        path : path
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-
-        Warns
-        -----
-        UserWarning
-            If constraints are left out that cannot be written as text: matrices, objects of your own, and links
-            between rows by number.
-
-        Examples
-        --------
-        >>> import os, tempfile
-        >>> X = np.array([[1, 2], [1, 4], [1, 0], [10, 2], [10, 4], [10, 0]])
-        >>> mixture = GaussianMixture(2, random_state=0, n_threads=1).fit(X)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     mixture.save(os.path.join(folder, "mixture"))
-        ...     loaded = GaussianMixture.load(os.path.join(folder, "mixture"))
-        >>> (loaded.predict_proba(X) == mixture.predict_proba(X)).all()
-        np.True_
-        """
-        self._check_fitted()
-        file.save(self, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a mixture that `save` wrote.
-
-        Raises
-        ------
-        InvalidInputError
-            If the file is missing, damaged or of another kind.
-        """
-        return file.load(cls, path)
-
     def _model(self, n_features: int) -> MixtureModel:
         return MixtureModel(self.n_components, self.covariance_type, self.reg_covar, as_bounds(self, n_features))
 
@@ -389,7 +344,3 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
 
         def __getattr__(self, name: str) -> Any:
             raise file.missing(self, name)
-
-    def _check_fitted(self) -> None:
-        if "weights_" not in vars(self):
-            raise not_fitted(self)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats, Ints
 from spectrem.data import ParsedSentence
-from spectrem.estimators.conventions import Estimator, not_fitted, take_course
+from spectrem.estimators.conventions import Estimator, take_course
 from spectrem.estimators.declare import documented
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.parser import file
@@ -22,7 +21,7 @@ from spectrem.estimators.parser.parameters import ParserParameters, check_settin
 from spectrem.estimators.parser.relations import MISSING
 from spectrem.estimators.parser.training import Trained, tag_field, train
 from spectrem.estimators.shared_parameters import constraint_names
-from spectrem.estimators.storage import save_arrays
+from spectrem.estimators.storage import Saved
 from spectrem.exceptions import InvalidInputError
 from spectrem.metrics import attachment_scores, not_punctuation
 from spectrem.models.parsing import Columns, ParsingText
@@ -31,7 +30,7 @@ from spectrem.reports import report_training
 
 @documented
 @dataclass(eq=False, repr=False)
-class EdgeFactoredParser(ParserParameters, Estimator):
+class EdgeFactoredParser(Saved, ParserParameters, Estimator):
     """Parse sentences into dependency trees by an edge-factored log-linear model ([McDonald2005], [Ganchev2010] §7).
 
     The score of a tree is the sum of the scores of its arcs, and its probability given the words and tags is in
@@ -79,6 +78,8 @@ class EdgeFactoredParser(ParserParameters, Estimator):
     >>> parser.predict([sentence("a/DET dog/NOUN saw/VERB the/DET cat/NOUN")])
     [array([ 1,  2, -1,  4,  2])]
     """
+
+    _codec = file.CODEC
 
     def fit(
         self,
@@ -253,41 +254,6 @@ class EdgeFactoredParser(ParserParameters, Estimator):
         for shard, own in zip(shards, corpus.collect(log_probabilities, self.model_, self.theta_), strict=True):
             values[shard.instances] = own
         return values
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write what parsing needs, and how training went, to one file of JSON and arrays.
-
-        Weights are written in single precision. Constraints are written as texts. Of the other parameters, those that
-        only training reads and that are not plain numbers, texts or lists come back as their defaults. ``report_`` and
-        ``n_lifted_`` are left out.
-
-        Raises
-        ------
-        InvalidInputError
-            If ``project_at_predict`` needs constraints that cannot be written as text (matrices, objects of your own).
-
-        Warns
-        -----
-        UserWarning
-            If such constraints, which only training needs, are left out.
-        """
-        self._check_fitted()
-        save_arrays(path, file.KIND, file.LAYOUT, *file.content_of(self))
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> EdgeFactoredParser:
-        """Read a parser that `save` wrote.
-
-        Raises
-        ------
-        InvalidInputError
-            If the file is missing, damaged or foreign.
-        """
-        return file.load(cls(), path)
-
-    def _check_fitted(self) -> None:
-        if "theta_" not in vars(self):
-            raise not_fitted(self)
 
     def _read(self, sentences: Iterable[ParsedSentence]) -> list[ParsedSentence]:
         self._check_fitted()

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
 from spectrem.data import UNKNOWN_HEAD, ParsedSentence, projectivise
 from spectrem.data.treebank import describe_problem, is_projective
+from spectrem.estimators.sentence_columns import read_sentence_columns
 from spectrem.exceptions import InvalidInputError, quoted
-from spectrem.models.parsing import FREE, GIVEN, SHARED, Columns
+from spectrem.models.columns import Columns
+from spectrem.models.parsing import FREE, GIVEN, SHARED
+from spectrem.structures import ProjectiveTrees
 
 # How far the probabilities of the heads of a word may be from 1 together.
 _ROUNDING = 1e-6
@@ -104,44 +106,30 @@ def read_heads(sentences: Sequence[ParsedSentence], heads: Any, projective: bool
     return Heads(np.concatenate([np.zeros(0, np.int64), *numbers]), kinds, shares, n_lifted)
 
 
-def read_columns(sentences: Sequence[ParsedSentence], columns: Mapping[str, Any] | None, tags: str | None) -> Columns:
-    """Columns for constraints.
+_WORDS = ("form", "upos", "xpos", "tag")
+_TAKEN = ("labelled", *_WORDS, *(f"{end}_{name}" for end in ("head", "dependent") for name in _WORDS))
+
+
+def read_columns(sentences: Sequence[ParsedSentence], columns: Any, tags: str | None) -> Columns:
+    """Columns for constraints: those given, and the words and tags of the sentences.
 
     Parameters
     ----------
     sentences : sequence of ParsedSentence
-    columns : mapping of name -> sequence, optional
-        Per sentence a value, a sequence of a value per word, or a matrix of a value per arc.
+    columns : mapping of name -> sequence, or None
+        As `read_sentence_columns` takes them.
     tags : {"upos", "xpos"} or None
         Which tags are ``tag``. None: only the columns given are made.
     """
-    groups: tuple[dict[str, NDArray], ...] = ({}, {}, {})
-    if tags is not None:
-        for name, field in (("form", "forms"), ("upos", "upos"), ("xpos", "xpos"), ("tag", tags)):
-            groups[1][name] = np.array([value for one in sentences for value in getattr(one, field)], np.str_)
-    sizes = [len(sentence.forms) for sentence in sentences]
-    for name, values in ({} if columns is None else columns).items():
-        if len(values) != len(sentences):
-            raise InvalidInputError(
-                f"columns[{name!r}] must have a value, or a sequence, for every sentence, got {len(values)} for "
-                f"{len(sentences)}"
-            )
-        arrays = [np.asarray(own) for own in values]
-        axes = {array.ndim for array in arrays} or {0}
-        if len(axes) > 1 or max(axes) > 2:
-            raise InvalidInputError(
-                f"columns[{name!r}] must hold the same for every sentence, a value, a sequence of a value per word or "
-                f"a matrix of a value per arc, got arrays of {sorted(axes)} axes"
-            )
-        (n_axes,) = axes
-        for number, (array, n) in enumerate(zip(arrays, sizes, strict=True)):
-            if array.shape != (n,) * n_axes:
-                raise InvalidInputError(
-                    f"columns[{name!r}] must have the shape {(n,) * n_axes} for sentence {number}, got {array.shape}; "
-                    "matrices are [dependent, head], arcs from the root on the diagonal"
-                )
-        groups[n_axes][name] = np.concatenate([array.ravel() for array in arrays]) if arrays else np.zeros(0)
-    return Columns(*groups)
+    lengths = np.array([len(sentence.forms) for sentence in sentences], np.int64)
+    found = read_sentence_columns(columns, lengths, (*_TAKEN, *ProjectiveTrees([0]).columns))
+    if tags is None:
+        return found
+    words = {
+        name: np.array([value for one in sentences for value in getattr(one, field)], np.str_)
+        for name, field in zip(_WORDS, ("forms", "upos", "xpos", tags), strict=True)
+    }
+    return found._replace(of_words={**words, **found.of_words})
 
 
 def _read_numbers(number: int, own: Any, n: int) -> Ints:

@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spectrem._validate import as_sample_weight
 from spectrem.data import ParsedSentence
+from spectrem.estimators.conventions import row_weights
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.labelled import fit_labelled
 from spectrem.estimators.parser.input import read_columns, read_heads, read_sentences
 from spectrem.estimators.parser.relations import RelationModel, labelled_words, relation_shards, train_relations
-from spectrem.estimators.training import learn_unlabelled
+from spectrem.estimators.training import estep_of, learn_unlabelled
 from spectrem.exceptions import InvalidInputError, advice
-from spectrem.learning import EStep, FitStatus, Record, SmallSteps, Step, run_online
+from spectrem.learning import FitStatus, Record, SmallSteps, Step, run_online
 from spectrem.models.loglinear import Optimiser, WeightPrior
 from spectrem.models.parsing import FREE, ArcTemplates, EdgeFactoredModel, ParsingText, TokenAtoms
 from spectrem.models.parsing.model import Table
@@ -75,10 +75,10 @@ def train(parser: Any, sentences: Any, heads: Any, sample_weight: Any, columns: 
         raise InvalidInputError(
             "heads must be known of some word, got none; without heads or constraints nothing says what trees are like"
         )
-    given = as_sample_weight(sample_weight, len(read), "sentence")
-    weights = (np.ones(len(read)) if given is None else given) * np.where(free, parser.unlabelled_weight, 1.0)
+    counts = row_weights(sample_weight, len(read), "sentence")
+    weights = counts * np.where(free, parser.unlabelled_weight, 1.0)
     named = read_columns(read, columns, tag_field(atoms) if parser.constraints else None)
-    text = ParsingText(lengths, atoms.encode(read), known.heads, known.kinds, known.shares, weights, named)
+    text = ParsingText(lengths, atoms.encode(read), known.heads, known.kinds, known.shares, weights, named, counts)
     if not learns:
         text = text.without(free)
     check_possible(model, text)
@@ -108,13 +108,6 @@ def trees_of(projective: bool) -> type:
 def tag_field(atoms: TokenAtoms) -> str:
     """Which tags of sentences constraints call ``tag``."""
     return "upos" if atoms.coarse else "xpos"
-
-
-def estep_of(parser: Any) -> EStep:
-    """How posteriors are found in training."""
-    return EStep(
-        parser.constraints, warm_start=True, dual_steps=parser.dual_steps or None, infeasible=parser.infeasible
-    )
 
 
 def check_possible(model: EdgeFactoredModel, text: ParsingText) -> None:

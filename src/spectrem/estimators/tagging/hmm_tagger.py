@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,10 +13,11 @@ from numpy.typing import ArrayLike
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import check_same_index
 from spectrem.data import TaggedCorpus
-from spectrem.estimators.conventions import Estimator, not_fitted, row_weights, take_course
+from spectrem.estimators.conventions import Estimator, row_weights, take_course
 from spectrem.estimators.declare import documented
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.shared_parameters import constraint_names
+from spectrem.estimators.storage import Saved
 from spectrem.estimators.tagging import file
 from spectrem.estimators.tagging.coding import Coding
 from spectrem.estimators.tagging.decoding import (
@@ -45,7 +45,7 @@ from spectrem.reports import report_training
 
 @documented
 @dataclass(eq=False, repr=False)
-class HMMTagger(TaggerParameters, Estimator):
+class HMMTagger(Saved, TaggerParameters, Estimator):
     """Tag words by a hidden Markov model learned with or without labels.
 
     The posteriors of EM can be restricted by a dictionary of the tags each word may have, by labels, and by constraints
@@ -87,6 +87,8 @@ class HMMTagger(TaggerParameters, Estimator):
     >>> tagger.fit(["the dog barks", "the dog sleeps"]).predict(["the dog barks"])
     [['DT', 'NN', 'VB']]
     """
+
+    _codec = file.CODEC
 
     @classmethod
     def from_parameters(
@@ -256,41 +258,6 @@ class HMMTagger(TaggerParameters, Estimator):
         """Probabilities of words, shape (n_states, n_words)."""
         self._check_fitted()
         return self.lexicon_.table(self.params_.emission)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write what tagging needs, and how training went, to one file of JSON and arrays.
-
-        Constraints are written as texts. Of the other parameters, those that only training reads and that are not
-        plain numbers, texts or lists (a schedule, a reference, given start parameters, a callback ...) come back as
-        their defaults. ``report_`` is left out.
-
-        Raises
-        ------
-        InvalidInputError
-            If ``project_at_predict`` needs constraints that cannot be written as text (matrices, objects of your own).
-
-        Warns
-        -----
-        UserWarning
-            If such constraints, which only training needs, are left out.
-        """
-        self._check_fitted()
-        file.save(self, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> HMMTagger:
-        """Read a tagger that `save` wrote.
-
-        Raises
-        ------
-        InvalidInputError
-            If the file is missing, damaged or foreign.
-        """
-        return file.load(cls(), path)
-
-    def _check_fitted(self) -> None:
-        if "params_" not in vars(self):
-            raise not_fitted(self)
 
     def _encoded(self, text: LabelledText) -> tuple[HMMModel, list[TagShard], Ints]:
         self._check_fitted()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -11,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats
-from spectrem.estimators.conventions import Estimator, not_fitted, row_weights, take_course
+from spectrem.estimators.conventions import Estimator, row_weights, take_course
 from spectrem.estimators.crf.decoding import best_states
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.shared_parameters import check_one_gamma, constraint_names
-from spectrem.estimators.storage import save_arrays
+from spectrem.estimators.storage import Saved
 from spectrem.estimators.views import file
 from spectrem.estimators.views.input import kinds_of, read_more, read_training
 from spectrem.estimators.views.parameters import ViewsParameters
@@ -27,7 +26,7 @@ from spectrem.reports import report_training
 
 @documented
 @dataclass(eq=False, repr=False)
-class Views(ViewsParameters, Estimator):
+class Views(Saved, ViewsParameters, Estimator):
     """Train models of several views of the same rows or sentences so that they agree where labels are missing.
 
     By turns, the distributions of missing labels become those nearest to all views on which the views agree, and every
@@ -79,6 +78,8 @@ class Views(ViewsParameters, Estimator):
     >>> views.fit(X, y).predict(X).tolist()
     ['place', 'person', 'place', 'place', 'place', 'person']
     """
+
+    _codec = file.CODEC
 
     def fit(
         self,
@@ -229,35 +230,6 @@ class Views(ViewsParameters, Estimator):
             raise InvalidInputError("y must label some token of weight above 0 to be scored, got none")
         return sum(weight for weight, right in pairs if right) / total
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all views, and how training went, to one file of JSON and arrays, which `load` reads.
-
-        Of the parameters it holds those that JSON can hold; constraints, also those of ``agreement``, as texts.
-
-        Raises
-        ------
-        InvalidInputError
-            If there are constraints that prediction needs and that cannot be written as text.
-
-        Warns
-        -----
-        UserWarning
-            If constraints that only training needs are left out.
-        """
-        self._check_fitted()
-        save_arrays(path, file.KIND, file.LAYOUT, *file.content_of(self))
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Views:
-        """Read what `save` wrote.
-
-        Raises
-        ------
-        InvalidInputError
-            If the file is missing, damaged or foreign.
-        """
-        return file.load(cls([]), path)
-
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name.
 
@@ -328,10 +300,6 @@ class Views(ViewsParameters, Estimator):
         if self.agreement != "full" or "views_" not in vars(self):
             raise AttributeError("without full agreement every view has labels of its own, see views_")
         return next(iter(self.views_.values()))
-
-    def _check_fitted(self) -> None:
-        if "views_" not in vars(self):
-            raise not_fitted(self)
 
     def _whole(self) -> tuple[Together, Floats]:
         """One model of all views, and its weights."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spectrem._arrays import Floats
+from spectrem.constraints.compilation.groups import Key
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.segments import sum_by
 from spectrem.models.grammar.parameters import TABLES, GrammarCounts, GrammarParameters
@@ -110,11 +110,17 @@ class ValenceModel:
         """Whether all heads of the shard are given."""
         return shard.known
 
-    def columns(self, shard: GrammarShard) -> Mapping[str, NDArray]:
+    def columns(self, shard: GrammarShard) -> Mapping[str, Key]:
         """``sentence``, as numbers in the corpus; ``head_tag``, ``dependent_tag``; and those that the shard holds."""
-        trees = ValenceTrees(shard.lengths)
+        trees, own = ValenceTrees(shard.lengths), shard.columns
         tags = shard.tags if self.tags is None else np.array(self.tags, np.str_)[shard.tags]
-        return {"sentence": shard.sentences, **trees.arc_columns({"tag": tags}), **shard.columns}
+        # One value per part: as many words as sentences would leave open which of them the values are of.
+        of_sentences = {"sentence": shard.sentences, **own.of_sentences}
+        return {
+            **{name: values[trees.instance] for name, values in of_sentences.items()},
+            **trees.arc_columns({"tag": tags, **own.of_words}),
+            **{name: trees.spread_arcs(values) for name, values in own.of_arcs.items()},
+        }
 
     def m_step(self, params: GrammarParameters, stats: GrammarCounts, corpus: object = None) -> GrammarParameters:
         """Parameters that maximise the expected log-probability plus the log-prior; ``corpus`` is not read."""

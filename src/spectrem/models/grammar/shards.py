@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,7 @@ from spectrem._arrays import Floats, Ints
 from spectrem._heads import UNKNOWN_HEAD
 from spectrem._validate import as_integers, as_lengths, as_weights
 from spectrem.exceptions import InvalidInputError
+from spectrem.models.columns import Columns
 from spectrem.structures import ValenceTrees
 from spectrem.structures._ragged import offsets_of, ranges_of
 
@@ -38,8 +39,8 @@ class GrammarShard:
         Numbers of the sentences in the corpus.
     cells : ndarray of shape (n_unary,), int64
         For every part of `ValenceTrees`, its place in the table of all scores; see `cells_of`.
-    columns : mapping of name -> ndarray
-        More columns for constraints, with a value per part.
+    columns : Columns
+        More columns for constraints.
     """
 
     lengths: Ints
@@ -49,7 +50,7 @@ class GrammarShard:
     known: bool
     sentences: Ints
     cells: Ints
-    columns: Mapping[str, NDArray] = field(default_factory=dict)
+    columns: Columns = Columns()  # noqa: RUF009
 
 
 def n_cells(n_tags: int) -> int:

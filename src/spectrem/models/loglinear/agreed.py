@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats
+from spectrem.constraints.compilation.groups import Key
 from spectrem.corpus import Corpus
 from spectrem.models.loglinear.joint import JointModel, JointShard
 from spectrem.models.loglinear.shards import LogLinearShard
@@ -115,7 +115,11 @@ class AgreedModel:
         """Weight of every instance, shape (n_instances,)."""
         return shard.weights
 
-    def columns(self, shard: JointShard) -> Mapping[str, NDArray]:
+    def counts(self, shard: JointShard) -> Floats | None:
+        """How often every instance counts in constraints, shape (n_instances,); None where by its weight."""
+        return shard.counts
+
+    def columns(self, shard: JointShard) -> Mapping[str, Key]:
         """Columns for constraints: those of the first view, ``labelled``, and those of the shard."""
         name, own = self._first(shard)
         labelled = np.full(len(shard.weights), shard.known) if shard.given is None else shard.given

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem.constraints.compilation.groups import Key
 from spectrem.corpus import Corpus, Local
 from spectrem.models.loglinear.lbfgs import Minimum
 from spectrem.models.loglinear.optimise import Moments, Optimiser, maximise
@@ -168,7 +169,7 @@ class LogLinearModel:
         """A mask of the instances that are labelled among others that are not, shape (n_instances,), or None."""
         return shard.given
 
-    def columns(self, shard: LogLinearShard) -> Mapping[str, NDArray]:
+    def columns(self, shard: LogLinearShard) -> Mapping[str, Key]:
         """Columns for constraints beside the structure's own.
 
         The instance's number in the corpus (``row``; chains: ``sentence``), shape (n_instances,); the label of

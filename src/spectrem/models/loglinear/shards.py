@@ -8,10 +8,11 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem._validate import as_lengths, as_weights
+from spectrem.constraints.compilation.groups import Key
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.loglinear.features import Features
 from spectrem.structures._ragged import offsets_of, positions_of, ranges_of
@@ -76,12 +77,12 @@ class LogLinearShard:
     weights : ndarray of shape (n_instances,), float64
     instances : ndarray of shape (n_instances,), int64
         Numbers of the instances in the corpus.
-    columns : mapping of name -> ndarray of shape (n_instances,) or (n_choices,)
+    columns : mapping of name -> ndarray of shape (n_choices,)
         What constraints may name beside the columns that there are anyway.
     given : ndarray of shape (n_instances,), bool, or None
         Instances that are labelled, each choice with one label, among others that are not; None if there are none.
     counts : ndarray of shape (n_instances,), float64, or None
-        How often instances count in constraints, where not by their weights; of rows, not of sentences.
+        How often instances count in constraints; None: by their weights.
     """
 
     features: Features
@@ -89,7 +90,7 @@ class LogLinearShard:
     labels: Labels | None
     weights: Floats
     instances: Ints
-    columns: Mapping[str, NDArray]
+    columns: Mapping[str, Key]
     given: Bools | None = None
     counts: Floats | None = None
 
@@ -110,7 +111,7 @@ def build_shards(
     labels: Labels | None = None,
     known: ArrayLike | None = None,
     weights: ArrayLike | None = None,
-    columns: Mapping[str, NDArray] | None = None,
+    columns: Mapping[str, Key] | None = None,
     given: ArrayLike | None = None,
     counts: ArrayLike | None = None,
     *,
@@ -134,12 +135,12 @@ def build_shards(
         of the others dropped. By default none.
     weights : array-like of shape (n_instances,), optional
         At least 0; by default 1.
-    columns : mapping of name -> ndarray of shape (n_instances,) or (n_choices,), optional
+    columns : mapping of name -> ndarray of shape (n_choices,), optional
     given : array-like of shape (n_instances,), bool, optional
         Instances that are labelled, each choice with one label, but stay among those that are not since constraints
         tie them to others; they are not ``known``. By default none.
     counts : array-like of shape (n_instances,), optional
-        How often rows count in constraints, at least 0; by default by their weights.
+        How often instances count in constraints, at least 0; by default by their weights.
     n_weights, n_labels : int
         Of the model: the more weights, the fewer shards pay.
     least : int, optional
@@ -190,7 +191,7 @@ class Member:
         Tokens of every sentence; None where every instance is one choice.
     labels : Labels or None
         None where every choice may have any label.
-    columns : mapping of name -> ndarray of shape (n_instances,) or (n_choices,)
+    columns : mapping of name -> ndarray of shape (n_choices,)
     owners : ndarray of shape (n_instances,), int64, or None
         In a joint model: to which of its instances each of these belongs; None where both are the same.
     """
@@ -198,7 +199,7 @@ class Member:
     features: Features
     lengths: Ints | None = None
     labels: Labels | None = None
-    columns: Mapping[str, NDArray] = field(default_factory=dict)
+    columns: Mapping[str, Key] = field(default_factory=dict)
     owners: Ints | None = None
 
     @cached_property
@@ -217,16 +218,17 @@ class Member:
 
     def check(self) -> None:
         """Raise `InvalidInputError` if lengths do not add up to the choices, or a column has another length."""
-        n, n_choices = self.n_instances, self.features.n_choices
+        n_choices = self.features.n_choices
         if self._starts[-1] != n_choices:
             raise InvalidInputError(
                 f"lengths must add up to the number of tokens, got {self._starts[-1]} and {n_choices}; give one "
                 "row of features per token"
             )
         for name, column in self.columns.items():
-            if len(column) not in (n, n_choices):
+            if len(column) != n_choices:
                 raise InvalidInputError(
-                    f"columns[{name!r}] must have {n} values, one per instance, or one per choice; got {len(column)}"
+                    f"columns[{name!r}] must have {n_choices} values, one per choice; got {len(column)}; repeat those "
+                    "of instances"
                 )
 
     def work(self, n_labels: int) -> Ints:
@@ -243,7 +245,7 @@ class Member:
             free = bool((np.diff(labels.offsets) == n_labels).all())
             labels = None if free else Labels(labels.offsets, labels.labels)
         lengths = None if self.lengths is None else self.lengths[own]
-        columns = {name: c[own] if len(c) == self.n_instances else c[choices] for name, c in self.columns.items()}
+        columns = {name: values[choices] for name, values in self.columns.items()}
         return LogLinearShard(self.features.take(choices), lengths, labels, weights, own, columns, given)
 
 

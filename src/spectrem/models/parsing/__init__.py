@@ -1,7 +1,8 @@
 """Dependency parsers that score arcs: a log-linear model of trees."""
 
+from spectrem.models.columns import Columns
 from spectrem.models.parsing.model import EdgeFactoredModel
-from spectrem.models.parsing.shards import FREE, GIVEN, SHARED, Columns, ParsingShard, ParsingText
+from spectrem.models.parsing.shards import FREE, GIVEN, SHARED, ParsingShard, ParsingText
 from spectrem.models.parsing.templates import ArcTemplates, TokenAtoms
 
 __all__ = [

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
 from spectrem._heads import UNKNOWN_HEAD
+from spectrem.constraints.compilation.groups import Key
 from spectrem.corpus import Corpus
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.parsing import arcs as kernel
@@ -189,11 +190,15 @@ class EdgeFactoredModel:
         """Weight of every sentence, shape (n_sentences,)."""
         return shard.weights
 
+    def counts(self, shard: ParsingShard) -> Floats | None:
+        """How often every sentence counts in constraints, shape (n_sentences,); None where by its weight."""
+        return shard.counts
+
     def is_known(self, shard: ParsingShard) -> bool:
         """Whether the trees of the shard are given."""
         return shard.known
 
-    def columns(self, shard: ParsingShard) -> Mapping[str, NDArray]:
+    def columns(self, shard: ParsingShard) -> Mapping[str, Key]:
         """Columns for constraints beside the structure's own.
 
         ``sentence``, the number in the corpus, and ``labelled``, whether all heads are given, both of shape

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem._heads import UNKNOWN_HEAD
+from spectrem.models.columns import Columns
 from spectrem.models.loglinear.shards import cut_instances, runs_of
 from spectrem.models.parsing.templates import Atoms
 from spectrem.structures._ragged import offsets_of, ranges_of
@@ -22,23 +21,6 @@ FREE, GIVEN, SHARED = 0, 1, 2
 LEFT_OUT = -1
 # Arcs of a shard at least: every shard of an evaluation has a gradient of all weights to be made and added up.
 _LEAST_ARCS = 1 << 19
-
-
-class Columns(NamedTuple):
-    """Values that constraints may name, by what they belong to.
-
-    Attributes
-    ----------
-    of_sentences : mapping of name -> ndarray of shape (n_sentences,)
-    of_words : mapping of name -> ndarray of shape (n_tokens,)
-        Constraints name them with "head_" and with "dependent_" before the name.
-    of_arcs : mapping of name -> ndarray of shape (n_arcs,)
-        In blocks [dependent, head], arcs from the root on the diagonal.
-    """
-
-    of_sentences: Mapping[str, NDArray] = {}
-    of_words: Mapping[str, NDArray] = {}
-    of_arcs: Mapping[str, NDArray] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +43,8 @@ class ParsingShard:
         Numbers of the sentences in the corpus.
     columns : Columns
         What constraints may name.
+    counts : ndarray of shape (n_sentences,), float64, or None
+        How often sentences count in constraints; None: by their weights.
     """
 
     lengths: Ints
@@ -71,6 +55,7 @@ class ParsingShard:
     weights: Floats
     instances: Ints
     columns: Columns = Columns()  # noqa: RUF009
+    counts: Floats | None = None
 
     @property
     def labels(self) -> Ints | Floats | None:
@@ -94,6 +79,8 @@ class ParsingText:
         Of the number of every sentence with distributions, these, [dependent, head].
     weights : ndarray of shape (n_sentences,), float64
     columns : Columns
+    counts : ndarray of shape (n_sentences,), float64, or None
+        How often sentences count in constraints; None: by their weights.
 
     Examples
     --------
@@ -109,6 +96,7 @@ class ParsingText:
     shares: Mapping[int, Floats]
     weights: Floats
     columns: Columns = Columns()  # noqa: RUF009
+    counts: Floats | None = None
 
     @classmethod
     def raw(cls, lengths: Ints, atoms: Atoms, columns: Columns = Columns()) -> ParsingText:  # noqa: B008
@@ -120,10 +108,6 @@ class ParsingText:
     def _tokens(self) -> Ints:
         return offsets_of(self.lengths)
 
-    @cached_property
-    def _arcs(self) -> Ints:
-        return offsets_of(self.lengths**2)
-
     def take(self, own: Ints) -> ParsingShard:
         """The shard of sentences of one kind, by their numbers."""
         sizes, kind = self.lengths[own], FREE if not len(own) else int(self.kinds[own[0]])
@@ -133,14 +117,10 @@ class ParsingText:
             shares = np.concatenate([self.shares[n].ravel() for n in own.tolist()])
         none = kind == SHARED or (kind == FREE and bool((own_heads == UNKNOWN_HEAD).all()))
         heads = None if none else own_heads
-        arcs = ranges_of(self._arcs[own], sizes**2) if self.columns.of_arcs else words
-        columns = Columns(
-            *(
-                {name: values[chosen] for name, values in group.items()}
-                for group, chosen in zip(self.columns, (own, words, arcs), strict=True)
-            )
-        )
-        return ParsingShard(sizes, self.atoms[words], heads, shares, kind != FREE, self.weights[own], own, columns)
+        columns = self.columns.take(own, self.lengths)
+        counts = None if self.counts is None else self.counts[own]
+        known = kind != FREE
+        return ParsingShard(sizes, self.atoms[words], heads, shares, known, self.weights[own], own, columns, counts)
 
     def without(self, left_out: Bools) -> ParsingText:
         """The same sentences, some of which, shape (n_sentences,), are in no shard."""

@@ -13,11 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem._heads import ROOT, UNKNOWN_HEAD
 from spectrem._validate import as_integers, as_lengths
 from spectrem.exceptions import InvalidInputError
+from spectrem.structures._columns import missing_where
 from spectrem.structures._ragged import check_instance, no_parts, offsets_of, positions_of, rows_of
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Structure
-
-TEXT = np.dtypes.StringDType(na_object=np.nan)
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -95,16 +94,14 @@ class ArcStructure(Structure):
         """The columns of the class notes, each of shape (n_unary,); built anew at every call."""
         dependent, head = self._ends
         root = dependent == head
-        direction = np.where(dependent < head, "left", "right").astype(TEXT)
-        direction[root] = np.nan
         return {
             "sentence": self.instance,
             "dependent": dependent,
-            "head": np.where(root, np.nan, head),
+            "head": missing_where(head, root),
             "occurrence": self.choice,
             "root": root,
-            "direction": direction,
-            "length": np.where(root, np.nan, np.abs(dependent - head)),
+            "direction": missing_where(np.where(dependent < head, "left", "right"), root),
+            "length": missing_where(np.abs(dependent - head), root),
         }
 
     def arc_columns(self, values: Mapping[str, ArrayLike]) -> dict[str, NDArray]:
@@ -113,12 +110,13 @@ class ArcStructure(Structure):
         Parameters
         ----------
         values : mapping of name -> array-like of shape (n_tokens,)
-            One value for every word of the batch, text, numbers or truth values.
+            One value for every word of the batch, text, numbers or truth values; None, NaN and the like are missing.
 
         Returns
         -------
         dict of name -> ndarray of shape (n_unary,)
-            What belongs to the head is missing (NaN) at arcs from the root; numbers are floating-point there.
+            Values that belong to the head are missing (NaN, None among objects) at arcs from the root; numbers are
+            floating-point there.
 
         Raises
         ------
@@ -136,17 +134,14 @@ class ArcStructure(Structure):
         dependent, head = self._ends
         first = np.repeat(self.token_offsets[:-1], self.lengths**2)
         for name, given in values.items():
-            words = np.asarray(given)
+            words = _as_words(given)
             if words.shape != (self.n_tokens,):
                 raise InvalidInputError(
                     f"values[{name!r}] must have shape ({self.n_tokens},), one value per word of the batch; got "
                     f"{words.shape}; join the values of all sentences"
                 )
-            words = words.astype(TEXT if words.dtype.kind in "UOT" else np.float64)
-            of_head = words[first + head]
-            of_head[dependent == head] = np.nan
-            columns[f"head_{name}"] = of_head
-            columns[f"dependent_{name}"] = np.asarray(given)[first + dependent]
+            columns[f"head_{name}"] = missing_where(words[first + head], dependent == head)
+            columns[f"dependent_{name}"] = words[first + dependent]
         return columns
 
     def arcs_of(self, heads: ArrayLike) -> NDArray[np.int64]:
@@ -239,6 +234,16 @@ class ArcStructure(Structure):
         indicator, arcs = no_parts(self), self.arcs_of(heads)
         indicator.unary[arcs[arcs >= 0]] = 1.0
         return indicator
+
+
+def _as_words(values: ArrayLike) -> NDArray:
+    """Values of words as an array, of objects where NumPy would write missing ones as the text "nan"."""
+    given = values.tolist() if isinstance(values, np.ma.MaskedArray) else values
+    words = np.asarray(given)
+    if isinstance(given, np.ndarray) or words.dtype.kind in "biuf":
+        return words
+    objects = np.asarray(given, object)
+    return words if all(isinstance(value, str) for value in objects) else objects
 
 
 def is_tree(heads: tuple[int, ...]) -> bool:

@@ -15,6 +15,7 @@ from spectrem._validate import as_gamma
 from spectrem.kernels.chains.potentials import subtract_tops
 from spectrem.kernels.trees import valence as kernel
 from spectrem.kernels.trees import valence_lanes, valence_max
+from spectrem.structures._columns import missing_where
 from spectrem.structures._polytopes import check_tree_program
 from spectrem.structures._ragged import (
     Inputs,
@@ -27,7 +28,6 @@ from spectrem.structures._ragged import (
 )
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
-from spectrem.structures.trees._arcs import TEXT
 from spectrem.structures.trees._derivations import Derivations
 from spectrem.structures.trees.projective import ProjectiveTrees
 
@@ -199,16 +199,14 @@ class ValenceTrees:
         parts, first = self.parts, self.token_offsets[:-1][self.instance]
         rooted = parts.root | parts.never
         no_arc = parts.stop | rooted
-        direction = np.where(parts.side == 0, "left", "right").astype(TEXT)
-        direction[no_arc] = np.nan
         return {
             "sentence": self.instance,
-            "dependent": np.where(parts.stop, np.nan, parts.dependent - first),
-            "head": np.where(no_arc, np.nan, parts.head - first),
-            "occurrence": np.where(parts.stop, np.nan, parts.dependent),
+            "dependent": missing_where(parts.dependent - first, parts.stop),
+            "head": missing_where(parts.head - first, no_arc),
+            "occurrence": missing_where(parts.dependent, parts.stop),
             "root": parts.root,
-            "direction": direction,
-            "length": np.where(no_arc, np.nan, np.abs(parts.dependent - parts.head)),
+            "direction": missing_where(np.where(parts.side == 0, "left", "right"), no_arc),
+            "length": missing_where(np.abs(parts.dependent - parts.head), no_arc),
             "adjacent": ~parts.stop & ~parts.later,
             "stop": parts.stop,
         }
@@ -223,23 +221,37 @@ class ValenceTrees:
         Returns
         -------
         dict of name -> ndarray of shape (n_unary,)
-            Both are missing (NaN) at stops, and what belongs to the head at arcs from the root.
+            Both are missing (NaN, None among objects) at stops, and values of the head at arcs from the root.
 
         Raises
         ------
         InvalidInputError
             If there is not one value per word.
         """
-        parts, sizes = self.parts, self.lengths**2
-        n = self.lengths[self.instance]
-        place = positions_of(np.diff(self.offsets))
-        arc = np.where(parts.stop, 0, offsets_of(sizes)[:-1][self.instance] + np.minimum(place // 2, n * n - 1))
-        columns: dict[str, NDArray] = {}
-        for name, found in self.arcs.arc_columns(values).items():
-            spread = found.astype(TEXT if found.dtype.kind in "UOT" else np.float64)[arc]
-            spread[parts.stop] = np.nan
-            columns[name] = spread
-        return columns
+        columns, arc, stop = self.arcs.arc_columns(values), self._arc, self.parts.stop
+        return {name: missing_where(column[arc], stop) for name, column in columns.items()}
+
+    def spread_arcs(self, values: ArrayLike) -> NDArray:
+        """A value per part from one per arc, as those of `ProjectiveTrees`; False, or missing, at stops.
+
+        Parameters
+        ----------
+        values : array-like of shape (n_arcs,)
+            In blocks [dependent, head], arcs from the root on the diagonal; first and later children have the same.
+
+        Returns
+        -------
+        ndarray of shape (n_unary,)
+        """
+        found, stop = np.asarray(values)[self._arc], self.parts.stop
+        return found & ~stop if found.dtype.kind == "b" else missing_where(found, stop)
+
+    @property
+    def _arc(self) -> NDArray[np.int64]:
+        """The arc of every part among those of all sentences, the first one at stops."""
+        n, place = self.lengths[self.instance], positions_of(np.diff(self.offsets))
+        first = offsets_of(self.lengths**2)[:-1][self.instance]
+        return np.where(self.parts.stop, 0, first + np.minimum(place // 2, n * n - 1))
 
     def parts_of(self, heads: ArrayLike) -> Parts:
         """Indicators of the arcs and stops of given trees, which need not be projective.

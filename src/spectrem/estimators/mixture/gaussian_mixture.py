@@ -28,6 +28,7 @@ from spectrem.estimators.mixture.start import last_parameters, start_parameters
 from spectrem.estimators.mixture.table import ROUGH, ChunkModel, make_table
 from spectrem.estimators.mixture.training import settle, train
 from spectrem.estimators.shared_parameters import check_one_gamma
+from spectrem.estimators.training import warn_unused
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.mixtures import responsibilities
 from spectrem.learning import EStep
@@ -166,6 +167,8 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
             estep = EStep(rows=table.rows, warm_start=True, tol=ROUGH, infeasible=self.infeasible)
             trained = train(self, ChunkModel(model), Local([table]), estep, starts, total)
         take_course(self, trained.history, trained.status)
+        if rows.labels is not None and (rows.labels >= 0).all():
+            warn_unused(self.constraints, stacklevel=3)
         self.lower_bounds_ = [record.objective / total for record in trained.history]
         self.lower_bound_ = self.lower_bounds_[-1] if self.lower_bounds_ else -np.inf
         for name in file.BLOCKS:

@@ -34,7 +34,7 @@ from spectrem.estimators.selftraining.parameters import SelfTrainerParameters
 from spectrem.estimators.selftraining.shares import tell_shares
 from spectrem.estimators.shared_parameters import check_one_gamma
 from spectrem.estimators.table_input import UNLABELLED, read_labels, row_columns, split_columns
-from spectrem.estimators.training import run_stage
+from spectrem.estimators.training import run_stage, warn_unused
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import EStep, Step, Stopping
 from spectrem.reports import ShowsReport, report_training
@@ -166,6 +166,8 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
             first = without_classifier(sample, estep)
         once = None if learns else Stopping(1, 0.0)
         result = run_stage(self, model, [sample], model.start(sample, first), estep, stopping=once)
+        if sample.known.all():
+            warn_unused(self.constraints, stacklevel=3)
         posteriors = result.params.posteriors
         assert posteriors is not None
         self.estimator_, self.classes_ = result.params.classifier, classes

@@ -165,11 +165,11 @@ def load(aligner: Any, path: str | os.PathLike[str]) -> Any:
         aligner.pruned_ = _read_pruned(header.get("pruned", [0.0, 0.0]))
         aligner.threshold_, aligner.gamma_ = float(header["threshold"]), float(header["gamma"])
         check_gamma(aligner.gamma_)
-        take_saved_course(aligner, header)
         if not 0 <= aligner.threshold_ <= 1:
             raise ValueError(f"the threshold must lie in [0, 1], got {aligner.threshold_}")
         _check_arrays(aligner, table, *sides)
         table, sides = _in_order(table, sides)
+        take_saved_course(aligner, header)
     aligner.table_, aligner.params_ = table, AlignmentParameters(*sides)
     aligner.model_ = AlignmentModel(
         table,

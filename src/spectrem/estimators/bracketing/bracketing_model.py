@@ -18,7 +18,7 @@ from spectrem.estimators.bracketing.decoding import bracket, log_likelihoods, sp
 from spectrem.estimators.bracketing.input import SpanCoding, read_sentences
 from spectrem.estimators.bracketing.parameters import BracketingParameters, check_settings
 from spectrem.estimators.bracketing.training import make_model, train
-from spectrem.estimators.conventions import Estimator, not_fitted, row_weights, take_course
+from spectrem.estimators.conventions import Estimator, as_fitted, row_weights, take_course
 from spectrem.estimators.declare import documented
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.shared_parameters import constraint_names
@@ -188,8 +188,7 @@ class BracketingModel(BracketingParameters, Estimator):
         UserWarning
             If such constraints, which only training needs, are left out.
         """
-        self._check_fitted()
-        file.save(self, path)
+        file.save(as_fitted(self), path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> BracketingModel:
@@ -202,14 +201,9 @@ class BracketingModel(BracketingParameters, Estimator):
         """
         return file.load(cls(), path)
 
-    def _check_fitted(self) -> None:
-        if "params_" not in vars(self):
-            raise not_fitted(self)
-
     def _encoded(self, sentences: Sentences) -> tuple[ConstituentContextModel, Corpus, LabelledText]:
-        self._check_fitted()
-        text = read_sentences(sentences)
-        return make_model(self, self.coding_), make_corpus(self, self.coding_.encode(text)), text
+        model, text = make_model(as_fitted(self), self.coding_), read_sentences(sentences)
+        return model, make_corpus(self, self.coding_.encode(text)), text
 
     def _take(self, coding: SpanCoding, params: SpanParameters, gamma: float, log_likelihood: float) -> None:
         """Set the attributes that bracketing needs, from training or a file."""

@@ -18,7 +18,7 @@ from spectrem.estimators.classification import file
 from spectrem.estimators.classification.parameters import MaxEntParameters
 from spectrem.estimators.classification.targets import read_targets
 from spectrem.estimators.classification.training import fitted_model, infer, train
-from spectrem.estimators.conventions import not_fitted, take_course
+from spectrem.estimators.conventions import as_fitted, take_course
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.shared_parameters import check_criterion_alone, check_one_gamma
 from spectrem.estimators.storage import save_arrays
@@ -160,7 +160,7 @@ class MaxEntClassifier(ShowsReport, MaxEntParameters, ClassifierMixin, BaseEstim
 
         Constraints have no part in them.
         """
-        features, _ = self._read(X, None)
+        features, _ = as_fitted(self)._read(X, None)
         scores = np.asarray(features.matrix @ self.coef_.T) + self.intercept_
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
@@ -188,8 +188,9 @@ class MaxEntClassifier(ShowsReport, MaxEntParameters, ClassifierMixin, BaseEstim
         --------
         spectrem.project : puts constraints on these probabilities.
         """
-        features, given = self._read(X, columns)
-        return infer(self, *fitted_model(self), features, given)
+        fitted = as_fitted(self)
+        features, given = fitted._read(X, columns)
+        return infer(fitted, *fitted_model(fitted), features, given)
 
     def predict_log_proba(self, X: Any, columns: Any = None) -> Floats:
         """The logarithm of `predict_proba`, nats."""
@@ -198,8 +199,8 @@ class MaxEntClassifier(ShowsReport, MaxEntParameters, ClassifierMixin, BaseEstim
 
     def predict(self, X: Any, columns: Any = None) -> NDArray:
         """The most probable label of every row, shape (n_rows,); parameters as of `predict_proba`."""
-        self._check_fitted()
-        return self.classes_[self.predict_proba(X, columns).argmax(axis=1)]
+        best = self.predict_proba(X, columns).argmax(axis=1)
+        return self.classes_[best]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the classifier to one file of JSON and arrays, which `load` reads.
@@ -219,8 +220,7 @@ class MaxEntClassifier(ShowsReport, MaxEntParameters, ClassifierMixin, BaseEstim
         UserWarning
             If such constraints, which only training needs, are left out.
         """
-        self._check_fitted()
-        save_arrays(path, file.KIND, file.LAYOUT, *file.content_of(self))
+        save_arrays(path, file.KIND, file.LAYOUT, *file.content_of(as_fitted(self)))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> MaxEntClassifier:
@@ -233,14 +233,8 @@ class MaxEntClassifier(ShowsReport, MaxEntParameters, ClassifierMixin, BaseEstim
         """
         return file.load(cls(), path)
 
-    def _check_fitted(self) -> None:
-        if "coef_" not in vars(self):
-            raise not_fitted(self)
-
     def _read(self, X: Any, columns: Any, reset: bool = False) -> tuple[Features, dict[str, NDArray]]:
         """Features and columns for constraints of the rows of X."""
-        if not reset:
-            self._check_fitted()
         X, inside = split_columns(X, self.columns)
         checked = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
         features = Features.of(checked)

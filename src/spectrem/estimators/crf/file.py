@@ -91,8 +91,8 @@ def restore(tagger: Any, header: dict[str, Any], arrays: dict[str, NDArray[Any]]
     gamma = float(header["gamma"])
     check_gamma(gamma)
     n_steps = int(header["n_steps"])
-    take_saved_course(tagger, header)
     tagger.set_params(tags=list(tags))
+    take_saved_course(tagger, header)
     tagger.features_, tagger.n_features_in_, tagger.n_steps_ = index, n_features, n_steps
     tagger.tags_, tagger.model_, tagger.theta_, tagger.gamma_ = tags, model, theta, gamma
 

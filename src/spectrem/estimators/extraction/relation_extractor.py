@@ -10,7 +10,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from spectrem.data import RelationSentence
-from spectrem.estimators.conventions import Estimator, not_fitted, take_course
+from spectrem.estimators.conventions import Estimator, as_fitted, take_course
 from spectrem.estimators.declare import documented
 from spectrem.estimators.extraction import file
 from spectrem.estimators.extraction.decoding import RelationPosteriors, infer
@@ -125,13 +125,12 @@ class RelationExtractor(ExtractionParameters, Estimator):
         NotFittedError
             Before `fit`.
         """
-        self._check_fitted()
-        listed = check_sentences(sentences)
+        fitted, listed = as_fitted(self), check_sentences(sentences)
         found = []
         bonus = self.relation_bonus
         if bonus is None:
             bonus = 0.0 if self.guide_ is None else self.guide_.bonus
-        inferred = infer(self, listed, columns, best=self.decode == "best", bonus=bonus)
+        inferred = infer(fitted, listed, columns, best=self.decode == "best", bonus=bonus)
         for sentence, own in zip(listed, inferred, strict=True):
             types = [self.types_[number] for number in own.types.argmax(axis=1).tolist()]
             chosen = zip(sentence.pairs, own.relations.argmax(axis=1).tolist(), strict=True)
@@ -146,8 +145,7 @@ class RelationExtractor(ExtractionParameters, Estimator):
 
         Under the constraints inside sentences if ``project_at_predict``, at the last gamma of training.
         """
-        self._check_fitted()
-        return infer(self, check_sentences(sentences), columns, best=False)
+        return infer(as_fitted(self), check_sentences(sentences), columns, best=False)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what extraction needs, and how training went, to one file of JSON and arrays.
@@ -160,8 +158,7 @@ class RelationExtractor(ExtractionParameters, Estimator):
         InvalidInputError
             If ``project_at_predict`` and constraints cannot be written as text (matrices, objects of your own).
         """
-        self._check_fitted()
-        file.save(self, path)
+        file.save(as_fitted(self), path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> RelationExtractor:
@@ -173,7 +170,3 @@ class RelationExtractor(ExtractionParameters, Estimator):
             If the file is missing, damaged or foreign.
         """
         return file.load(cls(), path)
-
-    def _check_fitted(self) -> None:
-        if "theta_" not in vars(self):
-            raise not_fitted(self)

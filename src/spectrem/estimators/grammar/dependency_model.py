@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats, Ints
-from spectrem.estimators.conventions import Estimator, not_fitted, row_weights, take_course
+from spectrem.estimators.conventions import Estimator, as_fitted, row_weights, take_course
 from spectrem.estimators.declare import documented
 from spectrem.estimators.grammar import file
 from spectrem.estimators.grammar.decoding import (
@@ -187,20 +187,17 @@ class DependencyModel(GrammarSettings, Estimator):
     @property
     def root_(self) -> Floats:
         """Probabilities of tags under the root, shape (n_tags,)."""
-        self._check_fitted()
-        return self.params_.root
+        return as_fitted(self).params_.root
 
     @property
     def choose_(self) -> Floats:
         """Probabilities of tags of children."""
-        self._check_fitted()
-        return self.params_.choose
+        return as_fitted(self).params_.choose
 
     @property
     def stop_(self) -> Floats:
         """Probabilities of taking another child, and of stopping."""
-        self._check_fitted()
-        return self.params_.stop
+        return as_fitted(self).params_.stop
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what parsing needs, and how training went, to one file of JSON and arrays.
@@ -218,8 +215,7 @@ class DependencyModel(GrammarSettings, Estimator):
         UserWarning
             If such constraints, which only training needs, are left out.
         """
-        self._check_fitted()
-        file.save(self, path)
+        file.save(as_fitted(self), path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> DependencyModel:
@@ -233,13 +229,8 @@ class DependencyModel(GrammarSettings, Estimator):
         loaded: DependencyModel = file.load(cls(), path)
         return loaded
 
-    def _check_fitted(self) -> None:
-        if "params_" not in vars(self):
-            raise not_fitted(self)
-
     def _read(self, X: Any, y: Any = None) -> TagText:
-        self._check_fitted()
-        return read_tags(X, y, single_root=self.single_root)
+        return read_tags(X, y, single_root=as_fitted(self).single_root)
 
     def _encoded(
         self, text: TagText, columns: Mapping[str, Any] | None = None
@@ -250,7 +241,8 @@ class DependencyModel(GrammarSettings, Estimator):
         if unknown:
             text = TagText([tag if tag not in unknown else _UNKNOWN for tag in text.tags], text.lengths, text.heads)
             tags, params = (*tags, _UNKNOWN), with_unknown(params)
-        model = ValenceModel(len(tags), self.adjacency, self.single_root, tags=names_of(tags))
+        fitted = as_fitted(self)
+        model = ValenceModel(len(tags), fitted.adjacency, fitted.single_root, tags=names_of(tags))
         weights = np.ones(len(text.lengths))
         return (
             model,

@@ -54,8 +54,8 @@ def load(model: Any, path: str | os.PathLike[str]) -> Any:
                 raise ValueError(f"{name} must have rows that sum to 1 at most")
         gamma, value = float(header["gamma"]), float(header["log_likelihood"])
         check_gamma(gamma)
+        model.set_params(tags=list(tags))
         take_saved_course(model, header)
-    model.set_params(tags=list(tags))
     model._take(tags, GrammarParameters(arrays["root"], arrays["choose"], arrays["stop"]), gamma)
     model.log_likelihood_ = value
     return model

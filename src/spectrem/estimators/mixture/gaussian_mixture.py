@@ -16,7 +16,7 @@ from sklearn.utils.validation import validate_data
 
 from spectrem._arrays import Floats, Ints
 from spectrem.corpus import Local
-from spectrem.estimators.conventions import not_fitted, take_course
+from spectrem.estimators.conventions import as_fitted, take_course
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.mixture import file
@@ -299,20 +299,20 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
         NotFittedError
             Before `fit`.
         """
-        self._check_fitted()
+        covariance_type = as_fitted(self).covariance_type
         if n_samples < 1:
             raise InvalidInputError(f"n_samples must be at least 1, got {n_samples}")
         rng = check_random_state(self.random_state)
         counts = rng.multinomial(n_samples, self.weights_)
         drawn = []
         for k, count in enumerate(counts.tolist()):
-            if self.covariance_type in ("full", "tied"):
-                covariance = self.covariances_[k] if self.covariance_type == "full" else self.covariances_
+            if covariance_type in ("full", "tied"):
+                covariance = self.covariances_[k] if covariance_type == "full" else self.covariances_
                 drawn.append(rng.multivariate_normal(self.means_[k], covariance, count))
             else:
                 noise = rng.standard_normal(size=(count, self.n_features_in_))
                 drawn.append(self.means_[k] + noise * np.sqrt(self.covariances_[k]))
-        return np.vstack(drawn), np.repeat(np.arange(self.n_components), counts)
+        return np.vstack(drawn), np.repeat(np.arange(len(counts)), counts)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the mixture to one file, as JSON and arrays without pickles; `load` reads it.
@@ -347,8 +347,7 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
         >>> (loaded.predict_proba(X) == mixture.predict_proba(X)).all()
         np.True_
         """
-        self._check_fitted()
-        file.save(self, path)
+        file.save(as_fitted(self), path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -370,9 +369,9 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
 
     def _joint(self, X: ArrayLike) -> tuple[Floats, Any]:
         """Log joint densities, and the dtype of the results that are made of them."""
-        self._check_fitted()
+        params = as_fitted(self)._params()
         x = validate_data(self, X, dtype=KEPT, order="C", reset=False)
-        joint = log_joint(self._params(), np.require(x, np.float64, requirements=["C", "W"]))
+        joint = log_joint(params, np.require(x, np.float64, requirements=["C", "W"]))
         return joint, np.result_type(x, self.means_)
 
     def _posteriors(self, X: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -382,8 +381,8 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
         return joint.astype(dtype, copy=False), values.astype(dtype, copy=False)
 
     def _n_parameters(self) -> int:
-        k, d = self.means_.shape
-        return count_free(as_bounds(self, d), k, d, self.covariance_type)
+        fitted, (k, d) = as_fitted(self), self.means_.shape
+        return count_free(as_bounds(fitted, d), k, d, fitted.covariance_type)
 
     def __getstate__(self) -> dict[str, Any]:
         return file.without_rows(super().__getstate__())
@@ -392,7 +391,3 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
 
         def __getattr__(self, name: str) -> Any:
             raise file.missing(self, name)
-
-    def _check_fitted(self) -> None:
-        if "weights_" not in vars(self):
-            raise not_fitted(self)

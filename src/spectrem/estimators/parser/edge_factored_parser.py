@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats, Ints
 from spectrem.data import ParsedSentence
-from spectrem.estimators.conventions import Estimator, not_fitted, take_course
+from spectrem.estimators.conventions import Estimator, as_fitted, take_course
 from spectrem.estimators.declare import documented
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.parser import file
@@ -271,8 +271,7 @@ class EdgeFactoredParser(ParserParameters, Estimator):
         UserWarning
             If such constraints, which only training needs, are left out.
         """
-        self._check_fitted()
-        save_arrays(path, file.KIND, file.LAYOUT, *file.content_of(self))
+        save_arrays(path, file.KIND, file.LAYOUT, *file.content_of(as_fitted(self)))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> EdgeFactoredParser:
@@ -285,12 +284,8 @@ class EdgeFactoredParser(ParserParameters, Estimator):
         """
         return file.load(cls(), path)
 
-    def _check_fitted(self) -> None:
-        if "theta_" not in vars(self):
-            raise not_fitted(self)
-
     def _read(self, sentences: Iterable[ParsedSentence]) -> list[ParsedSentence]:
-        self._check_fitted()
+        as_fitted(self)
         return read_sentences(sentences)
 
     def _text(self, read: list[ParsedSentence], columns: Mapping[str, Any] | None) -> ParsingText:

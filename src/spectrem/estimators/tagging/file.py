@@ -87,10 +87,9 @@ def load(tagger: Any, path: str | os.PathLike[str]) -> Any:
         )
         gamma = float(header["gamma"])
         check_gamma(gamma)
+        named = {word: [tags[state] for state in own] for word, own in dictionary.items()}
+        tagger.set_params(tags=list(tags), dictionary=named or None)
         take_saved_course(tagger, header)
-    tagger.set_params(
-        tags=list(tags), dictionary={word: [tags[state] for state in own] for word, own in dictionary.items()} or None
-    )
     tagger._take(coding, params, gamma)
     return tagger
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import check_same_index
 from spectrem.data import TaggedCorpus
-from spectrem.estimators.conventions import Estimator, not_fitted, row_weights, take_course
+from spectrem.estimators.conventions import Estimator, as_fitted, row_weights, take_course
 from spectrem.estimators.declare import documented
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.shared_parameters import constraint_names
@@ -237,7 +237,7 @@ class HMMTagger(TaggerParameters, Estimator):
         -------
         TaggedCorpus
         """
-        self._check_fitted()
+        as_fitted(self)
         lengths = np.full(n_sentences, length) if np.ndim(length) == 0 else np.asarray(length)
         if lengths.shape != (n_sentences,):
             expected = f"one number or {n_sentences}, one per sentence"
@@ -254,8 +254,7 @@ class HMMTagger(TaggerParameters, Estimator):
     @property
     def emission_(self) -> Floats:
         """Probabilities of words, shape (n_states, n_words)."""
-        self._check_fitted()
-        return self.lexicon_.table(self.params_.emission)
+        return as_fitted(self).lexicon_.table(self.params_.emission)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what tagging needs, and how training went, to one file of JSON and arrays.
@@ -274,8 +273,7 @@ class HMMTagger(TaggerParameters, Estimator):
         UserWarning
             If such constraints, which only training needs, are left out.
         """
-        self._check_fitted()
-        file.save(self, path)
+        file.save(as_fitted(self), path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> HMMTagger:
@@ -288,13 +286,8 @@ class HMMTagger(TaggerParameters, Estimator):
         """
         return file.load(cls(), path)
 
-    def _check_fitted(self) -> None:
-        if "params_" not in vars(self):
-            raise not_fitted(self)
-
     def _encoded(self, text: LabelledText) -> tuple[HMMModel, list[TagShard], Ints]:
-        self._check_fitted()
-        lexicon, entries = self.coding_.encode(text)
+        lexicon, entries = as_fitted(self).coding_.encode(text)
         model = HMMModel(lexicon, self.params_.order, names=self.coding_.names)
         return model, build_shards(lexicon, text.lengths, entries, known=text.labelled()), text.lengths
 

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
         """An iterative routine ran out of iterations before it met its tolerance; scikit-learn's class is a base."""
 
 
+class NoEffectWarning(UserWarning):
+    """Something that was asked for changes nothing, such as constraints where there is nothing to be inferred."""
+
+
 class SpectremError(Exception):
     """Base of every error raised on purpose by Spectrem.
 

@@ -16,7 +16,7 @@ from spectrem.estimators.classification.targets import Targets
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.labelled import fit_labelled
 from spectrem.estimators.projecting import posed_at_predict, projects
-from spectrem.estimators.training import estep_of, learn_unlabelled
+from spectrem.estimators.training import estep_of, learn_unlabelled, report_labelled
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import FitStatus, Posed, Record, Step, Stopping, posterior
 from spectrem.models.loglinear import (
@@ -81,7 +81,7 @@ def train(
     shards = cut(known & ~tied, weights, columns, tied)
     labelled = cut(known, weights, columns) if tied.any() else shards
     start = make_corpus(settings, [shard for shard in labelled if shard.known] or labelled)
-    corpus = make_corpus(settings, shards) if learns else start
+    corpus = make_corpus(settings, shards) if learns or settings.constraints else start
     theta, seen = model.initial(), weights[known] @ targets.allowed[known] > 0
     if not seen.all() and not learns:
         unseen = targets.classes[~seen].tolist()[0]
@@ -107,7 +107,7 @@ def train(
             )
         distributions = _distributions(*found.posed.at_prices(found.step), targets.allowed.shape)
     else:
-        reports = ((), ())
+        reports = report_labelled(settings, model, corpus, theta, estep)
         distributions = np.where(known[:, None], targets.allowed, _probabilities(settings, model, theta, shards))
     return Trained(*coefficients_of(model, theta, merged), distributions, history, status, *reports)
 

@@ -13,7 +13,7 @@ from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.labelled import fit_labelled
 from spectrem.estimators.parser.input import read_columns, read_heads, read_sentences
 from spectrem.estimators.parser.relations import RelationModel, labelled_words, relation_shards, train_relations
-from spectrem.estimators.training import estep_of, learn_unlabelled
+from spectrem.estimators.training import estep_of, learn_unlabelled, report_labelled, warn_unused
 from spectrem.exceptions import InvalidInputError, advice
 from spectrem.learning import FitStatus, Record, SmallSteps, Step, run_online
 from spectrem.models.loglinear import Optimiser, WeightPrior
@@ -79,7 +79,7 @@ def train(parser: Any, sentences: Any, heads: Any, sample_weight: Any, columns: 
     weights = counts * np.where(free, parser.unlabelled_weight, 1.0)
     named = read_columns(read, columns, tag_field(atoms) if parser.constraints else None)
     text = ParsingText(lengths, atoms.encode(read), known.heads, known.kinds, known.shares, weights, named, counts)
-    if not learns:
+    if not (learns or parser.constraints):
         text = text.without(free)
     check_possible(model, text)
     run = _in_small_steps if parser.learner == "online" else _in_batch
@@ -150,8 +150,8 @@ def _in_batch(parser: Any, model: EdgeFactoredModel, text: ParsingText, any_know
     theta: Any = model.initial()
     if any_known:
         theta, _, record, status = fit_labelled(parser, model, corpus, goes_on=learns)
-        if not learns:
-            return theta, [record], status, (), ()
+    if not learns:
+        return theta, [record], status, *report_labelled(parser, model, corpus, theta, estep_of(parser))
     found = learn_unlabelled(parser, model, corpus, theta, estep_of(parser))
     return found.params, list(found.history), found.status, *found.reports
 
@@ -179,4 +179,6 @@ def _in_small_steps(parser: Any, model: EdgeFactoredModel, text: ParsingText, an
     reports: Any = ((), ())
     if learns and parser.constraints:
         reports = report_posed(found.posed, Step(model, theta, parser.gamma, estep))
+    elif not (learns or parser.project_at_predict):
+        warn_unused(parser.constraints, stacklevel=5)
     return theta, history, found.status, *reports

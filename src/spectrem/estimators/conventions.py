@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from spectrem._arrays import Floats
+    from spectrem._arrays import Floats, Ints
     from spectrem.learning import FitStatus, Record
     from spectrem.reports import FitReport
 
@@ -144,6 +144,15 @@ def row_weights(sample_weight: ArrayLike | None, n_rows: int, unit: str) -> Floa
     """The weights of all rows, shape (n_rows,), as they were given for each ``unit``, such as "row of X"; else 1."""
     given = as_sample_weight(sample_weight, n_rows, unit)
     return np.ones(n_rows) if given is None else given
+
+
+def check_words_to_learn(name: str, lengths: Ints, weights: Floats) -> None:
+    """Raise `InvalidInputError` if no sentence with a weight above 0 has a word."""
+    if not lengths[weights > 0].any():
+        left_out = " among those of weight above 0" if lengths.any() else ""
+        raise InvalidInputError(
+            f"{name} must hold at least one word to train on, got {len(lengths)} sentences without any{left_out}"
+        )
 
 
 def take_course(estimator: Any, history: Sequence[Record], status: FitStatus) -> None:

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spectrem._arrays import Bools, Floats, Ints
-from spectrem._validate import as_sample_weight
 from spectrem.constraints import check_values
 from spectrem.constraints.compilation.compile import flatten
 from spectrem.constraints.compilation.draft import used_columns
 from spectrem.corpus import Corpus
 from spectrem.data.features import FeatureIndex
+from spectrem.estimators.conventions import row_weights
 from spectrem.estimators.crf.input import TokenText, read_training
 from spectrem.estimators.crf.labels import TokenLabels, read_labels
 from spectrem.estimators.crf.pairs import PairModel
@@ -126,17 +126,18 @@ def _prepare(
 ) -> _Task:
     """Read and check everything, choose the weights, and cut the shards."""
     read = read_sentences(tagger, sentences, y, lengths, columns)
-    n, known, present = len(read.text.lengths), read.known, read.text.lengths > 0
-    given = as_sample_weight(sample_weight, n, "sentence")
+    n, known = len(read.text.lengths), read.known
+    counts = row_weights(sample_weight, n, "sentence")
+    present = (read.text.lengths > 0) & (counts > 0)
     check_constraints(tagger.constraints, read.tags)
-    learns = tagger.unlabelled_weight > 0 and bool((~known & present).any())
-    if not known.any() and not (learns and (tagger.constraints or read.any_label)):
+    learns, any_known = tagger.unlabelled_weight > 0 and bool((~known & present).any()), bool((known & present).any())
+    if not any_known and not (learns and (tagger.constraints or read.any_label)):
         raise InvalidInputError(
             "y must label some token, got none; without labels or constraints nothing says what tags mean"
         )
-    weights = (np.ones(n) if given is None else given) * np.where(known, 1.0, tagger.unlabelled_weight)
-    shards = _shards(read.model, read.text, read.labels, known, present if learns else known, weights)
-    return _Task(n, read.features, read.tags, read.model, shards, bool(known.any()), learns)
+    weights = counts * np.where(known, 1.0, tagger.unlabelled_weight)
+    shards = _shards(read.model, read.text, read.labels, known, present if learns else present & known, weights)
+    return _Task(n, read.features, read.tags, read.model, shards, any_known, learns)
 
 
 class ReadText(NamedTuple):

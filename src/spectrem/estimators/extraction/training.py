@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
-from spectrem._validate import as_sample_weight
 from spectrem.constraints import Constraint, E, check_columns, check_values, part
 from spectrem.constraints.compilation.compile import flatten
 from spectrem.corpus import Corpus
 from spectrem.data import RelationSentence
+from spectrem.estimators.conventions import row_weights
 from spectrem.estimators.extraction.guide import Guide, Names, exact, learn_guide, make_member
 from spectrem.estimators.extraction.input import (
     Indexes,
@@ -77,7 +77,8 @@ def train(
         If no sentence has all labels, or constraints name what there is not.
     """
     n = len(sentences)
-    weights = as_sample_weight(sample_weight, n, "sentence")
+    weights = row_weights(sample_weight, n, "sentence")
+    present = weights > 0
     given = row_columns((columns,), n, "RelationExtractor")
     names = _names(settings, sentences)
     check_constraints(settings.constraints, names, given)
@@ -86,7 +87,7 @@ def train(
     related = (relations_of(one, settings.no_relation) for one in sentences)
     relations = number_labels(chain.from_iterable(related), names.relations, "relation")
     known = known_sentences(n, (types, data.mention_owner), (relations, data.pair_owner))
-    if not (known[data.mention_owner].any() and known[data.pair_owner].any()):
+    if not ((known & present)[data.mention_owner].any() and (known & present)[data.pair_owner].any()):
         raise InvalidInputError(
             f"sentences must hold one with two mentions whose types and relations are all known, got none in {n}; "
             "label some"
@@ -95,14 +96,14 @@ def train(
     if settings.type_features:
         guide, features = learn_guide(settings, data, indexes, sentences, names, (types, relations), weights)
     model = make_model(settings, names, data.mention.n_features, features.n_features)
-    learns = settings.unlabelled_weight > 0 and not known.all()
-    weights = (np.ones(n) if weights is None else weights) * np.where(known, 1.0, settings.unlabelled_weight)
+    learns = settings.unlabelled_weight > 0 and bool((~known & present).any())
+    weights = weights * np.where(known, 1.0, settings.unlabelled_weight)
     members = data.members(features, labels_of(types, len(names.types)), labels_of(relations, len(names.relations)))
     sizes = {"mention": len(names.types), "pair": len(names.relations)}
 
     def cut(apart: Bools, weights: Floats, tied: Bools | None = None) -> Corpus:
         shards = build_joint_shards(
-            members, sizes, apart, weights, given, tied, n_instances=n, n_weights=model.n_weights
+            members, sizes, apart, weights, given, tied, present=present, n_instances=n, n_weights=model.n_weights
         )
         return make_corpus(settings, shards)
 

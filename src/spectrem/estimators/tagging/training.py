@@ -11,6 +11,7 @@ import numpy as np
 from spectrem._arrays import Floats
 from spectrem.constraints import check_values
 from spectrem.corpus import Corpus
+from spectrem.estimators.conventions import check_words_to_learn
 from spectrem.estimators.model_tables import table_priors
 from spectrem.estimators.tagging.coding import Coding, learn_coding
 from spectrem.estimators.tagging.decoding import floored, log_likelihood
@@ -19,7 +20,6 @@ from spectrem.estimators.tagging.start import Start, make_reference
 from spectrem.estimators.tagging.tables import restrictions
 from spectrem.estimators.tagging.text import LabelledText
 from spectrem.estimators.training import best_start, run_stage
-from spectrem.exceptions import InvalidInputError
 from spectrem.learning import EStep, FitResult, Step
 from spectrem.models.tagging import HMMModel, HMMParameters, TagKernel, TagShard, build_shards
 from spectrem.reports import ConstraintReport, ConstraintSummary, report_posed
@@ -69,10 +69,7 @@ def train(tagger: Any, text: LabelledText, weights: Floats, place: Callable[[Ite
     InvalidInputError
         If settings and text do not fit each other.
     """
-    if not text.words:
-        raise InvalidInputError(
-            f"sentences must hold at least one word to train on, got {len(text.lengths)} sentences without any"
-        )
+    check_words_to_learn("sentences", text.lengths, weights)
     coding = learn_coding(tagger, text)
     check_size(len(coding.tags), tagger.order)
     for name in ("tag", "label"):

@@ -58,6 +58,7 @@ def build_joint_shards(
     columns: Mapping[str, NDArray] | None = None,
     given: ArrayLike | None = None,
     *,
+    present: ArrayLike | None = None,
     n_instances: int | None = None,
     n_weights: int = 0,
     least: int | None = None,
@@ -71,6 +72,8 @@ def build_joint_shards(
     n_labels : mapping of name -> int
     known, weights, columns, given, n_weights, least
         As for `build_shards`, of whole instances.
+    present : array-like of shape (n_instances,), bool, optional
+        The others are in no shard. By default all are that have a choice.
     n_instances : int, optional
         Needed where every member has owners.
 
@@ -121,7 +124,8 @@ def build_joint_shards(
         extra = {name: column[chosen] for name, column in (columns or {}).items()}
         return JointShard(shards, owners, weight[chosen], chosen, kind, extra, some_of(among, chosen))
 
-    pieces = cut_instances(work, work > 0, known, most=largest_work(n_weights, least))
+    among_all = work > 0 if present is None else (work > 0) & np.asarray(present, np.bool_)
+    pieces = cut_instances(work, among_all, known, most=largest_work(n_weights, least))
     return [take(chosen, kind) for chosen, kind in pieces] or [take(np.zeros(0, np.int64), False)]
 
 

@@ -21,6 +21,7 @@ from spectrem import (
     part,
 )
 from spectrem.data import ParsedSentence, RelationSentence
+from spectrem.exceptions import InvalidInputError
 from spectrem.structures import NULL
 
 TRAIN = ["a b", "b a b", "a", "b b a", "a a"]
@@ -201,3 +202,10 @@ def test_a_sentence_of_weight_0_is_left_out(name, left_out, rules):
         assert model.objective_ == pytest.approx(without.objective_, rel=1e-6)
         for one, other in zip(kind.found(model, TRAIN), kind.found(without, TRAIN), strict=True):
             np.testing.assert_allclose(flat(one), flat(other), atol=1e-6)
+
+
+def test_whether_constraints_hold_for_new_text_is_true_or_false(name):
+    model = KINDS[name].fit([] if name in LABELLED else TRAIN, known_text(name))
+    model.set_params(project_at_predict="no")
+    with pytest.raises(InvalidInputError, match="project_at_predict must be True or False; got 'no'"):
+        KINDS[name].found(model, TRAIN)

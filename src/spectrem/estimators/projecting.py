@@ -6,12 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from spectrem._validate import as_bool
 from spectrem.corpus import Corpus
 from spectrem.exceptions import InvalidInputError, setting
 from spectrem.learning import EStep, Step, pose
 
 # On the multipliers of constraints over new sentences, for which no iteration before gives a start.
 _DUAL_STEPS = 100
+
+
+def projects(estimator: Any) -> bool:
+    """Whether the posteriors of new text meet the constraints of an estimator."""
+    return as_bool(estimator.project_at_predict, "project_at_predict") and bool(estimator.constraints)
 
 
 def posed_at_predict(

@@ -14,6 +14,7 @@ from spectrem._arrays import Floats, Ints
 from spectrem.estimators.classification.targets import Targets
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.labelled import fit_labelled
+from spectrem.estimators.projecting import projects
 from spectrem.estimators.training import learn_unlabelled
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import EStep, FitStatus, Posed, PosedCorpus, Record, Step, Stopping, pose, posterior
@@ -206,7 +207,7 @@ def infer(
     columns : mapping of name -> ndarray of shape (n_rows,)
     """
     shards = build_shards(features, columns=columns, n_labels=model.n_labels)
-    if not (settings.project_at_predict and settings.constraints):
+    if not projects(settings):
         return _probabilities(settings, model, theta, shards)
     estep = EStep(settings.constraints, infeasible=settings.infeasible)
     posed = pose(model, make_corpus(settings, shards), estep)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spectrem._arrays import Floats, Ints
+from spectrem._validate import as_generator
 from spectrem.constraints import check_values
 from spectrem.corpus import Corpus
 from spectrem.estimators.conventions import check_words_to_learn
@@ -85,7 +86,7 @@ def train(
     for shard in shards:
         _check_heads(model, shard)
     corpus = place(shards)
-    start, rng = _Start(settings, tags, model, corpus), np.random.default_rng(settings.random_state)
+    start, rng = _Start(settings, tags, model, corpus), as_generator(settings.random_state)
     estep = EStep(
         settings.constraints,
         warm_start=bool(settings.constraints),

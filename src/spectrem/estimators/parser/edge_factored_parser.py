@@ -21,6 +21,7 @@ from spectrem.estimators.parser.input import read_columns, read_heads, read_sent
 from spectrem.estimators.parser.parameters import ParserParameters, check_settings
 from spectrem.estimators.parser.relations import MISSING
 from spectrem.estimators.parser.training import Trained, tag_field, train
+from spectrem.estimators.projecting import projects
 from spectrem.estimators.shared_parameters import constraint_names
 from spectrem.estimators.storage import save_arrays
 from spectrem.exceptions import InvalidInputError
@@ -295,7 +296,7 @@ class EdgeFactoredParser(ParserParameters, Estimator):
 
     def _text(self, read: list[ParsedSentence], columns: Mapping[str, Any] | None) -> ParsingText:
         named = Columns()
-        if self.project_at_predict and self.constraints:
+        if projects(self):
             named = read_columns(read, columns, tag_field(self.atoms_))
         lengths = np.array([len(sentence.forms) for sentence in read], np.int64)
         return ParsingText.raw(lengths, self.atoms_.encode(read), named)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spectrem._arrays import Floats
+from spectrem._validate import as_generator
 from spectrem.data import ParsedSentence
 from spectrem.estimators.conventions import row_weights
 from spectrem.estimators.homes import make_corpus
@@ -174,7 +175,7 @@ def _in_small_steps(parser: Any, model: EdgeFactoredModel, text: ParsingText, an
     stages = [text.without(text.kinds == FREE)] if any_known else []
     stages += [text] if learns else []
     for stage in stages:
-        batches = stage.batches(parser.batch_size, np.random.default_rng(parser.random_state))
+        batches = stage.batches(parser.batch_size, as_generator(parser.random_state))
         found = run_online(
             model,
             batches,

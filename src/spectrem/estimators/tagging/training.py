@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from spectrem._arrays import Floats
+from spectrem._validate import as_generator
 from spectrem.constraints import check_values
 from spectrem.corpus import Corpus
 from spectrem.estimators.conventions import check_words_to_learn
@@ -82,7 +81,7 @@ def train(tagger: Any, text: LabelledText, weights: Floats, place: Callable[[Ite
     model = HMMModel(lexicon, tagger.order, initial, transition, emission, rules, coding.names)
     corpus = place(build_shards(lexicon, text.lengths, entries, weights, known=text.labelled()))
     estep = _estep(tagger, model, make_reference(tagger.reference, coding, model, text.lengths))
-    start, rng = Start(tagger, coding, model, corpus), np.random.default_rng(tagger.random_state)
+    start, rng = Start(tagger, coding, model, corpus), as_generator(tagger.random_state)
 
     def run(number: int) -> FitResult[HMMParameters]:
         return run_stage(tagger, model, corpus, start.parameters(rng), estep, f"start-{number + 1}")

@@ -14,6 +14,7 @@ from spectrem.corpus import Corpus
 from spectrem.estimators.crf.pairs import PairModel
 from spectrem.estimators.crf.training import with_pairs
 from spectrem.estimators.homes import make_corpus
+from spectrem.estimators.projecting import projects
 from spectrem.estimators.training import run_stage
 from spectrem.estimators.views.agreement import ties_of
 from spectrem.estimators.views.input import NewData, TrainingData
@@ -211,9 +212,9 @@ def _distance(shard: JointShard, model: AgreedModel, theta: Floats) -> float:
 def infer(settings: Any, together: Together, theta: Floats, data: NewData) -> dict[str, Floats]:
     """Distributions of the labels of new instances, one row for every choice of every view."""
     model = together.model
-    projects = settings.project_at_predict and bool(settings.constraints)
-    estep = EStep([*together.ties, *(settings.constraints if projects else ())], infeasible=settings.infeasible)
-    step = Step(model, theta, settings.gamma_ if projects else 1.0, estep)
+    constrained = projects(settings)
+    estep = EStep([*together.ties, *(settings.constraints if constrained else ())], infeasible=settings.infeasible)
+    step = Step(model, theta, settings.gamma_ if constrained else 1.0, estep)
     return collect_tables(new_corpus(settings, model, data), step, data.members)
 
 

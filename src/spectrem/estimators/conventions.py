@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from spectrem._arrays import Floats
+    from spectrem._arrays import Floats, Ints
     from spectrem.learning import FitStatus, Record
     from spectrem.reports import FitReport
 
@@ -169,6 +169,15 @@ def as_fitted(estimator: T) -> T:
     found = object.__new__(type(estimator))
     vars(found).update(vars(estimator) | vars(estimator)["_fitted_with"].params)
     return found
+
+
+def check_words_to_learn(name: str, lengths: Ints, weights: Floats) -> None:
+    """Raise `InvalidInputError` if no sentence with a weight above 0 has a word."""
+    if not lengths[weights > 0].any():
+        left_out = " among those of weight above 0" if lengths.any() else ""
+        raise InvalidInputError(
+            f"{name} must hold at least one word to train on, got {len(lengths)} sentences without any{left_out}"
+        )
 
 
 def take_course(estimator: Any, history: Sequence[Record], status: FitStatus) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from spectrem._validate import as_bool
 from spectrem.corpus import Corpus
 from spectrem.exceptions import InvalidInputError, setting
 from spectrem.inference.slack import compile_slack
@@ -18,7 +19,7 @@ _ROUGH = 1e-4
 
 def projects(estimator: Any) -> bool:
     """Whether posteriors of new instances have to meet the constraints of a fitted estimator."""
-    return estimator.project_at_predict and bool(estimator.constraints)
+    return as_bool(estimator.project_at_predict, "project_at_predict") and bool(estimator.constraints)
 
 
 def posed_at_predict(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spectrem.estimators.declare import choice, count, given, number
+from spectrem.estimators.declare import choice, count, given, number, seed
 from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
@@ -189,9 +189,7 @@ class StartingParameters:
     """
 
     n_init: int = count(1, group=TRAINING)
-    random_state: int | np.random.RandomState | np.random.Generator | None = given(
-        None, convert=int, option="", group=TRAINING, metavar="N", least=0, most=2**32 - 1
-    )
+    random_state: int | np.random.RandomState | np.random.Generator | None = seed(group=TRAINING, metavar="N")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from spectrem._arrays import Floats, Ints
+from spectrem._validate import as_bool
 from spectrem.constraints.compilation.compile import Constraints, flatten
 from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
@@ -85,6 +86,7 @@ class EStep:
     kernel: Kernel[Any, Any] | None = None
 
     def __post_init__(self) -> None:
+        as_bool(self.warm_start, "warm_start")
         if not 0 <= self.alpha <= 1:
             raise InvalidInputError(
                 f"alpha must lie in [0, 1], got {self.alpha}; 1 is posterior regularisation, 0 plain EM"

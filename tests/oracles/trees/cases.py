@@ -309,7 +309,7 @@ def check(case, program, gamma, answer, exact=True):
         return "impossible"
     curved = any(slack.norm == "l2" for slack in program.slacks)
     if answer.refused:
-        if gamma <= 0 and (curved and "l2" in answer.refused or "gamma must be at least 0 where" in answer.refused):
+        if gamma <= 0 and ((curved and "l2" in answer.refused) or "gamma must be at least 0 where" in answer.refused):
             return "refused"
         raise Wrong(f"refused: {answer.refused}")
     missing = max([program.missing(), *(own.missing() for own in program.idle)])
@@ -344,7 +344,7 @@ def compare(program, gamma, answer, whole, exact):
     size = max(1.0, float(np.abs(program.bounds).max(initial=0.0)))
     if worst > (1e-5 if exact else 1e-3) * size and not answer.warned:
         raise Wrong(f"rows are violated by {worst:.3g}, without a warning")
-    if answer.value is None or answer.warned and gamma > 0:
+    if answer.value is None or (answer.warned and gamma > 0):
         return "warned" if answer.warned else "agree"
     if gamma == -np.inf:
         if np.abs(unary - np.rint(unary)).max(initial=0.0) > 1e-6:

@@ -5,16 +5,10 @@ A case is its seed: ``draw(seed)``. A failure prints the seed, the way of asking
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from fractions import Fraction
 
-import numpy as np
 import pytest
 from cases import GAMMAS, Wrong, by_batch, by_prices, by_shards, check, draw, program_of
-from families import FAMILIES
-
-from spectrem.structures import Parts
 
 WAYS = ("batch", "shards", "prices")
 

@@ -124,18 +124,19 @@ def _prepare(
 ) -> _Task:
     """Read and check everything, choose the weights, and cut the shards."""
     read = read_sentences(tagger, sentences, y, lengths, columns)
-    n, known, present = len(read.text.lengths), read.known, read.text.lengths > 0
+    n, known = len(read.text.lengths), read.known
     counts = row_weights(sample_weight, n, "sentence")
+    present = (read.text.lengths > 0) & (counts > 0)
     check_constraints(tagger.constraints, read.tags)
-    learns = tagger.unlabelled_weight > 0 and bool((~known & present).any())
-    if not known.any() and not (learns and (tagger.constraints or read.any_label)):
+    learns, any_known = tagger.unlabelled_weight > 0 and bool((~known & present).any()), bool((known & present).any())
+    if not any_known and not (learns and (tagger.constraints or read.any_label)):
         raise InvalidInputError(
             "y must label some token, got none; without labels or constraints nothing says what tags mean"
         )
     weights = counts * np.where(known, 1.0, tagger.unlabelled_weight)
-    read_all = learns or bool(tagger.constraints)
-    shards = _shards(read.model, read.text, read.labels, known, present if read_all else known, weights, counts)
-    return _Task(n, read.features, read.tags, read.model, shards, bool(known.any()), learns)
+    chosen = present if learns or tagger.constraints else present & known
+    shards = _shards(read.model, read.text, read.labels, known, chosen, weights, counts)
+    return _Task(n, read.features, read.tags, read.model, shards, any_known, learns)
 
 
 class ReadText(NamedTuple):

@@ -78,6 +78,7 @@ def train(
     """
     n = len(sentences)
     counts = row_weights(sample_weight, n, "sentence")
+    present = counts > 0
     given = row_columns((columns,), n, "RelationExtractor")
     names = _names(settings, sentences)
     check_constraints(settings.constraints, names, given)
@@ -86,7 +87,7 @@ def train(
     related = (relations_of(one, settings.no_relation) for one in sentences)
     relations = number_labels(chain.from_iterable(related), names.relations, "relation")
     known = known_sentences(n, (types, data.mention_owner), (relations, data.pair_owner))
-    if not (known[data.mention_owner].any() and known[data.pair_owner].any()):
+    if not ((known & present)[data.mention_owner].any() and (known & present)[data.pair_owner].any()):
         raise InvalidInputError(
             f"sentences must hold one with two mentions whose types and relations are all known, got none in {n}; "
             "label some"
@@ -95,14 +96,23 @@ def train(
     if settings.type_features:
         guide, features = learn_guide(settings, data, indexes, sentences, names, (types, relations), counts)
     model = make_model(settings, names, data.mention.n_features, features.n_features)
-    learns = settings.unlabelled_weight > 0 and not known.all()
+    learns = settings.unlabelled_weight > 0 and bool((~known & present).any())
     weights = counts * np.where(known, 1.0, settings.unlabelled_weight)
     members = data.members(features, labels_of(types, len(names.types)), labels_of(relations, len(names.relations)))
     sizes = {"mention": len(names.types), "pair": len(names.relations)}
 
     def cut(apart: Bools, weights: Floats, tied: Bools | None = None) -> Corpus:
         shards = build_joint_shards(
-            members, sizes, apart, weights, given, tied, counts, n_instances=n, n_weights=model.n_weights
+            members,
+            sizes,
+            apart,
+            weights,
+            given,
+            tied,
+            counts,
+            present=present,
+            n_instances=n,
+            n_weights=model.n_weights,
         )
         return make_corpus(settings, shards)
 

@@ -113,6 +113,5 @@ def finite_log_likelihoods(shard: GrammarShard, model: ValenceModel, params: Gra
 
 
 def log_likelihood(shard: GrammarShard, model: ValenceModel, params: GrammarParameters) -> float:
-    """Weighted sum over the sentences of a shard, nats, in which weight 0 leaves out even -inf."""
-    counted = shard.weights > 0
-    return float(np.sum(shard.weights[counted] * log_likelihoods(shard, model, params)[counted]))
+    """Weighted sum over the sentences of a shard, nats."""
+    return float(shard.weights @ log_likelihoods(shard, model, params))

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spectrem._arrays import Floats, Ints
+from spectrem._validate import as_generator
 from spectrem.constraints import check_values
 from spectrem.corpus import Corpus
+from spectrem.estimators.conventions import check_words_to_learn
 from spectrem.estimators.grammar.decoding import floored, log_likelihood
 from spectrem.estimators.grammar.parameters import TABLES
 from spectrem.estimators.grammar.text import TagText
@@ -75,10 +77,7 @@ def train(
     InvalidInputError
         If settings and sentences do not fit each other.
     """
-    if not text.tags:
-        raise InvalidInputError(
-            f"X must hold at least one word to train on, got {len(text.lengths)} sentences without any"
-        )
+    check_words_to_learn("X", text.lengths, weights)
     tags = sort_tags(text.tags) if settings.tags is None else check_tags(settings.tags)
     check_names(settings.constraints, tags)
     root, choose, stop = table_priors(TABLES, settings.prior, settings.smoothing)
@@ -87,7 +86,7 @@ def train(
     for shard in shards:
         _check_heads(model, shard)
     corpus, labelled = place(shards), all(shard.known for shard in shards)
-    start, rng = _Start(settings, tags, model, corpus), np.random.default_rng(settings.random_state)
+    start, rng = _Start(settings, tags, model, corpus), as_generator(settings.random_state)
     estep = estep_of(settings, reference=_reference(settings, tags, model))
 
     def run(number: int) -> FitResult[GrammarParameters]:

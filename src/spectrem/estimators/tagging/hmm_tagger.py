@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats, Ints
-from spectrem._validate import check_same_index
+from spectrem._validate import as_generator, check_same_index
 from spectrem.data import TaggedCorpus
 from spectrem.estimators.conventions import Estimator, as_fitted, row_weights, take_course
 from spectrem.estimators.declare import documented
@@ -244,7 +244,7 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         if lengths.shape != (n_sentences,):
             expected = f"one number or {n_sentences}, one per sentence"
             raise InvalidInputError(f"length must be {expected}, got shape {lengths.shape}; set n_sentences")
-        rng = np.random.default_rng(self.random_state if random_state is None else random_state)
+        rng = as_generator(self.random_state if random_state is None else random_state)
         numbers, states = sample_sentences(self.params_, self.lexicon_, lengths, rng)
         words = [self.vocabulary_.words[number] for number in numbers.tolist()]
         tags = [self.tags_[state] for state in states.tolist()]

@@ -213,9 +213,9 @@ def _distance(shard: JointShard, model: AgreedModel, theta: Floats) -> float:
 def infer(settings: Any, together: Together, theta: Floats, data: NewData) -> dict[str, Floats]:
     """Distributions of the labels of new instances, one row for every choice of every view."""
     model = together.model
-    under = projects(settings)
-    estep = EStep([*together.ties, *(settings.constraints if under else ())], infeasible=settings.infeasible)
-    step = Step(model, theta, settings.gamma_ if under else 1.0, estep)
+    constrained = projects(settings)
+    estep = EStep([*together.ties, *(settings.constraints if constrained else ())], infeasible=settings.infeasible)
+    step = Step(model, theta, settings.gamma_ if constrained else 1.0, estep)
     return collect_tables(new_corpus(settings, model, data), step, data.members)
 
 

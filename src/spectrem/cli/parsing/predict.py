@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from spectrem.cli.ending import STANDARD_OUTPUT
+from spectrem.cli.ending import STANDARD_OUTPUT, say
 from spectrem.cli.estimator_options import Settings, takes
 from spectrem.cli.files import command_files
 from spectrem.cli.options import LEAST_PROBABILITY, MinProbability, Quiet, refuse_unused
@@ -132,7 +132,7 @@ def predict(
                 assert one.heads is not None
                 typer.echo(draw_tree(one.forms, one.heads, table, one.relations) + "\n")
     if not quiet:
-        typer.echo(f"parsed {len(sentences)} sentences ({sum(len(one.forms) for one in sentences)} words)", err=True)
+        say(f"parsed {len(sentences)} sentences ({sum(len(one.forms) for one in sentences)} words)")
 
 
 def _parsed_by_tags(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from spectrem.cli.ending import say
 from spectrem.cli.estimator_options import Settings, option_of, takes
 from spectrem.cli.files import command_files
 from spectrem.cli.options import LEAST_PROBABILITY, MinProbability, Output, Quiet, refuse_unused
@@ -135,7 +136,7 @@ def predict(
         if isinstance(tagger, HMMTagger):
             seen = tagger.coding_.vocabulary.index
             unknown = f", {sum(word not in seen for sentence in sentences for word in sentence)} of them unknown"
-        typer.echo(f"tagged {len(sentences)} sentences ({n_words} words{unknown})", err=True)
+        say(f"tagged {len(sentences)} sentences ({n_words} words{unknown})")
 
 
 def _check_n_best(n_best: int, output_format: str, settings: Settings) -> None:

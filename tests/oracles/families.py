@@ -217,9 +217,7 @@ class Brackets(Family):
         parts = [
             {"start": a, "end": b, "span_length": b - a, "constituent": yes} for a, b in spans for yes in (True, False)
         ]
-        structures = [
-            ([2 * k + (span not in tree) for k, span in enumerate(spans)], ()) for tree in self.trees(0, n)
-        ]
+        structures = [([2 * k + (span not in tree) for k, span in enumerate(spans)], ()) for tree in self.trees(0, n)]
         return Listed(parts, [(part["start"], part["end"]) for part in parts], structures)
 
     def trees(self, a, b):

@@ -12,7 +12,14 @@ from fractions import Fraction
 
 import numpy as np
 
-COMPARE = {"==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+COMPARE = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 USER = ("x", "doc", "kind", "yes")
 
 
@@ -161,7 +168,9 @@ def _draw_rule(rng, family, batch, number):
     if sense == "max_over":
         over = str(rng.choice([name for name in groupable if name not in per]))
         terms = [(1, "E", tree(), None)]
-        return Rule(terms, sense, [], per, ("penalty", round(float(rng.uniform(0.1, 2)), 3), "linf"), over, f"c{number}")
+        return Rule(
+            terms, sense, [], per, ("penalty", round(float(rng.uniform(0.1, 2)), 3), "linf"), over, f"c{number}"
+        )
     draw = rng.random()
     terms, scale = [(1, "E", tree(), None)], instances
     if draw < 0.15:

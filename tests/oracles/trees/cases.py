@@ -143,7 +143,9 @@ def program_of(case):
                 members.append(np.bincount(structure[0], minlength=len(batch.parts)).astype(float))
         if i not in owner[-1:]:
             return None
-    rows = [row for k, rule in enumerate(case.rules) for row in rows_of(rule, k, batch, weights, case.family.instance_name)]
+    rows = [
+        row for k, rule in enumerate(case.rules) for row in rows_of(rule, k, batch, weights, case.family.instance_name)
+    ]
     listed = np.array(owner), np.array(score), np.array(members)
     program = _program(case, rows, *listed, weights)
     program.idle = [_program(case, rows, *listed, np.arange(len(weights)) == i) for i in np.flatnonzero(weights == 0)]

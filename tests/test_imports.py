@@ -20,6 +20,7 @@ FOUNDATION = {
     "_heads",
     "_lanes",
     "_vectors",
+    "_wide",
     "_arrays",
     "_damage",
     "_outputs",
@@ -48,6 +49,7 @@ ALLOWED = {
     "_compiled": set(),
     "_lanes": {"_compiled"},
     "_vectors": set(),
+    "_wide": {"_compiled", "_vectors"},
     "_first_use": set(),
 }
 ALLOWED["cli"] |= {"datasets", "plotting"}

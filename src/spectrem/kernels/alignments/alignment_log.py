@@ -1,65 +1,70 @@
 """Forward-backward of the alignment chain in log space, where probabilities leave the range of a double.
 
-Every sum is of terms less their largest, and the running sums over clipped jumps grow by ``log1p``, which keeps the
-digits of small terms.
+All is in nats, and every sum is of terms less their largest. Backwards, every last source position divides its
+probability among those before it, so that what comes out are probabilities whatever was rounded. Moves of clipped width
+share a score: their sources are one term, and what it gets is divided by running sums.
 """
 
 import numpy as np
 
 from spectrem._compiled import njit
+from spectrem._wide import log_sum, normalise
 from spectrem.kernels.alignments.alignment import tails
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _log_add(a, b):
-    if a < b:
-        a, b = b, a
-    return a if b == -np.inf else a + np.log1p(np.exp(b - a))
+def _add(a, b, gamma):
+    """gamma * log(exp(a / gamma) + exp(b / gamma))."""
+    top = max(a, b)
+    return top if top == -np.inf else top + gamma * np.log1p(np.exp((min(a, b) - top) / gamma))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _log_spread(source, moves, step, out):
-    """`spread` of logarithms."""
-    n_in, n_out, width = len(source), len(out), len(moves) // 2
-    before, low, after, high = tails(width, step)
-    below = -np.inf
-    for o in range(n_out):
-        if before <= o < n_in + before:
-            below = _log_add(below, source[o - before])
-        top, clipped = -np.inf, below + moves[low]
-        first, stop = max(0, o - before + 1), min(n_in, o + after)
-        for k in range(first, stop):
-            top = max(top, source[k] + moves[width + 1 + step * (o - k)])
-        total = 0.0
-        if top > -np.inf:
-            for k in range(first, stop):
-                total += np.exp(source[k] + moves[width + 1 + step * (o - k)] - top)
-        out[o] = _log_add(clipped, top + np.log(total) if top > -np.inf else top)
-    above = -np.inf
-    for k in range(n_in - 1, after - 1, -1):
-        above = _log_add(above, source[k])
-        if k - after < n_out:
-            out[k - after] = _log_add(out[k - after], above + moves[high])
+def _leave(position, departure, gamma, leaving, below, above):
+    """Fill the scores of leaving each position, and of leaving one up to it, or from it on."""
+    n = len(leaving)
+    for p in range(n):
+        leaving[p] = position[p] + departure[p]
+        below[p] = _add(below[p - 1], leaving[p], gamma) if p > 0 else leaving[p]
+    for p in range(n - 1, -1, -1):
+        above[p] = _add(above[p + 1], leaving[p], gamma) if p < n - 1 else leaving[p]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _log_count_moves(weight, source, target, moves, total, counts):
-    """`count_moves` of logarithms; ``total`` is that of the pair."""
-    n_in, n_out, width = len(source), len(target), len(moves) // 2
+def _arrive(i, moves, leaving, below, above, terms):
+    """Fill the scores of moves to i, first those of clipped width to the right and to the left, then all others.
+
+    Returns the first position that these come from, and how many terms there are.
+    """
+    width = len(moves) // 2
     before, low, after, high = tails(width, 1)
-    below = -np.inf
-    for o in range(n_out):
-        if before <= o < n_in + before:
-            below = _log_add(below, source[o - before])
-        counts[low] += weight * np.exp(below + moves[low] + target[o] - total)
-        for k in range(max(0, o - before + 1), min(n_in, o + after)):
-            at = width + 1 + o - k
-            counts[at] += weight * np.exp(source[k] + moves[at] + target[o] - total)
-    above = -np.inf
-    for k in range(n_in - 1, after - 1, -1):
-        above = _log_add(above, source[k])
-        if k - after < n_out:
-            counts[high] += weight * np.exp(above + moves[high] + target[k - after] - total)
+    terms[0] = below[i - before] + moves[low] if i >= before else -np.inf
+    terms[1] = above[i + after] + moves[high] if i + after < len(leaving) else -np.inf
+    first, stop = max(0, i - before + 1), min(len(leaving), i + after)
+    for p in range(first, stop):
+        terms[2 + p - first] = leaving[p] + moves[width + 1 + i - p]
+    return first, 2 + stop - first
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _divide_tails(leaving, below, above, gamma, from_below, from_above, left):
+    """Divide the probability of leaving some position up to p, or from p on, among these; ``left`` takes it."""
+    pair, carried = np.empty(2), 0.0
+    for p in range(len(leaving) - 1, -1, -1):
+        carried += from_below[p]
+        if carried > 0.0:
+            pair[0], pair[1] = leaving[p], below[p - 1] if p > 0 else -np.inf
+            normalise(pair, gamma)
+            left[p] += carried * pair[0]
+            carried *= pair[1]
+    carried = 0.0
+    for p in range(len(leaving)):
+        carried += from_above[p]
+        if carried > 0.0:
+            pair[0], pair[1] = leaving[p], above[p + 1] if p < len(leaving) - 1 else -np.inf
+            normalise(pair, gamma)
+            left[p] += carried * pair[0]
+            carried *= pair[1]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -69,51 +74,64 @@ def sum_pass(scores, gamma, chosen, weights, values, marginals, expected):
     Impossible ones get value -inf.
     """
     source_lengths, target_lengths, offsets, unary, jump, departure, end = scores
-    moves = jump / gamma
+    _, low, _, high = tails(len(jump) // 2, 1)
     for n in range(len(source_lengths)):
         if not chosen[n]:
             continue
         rows, columns = target_lengths[n], source_lengths[n]
-        at = offsets[n]
+        at, depart = offsets[n], departure[columns, : columns + 1]
         score = unary[at : at + rows * (columns + 1)].reshape(rows, columns + 1)
         real = marginals[at : at + rows * (columns + 1)].reshape(rows, columns + 1)
-        depart = departure[columns, : columns + 1] / gamma
-        leaving, left, beta = np.empty(columns + 1), np.empty(columns + 1), np.empty(columns + 1)
-        arrive = np.empty(columns)
-        position = np.full((rows + 1, columns + 1), -np.inf)
+        leaving, below, above = np.empty(columns + 1), np.empty(columns + 1), np.empty(columns + 1)
+        position, terms, pair = np.full((rows + 1, columns + 1), -np.inf), np.empty(columns + 3), np.empty(2)
         position[0, 0] = 0.0
         for j in range(rows):
-            for p in range(columns + 1):
-                leaving[p] = position[j, p] + depart[p]
-                position[j + 1, p] = position[j, p] + score[j, columns] / gamma
-            _log_spread(leaving, moves, 1, real[j, :columns])
+            _leave(position[j], depart, gamma, leaving, below, above)
+            position[j + 1, 0] = position[j, 0] + score[j, columns]
             for i in range(columns):
-                real[j, i] += score[j, i] / gamma
-                position[j + 1, i + 1] = _log_add(position[j + 1, i + 1], real[j, i])
-        total = -np.inf
+                _, count = _arrive(i, jump, leaving, below, above, terms)
+                real[j, i] = log_sum(terms[:count], gamma) + score[j, i]
+                position[j + 1, i + 1] = _add(position[j, i + 1] + score[j, columns], real[j, i], gamma)
+        present = np.empty(columns + 1)
         for p in range(columns + 1):
-            beta[p] = end[min(columns - p, len(end) - 1)] / gamma
-            total = _log_add(total, position[rows, p] + beta[p])
-        values[n] = gamma * total
-        if total == -np.inf:
+            present[p] = position[rows, p] + end[min(columns - p, len(end) - 1)]
+        values[n] = log_sum(present, gamma)
+        if values[n] == -np.inf:
             real[:, :] = 0.0
             continue
+        normalise(present, gamma)
         for p in range(columns + 1):
-            count = weights[n] * np.exp(position[rows, p] + beta[p] - total)
-            expected.end[min(columns - p, len(end) - 1)] += count
+            expected.end[min(columns - p, len(end) - 1)] += weights[n] * present[p]
+        stayed, left, tail = np.empty(columns + 1), np.empty(columns + 1), np.empty((2, columns + 1))
         for j in range(rows - 1, -1, -1):
+            _leave(position[j], depart, gamma, leaving, below, above)
+            stayed[:], left[:], tail[:] = 0.0, 0.0, 0.0
+            stayed[0] = present[0]
             for i in range(columns):
-                arrive[i] = score[j, i] / gamma + beta[i + 1]
-                real[j, i] = np.exp(real[j, i] + beta[i + 1] - total)
-            _log_spread(arrive, moves, -1, left)
-            if weights[n] != 0.0:
-                for p in range(columns + 1):
-                    leaving[p] = position[j, p] + depart[p]
-                _log_count_moves(weights[n], leaving, arrive, moves, total, expected.jump)
-            null = 0.0
+                if present[i + 1] == 0.0:
+                    real[j, i] = 0.0
+                    continue
+                pair[0], pair[1] = position[j, i + 1] + score[j, columns], real[j, i]
+                normalise(pair, gamma)
+                stayed[i + 1], real[j, i] = present[i + 1] * pair[0], present[i + 1] * pair[1]
+                if real[j, i] == 0.0:
+                    continue
+                first, count = _arrive(i, jump, leaving, below, above, terms)
+                normalise(terms[:count], gamma)
+                for k in range(count):
+                    terms[k] *= real[j, i]
+                    if k > 1:
+                        left[first + k - 2] += terms[k]
+                        expected.jump[len(jump) // 2 + 1 + i - (first + k - 2)] += weights[n] * terms[k]
+                before, _, after, _ = tails(len(jump) // 2, 1)
+                if terms[0] > 0.0:
+                    tail[0, i - before] += terms[0]
+                if terms[1] > 0.0:
+                    tail[1, i + after] += terms[1]
+                expected.jump[low] += weights[n] * terms[0]
+                expected.jump[high] += weights[n] * terms[1]
+            _divide_tails(leaving, below, above, gamma, tail[0], tail[1], left)
+            real[j, columns] = stayed.sum()
             for p in range(columns + 1):
-                stay, go = score[j, columns] / gamma + beta[p], depart[p] + left[p]
-                null += np.exp(position[j, p] + stay - total)
-                expected.departure[columns, p] += weights[n] * np.exp(position[j, p] + go - total)
-                beta[p] = _log_add(stay, go)
-            real[j, columns] = null
+                expected.departure[columns, p] += weights[n] * left[p]
+                present[p] = stayed[p] + left[p]

@@ -1,28 +1,14 @@
 """Forward-backward of first-order chains in log space, for what the scaled passes lose.
 
 Forward scores are normalised token by token, so that they do not grow with the length of a sentence, which would cost
-digits. Every term of a sum is less its largest, so that no exponential overflows.
+digits. Every term of a sum is less its largest, so that no exponential overflows. Backwards, every state divides its
+probability among those before it, so that what comes out are probabilities whatever was rounded.
 """
-
-import math
 
 import numpy as np
 
 from spectrem._compiled import njit
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def log_sum(terms, gamma):
-    """gamma * log(sum(exp(terms / gamma))); in nats throughout, so that no division by gamma overflows."""
-    top = -np.inf
-    for k in range(len(terms)):
-        top = max(top, terms[k])
-    if top == -np.inf:
-        return top
-    total = 0.0
-    for k in range(len(terms)):
-        total += math.exp((terms[k] - top) / gamma)
-    return top + gamma * math.log(total)
+from spectrem._wide import log_sum, normalise
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -32,8 +18,8 @@ def sum_pass(token_offsets, rows, table, row_weights, weights, values, expected,
     for n in range(len(status)):
         if status[n] == 1:
             longest = max(longest, token_offsets[n + 1] - token_offsets[n])
-    alpha, scale = np.empty((longest, n_states)), np.empty(longest)
-    beta, future, terms = np.empty(n_states), np.empty(n_states), np.empty(n_states)
+    alpha = np.empty((longest, n_states))
+    terms, earlier, posterior = np.empty(n_states), np.empty(n_states), np.empty(n_states)
     for n in range(len(status)):
         if status[n] != 1:
             continue
@@ -51,31 +37,34 @@ def sum_pass(token_offsets, rows, table, row_weights, weights, values, expected,
                         terms[i] = alpha[t - 1, i] + transition[before[i], here[k]]
                     arriving = log_sum(terms[: len(before)], gamma)
                 alpha[t, k] = arriving + table.scores[begin + k]
-            scale[t] = log_sum(alpha[t, : len(here)], gamma)
-            value += scale[t]
+            scale = log_sum(alpha[t, : len(here)], gamma)
+            value += scale
             if value == -np.inf:
                 break
             for k in range(len(here)):
-                alpha[t, k] -= scale[t]
+                alpha[t, k] -= scale
             before = here
         values[n] = value
         if value == -np.inf or n_tokens == 0:
             continue
-        beta[:] = 0.0
+        posterior[: len(before)] = alpha[n_tokens - 1, : len(before)]
+        normalise(posterior[: len(before)], gamma)
         for t in range(n_tokens - 1, -1, -1):
-            begin, end = table.offsets[rows[first + t]], table.offsets[rows[first + t] + 1]
-            here = table.states if table.dense else table.states[begin:end]
-            if t < n_tokens - 1:
-                for i in range(len(here)):
-                    for k in range(len(before)):
-                        terms[k] = transition[here[i], before[k]] + future[k]
-                        pair = math.exp((alpha[t, i] + terms[k]) / gamma)
-                        expected.transition[here[i], before[k]] += weights[n] * pair
-                    beta[i] = log_sum(terms[: len(before)], gamma)
+            begin, here = table.offsets[rows[first + t]], before
+            if t > 0:
+                last, stop = table.offsets[rows[first + t - 1]], table.offsets[rows[first + t - 1] + 1]
+                before = table.states if table.dense else table.states[last:stop]
+            earlier[:] = 0.0
             for k in range(len(here)):
-                posterior = row_weights[n] * math.exp((alpha[t, k] + beta[k]) / gamma)
-                expected.rows[begin + k] += posterior
+                expected.rows[begin + k] += row_weights[n] * posterior[k]
                 if t == 0:
-                    expected.initial[here[k]] += posterior
-                future[k] = beta[k] + table.scores[begin + k] - scale[t]
-            before = here
+                    expected.initial[here[k]] += row_weights[n] * posterior[k]
+                elif posterior[k] > 0.0:
+                    for i in range(len(before)):
+                        terms[i] = alpha[t - 1, i] + transition[before[i], here[k]]
+                    normalise(terms[: len(before)], gamma)
+                    for i in range(len(before)):
+                        pair = posterior[k] * terms[i]
+                        expected.transition[before[i], here[k]] += weights[n] * pair
+                        earlier[i] += pair
+            posterior[:] = earlier

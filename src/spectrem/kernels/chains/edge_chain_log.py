@@ -1,15 +1,9 @@
-"""Forward-backward in log space of chains with scores of their own for every pair, for what the scaled pass leaves.
-
-Forward scores are normalised token by token, so that they do not grow with the length of a sentence, which would cost
-digits. Every term of a sum is less its largest, so that no exponential overflows.
-"""
-
-import math
+"""Forward-backward in log space of chains with scores of their own for every pair, as in ``chain_log``."""
 
 import numpy as np
 
 from spectrem._compiled import njit
-from spectrem.kernels.chains.chain_log import log_sum
+from spectrem._wide import log_sum, normalise
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -20,8 +14,8 @@ def sum_pass(token_offsets, widths, offsets, scores, gamma, values, marginals, s
         longest = max(longest, token_offsets[n + 1] - token_offsets[n])
     for t in range(len(widths)):
         widest = max(widest, widths[t])
-    alpha, scale = np.empty((longest, widest)), np.empty(longest)
-    beta, terms, earlier = np.empty(widest), np.empty(widest), np.empty(widest)
+    alpha = np.empty((longest, widest))
+    terms, earlier, posterior = np.empty(widest), np.empty(widest), np.empty(widest)
     for n in range(len(status)):
         if status[n] != 1:
             continue
@@ -38,25 +32,29 @@ def sum_pass(token_offsets, widths, offsets, scores, gamma, values, marginals, s
                     for i in range(before):
                         terms[i] = alpha[t - 1, i] + scores[start + i * width + k]
                     alpha[t, k] = log_sum(terms[:before], gamma)
-            scale[t] = log_sum(alpha[t, :width], gamma)
-            value += scale[t]
+            scale = log_sum(alpha[t, :width], gamma)
+            value += scale
             if value == -np.inf:
                 break
             for k in range(width):
-                alpha[t, k] -= scale[t]
+                alpha[t, k] -= scale
         values[n] = value
         if value == -np.inf or n_tokens == 0:
             continue
-        beta[:] = 0.0
+        width = widths[first + n_tokens - 1]
+        posterior[:width] = alpha[n_tokens - 1, :width]
+        normalise(posterior[:width], gamma)
         for t in range(n_tokens - 1, 0, -1):
             start, width, before = offsets[first + t], widths[first + t], widths[first + t - 1]
-            for i in range(before):
-                row = start + i * width
-                for k in range(width):
-                    terms[k] = scores[row + k] + beta[k] - scale[t]
-                    marginals[row + k] = math.exp((alpha[t - 1, i] + terms[k]) / gamma)
-                earlier[i] = log_sum(terms[:width], gamma)
-            for i in range(before):
-                beta[i] = earlier[i]
+            earlier[:before] = 0.0
+            for k in range(width):
+                if posterior[k] > 0.0:
+                    for i in range(before):
+                        terms[i] = alpha[t - 1, i] + scores[start + i * width + k]
+                    normalise(terms[:before], gamma)
+                    for i in range(before):
+                        marginals[start + i * width + k] = posterior[k] * terms[i]
+                        earlier[i] += posterior[k] * terms[i]
+            posterior[:before] = earlier[:before]
         for k in range(widths[first]):
-            marginals[offsets[first] + k] = math.exp((alpha[0, k] + beta[k]) / gamma)
+            marginals[offsets[first] + k] = posterior[k]

@@ -21,6 +21,7 @@ FOUNDATION = {
     "_lanes",
     "_logs",
     "_vectors",
+    "_wide",
     "_arrays",
     "_damage",
     "_outputs",
@@ -50,6 +51,7 @@ ALLOWED = {
     "_lanes": {"_compiled"},
     "_logs": {"_compiled"},
     "_vectors": set(),
+    "_wide": {"_compiled", "_vectors"},
     "_first_use": set(),
 }
 ALLOWED["cli"] |= {"datasets", "plotting"}

@@ -8,7 +8,7 @@ from spectrem._compiled import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def log_sum(terms, gamma):
+def log_sum(terms: np.ndarray, gamma: float) -> float:
     """gamma * log(sum(exp(terms / gamma))); in nats throughout, so that no division by gamma overflows."""
     top = -np.inf
     for k in range(len(terms)):
@@ -22,7 +22,7 @@ def log_sum(terms, gamma):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def share_out(terms, gamma):
+def share_out(terms: np.ndarray, gamma: float) -> None:
     """``terms`` become their shares, exp(terms / gamma) over the sum of these; some term must be finite."""
     top, total = -np.inf, 0.0
     for k in range(len(terms)):

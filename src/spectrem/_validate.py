@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, quoted
+
+
+def as_bool(value: object, name: str, hint: str = "") -> bool:
+    """True or False, as Python or NumPy write them: text such as "no" would be true, and numbers say something else."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidInputError(f"{name} must be True or False; got {quoted(value)}{hint}")
+    return bool(value)
 
 
 def as_count(value: object, name: str, *, minimum: int) -> int:
@@ -21,9 +28,28 @@ def as_count(value: object, name: str, *, minimum: int) -> int:
     return int(value)
 
 
+def as_array(values: Any, name: str) -> NDArray[Any]:
+    """An array of whatever kind and shape, but not one of rows of several lengths."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise InvalidInputError(f"{name} must be an array, got {quoted(values)}; give rows of one length") from None
+
+
+def as_generator(random_state: Any, name: str = "random_state") -> np.random.Generator:
+    """The generator of random numbers that `numpy.random.default_rng` makes of a user's value."""
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise InvalidInputError(
+            f"{name} must be None, a whole number of at least 0 or a numpy.random.Generator, got "
+            f"{quoted(random_state)}; a number gives the same results each time"
+        ) from None
+
+
 def as_integers(values: ArrayLike, name: str) -> NDArray[np.int64]:
     """A flat contiguous int64 array; floats are refused even when whole."""
-    array = np.asarray(values)
+    array = as_array(values, name)
     if array.ndim != 1:
         raise InvalidInputError(f"{name} must be one-dimensional; got shape {array.shape}; try np.ravel({name})")
     if array.size and array.dtype.kind not in "iu":

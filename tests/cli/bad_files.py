@@ -20,6 +20,10 @@ TEXTS = {
         "0\tPeop\t0\tO\tNNP\tRay\tO\tO\tO\n0\tO\t1\tO\tVBD\tshot\tO\tO\tO\n"
         "0\tPeop\t2\tO\tNNP\tKing\tO\tO\tO\n\n0\t2\tKill\n\n"
     ),
+    "rel-other.corp": (
+        "0\tPeop\t0\tO\tNNP\tTim\tO\tO\tO\n0\tO\t1\tO\tVBD\tshot\tO\tO\tO\n"
+        "0\tPeop\t2\tO\tNNP\tKing\tO\tO\tO\n\n0\t2\tKill\n\n"
+    ),
     # bitexts
     "en.txt": "\n".join(ENGLISH) + "\n",
     "fr.txt": "\n".join(FRENCH) + "\n",
@@ -36,6 +40,7 @@ TEXTS = {
     "number.jsonl": '{"source": "a", "target": "b"}\n{"source": "a", "target": 3}\n',
     "damaged.jsonl": '{"source": "a", "target": "b"}\n{"source": "a"\n',
     "bitext.csv": "en,fr\na,b\n",
+    "with-blank.txt": "the house\n\n",
     "blank.txt": "\n\n\n",
     "empty.txt": "",
     # links

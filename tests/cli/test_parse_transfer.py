@@ -106,6 +106,8 @@ def test_files_that_do_not_fit_are_named(run, files):
     [
         (["--smoothing", "1"], "--smoothing 1.0 changes nothing without --dmv"),
         (["--dmv", "--bits", "9"], "--bits 9 concerns parsers with features"),
+        (["--checkpoint", "there"], "--checkpoint there changes nothing without --learner batch or --dmv"),
+        (["--anneal", "0.5"], "--anneal 0.5 changes nothing without --learner batch or --dmv"),
         (["--field", "xpos"], "--field xpos changes nothing without --dmv or --tagger"),
         (["--dmv", "--start", "en.npz", "--init", "uniform"], "both say where to start"),
         (["--share", "2"], "--share must lie above 0 and be at most 1, got 2.0"),

@@ -70,6 +70,7 @@ def test_what_is_told_of_training():
     assert not SelfTrainer(GaussianNB(), [THIRD], max_iter=2, tol=0).fit(X, y).converged_
 
 
+@pytest.mark.filterwarnings("ignore::spectrem.exceptions.NoEffectWarning")
 def test_fit_again_forgets():
     X, y, gold = data()
     trainer = SelfTrainer(GaussianNB(), [THIRD], max_iter=3, tol=0).fit(X, y)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -58,3 +59,33 @@ def refuse_unused(option: str, needed: str) -> None:
         Always.
     """
     raise InvalidInputError(f"{option} changes nothing without {needed}; add that or drop this")
+
+
+def check_constraint_options(settings: Mapping[str, Any], constraints: object) -> None:
+    """Refuse options of training about constraints where there are none.
+
+    Raises
+    ------
+    InvalidInputError
+        Naming the option.
+    """
+    if not constraints and "infeasible" in settings:
+        refuse_unused(f"--infeasible {settings['infeasible']}", "--constraint")
+    if not constraints and settings.get("project_at_predict"):
+        refuse_unused("--project-at-predict", "--constraint")
+
+
+def check_projection_options(settings: Mapping[str, Any], path: str, model: Any) -> None:
+    """Refuse options of predictions under constraints where a model from a file has none, or does not meet them.
+
+    Raises
+    ------
+    InvalidInputError
+        Naming the option.
+    """
+    if settings.get("project_at_predict") and not model.constraints:
+        raise InvalidInputError(
+            f"--project-at-predict: {path} holds no constraints to meet; train it with --constraint, or drop this"
+        )
+    if "infeasible" in settings and not (model.project_at_predict and model.constraints):
+        refuse_unused(f"--infeasible {settings['infeasible']}", "--project-at-predict")

@@ -9,9 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-import typer
-
-from spectrem.cli.ending import before_the_end
+from spectrem.cli.ending import before_the_end, say
 from spectrem.exceptions import Unconverged
 
 _UNDRAWN = b"\r\x1b[2K\x1b[?25h"  # the line erased, the cursor shown
@@ -84,7 +82,7 @@ def warn_gaining(estimator: Any) -> None:
         reached, remedy = f"{estimator.m_steps} steps", "--m-steps or --m-tol"
     else:
         return
-    typer.echo(f"spectrem: warning: still gaining after {reached}; raise {remedy}", err=True)
+    say(f"spectrem: warning: still gaining after {reached}; raise {remedy}")
 
 
 def _ignore(doing: str, amount: float = 0.0) -> None:

@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import typer
-
-from spectrem.cli.ending import before_the_end
+from spectrem.cli.ending import before_the_end, say
 
 # Every way of training that runs kernels of its own, as parameters of WordAligner.
 _RUNS: tuple[dict[str, Any], ...] = (
@@ -110,7 +108,7 @@ def warmup() -> None:
         _warm_classifiers()
         _warm_grammars()
         _warm_parsers()
-    typer.echo(f"compiled in {time.perf_counter() - started:.1f} s", err=True)
+    say(f"compiled in {time.perf_counter() - started:.1f} s")
 
 
 def _warm_tagger(folder: str) -> None:

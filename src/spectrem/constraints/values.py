@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from numpy.typing import ArrayLike
 
+from spectrem._validate import as_bool
 from spectrem.constraints.cells import as_column, missing_of
 from spectrem.constraints.columns import Column, Scalar, plain
 from spectrem.constraints.compilation.compile import Constraints, flatten
@@ -46,6 +47,7 @@ def check_values(constraints: Constraints, column: str, values: Collection[Scala
     Traceback (most recent call last):
     spectrem.exceptions.InvalidInputError: 'verbs': there is no tag 'VRB'; did you mean 'VERB'? the tags are 'VERB'
     """
+    as_bool(every, "every")
     known = set(values)
     text = any(isinstance(value, str) for value in known)
     for constraint, name, operation, listed in _tests(constraints):

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._validate import as_bool
 from spectrem.data.pieces.mapping import new_folder, numbers_at
 from spectrem.data.text import Text, tokenise
 from spectrem.data.vocabulary import UNKNOWN, Vocabulary
@@ -155,6 +156,7 @@ def encode_bitext(
     >>> new.source_tokens.tolist(), new.target_tokens.tolist()
     ([0, -1], [0, 1])
     """
+    as_bool(lowercase, "lowercase")
     if len(source_lines) != len(target_lines):
         raise InvalidInputError(
             f"source_lines and target_lines must pair up, but have {len(source_lines)} and {len(target_lines)} "

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from spectrem._validate import as_bool
 from spectrem.data.bitext import Bitext, bitext_of
 from spectrem.data.decoding import check_text
 from spectrem.data.pieces.columns import Columns
@@ -73,6 +74,7 @@ def read_bitext(
     ...     read_bitext(f"{folder}/pairs.txt").source_lengths
     array([2, 0, 1])
     """
+    as_bool(lowercase, "lowercase")
     if limit is not None and limit < 1:
         raise InvalidInputError(f"limit must be at least 1, but is {limit}; leave it out to read every pair")
     if target is not None and os.fspath(source) == os.fspath(target) == STANDARD_INPUT:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem._validate import as_generator
 from spectrem.data import Links
 from spectrem.exceptions import InvalidInputError
 
@@ -84,7 +85,7 @@ def make_bitext(n_pairs: int = 1000, vocabulary: int = 400, seed: int = 0) -> Ge
         raise InvalidInputError(f"n_pairs must be at least 1, but is {n_pairs}")
     if vocabulary < 50:
         raise InvalidInputError(f"vocabulary must be at least 50 words, but is {vocabulary}; give more words")
-    rng = np.random.default_rng(seed)
+    rng = as_generator(seed, "seed")
     lexicon = _make_lexicon(vocabulary, rng)
     source_lines, target_lines, pairs = [], [], []
     for _ in range(n_pairs):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spectrem._validate import as_count
+from spectrem._validate import as_count, as_generator
 
 # Left side -> right sides with their weights; what has no rule is a tag.
 _RULES: dict[str, list[tuple[float, tuple[str, ...]]]] = {
@@ -54,7 +54,7 @@ def make_bracketed_corpus(n_sentences: int, *, max_length: int = 10, seed: int =
     (['DT', 'JJ', 'NN', 'VBD', 'PRP'], [(0, 3), (0, 5), (1, 3), (3, 5)])
     """
     count, most = as_count(n_sentences, "n_sentences", minimum=0), as_count(max_length, "max_length", minimum=2)
-    rng = np.random.default_rng(seed)
+    rng = as_generator(seed, "seed")
     sentences: list[list[str]] = []
     brackets: list[list[tuple[int, int]]] = []
     while len(sentences) < count:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem._validate import as_generator
 from spectrem.exceptions import InvalidInputError
 
 # By falling frequency. A word that stands in several lists, or whose form does, is ambiguous.
@@ -89,7 +90,7 @@ def make_tagged_corpus(n_sentences: int = 1000, seed: int = 0) -> GeneratedTaggi
     """
     if n_sentences < 1:
         raise InvalidInputError(f"n_sentences must be at least 1, but is {n_sentences}")
-    rng = np.random.default_rng(seed)
+    rng = as_generator(seed, "seed")
     words, tags = [], []
     for _ in range(n_sentences):
         kinds = _sentence(rng)

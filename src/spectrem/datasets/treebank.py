@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spectrem._validate import as_count
+from spectrem._validate import as_count, as_generator
 from spectrem.data import ROOT, ParsedSentence
 
 _WORDS = {
@@ -92,7 +92,7 @@ def make_treebank(n_sentences: int = 200, seed: int = 0) -> list[ParsedSentence]
     >>> " ".join(sentence.forms), sentence.upos, sentence.heads.tolist()
     ('the window should paint', ('DET', 'NOUN', 'AUX', 'VERB'), [1, 3, 3, -1])
     """
-    rng = np.random.default_rng(seed)
+    rng = as_generator(seed, "seed")
     drawn = []
     for _ in range(as_count(n_sentences, "n_sentences", minimum=0)):
         own = _Sentence(rng)

@@ -7,11 +7,13 @@ import sys
 from functools import cache, partial
 from inspect import Parameter, getattr_static, signature
 from reprlib import Repr
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from spectrem._validate import as_sample_weight
+from spectrem.estimators.declare import parameters_of
+from spectrem.estimators.shared_parameters import AT_PREDICT, NOT_SAVED
 from spectrem.exceptions import InvalidInputError, NotFittedError, quoted
 
 if TYPE_CHECKING:
@@ -19,10 +21,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from spectrem._arrays import Floats
+    from spectrem._arrays import Floats, Ints
     from spectrem.learning import FitStatus, Record
     from spectrem.reports import FitReport
 
+T = TypeVar("T")
 _SHOWN = Repr()
 for _limit in ("maxlist", "maxtuple", "maxset", "maxfrozenset", "maxdict", "maxdeque"):
     setattr(_SHOWN, _limit, 30)
@@ -146,8 +149,44 @@ def row_weights(sample_weight: ArrayLike | None, n_rows: int, unit: str) -> Floa
     return np.ones(n_rows) if given is None else given
 
 
+class FittedWith(NamedTuple):
+    """The parameters that an estimator was fitted with, and what is made of its fitted attributes when first needed."""
+
+    params: dict[str, Any]
+    made: dict[str, Any]
+
+
+def as_fitted(estimator: T) -> T:
+    """A fitted estimator with the parameters of its training, but for those that predictions and runs read anew.
+
+    Raises
+    ------
+    NotFittedError
+        Before `fit`.
+    """
+    if "_fitted_with" not in vars(estimator):
+        raise not_fitted(estimator)
+    found = object.__new__(type(estimator))
+    vars(found).update(vars(estimator) | vars(estimator)["_fitted_with"].params)
+    return found
+
+
+def check_words_to_learn(name: str, lengths: Ints, weights: Floats) -> None:
+    """Raise `InvalidInputError` if no sentence with a weight above 0 has a word."""
+    if not lengths[weights > 0].any():
+        left_out = " among those of weight above 0" if lengths.any() else ""
+        raise InvalidInputError(
+            f"{name} must hold at least one word to train on, got {len(lengths)} sentences without any{left_out}"
+        )
+
+
 def take_course(estimator: Any, history: Sequence[Record], status: FitStatus) -> None:
-    """Set the attributes that describe the course of training, from ``history_`` to ``converged_``."""
+    """Set the attributes that describe the course of training, from ``history_`` to ``converged_``.
+
+    From now on the estimator counts as fitted, with the parameters that it has, see `as_fitted`.
+    """
+    names = [name for name in parameters_of(estimator) if name not in (*AT_PREDICT, *NOT_SAVED)]
+    estimator._fitted_with = FittedWith({name: getattr(estimator, name) for name in names}, {})
     estimator.history_, estimator.n_iter_ = list(history), len(history)
     estimator.objective_ = history[-1].objective if history else -math.inf
     estimator.status_, estimator.converged_ = status, status.name == "CONVERGED"

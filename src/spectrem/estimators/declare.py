@@ -165,10 +165,38 @@ def switch(default: bool, **shown: Any) -> Any:
     >>> @dataclass
     ... class Settings:
     ...     soft_targets: bool = switch(False)
-    >>> Settings()
-    Settings(soft_targets=False)
+    >>> check_parameters(Settings("no"))
+    Traceback (most recent call last):
+    spectrem.exceptions.InvalidInputError: soft_targets must be True or False; got 'no'
     """
-    return _field(default, lambda name, value: None, convert=bool, **shown)
+
+    def check(name: str, value: Any) -> None:
+        from spectrem._validate import as_bool
+
+        as_bool(value, name)
+
+    return _field(default, check, convert=bool, **shown)
+
+
+def seed(**shown: Any) -> Any:
+    """Declare a parameter that says where random numbers come from: None, a whole number, or a generator.
+
+    Examples
+    --------
+    >>> @dataclass
+    ... class Settings:
+    ...     random_state: int | None = seed()
+    >>> check_parameters(Settings("a"))
+    Traceback (most recent call last):
+    spectrem.exceptions.InvalidInputError: random_state must be None, a whole number of at least 0 or a numpy.random.Generator, got 'a'; a number gives the same results each time
+    """  # noqa: E501
+
+    def check(name: str, value: Any) -> None:
+        from spectrem._validate import as_generator
+
+        as_generator(value, name)
+
+    return _field(None, check, convert=int, least=0, most=2**32 - 1, **shown)
 
 
 def given(

@@ -1,23 +1,31 @@
-"""New sentences under the constraints of a fitted model."""
+"""New instances under the constraints of a fitted model."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from spectrem._validate import as_bool
 from spectrem.corpus import Corpus
 from spectrem.exceptions import InvalidInputError, setting
+from spectrem.inference.slack import compile_slack
 from spectrem.learning import EStep, Step, pose
 
-# On the multipliers of constraints over new sentences, for which no iteration before gives a start.
-_DUAL_STEPS = 100
+# Where slack ties thousands of rows together, sharper tolerances take thousands of passes.
+_ROUGH = 1e-4
+
+
+def projects(estimator: Any) -> bool:
+    """Whether posteriors of new instances have to meet the constraints of a fitted estimator."""
+    return as_bool(estimator.project_at_predict, "project_at_predict") and bool(estimator.constraints)
 
 
 def posed_at_predict(
     estimator: Any, model: Any, params: Any, corpus: Corpus, *, best: str | None = None
 ) -> tuple[Corpus, Step]:
-    """Posed shards of new sentences, and the step at which their posteriors meet the constraints of an estimator.
+    """Posed shards of new instances, and the step at which their posteriors meet the constraints of an estimator.
 
     Parameters
     ----------
@@ -35,8 +43,15 @@ def posed_at_predict(
     ------
     InvalidInputError
         If the best structures are sought under constraints over the corpus.
+    InfeasibleConstraintError
+        If constraints over the corpus cannot hold for these instances.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If they are not met.
     """
-    estep = EStep(estimator.constraints, infeasible=estimator.infeasible, dual_steps=_DUAL_STEPS)
+    estep = EStep(estimator.constraints, infeasible=estimator.infeasible)
     posed = pose(model, corpus, estep)
     if best is not None and posed.rows is not None:
         raise InvalidInputError(
@@ -44,4 +59,7 @@ def posed_at_predict(
             f"corpus ({posed.rows.blocks[0].name!r}), got viterbi: the best {best} that meet them cannot be found "
             f"sentence by sentence; set {setting('decode', 'posterior')}"
         )
-    return posed.at_prices(Step(model, params, estimator.gamma_ if best is None else -np.inf, estep))
+    gamma, rows = estimator.gamma_ if best is None else -np.inf, posed.rows
+    if gamma > 0 and rows is not None and not compile_slack(rows.blocks, np.zeros(len(rows.bounds), int), 1).is_box:
+        estep = replace(estep, tol=_ROUGH)
+    return posed.at_prices(Step(model, params, gamma, estep))

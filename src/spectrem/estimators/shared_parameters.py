@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spectrem.estimators.declare import choice, count, given, number
+from spectrem.estimators.declare import choice, count, given, number, seed
 from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
@@ -24,6 +24,18 @@ TRAINING, COMPUTING = "Training", "Computing"
 
 NOT_SAVED = ("corpus", "checkpoint", "on_iteration")
 """Parameters that belong to a run on a machine, and not to the model that it leaves behind."""
+
+AT_PREDICT = (
+    "constraints",
+    "infeasible",
+    "project_at_predict",
+    "decode",
+    "n_threads",
+    # of aligners, and of extractors
+    *("alpha", "dual_steps", "max_fertility", "rare_discount", "step_size"),
+    "relation_bonus",
+)
+"""Parameters whose present values predictions of a fitted estimator read; of all others they read those of training."""
 
 
 def check_gamma(name: str, value: Any) -> None:
@@ -177,9 +189,7 @@ class StartingParameters:
     """
 
     n_init: int = count(1, group=TRAINING)
-    random_state: int | np.random.RandomState | np.random.Generator | None = given(
-        None, convert=int, option="", group=TRAINING, metavar="N", least=0, most=2**32 - 1
-    )
+    random_state: int | np.random.RandomState | np.random.Generator | None = seed(group=TRAINING, metavar="N")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

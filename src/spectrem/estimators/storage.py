@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from spectrem._arrays import Floats
 from spectrem._damage import DAMAGE
 from spectrem._outputs import open_bytes
-from spectrem.estimators.conventions import not_fitted, take_course
+from spectrem.estimators.conventions import as_fitted, take_course
 from spectrem.estimators.declare import check_parameters
 from spectrem.estimators.saved_constraints import read_constraints, write_constraints
 from spectrem.estimators.shared_parameters import NOT_SAVED
@@ -45,8 +45,6 @@ class Codec:
         The class of the estimator.
     layout : int
         The version of the layout of its files.
-    fitted : str
-        An attribute that only a fitted estimator has.
     members : mapping of name -> (str, int)
         Types and numbers of axes of the arrays that a file may hold; see `load_arrays`.
     write : callable
@@ -68,7 +66,6 @@ class Codec:
 
     kind: str
     layout: int
-    fitted: str
     members: Mapping[str, tuple[str, int]]
     write: Callable[..., tuple[dict[str, Any], dict[str, NDArray[Any]]]]
     read: Callable[[Any, dict[str, Any], dict[str, NDArray[Any]]], None]
@@ -92,8 +89,8 @@ class Codec:
             setattr(estimator, f"{name}_", float(values[name]))
         if "gamma" in self.numbers:
             check_gamma(estimator.gamma_)
-        take_saved_course(estimator, values)
         self.read(estimator, values, arrays)
+        take_saved_course(estimator, values)
 
 
 class Saved:
@@ -160,13 +157,8 @@ class Saved:
         return estimator
 
     def _save(self, path: str | os.PathLike[str], **options: Any) -> None:
-        self._check_fitted()
         codec = self._codec
-        save_arrays(path, codec.kind, codec.layout, *codec.content(self, **options))
-
-    def _check_fitted(self) -> None:
-        if self._codec.fitted not in vars(self):
-            raise not_fitted(self)
+        save_arrays(path, codec.kind, codec.layout, *codec.content(as_fitted(self), **options))
 
 
 def load(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> Any:

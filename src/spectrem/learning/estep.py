@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from spectrem._arrays import Floats, Ints
+from spectrem._validate import as_bool
 from spectrem.constraints.compilation.compile import Constraints, flatten
 from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
@@ -85,6 +86,7 @@ class EStep:
     kernel: Kernel[Any, Any] | None = None
 
     def __post_init__(self) -> None:
+        as_bool(self.warm_start, "warm_start")
         if not 0 <= self.alpha <= 1:
             raise InvalidInputError(
                 f"alpha must lie in [0, 1], got {self.alpha}; 1 is posterior regularisation, 0 plain EM"
@@ -221,15 +223,9 @@ def expect(posed: Posed, step: Step) -> tuple[EStepResult[Any], Posed]:
         free_value - normaliser,
         found.violation,
         found.skipped or Counter(),
-        expectation(posed, found.marginals) if _spans_corpus(step) else None,
     )
     kept = found.multipliers if estep.warm_start else None
     return expected, replace(posed, multipliers=kept, scores=None, latest=None)
-
-
-def _spans_corpus(step: Step) -> bool:
-    """Whether some constraints span the corpus."""
-    return step.prices is not None or step.mixture is not None
 
 
 def objective_of(posed: Posed, step: Step, scores: Parts, found: Posterior) -> tuple[float, float, Parts]:
@@ -239,7 +235,7 @@ def objective_of(posed: Posed, step: Step, scores: Parts, found: Posterior) -> t
     ``sum c smax(s) - value``, and the objective ``sum w smax(s)`` less ``alpha * weight`` times this cost.
     """
     own, alpha = posed.objective_weights, step.estep.alpha
-    if not (_spans_corpus(step) or posed.inside is not None or own is not None):
+    if step.prices is None and posed.inside is None and own is None:
         return found.value, found.value, found.marginals
     values, marginals = posed.structure.smoothed_max(scores, max(step.gamma, 0.0), weights=posed.weights)
     counted, share = float(posed.weights @ values), alpha * step.estep.weight
@@ -260,14 +256,13 @@ def scores_of(posed: Posed, step: Step) -> Parts:
 
 def posterior(posed: Posed, step: Step) -> Posterior:
     """Posteriors of a shard at fixed prices of the rows that span the corpus."""
-    if step.mixture is not None:
-        return _mixed(posed, step, step.mixture)
-    latest = posed.latest
-    if latest is None or not step.look:
-        return _posterior(posed, step)
-    if latest.found is None or latest.look != step.look:
-        latest.look, latest.found = step.look, _posterior(posed, step)
-    return latest.found
+    latest, mixture = posed.latest, step.mixture
+    if latest is not None and latest.look == step.look > 0 and latest.found is not None:
+        return latest.found
+    found = _posterior(posed, step) if mixture is None else _mixed(posed, step, mixture)
+    if latest is not None and step.look:
+        latest.look, latest.found = step.look, found
+    return found
 
 
 def _posterior(posed: Posed, step: Step) -> Posterior:
@@ -317,24 +312,25 @@ def _mixed(posed: Posed, step: Step, mixture: Mixture) -> Posterior:
 
     The value is 0 here: the caller knows that of the whole corpus.
     """
-    structure, n = posed.structure, posed.structure.n_instances
-    marginals = no_parts(structure)
+    structure = posed.structure
+    marginals, violation, skipped, left_out = no_parts(structure), 0.0, Counter[str](), None
     if mixture.shares is not None:
-        own = mixture.shares[:, posed.number if mixture.shares.shape[1] > 1 else 0]
-        taken = np.tile(own[:, None], n)
+        # With the weights that the points were evaluated with: rows that tie instances would else be looser.
+        shares = mixture.shares[:, posed.number if mixture.shares.shape[1] > 1 else 0]
+        pieces = ((posed, share, share) for share in shares)
     else:
-        point = np.zeros(n, np.int64)
+        point = np.zeros(structure.n_instances, np.int64)
         instances, points = mixture.choices[posed.number]
         point[instances] = points
-        taken = (np.arange(len(mixture.points))[:, None] == point).astype(np.float64)
-    violation, skipped, left_out = 0.0, Counter[str](), None
-    for k in np.flatnonzero(taken.any(axis=1)).tolist():
-        # Expected counts of shared factors are weighted by the share of this point in every instance.
-        part = replace(posed, weights=posed.weights * taken[k], latest=None)
-        found = posterior(part, step._replace(prices=mixture.points[k], mixture=None))
-        marginals.add(found.marginals, taken[k][structure.instance])
-        violation = max(violation, found.violation)
-        skipped, left_out = found.skipped or skipped, found.left_out
+        taken = ((point == k).astype(np.float64) for k in range(len(mixture.points)))
+        # Weights select the instances whose expected counts of shared factors are counted.
+        pieces = ((replace(posed, weights=posed.weights * own), own[structure.instance], 1.0) for own in taken)
+    for prices, (part, share, of_factors) in zip(mixture.points, pieces, strict=True):
+        if np.any(share):
+            found = posterior(part, step._replace(prices=prices, mixture=None, look=0))
+            marginals.add(found.marginals, share, of_factors)
+            violation = max(violation, found.violation)
+            skipped, left_out = found.skipped or skipped, found.left_out
     return Posterior(0.0, marginals, violation, None, skipped, left_out)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Floats
-from spectrem._validate import as_count
+from spectrem._validate import as_bool, as_count, as_generator
 from spectrem.corpus import Local
 from spectrem.exceptions import InvalidInputError, advice
 from spectrem.learning.em import warn_skipped
@@ -60,6 +60,7 @@ class SmallSteps:
 
     def __post_init__(self) -> None:
         as_count(self.passes, "passes", minimum=1)
+        as_bool(self.average, "average")
         for name, value, fits, rule in (
             ("rate", self.rate, 0 < self.rate < np.inf, "above 0"),
             ("decay", self.decay, 0 <= self.decay < np.inf, "at least 0"),
@@ -126,7 +127,7 @@ def run_online(
         )
     held: list[Posed] = list(posed.shards.collect(lambda own: own))
     course = _Course(model, theta, how, max(len(batches), 1))
-    rng, history, warned = np.random.default_rng(random_state), [], False
+    rng, history, warned = as_generator(random_state), [], False
     for number in range(how.passes):
         started, value, free, violation = time.perf_counter(), 0.0, 0.0, 0.0
         rate = how.rate / (1.0 + how.decay * number)

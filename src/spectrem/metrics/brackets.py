@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spectrem._validate import as_lengths
+from spectrem._validate import as_bool, as_lengths
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.metrics._labels import check_same_length
 from spectrem.metrics.chunks import ChunkCounts
@@ -83,7 +83,7 @@ def bracket_scores(predicted: Brackets, gold: Brackets, lengths: ArrayLike, *, w
     (0.5, 0.5, 2)
     """
     correct = n_predicted = n_gold = crossing = n_sentences = 0
-    for guess, truth in _pairs(predicted, gold, lengths, whole):
+    for guess, truth in _pairs(predicted, gold, lengths, as_bool(whole, "whole")):
         correct += len(guess & truth)
         n_predicted += len(guess)
         n_gold += len(truth)

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem._validate import as_count, as_gamma, as_lengths
+from spectrem._validate import as_bool, as_count, as_gamma, as_lengths
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels import categorical as independent
 from spectrem.kernels.alignments import alignment as kernel
@@ -97,7 +97,7 @@ class Alignment:
             source_lengths=as_lengths(source_lengths, "source_lengths"),
             target_lengths=as_lengths(target_lengths, "target_lengths"),
             max_jump=None if max_jump is None else as_count(max_jump, "max_jump", minimum=1),
-            reverse=bool(reverse),
+            reverse=as_bool(reverse, "reverse"),
         )
         if len(self.source_lengths) != len(self.target_lengths):
             raise InvalidInputError(

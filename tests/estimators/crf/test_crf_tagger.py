@@ -276,6 +276,7 @@ def test_rare_features_are_left_out():
     assert tagger.features_.names == ("a",)
 
 
+@pytest.mark.filterwarnings("ignore::spectrem.exceptions.NoEffectWarning")
 def test_numbers_as_tags():
     tagger = fitted([[["a"], ["b"]]], [[0, 1]], constraints=[(E[part("tag") == 1] <= 1).per("sentence")])
     assert tagger.predict([[["a"], ["b"]]]) == [[0, 1]]

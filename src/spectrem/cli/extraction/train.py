@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spectrem.cli.annealing import Annealing
+from spectrem.cli.ending import say
 from spectrem.cli.estimator_options import Settings, takes
 from spectrem.cli.files import command_files
 from spectrem.cli.homes import Home
@@ -109,9 +110,8 @@ def train(own: TrainingOptions, settings: Settings, annealing: Annealing, home: 
 
 
 def _report(extractor: RelationExtractor, n_sentences: int, seconds: float) -> None:
-    typer.echo(
+    say(
         f"learned {len(extractor.theta_)} weights for {len(extractor.types_)} types and "
         f"{len(extractor.relations_) - 1} relations from {n_sentences} sentences in {seconds:.1f} s: "
-        f"{extractor.n_iter_} iterations, objective {extractor.objective_:.6g} nats",
-        err=True,
+        f"{extractor.n_iter_} iterations, objective {extractor.objective_:.6g} nats"
     )

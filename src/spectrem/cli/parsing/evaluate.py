@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from spectrem.cli.ending import STANDARD_OUTPUT
+from spectrem.cli.evaluation import check_same_text, column_titles, json_number, print_table
 from spectrem.cli.files import command_files
 from spectrem.cli.parsing.options import MaxLength, read_treebank
-from spectrem.exceptions import InvalidInputError, quoted
+from spectrem.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
     from spectrem._arrays import Ints
@@ -66,7 +67,7 @@ def evaluate(
         names = [name for name in (predicted, second) if name is not None]
         guesses = [read_treebank(name) for name in names]
         for name, guess in zip(names, guesses, strict=True):
-            _check_same_words(gold, truth, name, guess)
+            check_same_text((gold, name), ([one.forms for one in truth], [one.forms for one in guess]))
         kept = [n for n, one in enumerate(truth) if max_length is None or len(one.forms) <= max_length]
         if not kept:
             raise InvalidInputError(f"GOLD has no sentence of up to --max-length {max_length} words; raise it")
@@ -78,25 +79,6 @@ def evaluate(
             typer.echo(json.dumps(result))
         else:
             _print(names, result)
-
-
-def _check_same_words(gold: str, truth: list[ParsedSentence], name: str, guess: list[ParsedSentence]) -> None:
-    if len(truth) != len(guess):
-        raise InvalidInputError(
-            f"{gold} has {len(truth)} sentences, but {name} has {len(guess)}; give trees over the same words"
-        )
-    for number, (left, right) in enumerate(zip(truth, guess, strict=True)):
-        if left.forms != right.forms:
-            place = next((k for k, (a, b) in enumerate(zip(left.forms, right.forms, strict=False)) if a != b), None)
-            differ = (
-                f"{len(left.forms)} and {len(right.forms)} words"
-                if place is None
-                else f"{left.forms[place]!r} and {right.forms[place]!r}"
-            )
-            raise InvalidInputError(
-                f"{gold} and {name} must have the same words, but have {differ} in sentence {number + 1}, "
-                f"{quoted(' '.join(left.forms))}; give trees over the same words"
-            )
 
 
 def _result(truth: list[ParsedSentence], guesses: list[list[ParsedSentence]]) -> dict[str, Any]:
@@ -154,24 +136,18 @@ def _scores(gold: Sequence[Ints], heads: Sequence[Ints], mask: Sequence[Any], pa
 
     given = {} if pair is None else dict(zip(("gold_relations", "predicted_relations"), pair, strict=True))
     found = attachment_scores(gold, heads, mask=mask, **given)
-    scores = {name: _number(getattr(found, name)) for name in _ROWS if hasattr(found, name)}
+    scores = {name: json_number(getattr(found, name)) for name in _ROWS if hasattr(found, name)}
     if pair is not None:
         short = {side: [[one.partition(":")[0] for one in own] for own in both] for side, both in given.items()}
-        scores["las_universal"] = _number(attachment_scores(gold, heads, mask=mask, **short).las)
+        scores["las_universal"] = json_number(attachment_scores(gold, heads, mask=mask, **short).las)
     return scores
 
 
-def _number(value: float) -> float | None:
-    """None for NaN, which JSON does not have."""
-    return None if value != value else value
-
-
 def _print(names: list[str], result: dict[str, Any]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    n_words, short = result["n_words"], [name.rpartition("/")[2] for name in names]
-    titles = [*(short if len(set(short)) == len(names) else names), "head = next word"]
+    n_words = result["n_words"]
+    titles = [*column_titles(names), "head = next word"]
     table = Table("", title=f"{n_words['all_words']} words in {result['n_sentences']} sentences")
     for title in titles:
         table.add_column(title, justify="right")
@@ -182,7 +158,7 @@ def _print(names: list[str], result: dict[str, Any]) -> None:
             if any(one.get(name) is not None for one in own):
                 cells = ("–" if one.get(name) is None else f"{100 * one[name]:.2f}" for one in own)  # noqa: RUF001 -- a dash
                 table.add_row(f"  {row}", *cells)
-    Console().print(table)
+    print_table(table)
     if result["n_unknown_heads"]:
         typer.echo(f"left out: {result['n_unknown_heads']} words, whose heads GOLD does not know")
     several = result["sentences_with_several_roots"]

@@ -6,10 +6,10 @@ import time
 from typing import Any
 
 import numpy as np
-import typer
 
 from spectrem.cli.annealing import Annealing
 from spectrem.cli.constraint_option import parse_options
+from spectrem.cli.ending import say
 from spectrem.cli.parsing.options import read_treebank, sentences_named
 from spectrem.cli.parsing.punctuation import without_punctuation
 from spectrem.cli.parsing.train import TrainingOptions
@@ -110,4 +110,4 @@ def _fit(estimator: Any, own: TrainingOptions, sentences: list[ParsedSentence], 
 def _report(learned: str, sentences: list[ParsedSentence], started: float, rest: str) -> None:
     n_words = int(np.sum([len(one.forms) for one in sentences]))
     seconds = time.perf_counter() - started
-    typer.echo(f"{learned} from {len(sentences)} sentences ({n_words} words) in {seconds:.1f} s: {rest}", err=True)
+    say(f"{learned} from {len(sentences)} sentences ({n_words} words) in {seconds:.1f} s: {rest}")

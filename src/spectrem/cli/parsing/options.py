@@ -8,6 +8,13 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from spectrem.cli.annealing import Annealing
+from spectrem.cli.estimator_options import Settings, option_of
+from spectrem.cli.homes import Home
+from spectrem.cli.options import refuse_unused
+from spectrem.estimators.declare import parameters_of
+from spectrem.estimators.grammar.parameters import GrammarSettings
+from spectrem.estimators.parser.parameters import ParserParameters
 from spectrem.exceptions import InvalidInputError, SpectremError, quoted, shorten
 
 if TYPE_CHECKING:
@@ -32,6 +39,28 @@ SkipPunctuation: TypeAlias = Annotated[
         "word under the root.",
     ),
 ]
+
+
+def check_settings(settings: Settings, annealing: Annealing, home: Home, *, dmv: bool) -> None:
+    """Refuse options of the other of both models, and those that learning in small steps does not read.
+
+    Raises
+    ------
+    InvalidInputError
+        Naming the option.
+    """
+    record, other = (GrammarSettings, ParserParameters) if dmv else (ParserParameters, GrammarSettings)
+    for name in sorted(parameters_of(other).keys() - parameters_of(record).keys()):
+        if name in settings:
+            option = f"{option_of(other, name)} {settings[name]}"
+            if dmv:
+                raise InvalidInputError(f"{option} concerns parsers with features; drop it, or --dmv")
+            refuse_unused(option, "--dmv")
+    annealing.check(settings.get("gamma", 1.0))
+    if not dmv and settings.get("learner", "online") == "online":
+        for option, value in {**annealing.given, **home.given, "--checkpoint": settings.get("checkpoint")}.items():
+            if value is not None:
+                refuse_unused(f"{option} {value}", "--learner batch or --dmv")
 
 
 def read_treebank(path: str, max_length: int | None = None, *, trees: bool = True) -> list[ParsedSentence]:

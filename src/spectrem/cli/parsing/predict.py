@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from spectrem.cli.ending import STANDARD_OUTPUT
+from spectrem.cli.ending import STANDARD_OUTPUT, say
 from spectrem.cli.estimator_options import Settings, takes
 from spectrem.cli.files import command_files
-from spectrem.cli.options import LEAST_PROBABILITY, MinProbability, Quiet, refuse_unused
+from spectrem.cli.options import LEAST_PROBABILITY, MinProbability, Quiet, check_projection_options, refuse_unused
 from spectrem.cli.parsing.options import SkipPunctuation, read_treebank, sentences_named
 from spectrem.estimators.parser.parameters import ParserParameters
 from spectrem.exceptions import InvalidInputError, spelled
@@ -99,12 +99,7 @@ def predict(
         posteriors_out = None if posteriors is None else stack.enter_context(open_output(posteriors))
         grammar = saved_kind(model) == "DependencyModel"
         parser: Any = (DependencyModel if grammar else EdgeFactoredParser).load(model).set_params(**settings)
-        if settings.get("project_at_predict") and not parser.constraints:
-            raise InvalidInputError(
-                f"--project-at-predict: {model} holds no constraints to meet; train it with --constraint, or drop this"
-            )
-        if "infeasible" in settings and not (parser.project_at_predict and parser.constraints):
-            refuse_unused(f"--infeasible {settings['infeasible']}", "--project-at-predict")
+        check_projection_options(settings, model, parser)
         if field is not None and not grammar:
             refuse_unused(f"--field {field}", "a model of --dmv")
         if skip_punctuation and not grammar:
@@ -132,7 +127,7 @@ def predict(
                 assert one.heads is not None
                 typer.echo(draw_tree(one.forms, one.heads, table, one.relations) + "\n")
     if not quiet:
-        typer.echo(f"parsed {len(sentences)} sentences ({sum(len(one.forms) for one in sentences)} words)", err=True)
+        say(f"parsed {len(sentences)} sentences ({sum(len(one.forms) for one in sentences)} words)")
 
 
 def _parsed_by_tags(

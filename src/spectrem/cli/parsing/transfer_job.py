@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
-import typer
-
 from spectrem.cli.annealing import Annealing
+from spectrem.cli.ending import say
 from spectrem.cli.parsing.job import tags_of
 from spectrem.cli.parsing.options import read_treebank, sentences_named
 from spectrem.cli.parsing.transfer import TransferOptions
@@ -63,11 +62,10 @@ def run_transfer(own: TransferOptions, settings: dict[str, Any], annealing: Anne
         n_words = sum(len(one.forms) for one in target)
         n_conserved = sum(int(arcs.any(axis=1).sum()) for arcs in found.conserved)
         for trial in found.trials:
-            typer.echo(f"share {trial.share:g}: {trial.predicted:.1%} of the arcs of the other half", err=True)
-        typer.echo(
+            say(f"share {trial.share:g}: {trial.predicted:.1%} of the arcs of the other half")
+        say(
             f"learned from {len(target)} sentences ({n_words} words, {n_conserved} with a conserved arc) in "
-            f"{time.perf_counter() - started:.1f} s, share {found.share:g}",
-            err=True,
+            f"{time.perf_counter() - started:.1f} s, share {found.share:g}"
         )
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 
+from spectrem.cli.ending import say
 from spectrem.cli.tables.cluster import ClusterOptions
 from spectrem.cli.tables.cluster_input import feature_matrix, feature_names, linked_rows, read_size, row_names
 from spectrem.cli.tables.cluster_plot import draw_clusters
@@ -176,7 +176,7 @@ class ClusterJob:
             said.append(
                 f"spectrem: warning: still gaining after {mixture.max_iter} iterations; raise --max-iter or --tol"
             )
-        typer.echo("\n".join(said), err=True)
+        say(*said)
 
 
 def _alike(mixture: GaussianMixture) -> tuple[int, int] | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from spectrem.cli.constraint_option import parse_options
+from spectrem.cli.ending import say
 from spectrem.exceptions import InvalidInputError, SpectremError
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def split_names(text: str, option: str) -> list[str]:
 def tell_notes(notes: Sequence[str]) -> None:
     """On standard error."""
     for note in notes:
-        typer.echo(f"note: {note}", err=True)
+        say(f"note: {note}")
 
 
 def own_names(file: TableFile, meant: Mapping[str, str]) -> list[str]:

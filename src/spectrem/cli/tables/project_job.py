@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import typer
 
+from spectrem.cli.ending import say
 from spectrem.cli.tables.options import TableConstraints, in_line, own_names, tell_notes
 from spectrem.cli.tables.project import ProjectOptions
 from spectrem.cli.tables.project_scores import DECIDED, Scores, long_scores, prefix_hint, wide_scores
@@ -73,9 +73,7 @@ class ProjectJob:
             del scores, proba
             write(filled)
         if not self.own.quiet:
-            typer.echo(
-                "\n".join([f"{done} in {time.perf_counter() - self.started:.1f} s: {found[0]}", *found[1:]]), err=True
-            )
+            say(f"{done} in {time.perf_counter() - self.started:.1f} s: {found[0]}", *found[1:])
 
     def _solve(
         self, scores: Scores, constraints: TableConstraints, columns: dict[str, Any]

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-import typer
-
 from spectrem.cli.annealing import Annealing
 from spectrem.cli.constraint_option import parse_options
+from spectrem.cli.ending import say
 from spectrem.cli.progress import progress_bar, warn_gaining
 from spectrem.cli.tagging.fitting import fit_tagger
 from spectrem.cli.tagging.train import TrainingOptions
@@ -71,11 +70,10 @@ class CRFJob:
 
     def _report(self, tagger: CRFTagger, n_sentences: int, n_tokens: int) -> None:
         seconds = time.perf_counter() - self.started
-        typer.echo(
+        say(
             f"learned {len(tagger.theta_)} weights for {len(tagger.tags_)} tags from {n_sentences} sentences "
             f"({n_tokens} words) in {seconds:.1f} s: {tagger.n_steps_} steps and {tagger.n_iter_} iterations, "
-            f"objective {tagger.objective_:.6g} nats",
-            err=True,
+            f"objective {tagger.objective_:.6g} nats"
         )
         warn_gaining(tagger)
 

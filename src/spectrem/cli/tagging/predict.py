@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from spectrem.cli.ending import say
 from spectrem.cli.estimator_options import Settings, option_of, takes
 from spectrem.cli.files import command_files
-from spectrem.cli.options import LEAST_PROBABILITY, MinProbability, Output, Quiet, refuse_unused
+from spectrem.cli.options import (
+    LEAST_PROBABILITY,
+    MinProbability,
+    Output,
+    Quiet,
+    check_projection_options,
+    refuse_unused,
+)
 from spectrem.cli.tagging.options import Columns, Context, Field, InputFormat
 from spectrem.estimators.tagging.parameters import TaggerParameters
 from spectrem.exceptions import InvalidInputError, spelled
@@ -104,12 +112,7 @@ def predict(
         tags_out = stack.enter_context(open_output(output))
         posteriors_out = None if posteriors is None else stack.enter_context(open_output(posteriors))
         tagger = (CRFTagger if saved_kind(model) == "CRFTagger" else HMMTagger).load(model).set_params(**settings)
-        if settings.get("project_at_predict") and not tagger.constraints:
-            raise InvalidInputError(
-                f"--project-at-predict: {model} holds no constraints to meet; train it with --constraint, or drop this"
-            )
-        if "infeasible" in settings and not (tagger.project_at_predict and tagger.constraints):
-            refuse_unused(f"--infeasible {settings['infeasible']}", "--project-at-predict")
+        check_projection_options(settings, model, tagger)
         sentences = read_sentences(text, "plain" if format is None else format, column=columns[0])
         known = _known_sentences(tagger, sentences, context, columns[0], text)
         if n_best is not None:
@@ -135,7 +138,7 @@ def predict(
         if isinstance(tagger, HMMTagger):
             seen = tagger.coding_.vocabulary.index
             unknown = f", {sum(word not in seen for sentence in sentences for word in sentence)} of them unknown"
-        typer.echo(f"tagged {len(sentences)} sentences ({n_words} words{unknown})", err=True)
+        say(f"tagged {len(sentences)} sentences ({n_words} words{unknown})")
 
 
 def _check_n_best(n_best: int, output_format: str, settings: Settings) -> None:

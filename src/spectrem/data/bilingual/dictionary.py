@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 
+from spectrem._validate import as_bool
 from spectrem.data.readers import display_name, read_bytes
 from spectrem.data.tagging.tagged_lines import decoded_lines
 from spectrem.exceptions import quoted
@@ -45,6 +46,7 @@ def read_dictionary(path: str | os.PathLike[str], *, lowercase: bool = False) ->
     ...     read_dictionary(f"{folder}/words.tsv")
     {'house': {'maison': 1.0, 'chambre': 0.5}, 'tree': {'arbre': 1.0}}
     """
+    as_bool(lowercase, "lowercase")
     lines = decoded_lines(read_bytes(path), display_name(path))
     dictionary: dict[str, dict[str, float]] = {}
     for number, line in enumerate(lines.lines):

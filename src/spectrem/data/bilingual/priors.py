@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 
+from spectrem._validate import as_bool
 from spectrem.data.bilingual.dictionary import positive_number
 from spectrem.data.readers import display_name, read_bytes
 from spectrem.data.tagging.tagged_lines import decoded_lines
@@ -48,6 +49,7 @@ def read_priors(path: str | os.PathLike[str], *, lowercase: bool = False) -> dic
     ...     read_priors(f"{folder}/priors")
     {'house': {'maison': 12.0}}
     """
+    as_bool(lowercase, "lowercase")
     lines = decoded_lines(read_bytes(path), display_name(path))
     priors: dict[str, dict[str, float]] = {}
     for number, line in enumerate(lines.lines):

@@ -11,6 +11,7 @@ from itertools import islice, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spectrem._validate import as_bool
 from spectrem.data.bitext import Bitext, join_lines
 from spectrem.data.pieces.columns import refuse_separators, refuse_unseparated
 from spectrem.data.pieces.mapping import NumberedSide, new_folder
@@ -93,6 +94,8 @@ def read_pairs(
     ...     read_pairs(f"{folder}/trees.jsonl", columns=["en", "fr"]).bitext.target_vocabulary.words
     ('un', 'arbre')
     """
+    as_bool(tokenize, "tokenize")
+    as_bool(lowercase, "lowercase")
     kind = _kind(source, target, columns, languages)
     if kind == "text" and not tokenize:
         return EncodedPairs(read_bitext(source, target, lowercase=lowercase, folder=folder))

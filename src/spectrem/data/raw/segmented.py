@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem._validate import as_bool
 from spectrem.data.bitext import Bitext, join_lines
 from spectrem.data.links import Links
 from spectrem.data.pieces.mapping import numbers_at
@@ -160,6 +161,7 @@ def encode_segmented(
     >>> bitext.source_tokens.tolist(), bitext.source_vocabulary.words
     ([0, 1, 0, 1], ("l'", 'eau'))
     """
+    as_bool(lowercase, "lowercase")
     if source.text.n_lines != target.text.n_lines:
         raise InvalidInputError(
             f"source and target must have as many lines as each other, but have {source.text.n_lines} and "

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._heads import ROOT, UNKNOWN_HEAD
+from spectrem._validate import as_generator
 from spectrem.exceptions import InvalidInputError
 
 
@@ -31,7 +32,7 @@ def complete_trees(
     --------
     complete_tree : One sentence, and how it is done.
     """
-    rng = np.random.default_rng(random_state)
+    rng = as_generator(random_state)
     return [complete_tree(own, rng) for own in arcs]
 
 

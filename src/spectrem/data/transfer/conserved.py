@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._heads import ROOT
+from spectrem._validate import as_bool
 from spectrem.data.links import Links
 
 
@@ -53,6 +54,7 @@ def conserved_arcs(
            [0, 1, 0],
            [0, 1, 0]])
     """
+    as_bool(roots, "roots")
     sizes = np.asarray(lengths, np.int64)
     trees = [np.asarray(own, np.int64) for own in heads]
     links.check_inside([own.size for own in trees], sizes, name)

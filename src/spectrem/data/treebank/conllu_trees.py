@@ -10,6 +10,7 @@ from typing import TextIO
 import numpy as np
 
 from spectrem._heads import UNKNOWN_HEAD
+from spectrem._validate import as_bool
 from spectrem.data.readers import display_name, read_bytes
 from spectrem.data.tagging.tagged_lines import MISSING, Lines, conllu_words, decoded_lines
 from spectrem.data.treebank.heads import describe_problem
@@ -57,6 +58,7 @@ def read_conllu(path: str | os.PathLike[str], *, trees: bool = True) -> list[Par
     >>> sentence.forms, sentence.heads, sentence.relations
     (('vamos', 'nos'), array([-1,  0]), ('root', 'obj'))
     """
+    trees = as_bool(trees, "trees")
     lines = decoded_lines(read_bytes(path), display_name(path))
     known: dict[str, str] = {}
     return [_sentence_of(lines, rows, known, trees) for rows in conllu_words(lines)]

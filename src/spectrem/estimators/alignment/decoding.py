@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from spectrem._arrays import Floats, Ints
+from spectrem._validate import as_bool
 from spectrem.data import Links, symmetrize
 from spectrem.metrics import Reliability, alignment_scores, expected_f1_threshold, reliability
 from spectrem.models.alignment import AlignmentModel, AlignmentParameters, BitextShard
@@ -71,7 +72,7 @@ class LinkPosteriors:
         right = np.zeros(posteriors.size, np.bool_)
         right[cells] = True
         kept = np.ones(posteriors.size, np.bool_)
-        if not possible:
+        if not as_bool(possible, "possible"):
             kept[cells[~gold.sure]] = False
         return reliability(np.clip(posteriors[kept], 0.0, 1.0), right[kept], bins)
 

@@ -208,7 +208,6 @@ def _check_arrays(aligner: Any, table: PairTable, forward: DirectionParameters, 
 CODEC = Codec(
     kind="WordAligner",
     layout=3,  # 1 holds no totals; 1 and 2 hold probabilities of word pairs in double precision
-    fitted="params_",
     members={
         **{"source_words": ("u1", 1), "target_words": ("u1", 1), "row_offsets": ("i8", 1), "targets": ("i4", 1)},
         **{"source_counts": ("i8", 1), "target_counts": ("i8", 1)},

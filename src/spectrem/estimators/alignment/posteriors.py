@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from spectrem._arrays import Floats
+from spectrem._validate import as_bool
 from spectrem.corpus import Local, stream
 from spectrem.data import Bitext, Links
 from spectrem.estimators.alignment.decoding import (
@@ -55,10 +56,10 @@ def posteriors(aligner: Any, shard: BitextShard, gamma: float) -> tuple[Floats, 
     """Probability of every cell, forward and backward, each of shape (n_cells,)."""
     if isinstance(shard, LongShard):
         return long_posteriors(aligner, shard, gamma)
-    if gamma > 0 and (not aligner.project_at_predict or is_coupled(aligner, gamma)):
-        kernel = coupled(aligner, aligner.model_, aligner.project_at_predict)
-        return kernel.posteriors(aligner.params_, shard, gamma)
-    estep = choose_estep(aligner, aligner.model_, gamma) if aligner.project_at_predict else EStep()
+    project = as_bool(aligner.project_at_predict, "project_at_predict")
+    if gamma > 0 and (not project or is_coupled(aligner, gamma)):
+        return coupled(aligner, aligner.model_, project).posteriors(aligner.params_, shard, gamma)
+    estep = choose_estep(aligner, aligner.model_, gamma) if project else EStep()
     found = posterior_alone(shard, Step(aligner.model_, aligner.params_, gamma, estep))
     return aligner.model_.cell_masses(shard, found.marginals)
 

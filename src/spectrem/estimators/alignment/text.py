@@ -164,9 +164,9 @@ def unknown_shares(aligner: Any, source: Bitext | Lines, target: Lines | None) -
 
 def unseen_pairs(aligner: Any) -> UnseenPairs:
     """Probabilities of word pairs that training did not see; made when first needed, kept until the next fit."""
-    kept = getattr(aligner, "_unseen", None)
-    if kept is None or kept.table is not aligner.table_:
-        kept = aligner._unseen = UnseenPairs.of(
+    made = aligner._fitted_with.made
+    if "unseen" not in made:
+        made["unseen"] = UnseenPairs.of(
             aligner.table_,
             aligner.params_,
             Language.of(aligner.source_vocabulary_, aligner.source_counts_),
@@ -174,4 +174,5 @@ def unseen_pairs(aligner: Any) -> UnseenPairs:
             stem_strength=aligner.stem_strength,
             cognate_strength=aligner.cognate_strength,
         )
-    return kept
+    found: UnseenPairs = made["unseen"]
+    return found

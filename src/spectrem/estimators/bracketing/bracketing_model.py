@@ -17,7 +17,7 @@ from spectrem.estimators.bracketing.decoding import bracket, log_likelihoods, sp
 from spectrem.estimators.bracketing.input import SpanCoding, read_sentences
 from spectrem.estimators.bracketing.parameters import BracketingParameters, check_settings
 from spectrem.estimators.bracketing.training import make_model, train
-from spectrem.estimators.conventions import Estimator, row_weights, take_course
+from spectrem.estimators.conventions import Estimator, as_fitted, row_weights, take_course
 from spectrem.estimators.declare import documented
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.shared_parameters import constraint_names
@@ -175,9 +175,8 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
         return np.concatenate([np.zeros(0), *corpus.collect(log_likelihoods, model, self.params_)])
 
     def _encoded(self, sentences: Sentences) -> tuple[ConstituentContextModel, Corpus, LabelledText]:
-        self._check_fitted()
-        text = read_sentences(sentences)
-        return make_model(self, self.coding_), make_corpus(self, self.coding_.encode(text)), text
+        model, text = make_model(as_fitted(self), self.coding_), read_sentences(sentences)
+        return model, make_corpus(self, self.coding_.encode(text)), text
 
     def _take(self, coding: SpanCoding, params: SpanParameters, gamma: float, log_likelihood: float) -> None:
         """Set the attributes that bracketing needs, from training or a file."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from spectrem._arrays import Floats, Ints
 from spectrem.corpus import Corpus
-from spectrem.estimators.projecting import posed_at_predict
+from spectrem.estimators.projecting import posed_at_predict, projects
 from spectrem.learning import Posed, Step, posterior
 from spectrem.models.bracketing import BracketShard, ConstituentContextModel, SpanParameters
 from spectrem.structures import Bracketings, Parts
@@ -20,7 +20,7 @@ _TINY, _RARE = 1e-100, 1e-9
 def bracket(estimator: Any, model: ConstituentContextModel, corpus: Corpus) -> Ints:
     """Constituents of two words and more of all sentences, as `Bracketings.decode` gives them."""
     params, exact = floored(estimator.params_, _TINY), estimator.decode == "viterbi"
-    if not _projects(estimator):
+    if not projects(estimator):
         parts = corpus.collect(_best if exact else _most_expected, model, params)
     else:
         posed, step = _posed(estimator, model, corpus, exact)
@@ -30,7 +30,7 @@ def bracket(estimator: Any, model: ConstituentContextModel, corpus: Corpus) -> I
 
 def span_posteriors(estimator: Any, model: ConstituentContextModel, corpus: Corpus) -> Floats:
     """Probability of every span to be a constituent, shape (n_spans,)."""
-    if not _projects(estimator):
+    if not projects(estimator):
         parts = corpus.collect(_shares, model, floored(estimator.params_, _TINY))
     else:
         posed, step = _posed(estimator, model, corpus, False)
@@ -74,10 +74,6 @@ def floored(params: SpanParameters, least: float) -> SpanParameters:
 def _posed(estimator: Any, model: ConstituentContextModel, corpus: Corpus, exact: bool) -> tuple[Corpus, Step]:
     params, best = floored(estimator.params_, _TINY), "trees" if exact else None
     return posed_at_predict(estimator, model, params, corpus, best=best)
-
-
-def _projects(estimator: Any) -> bool:
-    return estimator.project_at_predict and bool(estimator.constraints)
 
 
 def _best(shard: BracketShard, model: ConstituentContextModel, params: SpanParameters) -> Ints:

@@ -51,7 +51,6 @@ def _checked(n_tags: int, keys: Any, offsets: Any, contexts: Any) -> SpanVocabul
 CODEC = Codec(
     kind="BracketingModel",
     layout=1,
-    fitted="params_",
     members={
         "tags": ("u1", 1),
         **dict.fromkeys(_VOCABULARY, ("i8", 1)),

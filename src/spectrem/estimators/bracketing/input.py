@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from spectrem._arrays import Floats, Ints
+from spectrem.estimators.conventions import check_words_to_learn
 from spectrem.estimators.tagging.text import LabelledText, Sentences, Word, read_text, sort_tags
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.bracketing import BracketShard, SpanVocabulary, build_shards
@@ -68,13 +69,10 @@ def learn_spans(text: LabelledText, weights: Floats) -> tuple[SpanCoding, list[B
     InvalidInputError
         If no sentence with a weight above 0 has a word.
     """
+    check_words_to_learn("sentences", text.lengths, weights)
     counted = weights > 0
     kept = np.repeat(counted, text.lengths)
     words: list[Any] = text.words if kept.all() else [text.words[k] for k in np.flatnonzero(kept)]
-    if not words:
-        raise InvalidInputError(
-            f"sentences must hold at least one word to train on, got {len(text.lengths)} sentences without any"
-        )
     tags = sort_tags(words)
     flat = _numbers(tags, words)
     # Sentences of weight 0 keep their numbers, as sentences without words.

@@ -28,7 +28,6 @@ def _read(classifier: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any
 CODEC = Codec(
     kind="MaxEntClassifier",
     layout=1,
-    fitted="coef_",
     members={"coef": ("f8", 2), "intercept": ("f8", 1)},
     write=_write,
     read=_read,

@@ -17,7 +17,7 @@ from spectrem.estimators.classification import file
 from spectrem.estimators.classification.parameters import MaxEntParameters
 from spectrem.estimators.classification.targets import read_targets
 from spectrem.estimators.classification.training import fitted_model, infer, train
-from spectrem.estimators.conventions import take_course
+from spectrem.estimators.conventions import as_fitted, take_course
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.shared_parameters import check_criterion_alone, check_one_gamma
 from spectrem.estimators.storage import Saved
@@ -161,7 +161,7 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
 
         Constraints have no part in them.
         """
-        features, _ = self._read(X, None)
+        features, _ = as_fitted(self)._read(X, None)
         scores = np.asarray(features.matrix @ self.coef_.T) + self.intercept_
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
@@ -189,8 +189,9 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
         --------
         spectrem.project : puts constraints on these probabilities.
         """
-        features, given = self._read(X, columns)
-        return infer(self, *fitted_model(self), features, given)
+        fitted = as_fitted(self)
+        features, given = fitted._read(X, columns)
+        return infer(fitted, *fitted_model(fitted), features, given)
 
     def predict_log_proba(self, X: Any, columns: Any = None) -> Floats:
         """The logarithm of `predict_proba`, nats."""
@@ -199,13 +200,11 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
 
     def predict(self, X: Any, columns: Any = None) -> NDArray:
         """The most probable label of every row, shape (n_rows,); parameters as of `predict_proba`."""
-        self._check_fitted()
-        return self.classes_[self.predict_proba(X, columns).argmax(axis=1)]
+        best = self.predict_proba(X, columns).argmax(axis=1)
+        return self.classes_[best]
 
     def _read(self, X: Any, columns: Any, reset: bool = False) -> tuple[Features, dict[str, NDArray]]:
         """Features and columns for constraints of the rows of X."""
-        if not reset:
-            self._check_fitted()
         X, inside = split_columns(X, self.columns)
         checked = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
         features = Features.of(checked)

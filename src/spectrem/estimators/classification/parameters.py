@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
-from spectrem.estimators.declare import check_number, count, given, number
+from spectrem.estimators.declare import check_number, count, given, number, switch
 from spectrem.estimators.shared_parameters import (
     ComputingParameters,
     CriterionParameters,
@@ -76,7 +76,7 @@ class MaxEntParameters(CriterionParameters, LearningParameters, ComputingParamet
     _: KW_ONLY
     C: float = number(1.0, open=True)
     l1_ratio: float = number(0.0, 0, 1)
-    fit_intercept: bool = given(True)
+    fit_intercept: bool = switch(True, option=None)
     class_weight: Any = given(None, _check_class_weight)
     unlabelled_weight: float = number(1.0)
     classes: Sequence[Any] | None = given(None)
@@ -84,4 +84,4 @@ class MaxEntParameters(CriterionParameters, LearningParameters, ComputingParamet
     tol: float = number(1e-5)
     m_steps: int | None = count(None)
     m_tol: float = number(1e-8, open=True)
-    project_at_predict: bool = given(False)
+    project_at_predict: bool = switch(False, option=None)

@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
+from spectrem.corpus import Corpus
 from spectrem.estimators.classification.targets import Targets
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.labelled import fit_labelled
-from spectrem.estimators.training import estep_of, learn_unlabelled
+from spectrem.estimators.projecting import posed_at_predict, projects
+from spectrem.estimators.training import estep_of, learn_unlabelled, report_labelled
 from spectrem.exceptions import InvalidInputError
-from spectrem.learning import EStep, FitStatus, Posed, PosedCorpus, Record, Step, Stopping, pose, posterior
+from spectrem.learning import FitStatus, Posed, Record, Step, Stopping, posterior
 from spectrem.models.loglinear import (
     Features,
     LogLinearModel,
@@ -79,7 +81,7 @@ def train(
     shards = cut(known & ~tied, weights, columns, tied)
     labelled = cut(known, weights, columns) if tied.any() else shards
     start = make_corpus(settings, [shard for shard in labelled if shard.known] or labelled)
-    corpus = make_corpus(settings, shards) if learns else start
+    corpus = make_corpus(settings, shards) if learns or settings.constraints else start
     theta, seen = model.initial(), weights[known] @ targets.allowed[known] > 0
     if not seen.all() and not learns:
         unseen = targets.classes[~seen].tolist()[0]
@@ -103,9 +105,9 @@ def train(
                 "y holds no label, and the constraints expect the same of every row, so that nothing tells the classes "
                 "apart; label some rows, or give constraints about groups of rows or about columns"
             )
-        distributions = _distributions(found.posed, found.step, targets.allowed.shape)
+        distributions = _distributions(*found.posed.at_prices(found.step), targets.allowed.shape)
     else:
-        reports = ((), ())
+        reports = report_labelled(settings, model, corpus, theta, estep)
         distributions = np.where(known[:, None], targets.allowed, _probabilities(settings, model, theta, shards))
     return Trained(*coefficients_of(model, theta, merged), distributions, history, status, *reports)
 
@@ -174,11 +176,10 @@ def _class_weights(settings: Any, targets: Targets, weights: Floats) -> Floats:
     return np.where(known, targets.allowed @ factors, 1.0)
 
 
-def _distributions(posed: PosedCorpus, step: Step, shape: tuple[int, ...]) -> Floats:
+def _distributions(posed: Corpus, step: Step, shape: tuple[int, ...]) -> Floats:
     """Distributions of the labels of all rows under the constraints, shape (n_rows, n_classes)."""
-    shards, priced = posed.at_prices(step)
     found = np.zeros(shape)
-    for rows, table in shards.collect(_shard_distributions, priced):
+    for rows, table in posed.collect(_shard_distributions, step):
         found[rows] = table
     return found
 
@@ -203,11 +204,10 @@ def infer(
     columns : mapping of name -> ndarray of shape (n_rows,)
     """
     shards = build_shards(features, columns=columns, n_labels=model.n_labels)
-    if not (settings.project_at_predict and settings.constraints):
+    if not projects(settings):
         return _probabilities(settings, model, theta, shards)
-    estep = EStep(settings.constraints, infeasible=settings.infeasible)
-    posed = pose(model, make_corpus(settings, shards), estep)
-    return _distributions(posed, Step(model, theta, settings.gamma_, estep), (features.n_choices, model.n_labels))
+    posed, step = posed_at_predict(settings, model, theta, make_corpus(settings, shards))
+    return _distributions(posed, step, (features.n_choices, model.n_labels))
 
 
 def _probabilities(settings: Any, model: LogLinearModel, theta: Floats, shards: list[LogLinearShard]) -> Floats:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats
 from spectrem._validate import as_count, as_sample_weight
-from spectrem.estimators.conventions import Estimator, take_course
+from spectrem.estimators.conventions import Estimator, as_fitted, take_course
 from spectrem.estimators.crf import file
 from spectrem.estimators.crf.decoding import best_sequences, best_states, log_probabilities, posteriors_of
 from spectrem.estimators.crf.input import TokenText, read_more
@@ -160,10 +160,11 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         NotFittedError
             Before `fit`.
         """
-        text = self._read(X, lengths, columns)
+        fitted = as_fitted(self)
+        text = fitted._read(X, lengths, columns)
         if not text.lengths.sum():
             return [[] for _ in text.lengths]
-        found = best_states(self, make_corpus(self, self._shards(text)))
+        found = best_states(fitted, make_corpus(self, self._shards(text)))
         names = np.array(self.tags_, object)[np.concatenate(list(found))].tolist()
         return [names[end - size : end] for size, end in _spans(text)]
 
@@ -171,10 +172,11 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         self, X: Any, *, lengths: ArrayLike | None = None, columns: Mapping[str, Any] | None = None
     ) -> list[Floats]:
         """Posterior probabilities of tags (in the order of ``tags_``), an array of shape (tokens, n_tags) each."""
-        text = self._read(X, lengths, columns)
+        fitted = as_fitted(self)
+        text = fitted._read(X, lengths, columns)
         if not text.lengths.sum():
             return [np.zeros((0, len(self.tags_))) for _ in text.lengths]
-        table = np.concatenate(list(posteriors_of(self, make_corpus(self, self._shards(text)))))
+        table = np.concatenate(list(posteriors_of(fitted, make_corpus(self, self._shards(text)))))
         return [table[end - size : end] for size, end in _spans(text)]
 
     def n_best(self, X: Any, n: int = 5, *, lengths: ArrayLike | None = None) -> list[list[TagSequence]]:
@@ -190,7 +192,7 @@ class CRFTagger(Saved, CRFParameters, Estimator):
             At least 1.
         """
         n = as_count(n, "n", minimum=1)
-        text = self._read(X, lengths, None)
+        text = as_fitted(self)._read(X, lengths, None)
         shards = self._shards(text)
         found: list[list[TagSequence]] = []
         names, sizes = np.array(self.tags_, object), iter(text.lengths[text.lengths > 0].tolist())
@@ -237,7 +239,7 @@ class CRFTagger(Saved, CRFParameters, Estimator):
 
     def score_samples(self, X: Any, y: Any, *, lengths: ArrayLike | None = None) -> Floats:
         """log p(y | X) of every sentence, shape (n_sentences,), nats; of partial labels, of all that they allow."""
-        text = self._read(X, lengths, None)
+        text = as_fitted(self)._read(X, lengths, None)
         labels = read_labels(y, text.lengths, self.tags_, stacked=lengths is not None)
         numbered, known = labels.numbered(self.tags_), labels.known()
         values = np.zeros(len(text.lengths))
@@ -260,8 +262,7 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         dict of tag -> list of (name, weight)
             Weights decreasing; those of neighbouring tags are in ``transition_``.
         """
-        self._check_fitted()
-        names = self._feature_names()
+        names = as_fitted(self)._feature_names()
         support, weights = self.model_.support, self.model_.split(self.theta_).features
         found: dict[Tag, list[tuple[str, float]]] = {}
         feature, label = pairs_of(support)
@@ -276,8 +277,7 @@ class CRFTagger(Saved, CRFParameters, Estimator):
     @property
     def transition_(self) -> Floats:
         """Weights of neighbouring tags, shape (n_tags, n_tags), [from, to]; 0 for pairs without a weight."""
-        self._check_fitted()
-        n = len(self.tags_)
+        n = len(as_fitted(self).tags_)
         table = np.zeros(n * n)
         cells = self.model_.transitions
         table[slice(None) if cells is None else cells] = self.model_.split(self.theta_).transitions
@@ -289,7 +289,6 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         return [f"x{number}" for number in range(self.n_features_in_)]
 
     def _read(self, X: Any, lengths: ArrayLike | None, columns: Mapping[str, Any] | None) -> TokenText:
-        self._check_fitted()
         return read_more(self, self.features_, self.n_features_in_, X, lengths, columns)
 
     def _shards(self, text: TokenText, labels: Labels | None = None, known: Any = None) -> list[LogLinearShard]:

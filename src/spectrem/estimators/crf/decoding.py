@@ -10,7 +10,7 @@ from spectrem._arrays import Floats, Ints
 from spectrem.corpus import Corpus
 from spectrem.estimators.crf.pairs import PairModel
 from spectrem.estimators.crf.training import check_constraints, with_pairs
-from spectrem.estimators.projecting import posed_at_predict
+from spectrem.estimators.projecting import posed_at_predict, projects
 from spectrem.learning import Posed, Step, posterior
 from spectrem.models.loglinear import LogLinearShard
 from spectrem.structures.chains.n_best import n_best
@@ -19,7 +19,7 @@ from spectrem.structures.chains.n_best import n_best
 def best_states(tagger: Any, corpus: Corpus) -> Iterator[Ints]:
     """States of every token, shard after shard, as the settings of a fitted CRFTagger say."""
     exact = tagger.decode == "viterbi"
-    if exact and not _projects(tagger):
+    if exact and not projects(tagger):
         return corpus.collect(viterbi, tagger.model_, tagger.theta_)
     return (table.argmax(axis=1) for table in posteriors_of(tagger, corpus, exact=exact))
 
@@ -27,7 +27,7 @@ def best_states(tagger: Any, corpus: Corpus) -> Iterator[Ints]:
 def posteriors_of(tagger: Any, corpus: Corpus, *, exact: bool = False) -> Iterator[Floats]:
     """Posteriors of every shard, shape (n_tokens, n_tags), or indicators of best sequences that meet constraints."""
     model = tagger.model_
-    if not _projects(tagger):
+    if not projects(tagger):
         return corpus.collect(posteriors, model, tagger.theta_)
     check_constraints(tagger.constraints, tagger.tags_)
     model, best = with_pairs(model, tagger.constraints), "sequences" if exact else None
@@ -69,7 +69,3 @@ def best_sequences(shard: LogLinearShard, model: Any, theta: Floats, n: int) -> 
         theta = theta[: inside.n_weights]
     values, states = n_best(inside.structure(shard), inside.scores(theta, shard), n, edges)
     return values - normalisers[:, None], states
-
-
-def _projects(tagger: Any) -> bool:
-    return tagger.project_at_predict and bool(tagger.constraints)

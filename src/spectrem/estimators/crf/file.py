@@ -65,7 +65,6 @@ def pairs_in(arrays: dict[str, NDArray[Any]], names: tuple[str, str], n_features
 CODEC = Codec(
     kind="CRFTagger",
     layout=1,
-    fitted="theta_",
     members={
         **{"features": ("u1", 1), "theta": ("f8", 1), "transitions": ("i8", 1)},
         **{"pair_features": ("i4", 1), "pair_tags": ("i4", 1), "edge_features": ("i4", 1), "edges": ("i4", 1)},

@@ -20,7 +20,7 @@ from spectrem.estimators.crf.pairs import PairModel
 from spectrem.estimators.crf.scheme import check_labels, possible_moves
 from spectrem.estimators.labelled import fit_labelled
 from spectrem.estimators.tagging.text import Tag, check_tags
-from spectrem.estimators.training import estep_of, learn_unlabelled
+from spectrem.estimators.training import estep_of, learn_unlabelled, report_labelled
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import FitStatus, Record
 from spectrem.models.loglinear import (
@@ -110,10 +110,11 @@ def train(
     theta, n_steps = model.initial(), 0
     if any_known:
         theta, n_steps, record, status = fit_labelled(tagger, model, corpus, goes_on=learns)
-        if not learns:
-            return Trained(n_sentences, index, tags, model, theta, [record], status, n_steps)
-    constrained = with_pairs(model, tagger.constraints)
-    found = learn_unlabelled(tagger, constrained, corpus, theta, estep_of(tagger))
+    constrained, estep = with_pairs(model, tagger.constraints), estep_of(tagger)
+    if not learns:
+        reports = report_labelled(tagger, constrained, corpus, theta, estep)
+        return Trained(n_sentences, index, tags, model, theta, [record], status, n_steps, *reports)
+    found = learn_unlabelled(tagger, constrained, corpus, theta, estep)
     history = list(found.history)
     return Trained(n_sentences, index, tags, model, found.params, history, found.status, n_steps, *found.reports)
 
@@ -123,17 +124,19 @@ def _prepare(
 ) -> _Task:
     """Read and check everything, choose the weights, and cut the shards."""
     read = read_sentences(tagger, sentences, y, lengths, columns)
-    n, known, present = len(read.text.lengths), read.known, read.text.lengths > 0
+    n, known = len(read.text.lengths), read.known
     counts = row_weights(sample_weight, n, "sentence")
+    present = (read.text.lengths > 0) & (counts > 0)
     check_constraints(tagger.constraints, read.tags)
-    learns = tagger.unlabelled_weight > 0 and bool((~known & present).any())
-    if not known.any() and not (learns and (tagger.constraints or read.any_label)):
+    learns, any_known = tagger.unlabelled_weight > 0 and bool((~known & present).any()), bool((known & present).any())
+    if not any_known and not (learns and (tagger.constraints or read.any_label)):
         raise InvalidInputError(
             "y must label some token, got none; without labels or constraints nothing says what tags mean"
         )
     weights = counts * np.where(known, 1.0, tagger.unlabelled_weight)
-    shards = _shards(read.model, read.text, read.labels, known, present if learns else known, weights, counts)
-    return _Task(n, read.features, read.tags, read.model, shards, bool(known.any()), learns)
+    chosen = present if learns or tagger.constraints else present & known
+    shards = _shards(read.model, read.text, read.labels, known, chosen, weights, counts)
+    return _Task(n, read.features, read.tags, read.model, shards, any_known, learns)
 
 
 class ReadText(NamedTuple):

@@ -14,6 +14,7 @@ from spectrem.estimators.extraction.guide import describe_pairs
 from spectrem.estimators.extraction.input import encode_sentences
 from spectrem.estimators.extraction.training import check_constraints, is_inside
 from spectrem.estimators.homes import make_corpus
+from spectrem.estimators.projecting import projects
 from spectrem.estimators.table_input import row_columns
 from spectrem.learning import EStep, Posed, Step, pose, posterior
 from spectrem.models.loglinear import build_joint_shards
@@ -57,7 +58,7 @@ def infer(
     sizes = {key: own.n_labels for key, own in model.members.items()}
     given = row_columns((columns,), n, "RelationExtractor")
     rules = []
-    if extractor.project_at_predict:
+    if projects(extractor):
         check_constraints(extractor.constraints, extractor.names_, {})
         rules = [one for one in flatten(extractor.constraints) if is_inside(one)]
     estep = EStep(rules, infeasible=extractor.infeasible)

@@ -51,7 +51,6 @@ def _read(extractor: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]
 CODEC = Codec(
     kind="RelationExtractor",
     layout=1,
-    fitted="theta_",
     members={
         **dict.fromkeys(("mention", "pair"), ("u1", 1)),
         **dict.fromkeys(("theta", "guide", "guide_pairs"), ("f8", 1)),

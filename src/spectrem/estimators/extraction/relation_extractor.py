@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from spectrem.data import RelationSentence
-from spectrem.estimators.conventions import Estimator, take_course
+from spectrem.estimators.conventions import Estimator, as_fitted, take_course
 from spectrem.estimators.declare import documented
 from spectrem.estimators.extraction import file
 from spectrem.estimators.extraction.decoding import RelationPosteriors, infer
@@ -127,13 +127,12 @@ class RelationExtractor(Saved, ExtractionParameters, Estimator):
         NotFittedError
             Before `fit`.
         """
-        self._check_fitted()
-        listed = check_sentences(sentences)
+        fitted, listed = as_fitted(self), check_sentences(sentences)
         found = []
         bonus = self.relation_bonus
         if bonus is None:
             bonus = 0.0 if self.guide_ is None else self.guide_.bonus
-        inferred = infer(self, listed, columns, best=self.decode == "best", bonus=bonus)
+        inferred = infer(fitted, listed, columns, best=self.decode == "best", bonus=bonus)
         for sentence, own in zip(listed, inferred, strict=True):
             types = [self.types_[number] for number in own.types.argmax(axis=1).tolist()]
             chosen = zip(sentence.pairs, own.relations.argmax(axis=1).tolist(), strict=True)
@@ -148,5 +147,4 @@ class RelationExtractor(Saved, ExtractionParameters, Estimator):
 
         Under the constraints inside sentences if ``project_at_predict``, at the last gamma of training.
         """
-        self._check_fitted()
-        return infer(self, check_sentences(sentences), columns, best=False)
+        return infer(as_fitted(self), check_sentences(sentences), columns, best=False)

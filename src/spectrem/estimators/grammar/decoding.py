@@ -9,7 +9,7 @@ import numpy as np
 
 from spectrem._arrays import Floats, Ints
 from spectrem.corpus import Corpus
-from spectrem.estimators.projecting import posed_at_predict
+from spectrem.estimators.projecting import posed_at_predict, projects
 from spectrem.learning import Posed, Step, posterior
 from spectrem.models.grammar import GrammarParameters, GrammarShard, ValenceModel
 from spectrem.structures import Parts, ProjectiveTrees, ValenceTrees
@@ -38,7 +38,7 @@ def with_unknown(params: GrammarParameters) -> GrammarParameters:
 def best_heads(settings: Any, model: ValenceModel, params: GrammarParameters, corpus: Corpus) -> Iterator[Ints]:
     """Heads of every word, shard after shard, as the settings of a fitted DependencyModel say."""
     exact = settings.decode == "viterbi"
-    if exact and not _projects(settings):
+    if exact and not projects(settings):
         return corpus.collect(viterbi, model, params)
     found = arcs_of(settings, model, params, corpus, exact=exact)
     return (heads for heads, _ in found)
@@ -53,7 +53,7 @@ def arcs_of(
     settings: Any, model: ValenceModel, params: GrammarParameters, corpus: Corpus, *, exact: bool = False
 ) -> Iterator[tuple[Ints, Floats]]:
     """Heads and probabilities of arcs of every shard or, if ``exact``, those of the best trees under constraints."""
-    if not _projects(settings):
+    if not projects(settings):
         return corpus.collect(posteriors, model, params)
     best = "trees" if exact else None
     shards, step = posed_at_predict(settings, model, floored(params), corpus, best=best)
@@ -113,10 +113,5 @@ def finite_log_likelihoods(shard: GrammarShard, model: ValenceModel, params: Gra
 
 
 def log_likelihood(shard: GrammarShard, model: ValenceModel, params: GrammarParameters) -> float:
-    """Weighted sum over the sentences of a shard, nats, in which weight 0 leaves out even -inf."""
-    counted = shard.weights > 0
-    return float(np.sum(shard.weights[counted] * log_likelihoods(shard, model, params)[counted]))
-
-
-def _projects(settings: Any) -> bool:
-    return settings.project_at_predict and bool(settings.constraints)
+    """Weighted sum over the sentences of a shard, nats."""
+    return float(shard.weights @ log_likelihoods(shard, model, params))

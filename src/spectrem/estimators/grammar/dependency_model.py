@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats, Ints
-from spectrem.estimators.conventions import Estimator, row_weights, take_course
+from spectrem.estimators.conventions import Estimator, as_fitted, row_weights, take_course
 from spectrem.estimators.declare import documented
 from spectrem.estimators.grammar import file
 from spectrem.estimators.grammar.decoding import (
@@ -190,24 +190,20 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
     @property
     def root_(self) -> Floats:
         """Probabilities of tags under the root, shape (n_tags,)."""
-        self._check_fitted()
-        return self.params_.root
+        return as_fitted(self).params_.root
 
     @property
     def choose_(self) -> Floats:
         """Probabilities of tags of children."""
-        self._check_fitted()
-        return self.params_.choose
+        return as_fitted(self).params_.choose
 
     @property
     def stop_(self) -> Floats:
         """Probabilities of taking another child, and of stopping."""
-        self._check_fitted()
-        return self.params_.stop
+        return as_fitted(self).params_.stop
 
     def _read(self, X: Any, y: Any = None) -> TagText:
-        self._check_fitted()
-        return read_tags(X, y, single_root=self.single_root)
+        return read_tags(X, y, single_root=as_fitted(self).single_root)
 
     def _encoded(
         self, text: TagText, columns: Mapping[str, Any] | None = None
@@ -218,8 +214,9 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         if unknown:
             text = TagText([tag if tag not in unknown else _UNKNOWN for tag in text.tags], text.lengths, text.heads)
             tags, params = (*tags, _UNKNOWN), with_unknown(params)
-        model = ValenceModel(len(tags), self.adjacency, self.single_root, tags=names_of(tags))
-        named, weights = read_columns(columns, text.lengths), np.ones(len(text.lengths))
+        fitted, named = as_fitted(self), read_columns(columns, text.lengths)
+        model = ValenceModel(len(tags), fitted.adjacency, fitted.single_root, tags=names_of(tags))
+        weights = np.ones(len(text.lengths))
         return model, params, shards_of(model, text, numbers_of(tags, text), weights, named)
 
     def _log_likelihoods(self, text: TagText, of: Any) -> Floats:

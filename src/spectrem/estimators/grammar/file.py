@@ -29,7 +29,6 @@ def _read(model: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -
 CODEC = Codec(
     kind="DependencyModel",
     layout=1,
-    fitted="params_",
     members={"root": ("f8", 1), "choose": ("f8", 4), "stop": ("f8", 4)},
     write=_write,
     read=_read,

@@ -48,7 +48,7 @@ def _read(mixture: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]])
         setattr(mixture, f"{name}_", arrays[name].astype(dtype))
     read_features(mixture, values, d)
     mixture.lower_bounds_ = [float(value) for value in values["lower_bounds"]]
-    if len(mixture.lower_bounds_) != len(mixture.history_):
+    if len(mixture.lower_bounds_) != len(values["history"]):
         raise ValueError("numbers of iterations or of features do not fit")
     mixture.lower_bound_ = mixture.lower_bounds_[-1] if mixture.lower_bounds_ else -np.inf
 
@@ -56,7 +56,6 @@ def _read(mixture: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]])
 CODEC = Codec(
     kind="GaussianMixture",
     layout=1,
-    fitted="weights_",
     members=dict.fromkeys(BLOCKS, ("f8", 3)),
     write=_write,
     read=_read,

@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from spectrem._arrays import Floats, Ints
 from spectrem.corpus import Local
-from spectrem.estimators.conventions import take_course
+from spectrem.estimators.conventions import as_fitted, take_course
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.mixture import file
@@ -28,6 +28,7 @@ from spectrem.estimators.mixture.table import ROUGH, ChunkModel, make_table
 from spectrem.estimators.mixture.training import settle, train
 from spectrem.estimators.shared_parameters import check_one_gamma
 from spectrem.estimators.storage import Saved
+from spectrem.estimators.training import warn_unused
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.mixtures import responsibilities
 from spectrem.learning import EStep
@@ -168,6 +169,8 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
             estep = EStep(rows=table.rows, warm_start=True, tol=ROUGH, infeasible=self.infeasible)
             trained = train(self, ChunkModel(model), Local([table]), estep, starts, total)
         take_course(self, trained.history, trained.status)
+        if rows.labels is not None and (rows.labels >= 0).all():
+            warn_unused(self.constraints, stacklevel=3)
         self.lower_bounds_ = [record.objective / total for record in trained.history]
         self.lower_bound_ = self.lower_bounds_[-1] if self.lower_bounds_ else -np.inf
         for name in file.BLOCKS:
@@ -298,20 +301,20 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
         NotFittedError
             Before `fit`.
         """
-        self._check_fitted()
+        covariance_type = as_fitted(self).covariance_type
         if n_samples < 1:
             raise InvalidInputError(f"n_samples must be at least 1, got {n_samples}")
         rng = check_random_state(self.random_state)
         counts = rng.multinomial(n_samples, self.weights_)
         drawn = []
         for k, count in enumerate(counts.tolist()):
-            if self.covariance_type in ("full", "tied"):
-                covariance = self.covariances_[k] if self.covariance_type == "full" else self.covariances_
+            if covariance_type in ("full", "tied"):
+                covariance = self.covariances_[k] if covariance_type == "full" else self.covariances_
                 drawn.append(rng.multivariate_normal(self.means_[k], covariance, count))
             else:
                 noise = rng.standard_normal(size=(count, self.n_features_in_))
                 drawn.append(self.means_[k] + noise * np.sqrt(self.covariances_[k]))
-        return np.vstack(drawn), np.repeat(np.arange(self.n_components), counts)
+        return np.vstack(drawn), np.repeat(np.arange(len(counts)), counts)
 
     def _model(self, n_features: int) -> MixtureModel:
         return MixtureModel(self.n_components, self.covariance_type, self.reg_covar, as_bounds(self, n_features))
@@ -322,9 +325,9 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
 
     def _joint(self, X: ArrayLike) -> tuple[Floats, Any]:
         """Log joint densities, and the dtype of the results that are made of them."""
-        self._check_fitted()
+        params = as_fitted(self)._params()
         x = validate_data(self, X, dtype=KEPT, order="C", reset=False)
-        joint = log_joint(self._params(), np.require(x, np.float64, requirements=["C", "W"]))
+        joint = log_joint(params, np.require(x, np.float64, requirements=["C", "W"]))
         return joint, np.result_type(x, self.means_)
 
     def _posteriors(self, X: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -334,8 +337,8 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
         return joint.astype(dtype, copy=False), values.astype(dtype, copy=False)
 
     def _n_parameters(self) -> int:
-        k, d = self.means_.shape
-        return count_free(as_bounds(self, d), k, d, self.covariance_type)
+        fitted, (k, d) = as_fitted(self), self.means_.shape
+        return count_free(as_bounds(fitted, d), k, d, fitted.covariance_type)
 
     def __getstate__(self) -> dict[str, Any]:
         return file.without_rows(super().__getstate__())

@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from spectrem.estimators.declare import choice, count, given, number
+from spectrem.estimators.declare import choice, count, given, number, switch
 from spectrem.estimators.shared_parameters import (
     TRAINING,
     ComputingParameters,
@@ -112,7 +112,7 @@ class GaussianMixtureParameters(LearningParameters, StartingParameters, Computin
     constraints: Sequence[AnyConstraint] = given((), check_constraints)
     infeasible: Infeasible = choice("raise", "raise", "skip", group=_CONSTRAINTS)
     assign: Literal["probable", "feasible"] = choice("probable", "probable", "feasible", group=_CONSTRAINTS)
-    partial_labels: bool = given(False)
+    partial_labels: bool = switch(False, option=None)
     schedule: Schedule | None = given(None, check_schedule)
     max_iter: int = count(100, 0, group=TRAINING)
     tol: float = number(1e-3, group=TRAINING, metavar="GAIN")
@@ -126,6 +126,6 @@ class GaussianMixtureParameters(LearningParameters, StartingParameters, Computin
     weights_bounds: BoundsLike = given(None)
     means_bounds: BoundsLike = given(None)
     variances_bounds: BoundsLike = given(None)
-    warm_start: bool = given(False)
+    warm_start: bool = switch(False, option=None)
     verbose: int = given(0, _check_verbose)
     verbose_interval: int = count(10, option=None)

@@ -9,7 +9,7 @@ import numpy as np
 
 from spectrem._arrays import Floats, Ints
 from spectrem.corpus import Corpus
-from spectrem.estimators.projecting import posed_at_predict
+from spectrem.estimators.projecting import posed_at_predict, projects
 from spectrem.learning import Posed, Step, posterior
 from spectrem.models.parsing import EdgeFactoredModel, ParsingShard
 from spectrem.models.parsing.model import Table
@@ -18,7 +18,7 @@ from spectrem.structures import Parts
 
 def best_heads(parser: Any, corpus: Corpus) -> Iterator[Ints]:
     """Heads of all words, shard after shard, as the settings of a fitted parser say."""
-    if not (parser.project_at_predict and parser.constraints):
+    if not projects(parser):
         return corpus.collect(heads_of, parser.model_, parser.theta_, parser.decode == "posterior")
     shards, step = _projected(parser, corpus)
     return shards.collect(projected_heads, step)
@@ -26,7 +26,7 @@ def best_heads(parser: Any, corpus: Corpus) -> Iterator[Ints]:
 
 def arc_posteriors(parser: Any, corpus: Corpus) -> Iterator[Floats]:
     """Probabilities of all arcs, shard after shard, under the constraints where the parser's settings say so."""
-    if not (parser.project_at_predict and parser.constraints):
+    if not projects(parser):
         return corpus.collect(posteriors, parser.model_, parser.theta_)
     shards, step = _projected(parser, corpus)
     return shards.collect(projected, step)

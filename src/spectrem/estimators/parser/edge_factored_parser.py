@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats, Ints
 from spectrem.data import ParsedSentence
-from spectrem.estimators.conventions import Estimator, take_course
+from spectrem.estimators.conventions import Estimator, as_fitted, take_course
 from spectrem.estimators.declare import documented
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.parser import file
@@ -20,6 +20,7 @@ from spectrem.estimators.parser.input import read_columns, read_heads, read_sent
 from spectrem.estimators.parser.parameters import ParserParameters, check_settings
 from spectrem.estimators.parser.relations import MISSING
 from spectrem.estimators.parser.training import Trained, tag_field, train
+from spectrem.estimators.projecting import projects
 from spectrem.estimators.shared_parameters import constraint_names
 from spectrem.estimators.storage import Saved
 from spectrem.exceptions import InvalidInputError
@@ -256,12 +257,12 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         return values
 
     def _read(self, sentences: Iterable[ParsedSentence]) -> list[ParsedSentence]:
-        self._check_fitted()
+        as_fitted(self)
         return read_sentences(sentences)
 
     def _text(self, read: list[ParsedSentence], columns: Mapping[str, Any] | None) -> ParsingText:
         named = Columns()
-        if self.project_at_predict and self.constraints:
+        if projects(self):
             named = read_columns(read, columns, tag_field(self.atoms_))
         lengths = np.array([len(sentence.forms) for sentence in read], np.int64)
         return ParsingText.raw(lengths, self.atoms_.encode(read), named)

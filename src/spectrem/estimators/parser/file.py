@@ -61,7 +61,6 @@ def _relations(parser: Any, values: dict[str, Any], arrays: dict[str, NDArray[An
 CODEC = Codec(
     kind="EdgeFactoredParser",
     layout=1,
-    fitted="theta_",
     members={
         **{"forms": ("u1", 1), "places": ("i4", 1), "theta": ("f4", 1)},
         **{"relation_features": ("i4", 1), "relations": ("i4", 1), "relation_theta": ("f8", 1)},

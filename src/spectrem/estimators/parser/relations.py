@@ -78,16 +78,18 @@ def labelled_words(sentences: Sequence[ParsedSentence], heads: Ints) -> tuple[li
 
 
 def relation_shards(
-    lengths: Ints, atoms: Atoms, heads: Ints, relations: Sequence[str], chosen: Bools
+    lengths: Ints, atoms: Atoms, heads: Ints, relations: Sequence[str], chosen: Bools, weights: Floats
 ) -> tuple[tuple[str, ...], Support, list[LogLinearShard]]:
-    """Names of relations, pairs of features and relations that occur together, and the shards to train on."""
+    """Names of relations, pairs of features and relations that occur together, and shards of the words chosen."""
     own = np.flatnonzero(chosen)
     names, numbers = np.unique(np.array([relations[at] for at in own.tolist()]), return_inverse=True)
     features = arc_features(lengths, atoms, heads).take(own)
     labels = Labels(np.arange(len(own) + 1), numbers.astype(np.int64), np.ones(len(own)))
     support = Support.observed(features, labels.offsets, labels.labels, len(names))
-    everything = np.ones(len(own), np.bool_)
-    shards = build_shards(features, labels=labels, known=everything, n_weights=support.n_weights, n_labels=len(names))
+    shards = build_shards(
+        features, labels=labels, known=np.ones(len(own), np.bool_), weights=weights[own], n_weights=support.n_weights,
+        n_labels=len(names),
+    )  # fmt: skip
     return tuple(map(str, names)), support, shards
 
 

@@ -7,13 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from spectrem._arrays import Floats
+from spectrem._validate import as_generator
 from spectrem.data import ParsedSentence
 from spectrem.estimators.conventions import row_weights
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.labelled import fit_labelled
 from spectrem.estimators.parser.input import read_columns, read_heads, read_sentences
 from spectrem.estimators.parser.relations import RelationModel, labelled_words, relation_shards, train_relations
-from spectrem.estimators.training import estep_of, learn_unlabelled
+from spectrem.estimators.training import estep_of, learn_unlabelled, report_labelled, warn_unused
 from spectrem.exceptions import InvalidInputError, advice
 from spectrem.learning import FitStatus, Record, SmallSteps, Step, run_online
 from spectrem.models.loglinear import Optimiser, WeightPrior
@@ -68,23 +70,23 @@ def train(parser: Any, sentences: Any, heads: Any, sample_weight: Any, columns: 
     atoms = TokenAtoms.of(read, parser.min_count)
     model = model_of(parser, atoms)
     lengths = np.array([len(sentence.forms) for sentence in read], np.int64)
-    free, present = known.kinds == FREE, lengths > 0
+    counts = row_weights(sample_weight, len(read), "sentence")
+    free, present = known.kinds == FREE, (lengths > 0) & (counts > 0)
     learns = parser.unlabelled_weight > 0 and bool((free & present).any())
-    any_known, any_head = bool((~free & present).any()), bool((known.heads >= -1).any())
+    any_known = bool((~free & present).any())
+    any_head = bool((known.heads >= -1)[np.repeat(present, lengths)].any())
     if not any_known and not (learns and (parser.constraints or any_head)):
         raise InvalidInputError(
             "heads must be known of some word, got none; without heads or constraints nothing says what trees are like"
         )
-    counts = row_weights(sample_weight, len(read), "sentence")
     weights = counts * np.where(free, parser.unlabelled_weight, 1.0)
     named = read_columns(read, columns, tag_field(atoms) if parser.constraints else None)
     text = ParsingText(lengths, atoms.encode(read), known.heads, known.kinds, known.shares, weights, named, counts)
-    if not learns:
-        text = text.without(free)
+    text = text.without(~present if learns or parser.constraints else ~present | free)
     check_possible(model, text)
     run = _in_small_steps if parser.learner == "online" else _in_batch
     found = run(parser, model, text, any_known, learns)
-    relations = _relations(parser, read, text) if parser.relations else None
+    relations = _relations(parser, read, text, counts) if parser.relations else None
     return Trained(len(read), known.n_lifted, atoms, model, *found, relations=relations)
 
 
@@ -135,12 +137,14 @@ def check_possible(model: EdgeFactoredModel, text: ParsingText) -> None:
 _Found = tuple[Table, list[Record], FitStatus, tuple[ConstraintReport, ...], tuple[ConstraintSummary, ...]]
 
 
-def _relations(parser: Any, read: list[ParsedSentence], text: ParsingText) -> RelationModel | None:
+def _relations(parser: Any, read: list[ParsedSentence], text: ParsingText, counts: Floats) -> RelationModel | None:
     """The classifier of arcs, where relations of words with known heads are given."""
     names, chosen = labelled_words(read, text.heads)
+    weights = np.repeat(counts, text.lengths)
+    chosen &= weights > 0
     if not chosen.any():
         return None
-    labels, support, shards = relation_shards(text.lengths, text.atoms, text.heads, names, chosen)
+    labels, support, shards = relation_shards(text.lengths, text.atoms, text.heads, names, chosen, weights)
     return train_relations(labels, support, make_corpus(parser, shards), parser.C)
 
 
@@ -150,8 +154,8 @@ def _in_batch(parser: Any, model: EdgeFactoredModel, text: ParsingText, any_know
     theta: Any = model.initial()
     if any_known:
         theta, _, record, status = fit_labelled(parser, model, corpus, goes_on=learns)
-        if not learns:
-            return theta, [record], status, (), ()
+    if not learns:
+        return theta, [record], status, *report_labelled(parser, model, corpus, theta, estep_of(parser))
     found = learn_unlabelled(parser, model, corpus, theta, estep_of(parser))
     return found.params, list(found.history), found.status, *found.reports
 
@@ -164,7 +168,7 @@ def _in_small_steps(parser: Any, model: EdgeFactoredModel, text: ParsingText, an
     stages = [text.without(text.kinds == FREE)] if any_known else []
     stages += [text] if learns else []
     for stage in stages:
-        batches = stage.batches(parser.batch_size, np.random.default_rng(parser.random_state))
+        batches = stage.batches(parser.batch_size, as_generator(parser.random_state))
         found = run_online(
             model,
             batches,
@@ -179,4 +183,6 @@ def _in_small_steps(parser: Any, model: EdgeFactoredModel, text: ParsingText, an
     reports: Any = ((), ())
     if learns and parser.constraints:
         reports = report_posed(found.posed, Step(model, theta, parser.gamma, estep))
+    elif not (learns or parser.project_at_predict):
+        warn_unused(parser.constraints, stacklevel=5)
     return theta, history, found.status, *reports

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
-from spectrem.estimators.declare import count, given, number
+from spectrem.estimators.declare import count, given, number, switch
 from spectrem.estimators.shared_parameters import LearningParameters, check_column_names, check_constraints, check_gamma
 
 if TYPE_CHECKING:
@@ -63,6 +63,6 @@ class SelfTrainerParameters(LearningParameters):
     weight: float = number(1.0)
     columns: Sequence[Any] | Mapping[str, Any] | None = given(None, check_column_names)
     classes: Sequence[Any] | None = given(None)
-    soft_targets: bool = given(False)
+    soft_targets: bool = switch(False, option=None)
     max_iter: int = count(50)
     tol: float = number(1e-3)

@@ -17,7 +17,7 @@ from spectrem._arrays import Floats
 from spectrem._validate import check_same_index
 from spectrem.constraints import check_columns, check_values
 from spectrem.data.frames import as_frame
-from spectrem.estimators.conventions import not_fitted, row_weights, take_course
+from spectrem.estimators.conventions import as_fitted, row_weights, take_course
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.selftraining import file
 from spectrem.estimators.selftraining.classifier import check_classifier, class_probabilities, weight_names
@@ -34,7 +34,7 @@ from spectrem.estimators.selftraining.parameters import SelfTrainerParameters
 from spectrem.estimators.selftraining.shares import tell_shares
 from spectrem.estimators.shared_parameters import check_one_gamma
 from spectrem.estimators.table_input import UNLABELLED, read_labels, row_columns, split_columns
-from spectrem.estimators.training import run_stage
+from spectrem.estimators.training import run_stage, warn_unused
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import EStep, Step, Stopping
 from spectrem.reports import ShowsReport, report_training
@@ -166,6 +166,8 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
             first = without_classifier(sample, estep)
         once = None if learns else Stopping(1, 0.0)
         result = run_stage(self, model, [sample], model.start(sample, first), estep, stopping=once)
+        if sample.known.all():
+            warn_unused(self.constraints, stacklevel=3)
         posteriors = result.params.posteriors
         assert posteriors is not None
         self.estimator_, self.classes_ = result.params.classifier, classes
@@ -211,9 +213,10 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         --------
         spectrem.project : puts constraints on what `predict_proba` gives.
         """
-        if self.soft_targets:
+        fitted = as_fitted(self)
+        if fitted.soft_targets:
             return self.classes_[self.predict_proba(X).argmax(axis=1)]  # its own predict may give probabilities
-        return self._classifier().predict(split_columns(X, self.columns)[0])
+        return self.estimator_.predict(split_columns(X, fitted.columns)[0])
 
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities of the labels by the classifier.
@@ -237,7 +240,8 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         --------
         spectrem.project : puts constraints on these probabilities.
         """
-        return class_probabilities(self._classifier(), split_columns(X, self.columns)[0], self.classes_)
+        columns = as_fitted(self).columns
+        return class_probabilities(self.estimator_, split_columns(X, columns)[0], self.classes_)
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy on the rows of X that have a label in y; the others are left out.
@@ -295,8 +299,7 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
             If constraints are left out that cannot be written as text: matrices, objects of your own, and links
             between rows by number.
         """
-        self._classifier()
-        file.save(self, path)
+        file.save(as_fitted(self), path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], trusted: Sequence[str] = ()) -> Self:
@@ -317,11 +320,6 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
             installed.
         """
         return file.load(cls, path, trusted)
-
-    def _classifier(self) -> Any:
-        if "estimator_" not in vars(self):
-            raise not_fitted(self)
-        return self.estimator_
 
     def _take_features(self, X: Any, n_inside: int) -> None:
         for name in ("n_features_in_", "feature_names_in_"):

@@ -11,7 +11,7 @@ import numpy as np
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints import check_values
 from spectrem.corpus import Corpus
-from spectrem.estimators.projecting import posed_at_predict
+from spectrem.estimators.projecting import posed_at_predict, projects
 from spectrem.learning import Posed, Step, posterior
 from spectrem.models.tagging import HMMModel, HMMParameters, TagKernel, TagShard
 from spectrem.structures import Parts, TiedChain, TiedChain2
@@ -56,7 +56,7 @@ class Marginals:
 
 def best_states(tagger: Any, model: HMMModel, corpus: Corpus) -> Iterator[Ints]:
     """States of every token, shard after shard, as the settings of a fitted HMMTagger say."""
-    if tagger.decode == "viterbi" and not _projects(tagger):
+    if tagger.decode == "viterbi" and not projects(tagger):
         return corpus.collect(viterbi, model, tagger.params_)
     found = marginals_of(tagger, model, corpus, exact=tagger.decode == "viterbi")
     return (marginals.best() for marginals in found)
@@ -64,7 +64,7 @@ def best_states(tagger: Any, model: HMMModel, corpus: Corpus) -> Iterator[Ints]:
 
 def marginals_of(tagger: Any, model: HMMModel, corpus: Corpus, *, exact: bool = False) -> Iterator[Marginals]:
     """Posteriors of every shard or, if ``exact``, indicators of the best sequences that meet the constraints."""
-    if not _projects(tagger):
+    if not projects(tagger):
         return corpus.collect(posteriors, model, tagger.params_)
     for name in ("tag", "label"):
         check_values(tagger.constraints, name, tagger.coding_.tag_values)
@@ -137,10 +137,6 @@ def weighted_sum(weights: Floats, values: Floats) -> float:
 def projected(posed: Posed, step: Step) -> Marginals:
     """Posteriors of a shard under constraints."""
     return as_marginals(step.model, posed.shard, posterior(posed, step).marginals)
-
-
-def _projects(tagger: Any) -> bool:
-    return tagger.project_at_predict and bool(tagger.constraints)
 
 
 def as_marginals(model: HMMModel, shard: TagShard, marginals: Parts) -> Marginals:

@@ -115,7 +115,6 @@ def _checked(coding: Coding, params: HMMParameters) -> HMMParameters:
 CODEC = Codec(
     kind="HMMTagger",
     layout=1,
-    fitted="params_",
     members={
         **{"words": ("u1", 1), "dictionary_words": ("u1", 1), "dictionary_offsets": ("i8", 1)},
         **{"dictionary_states": ("i8", 1), "initial": ("f8", 1), "transition": ("f8", 3), "second": ("f8", 2)},

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats, Ints
-from spectrem._validate import check_same_index
+from spectrem._validate import as_generator, check_same_index
 from spectrem.data import TaggedCorpus
-from spectrem.estimators.conventions import Estimator, row_weights, take_course
+from spectrem.estimators.conventions import Estimator, as_fitted, row_weights, take_course
 from spectrem.estimators.declare import documented
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.shared_parameters import constraint_names
@@ -239,12 +239,12 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         -------
         TaggedCorpus
         """
-        self._check_fitted()
+        as_fitted(self)
         lengths = np.full(n_sentences, length) if np.ndim(length) == 0 else np.asarray(length)
         if lengths.shape != (n_sentences,):
             expected = f"one number or {n_sentences}, one per sentence"
             raise InvalidInputError(f"length must be {expected}, got shape {lengths.shape}; set n_sentences")
-        rng = np.random.default_rng(self.random_state if random_state is None else random_state)
+        rng = as_generator(self.random_state if random_state is None else random_state)
         numbers, states = sample_sentences(self.params_, self.lexicon_, lengths, rng)
         words = [self.vocabulary_.words[number] for number in numbers.tolist()]
         tags = [self.tags_[state] for state in states.tolist()]
@@ -256,12 +256,10 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
     @property
     def emission_(self) -> Floats:
         """Probabilities of words, shape (n_states, n_words)."""
-        self._check_fitted()
-        return self.lexicon_.table(self.params_.emission)
+        return as_fitted(self).lexicon_.table(self.params_.emission)
 
     def _encoded(self, text: LabelledText) -> tuple[HMMModel, list[TagShard], Ints]:
-        self._check_fitted()
-        lexicon, entries = self.coding_.encode(text)
+        lexicon, entries = as_fitted(self).coding_.encode(text)
         model = HMMModel(lexicon, self.params_.order, names=self.coding_.names)
         return model, build_shards(lexicon, text.lengths, entries, known=text.labelled()), text.lengths
 

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from spectrem.estimators.declare import check_parameters, choice, count, given, number, rule, switch
+from spectrem.estimators.declare import check_parameters, choice, count, given, number, rule, seed, switch
 from spectrem.estimators.model_tables import check_amounts, check_not_both, check_priors
 from spectrem.estimators.shared_parameters import (
     TRAINING,
@@ -212,13 +212,6 @@ class TaggerParameters(LearningParameters, StartingParameters, ComputingParamete
     decode: Literal["posterior", "viterbi"] = choice("posterior", "posterior", "viterbi", group=MODEL, metavar="WAY")
     project_at_predict: bool = switch(False, group=MODEL)
     dual_steps: int = count(8, 0, group=TRAINING)
-    random_state: int | np.random.Generator | None = given(
-        None,
-        convert=int,
-        option="",
-        least=0,
-        most=2**32 - 1,
-        group=TRAINING,
-        metavar="N",
-        help="The same number gives the same model.",
+    random_state: int | np.random.Generator | None = seed(
+        group=TRAINING, metavar="N", help="The same number gives the same model."
     )

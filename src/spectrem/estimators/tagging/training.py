@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from spectrem._arrays import Floats
+from spectrem._validate import as_generator
 from spectrem.constraints import check_values
 from spectrem.corpus import Corpus
+from spectrem.estimators.conventions import check_words_to_learn
 from spectrem.estimators.model_tables import table_priors
 from spectrem.estimators.tagging.coding import Coding, learn_coding
 from spectrem.estimators.tagging.decoding import floored, log_likelihood
@@ -18,8 +18,7 @@ from spectrem.estimators.tagging.parameters import TABLES, check_size
 from spectrem.estimators.tagging.start import Start, make_reference
 from spectrem.estimators.tagging.tables import restrictions
 from spectrem.estimators.tagging.text import LabelledText
-from spectrem.estimators.training import best_start, run_stage
-from spectrem.exceptions import InvalidInputError
+from spectrem.estimators.training import best_start, estep_of, run_stage, warn_unused
 from spectrem.learning import EStep, FitResult, Step
 from spectrem.models.tagging import HMMModel, HMMParameters, TagKernel, TagShard, build_shards
 from spectrem.reports import ConstraintReport, ConstraintSummary, report_posed
@@ -69,10 +68,7 @@ def train(tagger: Any, text: LabelledText, weights: Floats, place: Callable[[Ite
     InvalidInputError
         If settings and text do not fit each other.
     """
-    if not text.words:
-        raise InvalidInputError(
-            f"sentences must hold at least one word to train on, got {len(text.lengths)} sentences without any"
-        )
+    check_words_to_learn("sentences", text.lengths, weights)
     coding = learn_coding(tagger, text)
     check_size(len(coding.tags), tagger.order)
     for name in ("tag", "label"):
@@ -85,12 +81,14 @@ def train(tagger: Any, text: LabelledText, weights: Floats, place: Callable[[Ite
     model = HMMModel(lexicon, tagger.order, initial, transition, emission, rules, coding.names)
     corpus = place(build_shards(lexicon, text.lengths, entries, weights, known=text.labelled()))
     estep = _estep(tagger, model, make_reference(tagger.reference, coding, model, text.lengths))
-    start, rng = Start(tagger, coding, model, corpus), np.random.default_rng(tagger.random_state)
+    start, rng = Start(tagger, coding, model, corpus), as_generator(tagger.random_state)
 
     def run(number: int) -> FitResult[HMMParameters]:
         return run_stage(tagger, model, corpus, start.parameters(rng), estep, f"start-{number + 1}")
 
     result = best_start(run, tagger.n_init)
+    if (text.labelled() | (text.lengths == 0)).all() and not tagger.project_at_predict:
+        warn_unused(tagger.constraints)
     value = corpus.sum(log_likelihood, TagKernel(model).table(result.params, 1.0))
     step = Step(model, floored(result.params), result.history[-1].gamma, estep)
     return Trained(coding, result, value, *(report_posed(result.posed, step) if estep.constraints else ((), ())))
@@ -101,10 +99,4 @@ def _estep(tagger: Any, model: HMMModel, reference: HMMParameters | Callable[[Ta
         return EStep(kernel=TagKernel(model, reference))
     if isinstance(reference, HMMParameters):
         reference = partial(model.scores, reference)
-    return EStep(
-        tagger.constraints,
-        warm_start=True,
-        dual_steps=tagger.dual_steps or None,
-        reference=reference,
-        infeasible=tagger.infeasible,
-    )
+    return estep_of(tagger, reference=reference)

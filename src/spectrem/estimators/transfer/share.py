@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from spectrem._arrays import Bools
 from spectrem._heads import ROOT
+from spectrem._validate import as_generator
 from spectrem.exceptions import InvalidInputError
 
 
@@ -90,7 +91,7 @@ def choose_share(
         raise InvalidInputError(
             f"a share is chosen on two halves of the text, but it has {len(sentences)} sentences; give the share"
         )
-    order = np.random.default_rng(random_state).permutation(len(sentences))
+    order = as_generator(random_state).permutation(len(sentences))
     first, second = np.sort(order[: len(order) // 2]).tolist(), np.sort(order[len(order) // 2 :]).tolist()
     held_out = [conserved[n] for n in second]
     if not any(arcs.any() for arcs in held_out):

@@ -8,6 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from spectrem.estimators.conventions import as_fitted
 from spectrem.estimators.declare import check_parameters
 from spectrem.estimators.saved_constraints import read_constraints, write_texts
 from spectrem.estimators.storage import Codec
@@ -21,7 +22,7 @@ _CLASSES = {kind.estimator._codec.kind: kind.estimator for kind in KINDS}
 def _write(views: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     inside, arrays = list[dict[str, Any]](), dict[str, NDArray[Any]]()
     for number, (name, view) in enumerate(views.views_.items()):
-        settings, members = view._codec.content(view)
+        settings, members = view._codec.content(as_fitted(view))
         inside.append({"name": name, "kind": view._codec.kind, "settings": settings})
         arrays |= {f"{number}_{key}": array for key, array in members.items()}
     return {"views": inside, "agreement": _write_agreement(views)}, arrays
@@ -37,7 +38,7 @@ def _read(views: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -
     views.views = [(name, clone(view)) for name, view in views.views_.items()]
     views.agreement = _read_agreement(values["agreement"])
     check_parameters(views)
-    views.theta_  # noqa: B018 - views that do not fit each other are damage, too
+    views._whole()  # views that do not fit each other are damage, too
 
 
 def _write_agreement(views: Any) -> Any:
@@ -69,7 +70,6 @@ def _read_agreement(written: Any) -> Any:
 CODEC = Codec(
     kind="Views",
     layout=1,
-    fitted="views_",
     members={
         f"{number}_{name}": shape
         for number in range(_MOST_VIEWS)

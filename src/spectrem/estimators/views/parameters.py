@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from spectrem.estimators.declare import choice, count, given, number
+from spectrem.estimators.declare import choice, count, given, number, switch
 from spectrem.estimators.shared_parameters import ComputingParameters, LearningParameters, check_constraints
 from spectrem.exceptions import InvalidInputError, quoted
 
@@ -93,6 +93,6 @@ class ViewsParameters(LearningParameters, ComputingParameters):
     feature_groups: Mapping[str, Sequence[Any]] | None = given(None)
     unlabelled_weight: float = number(1.0)
     decode: Literal["viterbi", "posterior"] = choice("viterbi", "viterbi", "posterior")
-    project_at_predict: bool = given(False)
+    project_at_predict: bool = switch(False, option=None)
     tol: float = number(1e-5)
     dual_steps: int = count(0, 0)

@@ -14,7 +14,8 @@ from spectrem.corpus import Corpus
 from spectrem.estimators.crf.pairs import PairModel
 from spectrem.estimators.crf.training import with_pairs
 from spectrem.estimators.homes import make_corpus
-from spectrem.estimators.training import estep_of, run_stage
+from spectrem.estimators.projecting import projects
+from spectrem.estimators.training import asked_gamma, estep_of, learn_unlabelled, report_labelled
 from spectrem.estimators.views.agreement import ties_of
 from spectrem.estimators.views.input import NewData, TrainingData
 from spectrem.estimators.views.kinds import Seen, label_column
@@ -30,7 +31,7 @@ from spectrem.models.loglinear import (
     build_shards,
 )
 from spectrem.models.loglinear.model import fit_known
-from spectrem.reports import ConstraintReport, ConstraintSummary, report_posed
+from spectrem.reports import ConstraintReport, ConstraintSummary
 from spectrem.structures._ragged import offsets_of, ranges_of
 
 
@@ -122,20 +123,20 @@ def train(settings: Any, data: TrainingData, weights: Floats) -> Trained:
     if not learns:
         value = -sum(value for _, value in found.values()) / n_views
         log_prior = model.log_prior(theta)
-        record = Record(settings.gamma, value, value - log_prior, 0.0, time.perf_counter() - started, log_prior)
+        gamma, seconds = asked_gamma(settings), time.perf_counter() - started
+        record = Record(gamma, value, value - log_prior, 0.0, seconds, log_prior)
         if settings.on_iteration is not None:
             settings.on_iteration(record)
         free = Step(model, theta, 1.0, EStep(together.ties, infeasible=settings.infeasible))
         tables = collect_tables(corpus, free, members)
-        return Trained(model.split(theta), (record,), FitStatus.CONVERGED, tables, (before, before))
+        unused = () if settings.project_at_predict else settings.constraints
+        reports = report_labelled(settings, model, corpus, theta, estep, unused)
+        return Trained(model.split(theta), (record,), FitStatus.CONVERGED, tables, (before, before), *reports)
     stopping = Stopping(settings.max_iter, settings.tol, scale=float(weighed.sum()))
-    result = run_stage(settings, model, corpus, theta, estep, "em", stopping=stopping)
-    theta = result.params
-    step = Step(model, theta, result.history[-1].gamma, estep)
-    tables = _tables(*result.posed.at_prices(step), members)
-    after = distance(together, corpus, theta, settings.infeasible) / mass
-    reports = report_posed(result.posed, step) if constraints else ((), ())
-    return Trained(model.split(theta), result.history, result.status, tables, (before, after), *reports)
+    result = learn_unlabelled(settings, model, corpus, theta, estep, stopping=stopping)
+    tables = _tables(*result.posed.at_prices(result.step), members)
+    after = distance(together, corpus, result.params, settings.infeasible) / mass
+    return Trained(model.split(result.params), result.history, result.status, tables, (before, after), *result.reports)
 
 
 def _everywhere(masks: Mapping[str, tuple[Bools, Ints]], n: int) -> Bools:
@@ -212,9 +213,9 @@ def _distance(shard: JointShard, model: AgreedModel, theta: Floats) -> float:
 def infer(settings: Any, together: Together, theta: Floats, data: NewData) -> dict[str, Floats]:
     """Distributions of the labels of new instances, one row for every choice of every view."""
     model = together.model
-    projects = settings.project_at_predict and bool(settings.constraints)
-    estep = EStep([*together.ties, *(settings.constraints if projects else ())], infeasible=settings.infeasible)
-    step = Step(model, theta, settings.gamma_ if projects else 1.0, estep)
+    constrained = projects(settings)
+    estep = EStep([*together.ties, *(settings.constraints if constrained else ())], infeasible=settings.infeasible)
+    step = Step(model, theta, settings.gamma_ if constrained else 1.0, estep)
     return collect_tables(new_corpus(settings, model, data), step, data.members)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats
-from spectrem.estimators.conventions import Estimator, row_weights, take_course
+from spectrem.estimators.conventions import Estimator, as_fitted, row_weights, take_course
 from spectrem.estimators.crf.decoding import best_states
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.shared_parameters import check_one_gamma, constraint_names
@@ -170,10 +170,10 @@ class Views(Saved, ViewsParameters, Estimator):
         NotFittedError
             Before `fit`.
         """
-        self._check_fitted()
-        read = read_more(self, X, columns, owners)
-        tables = infer(self, *self._whole(), read)
-        if self.agreement == "full":
+        fitted = self._as_fitted()
+        read = read_more(fitted, X, columns, owners)
+        tables = infer(fitted, *fitted._whole(), read)
+        if fitted.agreement == "full":
             name = next(iter(self.views_))
             return _by_instance(tables[name], read.members[name])
         return {name: _by_instance(table, read.members[name]) for name, table in tables.items()}
@@ -185,18 +185,18 @@ class Views(Saved, ViewsParameters, Estimator):
         Taggers in full agreement decode as ``decode`` says; otherwise every token has its most probable tag.
         Parameters as of `predict_proba`.
         """
-        self._check_fitted()
-        kinds = kinds_of(self)
-        if self.agreement != "full":
+        fitted = self._as_fitted()
+        kinds = kinds_of(fitted)
+        if fitted.agreement != "full":
             found = self.predict_proba(X, columns=columns, owners=owners)
             return {name: _best(table, kinds[name].names(self.views_[name])) for name, table in found.items()}
         if not next(iter(kinds.values())).chain:
             return self.classes_[self.predict_proba(X, columns=columns).argmax(axis=1)]
-        read = read_more(self, X, columns, owners)
+        read = read_more(fitted, X, columns, owners)
         member = next(iter(read.members.values()))
         states = np.zeros(member.features.n_choices, np.int64)
         if len(states):
-            states = np.concatenate(list(best_states(self, new_corpus(self, self.model_, read))))
+            states = np.concatenate(list(best_states(fitted, new_corpus(self, self.model_, read))))
         tags = np.array(self.tags_, object)[states].tolist()
         return [tags[end - size : end] for size, end in _spans(member)]
 
@@ -208,7 +208,7 @@ class Views(Saved, ViewsParameters, Estimator):
         InvalidInputError
             Without full agreement.
         """
-        if self.agreement != "full":
+        if as_fitted(self).agreement != "full":
             raise InvalidInputError(
                 'agreement must be "full" for one score, got other ties; compare predict(X)[view] with the labels of '
                 "every view"
@@ -287,19 +287,25 @@ class Views(Saved, ViewsParameters, Estimator):
     @property
     def model_(self) -> Any:
         """The model of all views, an `AgreedModel` or a `JointModel`."""
-        return self._whole()[0].model
+        return self._as_fitted()._whole()[0].model
 
     @property
     def theta_(self) -> Floats:
         """The weights of ``model_``, view after view."""
-        return self._whole()[1]
+        return self._as_fitted()._whole()[1]
 
     @property
     def _agreed(self) -> Any:
         """The first of the views that agree fully."""
-        if self.agreement != "full" or "views_" not in vars(self):
+        if as_fitted(self).agreement != "full":
             raise AttributeError("without full agreement every view has labels of its own, see views_")
         return next(iter(self.views_.values()))
+
+    def _as_fitted(self) -> Views:
+        """With the parameters of training, also those of every view; see `as_fitted`."""
+        found = as_fitted(self)
+        found.views_ = {name: as_fitted(own) for name, own in self.views_.items()}
+        return found
 
     def _whole(self) -> tuple[Together, Floats]:
         """One model of all views, and its weights."""

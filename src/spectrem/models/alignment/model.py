@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._validate import as_bool
 from spectrem.kernels.alignments import cells
 from spectrem.models.alignment.jumps import fit_jumps, normalisers
 from spectrem.models.alignment.listed import ListedPairs
@@ -70,6 +71,10 @@ class AlignmentModel:
     last_priors: tuple[Prior, Prior] | None = None
     kept: tuple[KeptPlaces, KeptPlaces] | None = None
     listed: ListedPairs | None = None
+
+    def __post_init__(self) -> None:
+        as_bool(self.chain, "chain")
+        as_bool(self.learn_positions, "learn_positions")
 
     def initial(self, null_probability: float) -> AlignmentParameters:
         """Uniform translation over the words that occur beside each word, uniform NULL words, uniform jumps."""

@@ -300,7 +300,13 @@ def count_words(tokens: NDArray[np.int32], n_words: int) -> Ints:
 def shards_to_train(
     bitext: Bitext, table: PairTable, weights: Floats | None = None, anchors: Anchors | None = None
 ) -> Iterator[BitextShard | TextShard]:
-    """The shards of `cut_text` as training works on them over and over: with their cells while these are few."""
+    """The shards of `cut_text` as training works on them over and over: with their cells while these are few.
+
+    Pairs of weight 0 are in none.
+    """
+    if weights is not None and not weights.all():
+        kept = np.flatnonzero(weights)
+        bitext, weights, anchors = bitext.take(kept), weights[kept], None if anchors is None else anchors.take(kept)
     few = int(bitext.source_lengths @ bitext.target_lengths) <= _FEW_CELLS
     for shard in cut_text(bitext, weights, anchors):
         yield shard.index(table) if few else shard.pack(table)

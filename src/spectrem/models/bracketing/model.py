@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from spectrem._arrays import Floats, Ints
+from spectrem._validate import as_bool
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.segments import sum_by
 from spectrem.models.bracketing.shards import BracketShard
@@ -107,6 +108,7 @@ class ConstituentContextModel:
     names: Sequence[Any] | None = None
 
     def __post_init__(self) -> None:
+        as_bool(self.by_length, "by_length")
         if len(self.smoothing) != 2 or not all(0 <= count < np.inf for count in self.smoothing):
             raise InvalidInputError(
                 f"smoothing must be two finite numbers of at least 0, for constituents and distituents, got "

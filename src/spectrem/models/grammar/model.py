@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from spectrem._arrays import Floats
+from spectrem._validate import as_bool
 from spectrem.constraints.compilation.groups import Key
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.segments import sum_by
@@ -70,6 +71,8 @@ class ValenceModel:
     tags: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
+        as_bool(self.adjacency, "adjacency")
+        as_bool(self.single_root, "single_root")
         if self.tags is not None and len(self.tags) != self.n_tags:
             raise InvalidInputError(
                 f"tags must hold {self.n_tags} names, as n_tags says; got {len(self.tags)}; name every one or none"

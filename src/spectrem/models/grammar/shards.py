@@ -86,7 +86,7 @@ def build_shards(
 ) -> list[GrammarShard]:
     """Cut a corpus into shards: first sentences with unknown heads, then those whose heads are all given.
 
-    Within each of the two kinds sentences keep their order. Sentences of length 0 are in no shard.
+    Within each of the two kinds sentences keep their order. Sentences of length 0, or of weight 0, are in no shard.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def build_shards(
     most = int(np.clip(sizes.sum() // _SHARDS, _LEAST_PARTS, _MOST_PARTS))
     shards: list[GrammarShard] = []
     for known in (False, True):
-        chosen = np.flatnonzero(((unknown == 0) == known) & (lengths > 0))
+        chosen = np.flatnonzero(((unknown == 0) == known) & (lengths > 0) & (weights > 0))
         for sentences in _runs(chosen, sizes[chosen], most):
             own = lengths[sentences]
             tokens = ranges_of(offsets[sentences], own)

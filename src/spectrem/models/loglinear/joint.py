@@ -62,6 +62,7 @@ def build_joint_shards(
     given: ArrayLike | None = None,
     counts: ArrayLike | None = None,
     *,
+    present: ArrayLike | None = None,
     n_instances: int | None = None,
     n_weights: int = 0,
     least: int | None = None,
@@ -75,6 +76,8 @@ def build_joint_shards(
     n_labels : mapping of name -> int
     known, weights, columns, given, counts, n_weights, least
         As for `build_shards`, of whole instances.
+    present : array-like of shape (n_instances,), bool, optional
+        The others are in no shard. By default all are that have a choice.
     n_instances : int, optional
         Needed where every member has owners.
 
@@ -127,7 +130,8 @@ def build_joint_shards(
         in_constraints = None if count is None else count[chosen]
         return JointShard(shards, owners, weight[chosen], chosen, kind, extra, some_of(among, chosen), in_constraints)
 
-    pieces = cut_instances(work, work > 0, known, most=largest_work(n_weights, least))
+    among_all = work > 0 if present is None else (work > 0) & np.asarray(present, np.bool_)
+    pieces = cut_instances(work, among_all, known, most=largest_work(n_weights, least))
     return [take(chosen, kind) for chosen, kind in pieces] or [take(np.zeros(0, np.int64), False)]
 
 

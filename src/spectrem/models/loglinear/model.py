@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._validate import as_bool
 from spectrem.constraints.compilation.groups import Key
 from spectrem.corpus import Corpus, Local
 from spectrem.models.loglinear.lbfgs import Minimum
@@ -96,6 +97,11 @@ class LogLinearModel:
     prior: WeightPrior = WeightPrior()  # noqa: RUF009
     optimiser: Optimiser = Optimiser()  # noqa: RUF009
     names: Sequence[Any] | NDArray | None = field(default=None)
+
+    def __post_init__(self) -> None:
+        as_bool(self.chain, "chain")
+        as_bool(self.intercept, "intercept")
+        as_bool(self.reference, "reference")
 
     @property
     def n_labels(self) -> int:

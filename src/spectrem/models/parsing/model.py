@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
 from spectrem._heads import UNKNOWN_HEAD
+from spectrem._validate import as_bool
 from spectrem.constraints.compilation.groups import Key
 from spectrem.corpus import Corpus
 from spectrem.exceptions import InvalidInputError
@@ -79,6 +80,7 @@ class EdgeFactoredModel:
     optimiser: Optimiser = Optimiser()  # noqa: RUF009
 
     def __post_init__(self) -> None:
+        as_bool(self.single_root, "single_root")
         if not 1 <= self.bits <= _LARGEST_TABLE:
             raise InvalidInputError(
                 f"bits must be in 1..{_LARGEST_TABLE}, got {self.bits}; 18 makes 2^22 weights, which suit a treebank"

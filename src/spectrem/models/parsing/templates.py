@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Ints
+from spectrem._validate import as_bool
 from spectrem.data import ParsedSentence
 
 Atoms = NDArray[np.uint32]
@@ -74,6 +75,9 @@ class ArcTemplates:
     """
 
     fine: bool = True
+
+    def __post_init__(self) -> None:
+        as_bool(self.fine, "fine")
 
     @cached_property
     def _names(self) -> list[str]:

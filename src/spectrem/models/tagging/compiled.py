@@ -65,15 +65,14 @@ class TagKernel:
 
 def _count(table: TiedChain | TiedChain2, cells: Ints | None, n_cells: int, shard: TagShard) -> EStepResult[HMMCounts]:
     values, counts = table.expected_counts(shard.lengths, shard.entries, shard.weights)
-    counted = shard.weights > 0
-    if not np.isfinite(values[counted]).all():
-        bad = counted & ~np.isfinite(values)
+    possible = np.isfinite(values)
+    if not possible.all():
         raise InvalidInputError(
-            f"sentence {shard.sentences[int(np.argmax(bad))]} must have some possible sequence of states under the "
-            "parameters; every one has probability 0; smooth the start parameters, or loosen masks, fixed entries and "
-            "the dictionary"
+            f"sentence {shard.sentences[int(np.argmin(possible))]} must have some possible sequence of states under "
+            "the parameters; every one has probability 0; smooth the start parameters, or loosen masks, fixed entries "
+            "and the dictionary"
         )
-    value = float(shard.weights[counted] @ values[counted])
+    value = float(shard.weights @ values)
     emission = counts.rows if cells is None else sum_by(cells, counts.rows, n_cells + 1)[:-1]
     second = counts.second if isinstance(counts, TiedCounts2) else None
     return EStepResult(HMMCounts(counts.initial, counts.transition, second, emission), value, value)

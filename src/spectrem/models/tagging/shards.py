@@ -56,8 +56,8 @@ def build_shards(
 ) -> list[TagShard]:
     """Cut a corpus into shards: first sentences with unknown states, then those whose states are given.
 
-    Within each of the two kinds sentences keep their order; `in_corpus_order` puts results back. Sentences of length 0
-    are in no shard.
+    Within each of the two kinds sentences keep their order; `in_corpus_order` puts results back. Sentences of length 0,
+    or of weight 0, are in no shard.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def build_shards(
     most = int(np.clip(part_offsets[-1] // _SHARDS, _LEAST_PARTS, _MOST_PARTS))
     shards: list[TagShard] = []
     for given in (False, True):
-        chosen = np.flatnonzero((known == given) & (lengths > 0))
+        chosen = np.flatnonzero((known == given) & (lengths > 0) & (weights > 0))
         for sentences in _runs(chosen, np.diff(part_offsets)[chosen], most):
             own_lengths = lengths[sentences]
             tokens = ranges_of(offsets[sentences], own_lengths)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._heads import ROOT, UNKNOWN_HEAD
-from spectrem._validate import as_integers, as_lengths
+from spectrem._validate import as_bool, as_integers, as_lengths
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures._columns import missing_where
 from spectrem.structures._ragged import check_instance, no_parts, offsets_of, positions_of, rows_of
@@ -32,12 +32,8 @@ class ArcStructure(Structure):
     single_root: bool
 
     def __init__(self, lengths: ArrayLike, *, single_root: bool = True) -> None:
-        if not isinstance(single_root, bool | np.bool_):
-            raise InvalidInputError(
-                f"single_root must be True or False; got {single_root!r}; pass single_root=False for trees with "
-                "several roots"
-            )
-        vars(self).update(lengths=as_lengths(lengths, "lengths"), single_root=bool(single_root))
+        single = as_bool(single_root, "single_root", "; pass single_root=False for trees with several roots")
+        vars(self).update(lengths=as_lengths(lengths, "lengths"), single_root=single)
 
     @property
     def n_instances(self) -> int:

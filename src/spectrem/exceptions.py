@@ -161,9 +161,19 @@ def no_such(kind: str, value: object, known: Collection[object], most: int = 50)
     >>> no_such("column", "lable", ["row", "label"])
     "there is no column 'lable'; did you mean 'label'? the columns are 'row', 'label'"
     """
-    listed = ", ".join(map(repr, islice(known, most))) + (", ..." if len(known) > most else "")
     kinds = kind if kind.endswith("s") else f"{kind}s"
-    return f"there is no {kind} {value!r}; {did_you_mean(value, known)}the {kinds} are {listed or 'none'}"
+    return f"there is no {kind} {value!r}; {did_you_mean(value, known)}the {kinds} are {listed(known, most) or 'none'}"
+
+
+def listed(known: Collection[object], most: int = 50) -> str:
+    """Values as messages quote them, long ones shortened, with commas between: at most so many.
+
+    Examples
+    --------
+    >>> listed(["row", "label"]), listed(range(9), most=2)
+    ("'row', 'label'", '0, 1, ...')
+    """
+    return ", ".join(map(quoted, islice(known, most))) + (", ..." if len(known) > most else "")
 
 
 def quoted(value: object) -> str:

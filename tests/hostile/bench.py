@@ -179,8 +179,6 @@ OTHERWISE = {
     ("align", "words.tsv", "blank lines"): "either",
     ("align", "words.tsv", "spaces"): "either",
     ("align priors", "priors.tsv", "blank lines"): "either",
-    ("tag evaluate", "tags.tsv", "blank lines"): "either",
-    ("tag evaluate", "tags.tsv", "spaces"): "either",
     ("tag predict", "text.txt", "blank lines"): "either",
     ("tag predict", "text.txt", "spaces"): "either",
     ("extract predict", "rel.corp", "blank lines"): "either",

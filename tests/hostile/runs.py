@@ -76,11 +76,8 @@ def judge(done, said: str, outcome: str, names: list[str]) -> str:
         return f"ends with status {done.exit_code}: {done.exception!r}"
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         return f"raises {done.exception!r}"
-    if (
-        "Traceback" in said
-        or ("Error:" in said.replace("spectrem: error:", "")
-        and "Warning" not in said
-        and "(" not in said)
+    if "Traceback" in said or (
+        "Error:" in said.replace("spectrem: error:", "") and "Warning" not in said and "(" not in said
     ):
         return "prints a traceback"
     if said.count("\n") > MOST_LINES + 10 * (done.exit_code == 0) or len(said) > 4000:

@@ -173,7 +173,7 @@ def run_option_case(folder, command, name, value):
         "error" if value == "text" or (numeric and value in ("x", "yes", "", " ", "\x1b[31m", "nan")) else "either"
     )
     before = state(folder)
-    extra = [value] if value not in ("", " ") else []
+    extra = [value, value.encode("unicode_escape").decode()] if value.strip() else []
     names = [name, name.strip("-"), name.strip("-").replace("-", "_"), "no feasible q", *extra]
     found = run(folder, arguments, outcome, names, [*outputs, *extra], before)
     return f"{shown(arguments)}\n  {found.wrong}: {found.said[:400]!r}" if found.wrong else ""
@@ -329,6 +329,12 @@ CONTENTS = [
 
 WITH_OPTIONS = [
     # command, further arguments, outcome, what the message must name
+    ("align", "--dictionary-strength 1e308", "error", "--dictionary-strength"),
+    ("align", "--gamma 1e308", "error", "--gamma"),
+    ("tag train", "--smoothing 1e308", "error", "--smoothing"),
+    ("parse transfer", "--rate 1e308", "error", "--rate"),
+    ("tag train", "--checkpoint=", "error", "--checkpoint"),
+    ("tag evaluate", "--dictionary=", "error", "--dictionary"),
     ("tag train", "--constraint E[label=='NUON']<=1", "error", "NUON"),
     ("tag train", "--constraint (E[label=='NUON']<=1).slack(penalty=1)", "error", "NUON"),
     ("tag train", "--constraint E[label=='NOUN']>=100", "error", "NOUN"),

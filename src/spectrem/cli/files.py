@@ -40,10 +40,13 @@ def command_files(
     Raises
     ------
     InvalidInputError
-        Before the block: if an output cannot be written, nor anything into a folder; if an output is an input or
-        another output too, or several inputs are standard input. After it: if there was not enough memory, or a number
-        too large or a file too deeply nested was met, naming the inputs.
+        Before the block: if a name is blank, an output cannot be written, nor anything into a folder; if an output is
+        an input or another output too, or several inputs are standard input. After it: if there was not enough memory,
+        or a number too large or a file too deeply nested was met, naming the inputs.
     """
+    for name, path in [*inputs.items(), *outputs.items(), *(folders or {}).items()]:
+        if path is not None and not path.strip():  # of a variable of the shell that is not set
+            raise InvalidInputError(f"{name} {path!r} names no file; give its path")
     read = {name: path for name, path in inputs.items() if path is not None}
     written = {name: path for name, path in outputs.items() if path is not None}
     _check_standard(written)

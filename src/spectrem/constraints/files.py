@@ -281,7 +281,7 @@ def _yaml_tokens(file: _File) -> Iterator[_Token]:
         hint = "; put single quotes around a text that holds ': ' or ' #', and around all of it if it begins with one"
         file.fail(mark.index if mark else 0, f"this is not valid YAML: {error.problem or error.context}{hint}")
     except yaml.reader.ReaderError as error:
-        file.fail(error.position, f"this is not valid YAML: {error.reason}")
+        file.fail(error.position, f"this is not valid YAML: {error.reason}; remove the character")
 
 
 def _scalar_token(file: _File, value: str, style: str, start: int, stop: int) -> _Token:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.exceptions import InvalidInputError, quoted
+from spectrem.exceptions import InvalidInputError, did_you_mean, listed, quoted
 
 if TYPE_CHECKING:
     import polars
@@ -91,11 +90,9 @@ class TableFile:
         """
         for name in names:
             if name not in self.schema:
-                close = get_close_matches(name, self.names, 1)
-                hint = f"did you mean {close[0]!r}? " if close else ""
                 raise InvalidInputError(
-                    f"{option}: {self.name} has no column {name!r}; {hint}its columns are "
-                    f"{', '.join(map(repr, self.names))}"
+                    f"{option}: {self.name} has no column {quoted(name)}; {did_you_mean(name, self.names)}its columns "
+                    f"are {listed(self.names)}"
                 )
 
     def extended(self, columns: Mapping[str, NDArray | Sequence[str]]) -> TableFile:

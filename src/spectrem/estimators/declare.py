@@ -22,6 +22,7 @@ from spectrem.exceptions import InvalidInputError, quoted
 
 C = TypeVar("C", bound=type)
 _KEY = "spectrem"
+_LARGEST = 1e100
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,7 @@ def check_number(
         raise InvalidInputError(f"{name} must be a number, got {quoted(value)}{hint}")
     size = float(value)
     inside = least < size < most if open else least <= size <= most
+    check_size(name, size)
     if math.isfinite(size) and inside:
         return
     if math.isfinite(most):
@@ -135,6 +137,12 @@ def check_number(
     else:
         rule = f"be finite and {'above' if open else 'at least'} {least:g}"
     raise InvalidInputError(f"{name} must {rule}, got {value}{hint}")
+
+
+def check_size(name: str, value: float) -> None:
+    """Raise `InvalidInputError` for a finite number so large that its square or its sums might not be finite."""
+    if _LARGEST < abs(value) < math.inf:
+        raise InvalidInputError(f"{name} must be at most {_LARGEST:g} in size, got {value:g}; give a smaller number")
 
 
 def choice(default: str | None, *choices: str, **shown: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spectrem.estimators.declare import choice, count, given, number, seed
+from spectrem.estimators.declare import check_size, choice, count, given, number, seed
 from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def check_gamma(name: str, value: Any) -> None:
     from spectrem.learning.schedule import check_gamma
 
     check_gamma(value, name)
+    check_size(name, float(value))
 
 
 def check_schedule(name: str, value: Any) -> None:

@@ -399,15 +399,25 @@ def partly_labelled_tagger(seed):
         if rng.random() < 0.3:
             y[i] = [{int(t), int((t + 1) % k)} if rng.random() < 0.5 else None for t in rng.integers(0, k, lengths[i])]
     batch = family.batch(lengths)
-    columns = {"doc": [str(rng.choice(["a", "b"])) for _ in X], "x": [rng.choice([0.0, 1.0, 0.5, -1.0], n).tolist() for n in lengths]}
+    columns = {
+        "doc": [str(rng.choice(["a", "b"])) for _ in X],
+        "x": [rng.choice([0.0, 1.0, 0.5, -1.0], n).tolist() for n in lengths],
+    }
     for part in batch.parts:
-        part |= {"doc": columns["doc"][part["sentence"]], "x": columns["x"][part["sentence"]][part["token"]], "kind": None, "yes": False}
+        part |= {
+            "doc": columns["doc"][part["sentence"]],
+            "x": columns["x"][part["sentence"]][part["token"]],
+            "kind": None,
+            "yes": False,
+        }
     gamma = float(rng.choice([0.3, 1.0, 2.0]))
     reference = np.full(len(batch.parts), 1.0 / k)
     ones = np.ones(len(X))
     rules = [draw_rule(rng, family, batch, j, ones, reference) for j in range(int(rng.integers(0, 3)))]
     rules = [rule for rule in rules if not any(f"'{name}'" in rule.text for name in ("kind", "yes"))]
-    case = f"seed {seed}: tagger, {lengths} tokens, {k} tags, gamma {gamma:g}, y {y}\n  " + "\n  ".join(rule.text for rule in rules)
+    case = f"seed {seed}: tagger, {lengths} tokens, {k} tags, gamma {gamma:g}, y {y}\n  " + "\n  ".join(
+        rule.text for rule in rules
+    )
     try:
         return _check_partly_tagger(X, y, columns, gamma, rules, batch, tags), case
     except Wrong as error:
@@ -446,8 +456,12 @@ def _check_partly_tagger(X, y, columns, gamma, rules, batch, tags):
     scores = [F @ theta for F in sequence_features(named, k, cells, moves)]
     scores = [own - np.logaddexp.reduce(own) for own in scores]
     kept = [[fits(own.form, y[i]) for own in structures] for i, structures in enumerate(batch.structures)]
-    set_scores(program, np.concatenate([own[keep] for own, keep, at in zip(scores, kept, known, strict=True) if not at]))
-    value = sum(float(own[keep][0]) for own, keep, at in zip(scores, kept, known, strict=True) if at) - theta @ theta / 2
+    set_scores(
+        program, np.concatenate([own[keep] for own, keep, at in zip(scores, kept, known, strict=True) if not at])
+    )
+    value = (
+        sum(float(own[keep][0]) for own, keep, at in zip(scores, kept, known, strict=True) if at) - theta @ theta / 2
+    )
     low, high, _ = program.smooth(gamma)
     room = 1e-4 * max(1.0, abs(value + high))
     if not warned and not value + low - room <= ours.objective_ <= value + high + room:
@@ -476,6 +490,7 @@ def _check_partly_tagger(X, y, columns, gamma, rules, batch, tags):
 
 def narrowed(batch, y):
     """The batch with the parts and structures that labels allow."""
+
     def may_be(part):
         labels = y[part["sentence"]]
         return labels is None or fits([part["tag"]], [labels[part["token"]]])
@@ -493,7 +508,8 @@ def narrowed(batch, y):
 def fits(tags, labels):
     """Whether a sequence of tags is one that labels allow: tags, sets of them, None, or nothing at all."""
     return labels is None or all(
-        own is None or (tag in own if isinstance(own, set) else tag == own) for tag, own in zip(tags, labels, strict=True)
+        own is None or (tag in own if isinstance(own, set) else tag == own)
+        for tag, own in zip(tags, labels, strict=True)
     )
 
 

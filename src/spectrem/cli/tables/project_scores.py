@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from spectrem.cli.tables.options import TableConstraints, list_names, split_names, weight_column
 from spectrem.data import TableFile
 from spectrem.data.table_file import as_label_names
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, listed
 from spectrem.tables import Decision, ScoreError
 
 if TYPE_CHECKING:
@@ -193,8 +193,7 @@ def wide_scores(
         names = shown = file.numeric(taken, "--labels or --prefix")
     if prefix is not None and not names:
         raise InvalidInputError(
-            f"--prefix {prefix!r}: no column of {file.name} begins so; its columns are "
-            f"{', '.join(map(repr, file.names))}"
+            f"--prefix {prefix!r}: no column of {file.name} begins so; its columns are {listed(file.names)}"
         )
     if len(names) < 2:
         found = f"only {names[0]!r}" if names else "no column"

@@ -25,7 +25,7 @@ def read_tag_dictionary(path: str | os.PathLike[str]) -> dict[str, tuple[str, ..
     Raises
     ------
     InvalidInputError
-        Naming file and line: a line without tab, without word or without tags.
+        Naming file and line: a line without tab, without word or without tags. Naming the file: no word at all.
 
     Examples
     --------
@@ -53,6 +53,8 @@ def read_tag_dictionary(path: str | os.PathLike[str]) -> dict[str, tuple[str, ..
             lines.refuse(number, f"the entry of {word!r} has no tags; add some, or leave the word out: it may be any")
         seen = dictionary.get(word)
         dictionary[word] = tags if seen is None else tuple(dict.fromkeys((*seen, *tags)))
+    if not dictionary:
+        raise InvalidInputError(f"{display_name(path)}: lists no word; write a word, a tab, and the tags it may have")
     return dictionary
 
 

@@ -171,7 +171,9 @@ def conllu_words(lines: Lines) -> Iterator[list[tuple[int, dict[str, str]]]]:
             try:
                 is_word = not isinstance(parse_id_value(word["id"]), tuple)
             except (ParseException, ValueError) as error:  # the latter of a number of thousands of digits
-                lines.refuse(number, f"is not a line of CoNLL-U: {shorten(str(error))}")
+                lines.refuse(
+                    number, f"is not a line of CoNLL-U: {shorten(str(error))}; number the words of a sentence from 1"
+                )
             if is_word:
                 words.append((number, word))
         if words:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,12 +17,17 @@ MISSING = None  # what a column has where it does not apply
 NULL = -1
 
 
+class Member(NamedTuple):
+    """A structure: the numbers of its parts, how often it uses every entry of each factor, and what decoding calls it."""
+
+    taken: object
+    counts: tuple = ()
+    form: tuple | None = None
+
+
 @dataclass
 class Listed:
-    """One instance: its parts (a dictionary of columns each), the choice of each, and its structures.
-
-    A structure is the numbers of its parts, and how often it uses every entry of the shared factors.
-    """
+    """One instance: its parts (a dictionary of columns each), the choice of each, and its structures."""
 
     parts: list = field(default_factory=list)
     choices: list = field(default_factory=list)
@@ -40,7 +46,7 @@ class Batch:
     owner: np.ndarray
     choice: np.ndarray
     identity: list
-    structures: list  # of every instance: pairs of (numbers of parts, counts of each factor)
+    structures: list  # of every instance
 
 
 class Family:
@@ -73,7 +79,7 @@ def join(listed, numbers, structure, instance_name):
         codes = {c: chosen + k for k, c in enumerate(dict.fromkeys(one.choices))}
         choice += [codes[c] for c in one.choices]
         chosen += len(codes)
-        structures.append([(np.array(taken, int) + start, counts) for taken, counts in one.structures])
+        structures.append([own._replace(taken=np.array(own.taken, int) + start) for own in one.structures])
         start += len(one.parts)
     occurrences = {}
     for part in parts:
@@ -90,7 +96,7 @@ class Labels(Family):
         return int(self.rng.integers(1, 5))
 
     def list(self, size):
-        return Listed([{"label": k} for k in range(size)], [0] * size, [([k], ()) for k in range(size)])
+        return Listed([{"label": k} for k in range(size)], [0] * size, [Member([k], (), (k,)) for k in range(size)])
 
     def make(self, shapes):
         return library.Categorical(shapes)
@@ -99,9 +105,9 @@ class Labels(Family):
 class Chains(Family):
     labels, keys = ("tag",), ("tag", "token", "occurrence")
 
-    def __init__(self, rng):
+    def __init__(self, rng, k=None):
         super().__init__(rng)
-        self.k = int(rng.integers(1, 4))
+        self.k = int(rng.integers(1, 4)) if k is None else k
         self.factor_shapes = ((self.k, self.k),)
 
     def shape(self):
@@ -111,7 +117,7 @@ class Chains(Family):
         parts = [{"token": t, "occurrence": t, "tag": k} for t in range(n) for k in range(self.k)]
         structures = []
         for tags in itertools.product(range(self.k), repeat=n):
-            structures.append(([t * self.k + tag for t, tag in enumerate(tags)], self.count(tags)))
+            structures.append(Member([t * self.k + tag for t, tag in enumerate(tags)], self.count(tags), tags))
         return Listed(parts, [part["token"] for part in parts], structures)
 
     def count(self, tags):
@@ -151,7 +157,7 @@ class EdgeChains(Chains):
         structures = []
         for tags in itertools.product(range(self.k), repeat=n):
             places = [self.k + (t * self.k + a) * self.k + b for t, (a, b) in enumerate(itertools.pairwise(tags))]
-            structures.append(([tags[0], *places], self.count(tags)))
+            structures.append(Member([tags[0], *places], self.count(tags), tags))
         return Listed(parts, [part["token"] for part in parts], structures)
 
     def make(self, shapes):
@@ -184,7 +190,7 @@ class Alignments(Family):
         structures = []
         for links in itertools.product(states, repeat=n):
             taken = [j * (chosen_from + 1) + (chosen_from if i == NULL else i) for j, i in enumerate(links)]
-            structures.append((taken, self.count(chosen_from, links)))
+            structures.append(Member(taken, self.count(chosen_from, links), links))
         return Listed(parts, [part[other] for part in parts], structures)
 
     def count(self, n_source, links):
@@ -217,7 +223,10 @@ class Brackets(Family):
         parts = [
             {"start": a, "end": b, "span_length": b - a, "constituent": yes} for a, b in spans for yes in (True, False)
         ]
-        structures = [([2 * k + (span not in tree) for k, span in enumerate(spans)], ()) for tree in self.trees(0, n)]
+        structures = []
+        for tree in self.trees(0, n):
+            form = tuple(end for span in sorted(tree) if span[1] - span[0] > 1 for end in span)
+            structures.append(Member([2 * k + (span not in tree) for k, span in enumerate(spans)], (), form))
         return Listed(parts, [(part["start"], part["end"]) for part in parts], structures)
 
     def trees(self, a, b):
@@ -249,6 +258,11 @@ def head_tables(n, projective, single_root):
         ):
             continue
         yield heads
+
+
+def heads_of(heads):
+    """The same with -1 for the root."""
+    return tuple(-1 if d == h else h for d, h in enumerate(heads))
 
 
 def climbs(word, heads):
@@ -290,7 +304,7 @@ class Arcs(Family):
     def list(self, n):
         parts = [self.arc(d, h) for d in range(n) for h in range(n)]
         tables = head_tables(n, self.projective, self.single_root)
-        structures = [([d * n + h for d, h in enumerate(heads)], ()) for heads in tables]
+        structures = [Member([d * n + h for d, h in enumerate(heads)], (), heads_of(heads)) for heads in tables]
         return Listed(parts, [part["dependent"] for part in parts], structures)
 
     def make(self, shapes):
@@ -332,7 +346,7 @@ class Valence(Arcs):
             for h, side in itertools.product(range(n), (0, 1)):
                 below = [d for d in (range(h) if side == 0 else range(h + 1, n)) if heads[d] == h]
                 taken.append(2 * n * n + (h * 2 + side) * 2 + bool(below))
-            structures.append((taken, ()))
+            structures.append(Member(taken, (), heads_of(heads)))
         return Listed(parts, choices, structures)
 
     def make(self, shapes):
@@ -402,9 +416,9 @@ class Products(Family):
                      for m, one in enumerate(x[i])]  # fmt: skip
             mine = []
             for combined in itertools.product(*pools):
-                taken = np.concatenate([np.array(s[0], int) + start for start, s in combined])
-                counts = tuple(c for _, s in combined for c in s[1])
-                mine.append((taken, counts))
+                taken = np.concatenate([np.array(own.taken, int) + start for start, own in combined])
+                counts = tuple(c for _, own in combined for c in own.counts)
+                mine.append(Member(taken, counts))
             structures.append(mine)
         numbered = np.array([codes[c] for c in choice], int)
         return Batch(self.make(shapes), parts, np.array(owner, int), numbered, identity, structures)

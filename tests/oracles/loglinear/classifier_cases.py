@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 from enumerated_loglinear import Loss, label_features, sequence_features
+from families import Batch, Chains, Member
 from programs import Program, Slack
 from rules import draw_rule, rows_of
 from sklearn.linear_model import LogisticRegression
@@ -151,14 +152,8 @@ def by_sklearn(X, gold, weights, C, intercept, k):
 # classifiers with rows whose label is missing, or one of a set, under constraints
 
 
-@dataclass
 class Rows:
-    """Rows of a table, as the rules of other structures see them: a part for every label that a row may have."""
-
-    parts: list
-    owner: np.ndarray
-    choice: np.ndarray
-    structures: list
+    """What `draw_rule` asks of a family."""
 
     instance_name = "row"
     keys = ("label", "labelled")
@@ -170,8 +165,8 @@ def rows_batch(allowed, known, columns):
         for i in range(len(allowed)) for k in np.flatnonzero(allowed[i])
     ]  # fmt: skip
     owner = np.array([part["row"] for part in parts])
-    structures = [[(np.array([p]), ()) for p in np.flatnonzero(owner == i)] for i in range(len(allowed))]
-    return Rows(parts, owner, owner.copy(), structures)
+    structures = [[Member(np.array([p])) for p in np.flatnonzero(owner == i)] for i in range(len(allowed))]
+    return Batch(None, parts, owner, owner.copy(), [], structures)
 
 
 def partly_labelled_classifier(seed):
@@ -204,7 +199,7 @@ def partly_labelled_classifier(seed):
     gamma = float(rng.choice([-np.inf, 0.0, 0.3, 1.0, 2.0]))
     reference = np.array([allowed[i, part["label"]] for i, part in zip(batch.owner, batch.parts, strict=True)])
     reference /= np.bincount(batch.owner, reference)[batch.owner]
-    rules = [draw_rule(rng, batch, batch, j, weights, reference) for j in range(int(rng.integers(0, 3)))]
+    rules = [draw_rule(rng, Rows, batch, j, weights, reference) for j in range(int(rng.integers(0, 3)))]
     rules = [rule for rule in rules if "kind" not in rule.text]
     case = (
         f"seed {seed}: {n} rows, {k} classes, gamma {gamma:g}, unlabelled_weight {share:g}, weights {weights.tolist()}, y {y}\n  "
@@ -253,7 +248,7 @@ def _check_partly(rng, X, y, allowed, known, columns, weights, share, gamma, rul
         return "agree"
     scores = np.log(ours.set_params(project_at_predict=False).predict_proba(X))
     program.set_scores(scores)
-    _, worst = program.cost_of(program.coefficients @ program.flat(q))
+    _, worst = program.cost_of(program.left @ program.flat(q))
     if worst > 1e-4 and not warned:
         raise Wrong(f"constraints are violated by {worst:.3g}, without a warning")
     if warned:
@@ -279,10 +274,21 @@ def _check_partly(rng, X, y, allowed, known, columns, weights, share, gamma, rul
 
 def rows_program(allowed, known, weights, share, rules, batch):
     """The program of the rows that are not labelled; the others are constants in the rows of constraints."""
-    free = np.flatnonzero(~known)
     fixed = np.array([allowed[part["row"], part["label"]] if known[part["row"]] else 0.0 for part in batch.parts])
-    at = np.array([not known[part["row"]] for part in batch.parts], bool)
-    rows = [row for j, rule in enumerate(rules) for row in rows_of(rule, j, batch, weights, "row")]
+    program = free_program(batch, "row", fixed, known, weights, share, rules)
+    cells = [(part["row"], part["label"]) for part in batch.parts if not known[part["row"]]]
+
+    def flat(q):
+        return np.array([q[cell] for cell in cells])
+
+    program.flat, program.set_scores = flat, lambda scores: set_scores(program, flat(scores))
+    return program
+
+
+def free_program(batch, instance_name, fixed, known, weights, share, rules):
+    """The program of instances without labels; ``fixed`` are the marginals of the parts of the others."""
+    free = np.flatnonzero(~known)
+    rows = [row for j, rule in enumerate(rules) for row in rows_of(rule, j, batch, weights, instance_name)]
     rows = [row for row in rows if row.instance is None or not known[row.instance]]
     slacks = {}
     for j, row in enumerate(rows):
@@ -291,27 +297,21 @@ def rows_program(allowed, known, weights, share, rules, batch):
     made = []
     for (rule, _), numbers in slacks.items():
         instance = rows[numbers[0]].instance
-        kind, strength, norm = rules[rule].slack
-        made.append(
-            Slack(kind, strength, norm, np.array(numbers), share * (1.0 if instance is None else weights[instance]))
-        )
+        weight = share * (1.0 if instance is None else weights[instance])
+        made.append(Slack(*rules[rule].slack, np.array(numbers), weight))
     coefficients = np.array([row.coefficients for row in rows]).reshape(len(rows), len(batch.parts))
     bounds = np.array([row.bound for row in rows]) - coefficients @ fixed
-    owner = np.searchsorted(free, batch.owner[at])
-    program = Program(owner, np.zeros(len(owner)), np.eye(int(at.sum())), share * weights[free], coefficients[:, at], bounds,
-                      np.array([row.equality for row in rows], bool), made)  # fmt: skip
-    cells = [(part["row"], part["label"]) for part, own in zip(batch.parts, at, strict=True) if own]
+    listed = [(i, own) for i in free for own in batch.structures[i]]
+    members = np.array([np.bincount(own.taken, minlength=len(batch.parts)) for _, own in listed], float)
+    owner = np.searchsorted(free, [i for i, _ in listed])
+    equality = np.array([row.equality for row in rows], bool)
+    return Program(owner, np.zeros(len(owner)), members, share * weights[free], coefficients, bounds, equality, made)
 
-    def flat(q):
-        return np.array([q[cell] for cell in cells])
 
-    def set_scores(scores):
-        program.score = flat(scores)
-        program.top = np.array([program.score[owner == i].max() for i in range(len(free))])
-        program.spread = max(1.0, float((program.top[owner] - program.score).max(initial=0.0)))
-
-    program.flat, program.set_scores = flat, set_scores
-    return program
+def set_scores(program, scores):
+    program.score = scores
+    program.top = np.array([scores[program.owner == i].max() for i in range(program.n_instances)])
+    program.spread = max(1.0, float((program.top[program.owner] - scores).max(initial=0.0)))
 
 
 # taggers
@@ -386,6 +386,117 @@ def labelled_tagger(seed):
     return outcome, case
 
 
+def partly_labelled_tagger(seed):
+    """Fit where sentences are labelled in part or not at all; posteriors of all sentences are projections at its weights."""
+    rng = np.random.default_rng(seed)
+    k = int(rng.integers(2, 4))
+    family = Chains(np.random.default_rng(seed), k)
+    lengths = [int(n) for n in rng.integers(1, 4, int(rng.integers(3, 6)))]
+    X = [rng.normal(size=(n, 2)) for n in lengths]
+    tags = list(range(k))
+    y = [rng.integers(0, k, n).tolist() if i < 2 else None for i, n in enumerate(lengths)]
+    for i in range(2, len(y)):
+        if rng.random() < 0.3:
+            y[i] = [{int(t), int((t + 1) % k)} if rng.random() < 0.5 else None for t in rng.integers(0, k, lengths[i])]
+    batch = family.batch(lengths)
+    columns = {"doc": [str(rng.choice(["a", "b"])) for _ in X], "x": [rng.choice([0.0, 1.0, 0.5, -1.0], n).tolist() for n in lengths]}
+    for part in batch.parts:
+        part |= {"doc": columns["doc"][part["sentence"]], "x": columns["x"][part["sentence"]][part["token"]], "kind": None, "yes": False}
+    gamma = float(rng.choice([0.3, 1.0, 2.0]))
+    reference = np.full(len(batch.parts), 1.0 / k)
+    ones = np.ones(len(X))
+    rules = [draw_rule(rng, family, batch, j, ones, reference) for j in range(int(rng.integers(0, 3)))]
+    rules = [rule for rule in rules if not any(f"'{name}'" in rule.text for name in ("kind", "yes"))]
+    case = f"seed {seed}: tagger, {lengths} tokens, {k} tags, gamma {gamma:g}, y {y}\n  " + "\n  ".join(rule.text for rule in rules)
+    try:
+        return _check_partly_tagger(X, y, columns, gamma, rules, batch, tags), case
+    except Wrong as error:
+        raise Wrong(f"{error}\n{case}") from None
+
+
+def _check_partly_tagger(X, y, columns, gamma, rules, batch, tags):
+    k, n = len(tags), len(X)
+    # of the training text: labelled sentences are constants, sets of tags leave some sequences out
+    known = np.arange(n) < 2
+    training = narrowed(batch, y)
+    fixed = np.array([float(known[part["sentence"]]) for part in training.parts])
+    program = free_program(training, "sentence", fixed, known, np.ones(n), 1.0, rules)
+    everything = free_program(batch, "sentence", np.zeros(len(batch.parts)), np.zeros(n, bool), np.ones(n), 1.0, rules)
+    missing, missing_new = program.missing(), everything.missing()
+    if 1e-9 < missing < 1e-5 or 1e-9 < missing_new < 1e-5:
+        return "border"
+    settings = {"tags": tags, "pairs": "all", "gamma": gamma, "max_iter": 200, "tol": 1e-9, "m_tol": 1e-9, "dual_steps": 0,
+                "project_at_predict": True, "n_threads": 1}  # fmt: skip
+    tagger = CRFTagger(constraints=[parse_constraint(rule.text) for rule in rules], **settings)
+    try:
+        ours, warned = quietly(lambda: tagger.fit(X, y, columns=columns))
+    except InfeasibleConstraintError as error:
+        if missing <= 1e-9:
+            raise Wrong(f"can be met, and is refused: {error}") from None
+        return "infeasible"
+    if missing > 1e-9:
+        if warned:
+            return "infeasible, warned"
+        raise Wrong(f"cannot be met (by {missing:.3g}), and is answered")
+    table = ours.model_.support.table(ours.model_.split(ours.theta_).features)
+    cells = {(f, tag): f * k + tag for f in range(2) for tag in tags}
+    moves = {pair: j for j, pair in enumerate(itertools.product(tags, repeat=2))}
+    theta = np.concatenate([table.ravel(), ours.transition_.ravel()])
+    named = [[dict(enumerate(token.tolist())) for token in x] for x in X]
+    scores = [F @ theta for F in sequence_features(named, k, cells, moves)]
+    scores = [own - np.logaddexp.reduce(own) for own in scores]
+    kept = [[fits(own.form, y[i]) for own in structures] for i, structures in enumerate(batch.structures)]
+    set_scores(program, np.concatenate([own[keep] for own, keep, at in zip(scores, kept, known, strict=True) if not at]))
+    value = sum(float(own[keep][0]) for own, keep, at in zip(scores, kept, known, strict=True) if at) - theta @ theta / 2
+    low, high, _ = program.smooth(gamma)
+    room = 1e-4 * max(1.0, abs(value + high))
+    if not warned and not value + low - room <= ours.objective_ <= value + high + room:
+        raise Wrong(f"objective_ is {ours.objective_!r}, and by the oracle {value + low!r} to {value + high!r}")
+    try:
+        found, warned_too = quietly(lambda: ours.predict_proba(X, columns=columns))
+    except InfeasibleConstraintError as error:
+        if missing_new <= 1e-9:
+            raise Wrong(f"predict_proba: can be met, and is refused: {error}") from None
+        return "infeasible at predict"
+    if missing_new > 1e-9:
+        if warned_too:
+            return "infeasible, warned"
+        raise Wrong(f"predict_proba: cannot be met (by {missing_new:.3g}), and is answered")
+    set_scores(everything, np.concatenate(scores))
+    gamma = gamma if rules else 1.0  # where there is nothing to meet, posteriors are those of the model
+    q = np.concatenate([own.ravel() for own in found])
+    if not (np.isfinite(q).all() and q.min() >= -1e-9 and q.max() <= 1 + 1e-9):
+        raise Wrong(f"predict_proba leaves [0, 1]: {q.min()!r} to {q.max()!r}")
+    low, high, best = everything.smooth(gamma)
+    apart = float(np.abs(best @ everything.members - q).max())
+    if not warned_too and apart > 2e-3 + 3 * np.sqrt(max(high - low, 0.0) / gamma):
+        raise Wrong(f"predict_proba is {apart:.3g} off the projection")
+    return "warned" if warned or warned_too else "agree"
+
+
+def narrowed(batch, y):
+    """The batch with the parts and structures that labels allow."""
+    def may_be(part):
+        labels = y[part["sentence"]]
+        return labels is None or fits([part["tag"]], [labels[part["token"]]])
+
+    kept = np.array([may_be(part) for part in batch.parts])
+    number = np.cumsum(kept) - 1
+    structures = [
+        [own._replace(taken=number[own.taken]) for own in structures if fits(own.form, labels)]
+        for structures, labels in zip(batch.structures, y, strict=True)
+    ]
+    parts = [part for part, keep in zip(batch.parts, kept, strict=True) if keep]
+    return Batch(None, parts, batch.owner[kept], batch.choice[kept], [], structures)
+
+
+def fits(tags, labels):
+    """Whether a sequence of tags is one that labels allow: tags, sets of them, None, or nothing at all."""
+    return labels is None or all(
+        own is None or (tag in own if isinstance(own, set) else tag == own) for tag, own in zip(tags, labels, strict=True)
+    )
+
+
 # views in full agreement
 
 
@@ -424,5 +535,5 @@ def agreeing_views(seed):
 
 KINDS = {
     "labelled classifiers": labelled_classifier, "partly labelled classifiers": partly_labelled_classifier,
-    "labelled taggers": labelled_tagger, "agreeing views": agreeing_views,
+    "labelled taggers": labelled_tagger, "partly labelled taggers": partly_labelled_tagger, "agreeing views": agreeing_views,
 }  # fmt: skip

@@ -77,8 +77,8 @@ def draw(seed, family=None):
     reference = np.zeros(len(batch.parts))
     for structures in batch.structures:
         share = rng.dirichlet(np.full(len(structures), 0.5))
-        for p, (taken, _) in zip(share, structures, strict=True):
-            reference[taken] += p
+        for p, own in zip(share, structures, strict=True):
+            reference[own.taken] += p
     rules = [draw_rule(rng, family, batch, k, weights, reference) for k in range(n_rules)]
     return Case(seed, family, shapes, batch, unary, factors, rules, weights, columns)
 
@@ -118,11 +118,10 @@ def scores_of(case, batch, numbers):
 
 def total(scores, structure):
     """The score of a structure."""
-    taken, counts = structure
-    value = scores.unary[taken].sum()
-    for factor, count in zip(scores.factors, counts, strict=True):
+    value = scores.unary[structure.taken].sum()
+    for factor, count in zip(scores.factors, structure.counts, strict=True):
         used = count != 0
-        value += (factor[used[: len(factor)] if used.shape != factor.shape else used] * count[used]).sum()
+        value += (factor[used] * count[used]).sum()
     return value
 
 
@@ -140,7 +139,7 @@ def program_of(case):
             if value > -np.inf:
                 owner.append(i)
                 score.append(value)
-                members.append(np.bincount(structure[0], minlength=len(batch.parts)).astype(float))
+                members.append(np.bincount(structure.taken, minlength=len(batch.parts)).astype(float))
         if i not in owner[-1:]:
             return None
     rows = [

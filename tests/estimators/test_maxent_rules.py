@@ -185,3 +185,10 @@ def test_running_out_of_steps_is_said_once():
     assert len(caught) == 1
     assert caught[0].filename == __file__
     assert not classifier.converged_
+
+
+def test_rows_that_there_are_not_are_named():
+    X, y, _ = data()
+    far = (E[part("row") == len(X)] <= 1).named("a row")
+    message = error_of(lambda: MaxEntClassifier([far]).fit(X, y))
+    assert message.startswith(f"'a row': there is no row {len(X)}; ")

@@ -294,6 +294,9 @@ def test_constraints_that_name_what_is_not_there():
     wrong = (E[part("label") == 2] <= 1).named("a third class")
     message = error_of(lambda: SelfTrainer(GaussianNB(), [wrong]).fit(X, y))
     assert message == "'a third class': there is no label 2; the labels are 0, 1"
+    far = (E[part("row") == 60] <= 1).named("a row")
+    message = error_of(lambda: SelfTrainer(GaussianNB(), [far]).fit(X, y))
+    assert message.startswith("'a row': there is no row 60; ")
     missing = (E[...] <= 1).per("document", "label")
     message = error_of(lambda: SelfTrainer(GaussianNB(), [missing]).fit(X, y, columns={"group": y}))
     assert message.startswith("there is no column 'document'; the columns are 'row', 'label', 'group'")

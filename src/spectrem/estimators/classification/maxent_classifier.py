@@ -144,7 +144,7 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
                 f"y must hold at least two classes, got one class, {targets.classes.tolist()[0]!r}; list all in classes"
             )
         check_values(self.constraints, "label", targets.classes.tolist())
-        check_columns(self.constraints, given)
+        check_columns(self.constraints, {"row": range(n), **given})
         weights = as_sample_weight(sample_weight, n, "row of X")
         found = train(self, features, targets, np.ones(n) if weights is None else weights, given)
         self.classes_, self.label_distributions_ = targets.classes, found.distributions

@@ -148,7 +148,7 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         features, _ = indexable(features, codes)
         given = row_columns((columns, inside), len(codes), "SelfTrainer")
         check_values(self.constraints, "label", classes.tolist())
-        check_columns(self.constraints, given)
+        check_columns(self.constraints, {"row": range(len(codes)), **given})
         weights = row_weights(sample_weight, len(codes), "row of X")
         sample = Sample(features, codes, classes, weights, given)
         model = ClassifierModel(self.estimator, self.weight, self.soft_targets, weight_names(self.estimator))

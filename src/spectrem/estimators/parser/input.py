@@ -113,7 +113,9 @@ def read_heads(sentences: Sequence[ParsedSentence], heads: Any, projective: bool
     return Heads(np.concatenate([np.zeros(0, np.int64), *numbers]), kinds, shares, n_lifted)
 
 
-_WORDS = ("form", "upos", "xpos", "tag")
+TAGS = ("upos", "xpos", "tag")
+"""Columns of words that hold tags."""
+_WORDS = ("form", *TAGS)
 _TAKEN = ("labelled", *_WORDS, *(f"{end}_{name}" for end in ("head", "dependent") for name in _WORDS))
 
 

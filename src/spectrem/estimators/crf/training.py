@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spectrem._arrays import Bools, Floats, Ints
-from spectrem.constraints import check_values
+from spectrem.constraints import check_columns, check_values
 from spectrem.constraints.compilation.compile import flatten
 from spectrem.constraints.compilation.draft import used_columns
 from spectrem.corpus import Corpus
@@ -128,6 +128,7 @@ def _prepare(
     counts = row_weights(sample_weight, n, "sentence")
     present = (read.text.lengths > 0) & (counts > 0)
     check_constraints(tagger.constraints, read.tags)
+    check_columns(tagger.constraints, read.text.columns)
     learns, any_known = tagger.unlabelled_weight > 0 and bool((~known & present).any()), bool((known & present).any())
     if not any_known and not (learns and (tagger.constraints or read.any_label)):
         raise InvalidInputError(

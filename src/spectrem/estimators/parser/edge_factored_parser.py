@@ -25,7 +25,8 @@ from spectrem.estimators.shared_parameters import constraint_names
 from spectrem.estimators.storage import Saved
 from spectrem.exceptions import InvalidInputError
 from spectrem.metrics import attachment_scores, not_punctuation
-from spectrem.models.parsing import Columns, ParsingText
+from spectrem.models.columns import Columns
+from spectrem.models.parsing import GIVEN, ParsingText
 from spectrem.reports import report_training
 
 
@@ -221,11 +222,11 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
             If a sentence lacks heads, or no word is left to score.
         """
         read = self._read(sentences)
-        gold = []
-        for number, sentence in enumerate(read):
-            if sentence.heads is None or (np.asarray(sentence.heads) < -1).any():
-                raise InvalidInputError(f"sentence {number} must have all its heads to be scored; leave it out")
-            gold.append(sentence.heads)
+        known = read_heads(read, None, projective=False)
+        lacking = np.flatnonzero(known.kinds != GIVEN)
+        if len(lacking):
+            raise InvalidInputError(f"sentence {lacking[0]} must have all its heads to be scored; leave it out")
+        gold = _split(known.heads, [len(sentence.forms) for sentence in read])
         mask = not_punctuation([sentence.upos for sentence in read])
         if not any(np.any(own) for own in mask):
             raise InvalidInputError("sentences must hold a word other than punctuation to be scored, got none")

@@ -156,6 +156,12 @@ class FittedWith(NamedTuple):
     made: dict[str, Any]
 
 
+def check_fitted(estimator: Any) -> None:
+    """Raise `NotFittedError` before `fit`."""
+    if "fitted_with_" not in vars(estimator):
+        raise not_fitted(estimator)
+
+
 def as_fitted(estimator: T) -> T:
     """A fitted estimator with the parameters of its training, but for those that predictions and runs read anew.
 
@@ -164,8 +170,7 @@ def as_fitted(estimator: T) -> T:
     NotFittedError
         Before `fit`.
     """
-    if "fitted_with_" not in vars(estimator):
-        raise not_fitted(estimator)
+    check_fitted(estimator)
     found = object.__new__(type(estimator))
     vars(found).update(vars(estimator) | vars(estimator)["fitted_with_"].params)
     return found

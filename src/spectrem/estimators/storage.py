@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from spectrem._arrays import Floats
 from spectrem._damage import DAMAGE
 from spectrem._outputs import open_bytes
-from spectrem.estimators.conventions import take_course
+from spectrem.estimators.conventions import as_fitted, take_course
+from spectrem.estimators.declare import check_parameters
 from spectrem.estimators.saved_constraints import read_constraints, write_constraints
 from spectrem.estimators.shared_parameters import NOT_SAVED
 from spectrem.exceptions import InvalidInputError, shorten
@@ -161,10 +162,13 @@ def plain_parameters(estimator: Any, leave: Collection[str] = NOT_SAVED) -> dict
 def settings_of(estimator: Any, leave: Collection[str] = NOT_SAVED) -> dict[str, Any]:
     """What every saved model says: parameters, constraints as texts, and the course of training.
 
-    `read_parameters` and `take_saved_course` read it.
+    `read_parameters` and `take_saved_course` read it. Parameters are those of training; those that were set to
+    something else since then are "later".
     """
+    fitted, now = plain_parameters(as_fitted(estimator), leave), plain_parameters(estimator, leave)
     return {
-        "parameters": plain_parameters(estimator, leave),
+        "parameters": fitted,
+        "later": {name: value for name, value in now.items() if name not in fitted or fitted[name] != value},
         "constraints": write_constraints(estimator),
         "status": estimator.status_.name,
         "history": [astuple(record) for record in estimator.history_],
@@ -172,7 +176,7 @@ def settings_of(estimator: Any, leave: Collection[str] = NOT_SAVED) -> dict[str,
 
 
 def read_parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of an estimator, from the settings of a saved model."""
+    """The parameters that an estimator was trained with, from the settings of a saved model."""
     return {**settings["parameters"], "constraints": read_constraints(settings["constraints"])}
 
 
@@ -191,9 +195,11 @@ def _is_plain(value: Any) -> bool:
 
 
 def take_saved_course(estimator: Any, settings: Mapping[str, Any]) -> None:
-    """Set what `take_course` sets, from the settings of a saved model."""
+    """Set what `take_course` sets, from the settings of a saved model, then parameters that were set after training."""
     history = [Record(*map(float, numbers)) for numbers in settings["history"]]
     take_course(estimator, history, FitStatus[settings["status"]])
+    estimator.set_params(**settings.get("later", {}))
+    check_parameters(estimator)
 
 
 @contextmanager

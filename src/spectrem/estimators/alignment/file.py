@@ -169,15 +169,15 @@ def load(aligner: Any, path: str | os.PathLike[str]) -> Any:
             raise ValueError(f"the threshold must lie in [0, 1], got {aligner.threshold_}")
         _check_arrays(aligner, table, *sides)
         table, sides = _in_order(table, sides)
+        aligner.table_, aligner.params_ = table, AlignmentParameters(*sides)
+        aligner.model_ = AlignmentModel(
+            table,
+            sides[0].max_jump,
+            chain=aligner.model == "hmm",
+            learn_positions=aligner.model != "ibm1",
+            listed=listed_pairs(aligner, aligner.source_vocabulary_, aligner.target_vocabulary_),
+        )
         take_saved_course(aligner, header)
-    aligner.table_, aligner.params_ = table, AlignmentParameters(*sides)
-    aligner.model_ = AlignmentModel(
-        table,
-        sides[0].max_jump,
-        chain=aligner.model == "hmm",
-        learn_positions=aligner.model != "ibm1",
-        listed=listed_pairs(aligner, aligner.source_vocabulary_, aligner.target_vocabulary_),
-    )
     return aligner
 
 

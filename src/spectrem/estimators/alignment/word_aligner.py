@@ -30,7 +30,7 @@ from spectrem.estimators.alignment.report import report_fit
 from spectrem.estimators.alignment.scoring import score_text
 from spectrem.estimators.alignment.text import Lines, as_bitext, count_sides, read_training, unknown_shares
 from spectrem.estimators.alignment.update import update
-from spectrem.estimators.conventions import Estimator, as_fitted, take_course
+from spectrem.estimators.conventions import Estimator, as_fitted, check_fitted, take_course
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.homes import beside, make_corpus
 from spectrem.estimators.shared_parameters import check_one_gamma
@@ -232,7 +232,7 @@ class WordAligner(AlignerParameters, Estimator):
         ... )
         np.True_
         """
-        as_fitted(self)
+        check_fitted(self)
         update(self, source, target, known, anchors, sample_weight)
         return self
 
@@ -359,7 +359,8 @@ class WordAligner(AlignerParameters, Estimator):
         UserWarning
             If such constraints, which only training needs, are left out.
         """
-        file.save(as_fitted(self), path, min_count)
+        check_fitted(self)
+        file.save(self, path, min_count)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> WordAligner:

@@ -18,7 +18,7 @@ from spectrem.estimators.bracketing.decoding import bracket, log_likelihoods, sp
 from spectrem.estimators.bracketing.input import SpanCoding, read_sentences
 from spectrem.estimators.bracketing.parameters import BracketingParameters, check_settings
 from spectrem.estimators.bracketing.training import make_model, train
-from spectrem.estimators.conventions import Estimator, as_fitted, row_weights, take_course
+from spectrem.estimators.conventions import Estimator, as_fitted, check_fitted, row_weights, take_course
 from spectrem.estimators.declare import documented
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.shared_parameters import constraint_names
@@ -188,7 +188,8 @@ class BracketingModel(BracketingParameters, Estimator):
         UserWarning
             If such constraints, which only training needs, are left out.
         """
-        file.save(as_fitted(self), path)
+        check_fitted(self)
+        file.save(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> BracketingModel:

@@ -18,7 +18,7 @@ from spectrem.estimators.classification import file
 from spectrem.estimators.classification.parameters import MaxEntParameters
 from spectrem.estimators.classification.targets import read_targets
 from spectrem.estimators.classification.training import fitted_model, infer, train
-from spectrem.estimators.conventions import as_fitted, take_course
+from spectrem.estimators.conventions import as_fitted, check_fitted, take_course
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.shared_parameters import check_criterion_alone, check_one_gamma
 from spectrem.estimators.storage import save_arrays
@@ -220,7 +220,8 @@ class MaxEntClassifier(ShowsReport, MaxEntParameters, ClassifierMixin, BaseEstim
         UserWarning
             If such constraints, which only training needs, are left out.
         """
-        save_arrays(path, file.KIND, file.LAYOUT, *file.content_of(as_fitted(self)))
+        check_fitted(self)
+        save_arrays(path, file.KIND, file.LAYOUT, *file.content_of(self))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> MaxEntClassifier:

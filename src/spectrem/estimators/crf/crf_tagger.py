@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats
 from spectrem._validate import as_count, as_sample_weight
-from spectrem.estimators.conventions import Estimator, as_fitted, take_course
+from spectrem.estimators.conventions import Estimator, as_fitted, check_fitted, take_course
 from spectrem.estimators.crf import file
 from spectrem.estimators.crf.decoding import best_sequences, best_states, log_probabilities, posteriors_of
 from spectrem.estimators.crf.input import TokenText, read_more
@@ -298,7 +298,8 @@ class CRFTagger(CRFParameters, Estimator):
         UserWarning
             If such constraints, which only training needs, are left out.
         """
-        save_arrays(path, file.KIND, file.LAYOUT, *file.content_of(as_fitted(self)))
+        check_fitted(self)
+        save_arrays(path, file.KIND, file.LAYOUT, *file.content_of(self))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> CRFTagger:

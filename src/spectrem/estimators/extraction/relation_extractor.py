@@ -10,7 +10,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from spectrem.data import RelationSentence
-from spectrem.estimators.conventions import Estimator, as_fitted, take_course
+from spectrem.estimators.conventions import Estimator, as_fitted, check_fitted, take_course
 from spectrem.estimators.declare import documented
 from spectrem.estimators.extraction import file
 from spectrem.estimators.extraction.decoding import RelationPosteriors, infer
@@ -158,7 +158,8 @@ class RelationExtractor(ExtractionParameters, Estimator):
         InvalidInputError
             If ``project_at_predict`` and constraints cannot be written as text (matrices, objects of your own).
         """
-        file.save(as_fitted(self), path)
+        check_fitted(self)
+        file.save(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> RelationExtractor:

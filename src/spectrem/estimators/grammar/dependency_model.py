@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats, Ints
-from spectrem.estimators.conventions import Estimator, as_fitted, row_weights, take_course
+from spectrem.estimators.conventions import Estimator, as_fitted, check_fitted, row_weights, take_course
 from spectrem.estimators.declare import documented
 from spectrem.estimators.grammar import file
 from spectrem.estimators.grammar.decoding import (
@@ -215,7 +215,8 @@ class DependencyModel(GrammarSettings, Estimator):
         UserWarning
             If such constraints, which only training needs, are left out.
         """
-        file.save(as_fitted(self), path)
+        check_fitted(self)
+        file.save(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> DependencyModel:

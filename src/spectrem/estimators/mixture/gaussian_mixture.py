@@ -16,7 +16,7 @@ from sklearn.utils.validation import validate_data
 
 from spectrem._arrays import Floats, Ints
 from spectrem.corpus import Local
-from spectrem.estimators.conventions import as_fitted, take_course
+from spectrem.estimators.conventions import as_fitted, check_fitted, take_course
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.mixture import file
@@ -347,7 +347,8 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
         >>> (loaded.predict_proba(X) == mixture.predict_proba(X)).all()
         np.True_
         """
-        file.save(as_fitted(self), path)
+        check_fitted(self)
+        file.save(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats, Ints
 from spectrem.data import ParsedSentence
-from spectrem.estimators.conventions import Estimator, as_fitted, take_course
+from spectrem.estimators.conventions import Estimator, check_fitted, take_course
 from spectrem.estimators.declare import documented
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.parser import file
@@ -271,7 +271,8 @@ class EdgeFactoredParser(ParserParameters, Estimator):
         UserWarning
             If such constraints, which only training needs, are left out.
         """
-        save_arrays(path, file.KIND, file.LAYOUT, *file.content_of(as_fitted(self)))
+        check_fitted(self)
+        save_arrays(path, file.KIND, file.LAYOUT, *file.content_of(self))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> EdgeFactoredParser:
@@ -285,7 +286,7 @@ class EdgeFactoredParser(ParserParameters, Estimator):
         return file.load(cls(), path)
 
     def _read(self, sentences: Iterable[ParsedSentence]) -> list[ParsedSentence]:
-        as_fitted(self)
+        check_fitted(self)
         return read_sentences(sentences)
 
     def _text(self, read: list[ParsedSentence], columns: Mapping[str, Any] | None) -> ParsingText:

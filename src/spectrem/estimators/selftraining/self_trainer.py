@@ -17,7 +17,7 @@ from spectrem._arrays import Floats
 from spectrem._validate import check_same_index
 from spectrem.constraints import check_columns, check_values
 from spectrem.data.frames import as_frame
-from spectrem.estimators.conventions import as_fitted, row_weights, take_course
+from spectrem.estimators.conventions import as_fitted, check_fitted, row_weights, take_course
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.selftraining import file
 from spectrem.estimators.selftraining.classifier import check_classifier, class_probabilities, weight_names
@@ -299,7 +299,8 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
             If constraints are left out that cannot be written as text: matrices, objects of your own, and links
             between rows by number.
         """
-        file.save(as_fitted(self), path)
+        check_fitted(self)
+        file.save(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], trusted: Sequence[str] = ()) -> Self:

@@ -9,6 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from spectrem.estimators.conventions import as_fitted
 from spectrem.estimators.declare import check_parameters
 from spectrem.estimators.saved_constraints import read_constraints, write_texts
 from spectrem.estimators.shared_parameters import NOT_SAVED
@@ -27,7 +28,8 @@ _MEMBERS = {
 
 def content_of(views: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Settings and arrays of a file: those of all views, their agreement, and the course of training."""
-    kinds, inside = kinds_of(views), []
+    fitted, inside = as_fitted(views), []
+    kinds = kinds_of(fitted)
     arrays: dict[str, NDArray[Any]] = {}
     for number, (name, kind) in enumerate(kinds.items()):
         settings, own = kind.content(views.views_[name])
@@ -36,7 +38,7 @@ def content_of(views: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     settings = {
         **settings_of(views, ("views", "agreement", *NOT_SAVED)),
         "views": inside,
-        "agreement": _write_agreement(views),
+        "agreement": _write_agreement(fitted),
         "gamma": views.gamma_,
         "bhattacharyya": views.bhattacharyya_,
     }

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats
-from spectrem.estimators.conventions import Estimator, as_fitted, row_weights, take_course
+from spectrem.estimators.conventions import Estimator, as_fitted, check_fitted, row_weights, take_course
 from spectrem.estimators.crf.decoding import best_states
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.shared_parameters import check_one_gamma, constraint_names
@@ -244,7 +244,8 @@ class Views(ViewsParameters, Estimator):
         UserWarning
             If constraints that only training needs are left out.
         """
-        save_arrays(path, file.KIND, file.LAYOUT, *file.content_of(self._as_fitted()))
+        check_fitted(self)
+        save_arrays(path, file.KIND, file.LAYOUT, *file.content_of(self))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Views:

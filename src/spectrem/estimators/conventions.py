@@ -156,6 +156,12 @@ class FittedWith(NamedTuple):
     made: dict[str, Any]
 
 
+def check_fitted(estimator: Any) -> None:
+    """Raise `NotFittedError` before `fit`."""
+    if "fitted_with_" not in vars(estimator):
+        raise not_fitted(estimator)
+
+
 def as_fitted(estimator: T) -> T:
     """A fitted estimator with the parameters of its training, but for those that predictions and runs read anew.
 
@@ -164,10 +170,9 @@ def as_fitted(estimator: T) -> T:
     NotFittedError
         Before `fit`.
     """
-    if "_fitted_with" not in vars(estimator):
-        raise not_fitted(estimator)
+    check_fitted(estimator)
     found = object.__new__(type(estimator))
-    vars(found).update(vars(estimator) | vars(estimator)["_fitted_with"].params)
+    vars(found).update(vars(estimator) | vars(estimator)["fitted_with_"].params)
     return found
 
 
@@ -186,7 +191,7 @@ def take_course(estimator: Any, history: Sequence[Record], status: FitStatus) ->
     From now on the estimator counts as fitted, with the parameters that it has, see `as_fitted`.
     """
     names = [name for name in parameters_of(estimator) if name not in (*AT_PREDICT, *NOT_SAVED)]
-    estimator._fitted_with = FittedWith({name: getattr(estimator, name) for name in names}, {})
+    estimator.fitted_with_ = FittedWith({name: getattr(estimator, name) for name in names}, {})
     estimator.history_, estimator.n_iter_ = list(history), len(history)
     estimator.objective_ = history[-1].objective if history else -math.inf
     estimator.status_, estimator.converged_ = status, status.name == "CONVERGED"

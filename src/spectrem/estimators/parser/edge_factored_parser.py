@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats, Ints
 from spectrem.data import ParsedSentence
-from spectrem.estimators.conventions import Estimator, as_fitted, take_course
+from spectrem.estimators.conventions import Estimator, check_fitted, take_course
 from spectrem.estimators.declare import documented
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.parser import file
@@ -258,7 +258,7 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         return values
 
     def _read(self, sentences: Iterable[ParsedSentence]) -> list[ParsedSentence]:
-        as_fitted(self)
+        check_fitted(self)
         return read_sentences(sentences)
 
     def _text(self, read: list[ParsedSentence], columns: Mapping[str, Any] | None) -> ParsingText:

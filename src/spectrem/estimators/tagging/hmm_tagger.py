@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_generator, check_same_index
 from spectrem.data import TaggedCorpus
-from spectrem.estimators.conventions import Estimator, as_fitted, row_weights, take_course
+from spectrem.estimators.conventions import Estimator, as_fitted, check_fitted, row_weights, take_course
 from spectrem.estimators.declare import documented
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.shared_parameters import constraint_names
@@ -239,7 +239,7 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         -------
         TaggedCorpus
         """
-        as_fitted(self)
+        check_fitted(self)
         lengths = np.full(n_sentences, length) if np.ndim(length) == 0 else np.asarray(length)
         if lengths.shape != (n_sentences,):
             expected = f"one number or {n_sentences}, one per sentence"

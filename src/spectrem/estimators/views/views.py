@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats
+from spectrem.estimators.classification.targets import score_rows
 from spectrem.estimators.conventions import Estimator, as_fitted, row_weights, take_course
 from spectrem.estimators.crf.decoding import best_states
+from spectrem.estimators.crf.labels import read_labels
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.shared_parameters import check_one_gamma, constraint_names
 from spectrem.estimators.storage import Saved
@@ -201,12 +203,15 @@ class Views(Saved, ViewsParameters, Estimator):
         return [tags[end - size : end] for size, end in _spans(member)]
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """The share of rows, or of tokens with a label in y, whose label `predict` finds, from 0 to 1.
+        """The share of rows, or of tokens, with a label in y whose label `predict` finds, from 0 to 1.
+
+        Rows, or tokens, without a label are left out; a set counts as right where it holds the label that is found, a
+        distribution by the probability that it gives it.
 
         Raises
         ------
         InvalidInputError
-            Without full agreement.
+            Without full agreement, and if nothing has a label.
         """
         if as_fitted(self).agreement != "full":
             raise InvalidInputError(
@@ -215,20 +220,9 @@ class Views(Saved, ViewsParameters, Estimator):
             )
         predicted = self.predict(X)
         if isinstance(predicted, np.ndarray):
-            return float(
-                np.average(predicted == np.asarray(y), weights=row_weights(sample_weight, len(predicted), "row"))
-            )
-        weights = row_weights(sample_weight, len(predicted), "sentence")
-        pairs = [
-            (weight, tag == label)
-            for weight, tags, labels in zip(weights.tolist(), predicted, y, strict=True)
-            for tag, label in zip(tags, labels, strict=True)
-            if label is not None
-        ]
-        total = sum(weight for weight, _ in pairs)
-        if not total:
-            raise InvalidInputError("y must label some token of weight above 0 to be scored, got none")
-        return sum(weight for weight, right in pairs if right) / total
+            return score_rows(self._agreed, y, predicted, sample_weight)
+        lengths = np.array([len(own) for own in predicted], np.int64)
+        return read_labels(y, lengths, self.tags_).score(predicted, sample_weight)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name.

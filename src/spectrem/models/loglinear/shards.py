@@ -15,7 +15,7 @@ from spectrem._validate import as_lengths, as_weights
 from spectrem.constraints.compilation.groups import Key
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.loglinear.features import Features
-from spectrem.structures._ragged import offsets_of, positions_of, ranges_of
+from spectrem.structures._ragged import offsets_of, positions_of, ranges_of, runs_of
 
 # A shard is closed after this much work, in products of an evaluation: an eighth of the corpus, but no less than some
 # products per weight, since every shard has a gradient of its own to be made and added up.
@@ -278,13 +278,3 @@ def largest_work(n_weights: int, least: int | None = None) -> int:
 def some_of(among: Bools | None, own: Ints) -> Bools | None:
     """A mask at the instances of a shard; None if it is nowhere true."""
     return None if among is None or not among[own].any() else among[own]
-
-
-def runs_of(instances: Ints, work: Ints, most: int) -> list[Ints]:
-    """Runs of instances of about ``most`` work each, as equal as whole instances allow."""
-    if not len(instances):
-        return []
-    ends = np.cumsum(work)
-    n_runs = max(round(int(ends[-1]) / most), 1)
-    cuts = np.searchsorted(ends, ends[-1] * np.arange(1, n_runs) / n_runs) + 1
-    return [run for run in np.split(instances, np.unique(cuts)) if len(run)]

@@ -115,6 +115,7 @@ def build_shards(
     given: ArrayLike | None = None,
     counts: ArrayLike | None = None,
     *,
+    present: ArrayLike | None = None,
     n_weights: int = 0,
     n_labels: int = 1,
     least: int | None = None,
@@ -141,6 +142,8 @@ def build_shards(
         tie them to others; they are not ``known``. By default none.
     counts : array-like of shape (n_instances,), optional
         How often rows count in constraints, at least 0; by default by their weights.
+    present : array-like of shape (n_instances,), bool, optional
+        The others are in no shard. By default all are that have a choice.
     n_weights, n_labels : int
         Of the model: the more weights, the fewer shards pay.
     least : int, optional
@@ -170,7 +173,8 @@ def build_shards(
     weight = as_weights(weights, n)
     among = None if given is None else np.asarray(given, np.bool_)
     member.check()
-    pieces = cut_instances(member.work(n_labels), member.sizes > 0, known, most=largest_work(n_weights, least))
+    work = member.work(n_labels) * (True if present is None else np.asarray(present, np.bool_))
+    pieces = cut_instances(work, work > 0, known, most=largest_work(n_weights, least))
     shards = [member.take(own, kind, n_labels, weight[own], some_of(among, own)) for own, kind in pieces]
     shards = shards or [member.take(np.zeros(0, np.int64), False, n_labels, weight[:0])]
     if counts is None:

@@ -145,7 +145,6 @@ LINKS = Alignment([2], [1]), Alignment([1], [2], reverse=True)
         *((trees, "direction", "lfet", "'left'") for trees in TREES),
         (LINKS[0], "direction", "foreward", "'forward'"),
         (Product({"forward": LINKS[0], "backward": LINKS[1]}, name="direction"), "direction", "forwards", "'forward'"),
-        (Product({"one": TREES[0], "two": TREES[0]}), "direction", "rihgt", "'right'"),
         (Product({"text": Categorical([2]), "links": Categorical([2])}), "view", "txet", "'text'"),
         (Known(TREES[0], np.array([0.0, 1, 0, 1, 1])), "direction", "lfet", "'left'"),
     ],

@@ -204,13 +204,8 @@ class Product:
 
     @property
     def column_values(self) -> Mapping[str, tuple[str, ...]]:
-        """The values of text columns: the names of members, and those of columns whose values all members know."""
-        closed: dict[str, tuple[str, ...]] = {self.name: tuple(self.members)}
-        for name, sources in self._sources.items():
-            known = [getattr(self.members[key], "column_values", {}).get(own) for key, own in sources.items()]
-            if all(known) and not self.replaced:
-                closed[name] = tuple(dict.fromkeys(value for own in known for value in own or ()))
-        return closed
+        """The values of the column that tells members apart."""
+        return {self.name: tuple(self.members)}
 
     def missing(self, name: str) -> NDArray[np.bool_] | None:
         """Parts that belong to no group of a column: as members say, and all of a member without it; None for none."""

@@ -39,14 +39,7 @@ class ParsedSentence(NamedTuple):
 
 
 def check_texts(sentence: ParsedSentence, number: int) -> None:
-    """Raise `InvalidInputError` unless words, tags and relations of a sentence are texts, and relations one per word.
-
-    Examples
-    --------
-    >>> check_texts(ParsedSentence(("it", "fell"), ("PRON", "VERB"), ("_", "_"), relations=("nsubj",)), 3)
-    Traceback (most recent call last):
-    spectrem.exceptions.InvalidInputError: sentence 3: relations must be one per word, got 1 for 2 words; write '_' where there is none
-    """  # noqa: E501
+    """Raise `InvalidInputError` unless words, tags and relations are texts, and relations one per word."""
     for name in ("forms", "upos", "xpos", "relations"):
         texts = getattr(sentence, name)
         if texts is None and name == "relations":

@@ -28,13 +28,7 @@ RUNS = 10
 
 
 def random_state_of(value: Any) -> np.random.RandomState:
-    """The source of random numbers, as scikit-learn takes them.
-
-    Raises
-    ------
-    InvalidInputError
-        If it is not None, a whole number below 2^32, or a generator.
-    """
+    """The source of random numbers that a user's value stands for, as scikit-learn takes them."""
     if isinstance(value, np.random.Generator):
         return np.random.RandomState(value.bit_generator)
     try:

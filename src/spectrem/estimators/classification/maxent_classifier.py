@@ -172,6 +172,11 @@ class MaxEntClassifier(ShowsReport, MaxEntParameters, ClassifierMixin, BaseEstim
         See Also
         --------
         spectrem.project : puts constraints on these probabilities.
+
+        Notes
+        -----
+        scikit-learn's ``cross_val_predict`` of probabilities numbers the labels of y, and takes those that are missing
+        for one more class: give it ``params={"y": y}`` in place of y.
         """
         fitted = as_fitted(self)
         features, given = fitted._read(X, columns)

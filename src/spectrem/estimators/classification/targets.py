@@ -92,7 +92,8 @@ def score_rows(classifier: Any, y: Any, predicted: NDArray, sample_weight: Array
     listed = as_fitted(classifier).classes
     _, known = _read_rows(y, classifier.classes_ if listed is None else listed)
     _check_rows(known, len(predicted))
-    return known.score(predicted.tolist(), row_weights(sample_weight, len(predicted), "row of X"), "row")
+    weights, classes = row_weights(sample_weight, len(predicted), "row of X"), classifier.classes_.tolist()
+    return known.score(predicted.tolist(), weights, classes, "row")
 
 
 def _check_rows(known: Known, n_rows: int) -> None:

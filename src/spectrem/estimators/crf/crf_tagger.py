@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats
 from spectrem._validate import as_count
-from spectrem.estimators.conventions import Estimator, as_fitted, check_fitted, take_course
+from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, check_fitted, take_course
 from spectrem.estimators.crf import file
 from spectrem.estimators.crf.decoding import best_sequences, best_states, log_probabilities, posteriors_of
 from spectrem.estimators.crf.input import TokenText, read_more
@@ -161,10 +161,10 @@ class CRFTagger(CRFParameters, Estimator):
         fitted = as_fitted(self)
         text = fitted._read(X, lengths, columns)
         if not text.lengths.sum():
-            return [[] for _ in text.lengths]
+            return PerSentence([] for _ in text.lengths)
         found = best_states(fitted, make_corpus(self, self._shards(text)))
         names = np.array(self.tags_, object)[np.concatenate(list(found))].tolist()
-        return [names[end - size : end] for size, end in _spans(text)]
+        return PerSentence(names[end - size : end] for size, end in _spans(text))
 
     def predict_proba(
         self, X: Any, *, lengths: ArrayLike | None = None, columns: Mapping[str, Any] | None = None
@@ -226,7 +226,7 @@ class CRFTagger(CRFParameters, Estimator):
         predicted = self.predict(X, lengths=lengths)
         sizes = np.array([len(own) for own in predicted], np.int64)
         labels = read_labels(y, sizes, self.tags_, stacked=lengths is not None)
-        return labels.score(predicted, sample_weight)
+        return labels.score(predicted, sample_weight, self.tags_)
 
     def score_samples(self, X: Any, y: Any, *, lengths: ArrayLike | None = None) -> Floats:
         """log p(y | X) of every sentence, shape (n_sentences,), nats; of partial labels, of all that they allow."""

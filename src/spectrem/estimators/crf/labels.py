@@ -47,10 +47,10 @@ class TokenLabels:
         """All tags that occur, sorted."""
         return sort_tags(tag for tags, _ in self.kinds for tag in tags)
 
-    def score(self, predicted: Sequence[Sequence[Any]], sample_weight: ArrayLike | None) -> float:
+    def score(self, predicted: Sequence[Sequence[Any]], sample_weight: ArrayLike | None, tags: Sequence[Tag]) -> float:
         """The share of tokens with a label, by the weight of their sentences, whose tag is right; see `Known.score`."""
         weights = np.repeat(row_weights(sample_weight, len(self.lengths), "sentence"), self.lengths)
-        return self.of_tokens.score(chain.from_iterable(predicted), weights, "token")
+        return self.of_tokens.score(chain.from_iterable(predicted), weights, tags, "token")
 
     def known(self) -> Bools:
         """Sentences where every token has one label or a distribution, shape (n_sentences,).

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import check_same_index
 from spectrem.data import TaggedCorpus
-from spectrem.estimators.conventions import Estimator, as_fitted, check_fitted, row_weights, take_course
+from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, check_fitted, row_weights, take_course
 from spectrem.estimators.declare import documented
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.shared_parameters import constraint_names
@@ -181,7 +181,7 @@ class HMMTagger(TaggerParameters, Estimator):
         found = best_states(self, model, make_corpus(self, shards))
         names = np.array(self.tags_, object)
         tags = names[in_corpus_order(shards, list(found))].tolist()
-        return [tags[end - size : end] for size, end in _spans(lengths)]
+        return PerSentence(tags[end - size : end] for size, end in _spans(lengths))
 
     def predict_proba(self, sentences: Sentences) -> list[Floats]:
         """Posterior probabilities of tags, in the order of ``tags_``.

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats
 from spectrem.estimators.classification.targets import score_rows
-from spectrem.estimators.conventions import Estimator, as_fitted, check_fitted, row_weights, take_course
+from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, check_fitted, row_weights, take_course
 from spectrem.estimators.crf.decoding import best_states
 from spectrem.estimators.crf.labels import read_labels
 from spectrem.estimators.declare import check_parameters, documented
@@ -199,7 +199,7 @@ class Views(ViewsParameters, Estimator):
         if len(states):
             states = np.concatenate(list(best_states(fitted, new_corpus(self, self.model_, read))))
         tags = np.array(self.tags_, object)[states].tolist()
-        return [tags[end - size : end] for size, end in _spans(member)]
+        return PerSentence(tags[end - size : end] for size, end in _spans(member))
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """The share of rows, or of tokens, with a label in y whose label `predict` finds, from 0 to 1.
@@ -221,7 +221,7 @@ class Views(ViewsParameters, Estimator):
         if isinstance(predicted, np.ndarray):
             return score_rows(self._agreed, y, predicted, sample_weight)
         lengths = np.array([len(own) for own in predicted], np.int64)
-        return read_labels(y, lengths, self.tags_).score(predicted, sample_weight)
+        return read_labels(y, lengths, self.tags_).score(predicted, sample_weight, self.tags_)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all views, and how training went, to one file of JSON and arrays, which `load` reads.
@@ -251,6 +251,14 @@ class Views(ViewsParameters, Estimator):
             If the file is missing, damaged or foreign.
         """
         return file.load(cls([]), path)
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags
+
+        tags = super().__sklearn_tags__()
+        if self.agreement == "full" and not any(kind.chain for kind in kinds_of(self).values()):
+            tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
+        return tags
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name.

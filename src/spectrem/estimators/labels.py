@@ -61,8 +61,8 @@ class Known(NamedTuple):
         unseen = [labels[0] for labels in used if not set(labels) & set(trained)]
         if unseen:
             warnings.warn(
-                f"y has labels that training did not have, such as {unseen[0]!r}, which are never predicted; split data "
-                "by label, as StratifiedKFold does",
+                f"y has labels that training did not have, such as {unseen[0]!r}, which are never predicted; split "
+                "data by label, as StratifiedKFold does",
                 stacklevel=4,
             )
         right = [dict(zip(labels, np.ones(len(labels)) if s is None else s, strict=True)) for labels, s in self.kinds]

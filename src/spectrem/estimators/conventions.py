@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from spectrem._arrays import Floats
+    from spectrem._arrays import Floats, Ints
     from spectrem.learning import FitStatus, Record
     from spectrem.reports import FitReport
 
@@ -154,6 +154,12 @@ class PerSentence(list[Any]):
 
     So scikit-learn's ``cross_val_predict`` can put the predictions of folds together.
     """
+
+    @classmethod
+    def cut(cls, values: Any, lengths: Ints) -> Self:
+        """Cut what all tokens have into that of every sentence."""
+        ends = np.cumsum(lengths).tolist()
+        return cls(values[end - size : end] for size, end in zip(lengths.tolist(), ends, strict=True))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         found = np.empty(len(self), object)

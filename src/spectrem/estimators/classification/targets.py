@@ -12,7 +12,7 @@ from spectrem._arrays import Bools, Floats
 from spectrem.data.frames import as_frame
 from spectrem.estimators.conventions import as_fitted, row_weights
 from spectrem.estimators.labels import ROUNDING, Known, LabelReader, is_collection, plain_label
-from spectrem.estimators.table_input import choose_classes, number_labels, read_classes, sorted_labels
+from spectrem.estimators.table_input import choose_classes, number_labels, of_one_kind, read_classes
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.loglinear import Labels
 
@@ -115,7 +115,8 @@ def _read_rows(y: Any, columns: Any) -> tuple[NDArray, Known]:
         return labels, Known(codes, [((label,), None) for label in labels.tolist()])
     reader = LabelReader(plain_label, "label")
     kind = np.array(reader.read(rows, "row {}".format), np.int64)
-    return np.array(sorted_labels({label for own, _ in reader.kinds for label in own})), Known(kind, reader.kinds)
+    named = [label for own, _ in reader.kinds for label in own]
+    return np.unique(of_one_kind("y", np.array(named, object))), Known(kind, reader.kinds)
 
 
 def _holds_objects(y: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -164,7 +164,7 @@ class CRFTagger(CRFParameters, Estimator):
             return PerSentence([] for _ in text.lengths)
         found = best_states(fitted, make_corpus(self, self._shards(text)))
         names = np.array(self.tags_, object)[np.concatenate(list(found))].tolist()
-        return PerSentence(names[end - size : end] for size, end in _spans(text))
+        return PerSentence.cut(names, text.lengths)
 
     def predict_proba(
         self, X: Any, *, lengths: ArrayLike | None = None, columns: Mapping[str, Any] | None = None
@@ -175,7 +175,7 @@ class CRFTagger(CRFParameters, Estimator):
         if not text.lengths.sum():
             return [np.zeros((0, len(self.tags_))) for _ in text.lengths]
         table = np.concatenate(list(posteriors_of(fitted, make_corpus(self, self._shards(text)))))
-        return [table[end - size : end] for size, end in _spans(text)]
+        return list(PerSentence.cut(table, text.lengths))
 
     def n_best(self, X: Any, n: int = 5, *, lengths: ArrayLike | None = None) -> list[list[TagSequence]]:
         """The n most probable sequences of tags of every sentence, with their log-probabilities, best first.
@@ -320,8 +320,3 @@ class CRFTagger(CRFParameters, Estimator):
         self.features_, self.n_features_in_ = found.features, found.model.support.n_features
         self.tags_, self.model_, self.theta_ = found.tags, found.model, found.theta
         self.gamma_ = found.history[-1].gamma
-
-
-def _spans(text: TokenText) -> Iterable[tuple[int, int]]:
-    """Length and end of every sentence."""
-    return zip(text.lengths.tolist(), np.cumsum(text.lengths).tolist(), strict=True)

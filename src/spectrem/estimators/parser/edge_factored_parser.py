@@ -200,8 +200,7 @@ class EdgeFactoredParser(ParserParameters, Estimator):
         names = [MISSING] * len(known.heads)
         if self.relations_ is not None and len(names):
             names = self.relations_.label(text.lengths, text.atoms, known.heads)
-        ends = np.cumsum(text.lengths).tolist()
-        return [tuple(names[end - size : end]) for size, end in zip(text.lengths.tolist(), ends, strict=True)]
+        return list(map(tuple, list(PerSentence.cut(names, text.lengths))))
 
     def score(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -181,7 +181,7 @@ class HMMTagger(TaggerParameters, Estimator):
         found = best_states(self, model, make_corpus(self, shards))
         names = np.array(self.tags_, object)
         tags = names[in_corpus_order(shards, list(found))].tolist()
-        return PerSentence(tags[end - size : end] for size, end in _spans(lengths))
+        return PerSentence.cut(tags, lengths)
 
     def predict_proba(self, sentences: Sentences) -> list[Floats]:
         """Posterior probabilities of tags, in the order of ``tags_``.
@@ -194,7 +194,7 @@ class HMMTagger(TaggerParameters, Estimator):
         model, shards, lengths = self._encoded(read_text(sentences))
         found = marginals_of(self, model, make_corpus(self, shards))
         table = in_corpus_order(shards, [marginals.dense(len(self.tags_)) for marginals in found])
-        return [table[end - size : end] for size, end in _spans(lengths)]
+        return list(PerSentence.cut(table, lengths))
 
     def score(self, sentences: Sentences, y: Labels | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Mean log-likelihood per token in nats, of the words or, with labels, of words and labels; always finite.
@@ -246,10 +246,7 @@ class HMMTagger(TaggerParameters, Estimator):
         numbers, states = sample_sentences(self.params_, self.lexicon_, lengths, rng)
         words = [self.vocabulary_.words[number] for number in numbers.tolist()]
         tags = [self.tags_[state] for state in states.tolist()]
-        return TaggedCorpus(
-            [words[end - size : end] for size, end in _spans(lengths)],
-            [tags[end - size : end] for size, end in _spans(lengths)],
-        )
+        return TaggedCorpus(list(PerSentence.cut(words, lengths)), list(PerSentence.cut(tags, lengths)))
 
     @property
     def emission_(self) -> Floats:
@@ -310,8 +307,3 @@ class HMMTagger(TaggerParameters, Estimator):
         self.coding_, self.params_, self.gamma_ = coding, params, gamma
         self.tags_, self.vocabulary_, self.lexicon_ = coding.tags, coding.vocabulary, coding.lexicon
         self.initial_, self.transition_ = params.initial, params.transition
-
-
-def _spans(lengths: Ints) -> Iterator[tuple[int, int]]:
-    """Length and end of every sentence."""
-    return zip(lengths.tolist(), np.cumsum(lengths).tolist(), strict=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -199,7 +199,7 @@ class Views(ViewsParameters, Estimator):
         if len(states):
             states = np.concatenate(list(best_states(fitted, new_corpus(self, self.model_, read))))
         tags = np.array(self.tags_, object)[states].tolist()
-        return PerSentence(tags[end - size : end] for size, end in _spans(member))
+        return PerSentence.cut(tags, member.sizes)
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """The share of rows, or of tokens, with a label in y whose label `predict` finds, from 0 to 1.
@@ -348,9 +348,7 @@ class Views(ViewsParameters, Estimator):
 
 def _by_instance(table: Floats, member: Member) -> Any:
     """A table of all rows as it is, one of all tokens as a list with one table per sentence."""
-    if member.lengths is None:
-        return table
-    return [table[end - size : end] for size, end in _spans(member)]
+    return table if member.lengths is None else list(PerSentence.cut(table, member.lengths))
 
 
 def _best(table: Any, names: Sequence[Any]) -> Any:
@@ -358,8 +356,3 @@ def _best(table: Any, names: Sequence[Any]) -> Any:
     if isinstance(table, np.ndarray):
         return np.array(names)[table.argmax(axis=1)]
     return [np.array(names, object)[own.argmax(axis=1)].tolist() for own in table]
-
-
-def _spans(member: Member) -> Iterable[tuple[int, int]]:
-    """Length and end of every sentence."""
-    return zip(member.sizes.tolist(), np.cumsum(member.sizes).tolist(), strict=True)

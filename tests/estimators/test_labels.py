@@ -59,6 +59,7 @@ def test_a_score_leaves_rows_without_a_label_out(name, y):
 
 
 @of_rows
+@pytest.mark.filterwarnings("ignore:.*that training did not have")
 def test_sets_and_distributions_are_scored(name):
     make, data = ROWS[name]
     fitted = make().fit(data, PARTLY)
@@ -86,6 +87,7 @@ def test_nothing_but_missing_labels_has_no_score(name):
 
 
 @of_tokens
+@pytest.mark.filterwarnings("ignore:.*that training did not have")
 def test_a_score_leaves_tokens_without_a_label_out(name):
     make, data = TOKENS[name]
     fitted = make().fit(data, [*TAGS[:3], None])

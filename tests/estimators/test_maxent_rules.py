@@ -105,7 +105,7 @@ def test_columns_of_a_table_follow_the_classes():
             "y must allow a label, got an empty collection for row 1; use None to allow all",
         ),
         ([0, {0, 2}, 1], [0, 1], "y must hold labels of classes=[0, 1], got 2; add it"),
-        ([0, {"a", 2}, 1], None, "y must hold labels of one kind, got ['a', 0, 1, 2]"),
+        ([0, {"a", 2}, 1], None, "y must hold labels of one kind, got 1 that are text and 3 that are not; write None"),
         (
             [0, {0: 0.5, 1: 0.6}, 1],
             None,

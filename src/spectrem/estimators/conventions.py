@@ -19,7 +19,7 @@ from spectrem.exceptions import InvalidInputError, NotFittedError, quoted
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
     from spectrem._arrays import Floats, Ints
     from spectrem.learning import FitStatus, Record
@@ -147,6 +147,24 @@ def row_weights(sample_weight: ArrayLike | None, n_rows: int, unit: str) -> Floa
     """The weights of all rows, shape (n_rows,), as they were given for each ``unit``, such as "row of X"; else 1."""
     given = as_sample_weight(sample_weight, n_rows, unit)
     return np.ones(n_rows) if given is None else given
+
+
+class PerSentence(list[Any]):
+    """A list with an entry per sentence, of which NumPy makes an array of one axis, whatever the entries are.
+
+    So scikit-learn's ``cross_val_predict`` can put the predictions of folds together.
+    """
+
+    @classmethod
+    def cut(cls, values: Any, lengths: Ints) -> Self:
+        """Cut what all tokens have into that of every sentence."""
+        ends = np.cumsum(lengths).tolist()
+        return cls(values[end - size : end] for size, end in zip(lengths.tolist(), ends, strict=True))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        found = np.empty(len(self), object)
+        found[:] = self[:]
+        return found
 
 
 class FittedWith(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
@@ -40,16 +41,29 @@ class Known(NamedTuple):
         whole = [shares is not None or len(labels) == 1 for labels, shares in self.kinds]
         return np.append(whole, False).astype(np.bool_)[self.kind]
 
-    def score(self, predicted: Iterable[Any], weights: Floats, unit: str) -> float:
+    def score(self, predicted: Iterable[Any], weights: Floats, trained: Collection[Any], unit: str) -> float:
         """The share of the weight of items with a label whose prediction is right, from 0 to 1.
 
         A prediction is right where a set of labels holds it, and as far as a distribution gives it probability.
+
+        Warns
+        -----
+        UserWarning
+            If items have none of the labels that were ``trained``.
         """
         weights = weights * (self.kind >= 0)
         if not weights.any():
             raise InvalidInputError(
                 f"y must label some {unit} of weight above 0 to be scored, got none; None, NaN and -1 mark what has no "
                 "label and is left out"
+            )
+        used = [self.kinds[k][0] for k in np.unique(self.kind[weights > 0])]
+        unseen = [labels[0] for labels in used if not set(labels) & set(trained)]
+        if unseen:
+            warnings.warn(
+                f"y has labels that training did not have, such as {unseen[0]!r}, which are never predicted; split "
+                "data by label, as StratifiedKFold does",
+                stacklevel=4,
             )
         right = [dict(zip(labels, np.ones(len(labels)) if s is None else s, strict=True)) for labels, s in self.kinds]
         items = zip(predicted, self.kind.tolist(), strict=True)

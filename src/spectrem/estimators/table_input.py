@@ -16,7 +16,7 @@ from spectrem._arrays import Bools, Ints
 from spectrem.constraints.user_columns import read_columns
 from spectrem.data.frames import as_frame, as_series
 from spectrem.estimators.labels import UNLABELLED, is_unlabelled
-from spectrem.exceptions import InvalidInputError, quoted
+from spectrem.exceptions import InvalidInputError
 
 
 def _label_cells(y: Any) -> Any:
@@ -74,7 +74,7 @@ def number_labels(y: Any) -> tuple[NDArray, Ints]:
     """
     values = column_or_1d(_label_cells(y), warn=True)
     missing = _unlabelled(values)
-    labelled = _of_one_kind("y", values[~missing])
+    labelled = of_one_kind("y", values[~missing])
     if len(labelled):
         check_classification_targets(labelled)
     codes = np.full(len(values), UNLABELLED)
@@ -120,29 +120,13 @@ def read_classes(classes: Any) -> NDArray:
         raise InvalidInputError(
             f"classes must hold labels, got {values[missing].tolist()[0]!r}, which marks rows without one; leave it out"
         )
-    distinct = np.unique(_of_one_kind("classes", values))
+    distinct = np.unique(of_one_kind("classes", values))
     if len(distinct) < len(values):
         raise InvalidInputError(f"classes must be distinct, got {list(classes)!r}; list every label once")
     return distinct
 
 
-def sorted_labels(labels: set[Any]) -> list[Any]:
-    """Labels in increasing order.
-
-    Raises
-    ------
-    InvalidInputError
-        If some are text and some are not.
-    """
-    try:
-        return sorted(labels)
-    except TypeError:
-        raise InvalidInputError(
-            f"y must hold labels of one kind, got {quoted(sorted(labels, key=repr))}; convert all to text"
-        ) from None
-
-
-def _of_one_kind(name: str, labels: NDArray) -> NDArray:
+def of_one_kind(name: str, labels: NDArray) -> NDArray:
     """Labels of an array of objects as one of text or of finite numbers."""
     if labels.dtype.kind == "O":
         texts = sum(isinstance(value, str) for value in labels.tolist())

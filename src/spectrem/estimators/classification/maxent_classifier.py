@@ -11,13 +11,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import validate_data
 
 from spectrem._arrays import Floats
-from spectrem._validate import as_sample_weight, check_same_index
+from spectrem._validate import check_same_index
 from spectrem.constraints import check_columns, check_values
 from spectrem.estimators.classification import file
 from spectrem.estimators.classification.parameters import MaxEntParameters
 from spectrem.estimators.classification.targets import read_targets, score_rows
 from spectrem.estimators.classification.training import fitted_model, infer, train
-from spectrem.estimators.conventions import as_fitted, take_course
+from spectrem.estimators.conventions import as_fitted, row_weights, take_course
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.shared_parameters import check_criterion_alone, check_one_gamma
 from spectrem.estimators.storage import Saved
@@ -130,8 +130,7 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
         targets = read_targets(y, self.classes, n)
         check_values(self.constraints, "label", targets.classes.tolist())
         check_columns(self.constraints, {"row": range(n), **given})
-        weights = as_sample_weight(sample_weight, n, "row of X")
-        found = train(self, features, targets, np.ones(n) if weights is None else weights, given)
+        found = train(self, features, targets, row_weights(sample_weight, n, "row of X"), given)
         self.classes_, self.label_distributions_ = targets.classes, found.distributions
         self.transduction_ = targets.classes[found.distributions.argmax(axis=1)]
         self._take(found.coefficients.T, found.intercept)
@@ -173,6 +172,11 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
         See Also
         --------
         spectrem.project : puts constraints on these probabilities.
+
+        Notes
+        -----
+        scikit-learn's ``cross_val_predict`` of probabilities numbers the labels of y, and takes those that are missing
+        for one more class: give it ``params={"y": y}`` in place of y.
         """
         fitted = as_fitted(self)
         features, given = fitted._read(X, columns)

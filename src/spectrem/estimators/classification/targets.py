@@ -12,7 +12,7 @@ from spectrem._arrays import Bools, Floats
 from spectrem.data.frames import as_frame
 from spectrem.estimators.conventions import as_fitted, row_weights
 from spectrem.estimators.labels import ROUNDING, Known, LabelReader, is_collection, plain_label
-from spectrem.estimators.table_input import choose_classes, number_labels, read_classes, sorted_labels
+from spectrem.estimators.table_input import choose_classes, number_labels, of_one_kind, read_classes
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.loglinear import Labels
 
@@ -92,7 +92,8 @@ def score_rows(classifier: Any, y: Any, predicted: NDArray, sample_weight: Array
     listed = as_fitted(classifier).classes
     _, known = _read_rows(y, classifier.classes_ if listed is None else listed)
     _check_rows(known, len(predicted))
-    return known.score(predicted.tolist(), row_weights(sample_weight, len(predicted), "row of X"), "row")
+    weights, classes = row_weights(sample_weight, len(predicted), "row of X"), classifier.classes_.tolist()
+    return known.score(predicted.tolist(), weights, classes, "row")
 
 
 def _check_rows(known: Known, n_rows: int) -> None:
@@ -114,7 +115,8 @@ def _read_rows(y: Any, columns: Any) -> tuple[NDArray, Known]:
         return labels, Known(codes, [((label,), None) for label in labels.tolist()])
     reader = LabelReader(plain_label, "label")
     kind = np.array(reader.read(rows, "row {}".format), np.int64)
-    return np.array(sorted_labels({label for own, _ in reader.kinds for label in own})), Known(kind, reader.kinds)
+    named = [label for own, _ in reader.kinds for label in own]
+    return np.unique(of_one_kind("y", np.array(named, object))), Known(kind, reader.kinds)
 
 
 def _holds_objects(y: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Bools, Floats, Ints
-from spectrem.estimators.conventions import row_weights
+from spectrem.estimators.conventions import PerSentence, row_weights
 from spectrem.estimators.labels import Kind, Known, LabelReader, place_of, plain_tokens
-from spectrem.estimators.tagging.text import Tag, check_tag, sort_tags
-from spectrem.exceptions import InvalidInputError, quoted
+from spectrem.estimators.tagging.text import Tag, as_sentences, check_tag, sort_tags
+from spectrem.exceptions import InvalidInputError
 from spectrem.models.loglinear import Labels
 from spectrem.structures._ragged import offsets_of, ranges_of
 
@@ -25,32 +25,26 @@ class TokenLabels:
 
     Attributes
     ----------
-    of_tokens : Known
+    kind : ndarray of shape (n_tokens,), int64
+        Which of ``kinds`` a token has; -1 for none.
+    kinds : list of (tags, shares)
+        Tags that a token may have, and their probabilities or None.
     lengths : ndarray of shape (n_sentences,), int64
     """
 
-    of_tokens: Known
+    kind: Ints
+    kinds: list[Kind]
     lengths: Ints
-
-    @property
-    def kind(self) -> Ints:
-        """Which of ``kinds`` a token has, shape (n_tokens,); -1 for none."""
-        return self.of_tokens.kind
-
-    @property
-    def kinds(self) -> list[Kind]:
-        """Tags that a token may have, and their probabilities or None."""
-        return self.of_tokens.kinds
 
     @property
     def tags(self) -> tuple[Tag, ...]:
         """All tags that occur, sorted."""
         return sort_tags(tag for tags, _ in self.kinds for tag in tags)
 
-    def score(self, predicted: Sequence[Sequence[Any]], sample_weight: ArrayLike | None) -> float:
+    def score(self, predicted: Sequence[Sequence[Any]], sample_weight: ArrayLike | None, tags: Sequence[Tag]) -> float:
         """The share of tokens with a label, by the weight of their sentences, whose tag is right; see `Known.score`."""
         weights = np.repeat(row_weights(sample_weight, len(self.lengths), "sentence"), self.lengths)
-        return self.of_tokens.score(chain.from_iterable(predicted), weights, "token")
+        return Known(self.kind, self.kinds).score(chain.from_iterable(predicted), weights, tags, "token")
 
     def known(self) -> Bools:
         """Sentences where every token has one label or a distribution, shape (n_sentences,).
@@ -60,7 +54,7 @@ class TokenLabels:
         InvalidInputError
             If a sentence has a distribution beside tokens without one and without a label.
         """
-        given = self.of_tokens.certain
+        given = Known(self.kind, self.kinds).certain
         soft = np.append([shares is not None for _, shares in self.kinds], False)[self.kind]
         whole = self._count(given) == self.lengths
         mixed = (self._count(soft) > 0) & ~whole
@@ -138,10 +132,9 @@ def read_labels(y: Any, lengths: Ints, tags: Sequence[Tag] | None = None, *, sta
         If ``y`` has other lengths, a label is not a tag, a collection is empty, or probabilities are negative or do not
         add up to 1.
     """
-    listed = _listed(y)
+    listed = as_sentences(y, "y")
     if stacked and len(listed) == lengths.sum() and (len(listed) != len(lengths) or not _is_row(listed)):
-        ends = np.cumsum(lengths)
-        listed = [listed[end - size : end] for size, end in zip(lengths.tolist(), ends.tolist(), strict=True)]
+        listed = list(PerSentence.cut(listed, lengths))
 
     def tokens(own: Any, number: int) -> Any:
         if not (isinstance(own, np.ndarray) and own.ndim == 2):
@@ -154,7 +147,7 @@ def read_labels(y: Any, lengths: Ints, tags: Sequence[Tag] | None = None, *, sta
         return [dict(zip(tags, row, strict=True)) for row in own.tolist()]
 
     known = LabelReader(check_tag, "tag").read_sentences(listed, lengths, tokens)
-    return TokenLabels(Known(known.kind, [possible(kind) for kind in known.kinds]), lengths)
+    return TokenLabels(known.kind, [possible(kind) for kind in known.kinds], lengths)
 
 
 def possible(kind: Kind) -> Kind:
@@ -164,12 +157,6 @@ def possible(kind: Kind) -> Kind:
         return kind
     kept = [(label, share) for label, share in zip(labels, shares, strict=True) if share > 0]
     return tuple(label for label, _ in kept), tuple(share for _, share in kept)
-
-
-def _listed(y: Any) -> list[Any]:
-    if isinstance(y, str | Mapping) or not hasattr(y, "__iter__"):
-        raise InvalidInputError(f"y must be a sequence of sentences of labels, got {quoted(y)}; put it in a list")
-    return list(y)
 
 
 def _is_row(listed: list[Any]) -> bool:

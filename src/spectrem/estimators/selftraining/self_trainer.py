@@ -239,6 +239,11 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         See Also
         --------
         spectrem.project : puts constraints on these probabilities.
+
+        Notes
+        -----
+        scikit-learn's ``cross_val_predict`` of probabilities numbers the labels of y, and takes those that are missing
+        for one more class: give it ``params={"y": y}`` in place of y.
         """
         columns = as_fitted(self).columns
         return class_probabilities(self.estimator_, split_columns(X, columns)[0], self.classes_)

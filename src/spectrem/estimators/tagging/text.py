@@ -66,7 +66,7 @@ def read_text(sentences: Sentences, y: Labels | None = None) -> LabelledText:
         If either is not a sequence of sentences, a word is neither text nor a whole number, ``y`` has another length
         than its sentences, or a label is not a tag, or an empty collection.
     """
-    read = [_tokens(sentence, n) for n, sentence in enumerate(_sentences(sentences, "sentences"))]
+    read = [_tokens(sentence, n) for n, sentence in enumerate(as_sentences(sentences, "sentences"))]
     lengths = np.array([len(sentence) for sentence in read], np.int64)
     words = [word for sentence in read for word in sentence]
     for kind in set(map(type, words)):
@@ -83,7 +83,7 @@ def read_text(sentences: Sentences, y: Labels | None = None) -> LabelledText:
         return _split(own) if isinstance(own, str) else plain_tokens(own)
 
     reader = LabelReader(check_tag, "tag", soft=False)
-    known = reader.read_sentences(_sentences(y, "y"), lengths, tokens)
+    known = reader.read_sentences(as_sentences(y, "y"), lengths, tokens)
     return LabelledText(words, lengths, known.kind, [tags for tags, _ in known.kinds])
 
 
@@ -127,7 +127,8 @@ def check_tags(tags: Any) -> tuple[Tag, ...]:
     return checked
 
 
-def _sentences(value: Any, name: str) -> list[Any]:
+def as_sentences(value: Any, name: str) -> list[Any]:
+    """A list of sentences, or of what is known of their labels; ``name`` is the argument that errors speak of."""
     if isinstance(value, str | Mapping) or not hasattr(value, "__iter__"):
         what = f"the string {value!r}" if isinstance(value, str) else f"{type(value).__name__} {value!r}"
         raise InvalidInputError(f"{name} must be a sequence of sentences, got {what}; put it in a list")

@@ -12,8 +12,6 @@ one of them takes a sixth of the time there of a group of them here.
 
 import math
 
-import numpy as np
-
 from spectrem._compiled import njit
 from spectrem._lanes import LANES, add_products, empty_table, sum_products
 

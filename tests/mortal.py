@@ -4,8 +4,6 @@ import os
 import signal
 from multiprocessing import parent_process
 
-MOMENTS = ("arrives", "leaves", "works", "returns")
-
 
 def die_once(path):
     """End this process as a lost machine would, unless one has ended by this path; the process of the tests never."""
@@ -19,7 +17,7 @@ def die_once(path):
 
 
 class Dying:
-    """A function that ends a worker to which it comes, that sends it on, where it works, or that sends its result.
+    """A function that ends a worker to which it comes, that sends it on, where it works, or that pickles its result.
 
     Parameters
     ----------
@@ -27,7 +25,7 @@ class Dying:
     path : path
         The file that says that a process has ended.
     moment : str
-        One of `MOMENTS`.
+        When: "arrives", "leaves", "works", "returns", or "stays", for the new shard that a step gives beside its value.
     at : array, optional
         What ``f`` works on when the process ends.
     """
@@ -48,12 +46,12 @@ class Dying:
     def __call__(self, shard, *arguments):
         if self.moment == "works" and shard[0].tolist() == self.at:
             die_once(self.path)
-        value = self.f(shard, *arguments)
-        if self.moment != "returns":
-            return value
-        if isinstance(value, tuple):
-            return Parting(value[0], self.path), *value[1:]
-        return Parting(value, self.path)
+        result = self.f(shard, *arguments)
+        if self.moment == "stays":
+            return result[0], Kept(result[1], self.path)
+        if self.moment == "returns":
+            return (Parting(result[0], self.path), result[1]) if type(result) is tuple else Parting(result, self.path)
+        return result
 
 
 class Parting:
@@ -68,3 +66,16 @@ class Parting:
 
     def __add__(self, other):
         return Parting(self.value + other.value, self.path)
+
+
+class Kept(tuple):
+    """A shard that ends the worker that pickles it; afterwards it is a tuple."""
+
+    def __new__(cls, parts, path):
+        kept = super().__new__(cls, parts)
+        kept.path = path
+        return kept
+
+    def __reduce__(self):
+        die_once(self.path)
+        return tuple, (list(self),)

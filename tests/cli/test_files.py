@@ -264,3 +264,11 @@ def test_names_of_files_reach_no_terminal_as_commands(run, folder):
         assert done.stderr.count("\n") == 1
         printed.append(done.output)
     assert not any(mark in text for mark in "\x1b\x07" for text in printed)
+
+
+def test_a_link_to_nowhere_is_no_folder(run, folder):
+    (folder / "link").symlink_to("nowhere")
+    done = run("align", "en.txt", "fr.txt", "--checkpoint", "link")
+    assert done.exit_code == 2
+    assert f"--checkpoint link: {folder / 'link'} is not a folder; name another place" in done.stderr
+    assert not (folder / "nowhere").exists()

@@ -335,6 +335,26 @@ CASES = [
     (["train", "ROOTS", "--model", "M"], "roots.conllu, sentence 1 ('a b'): heads of sentence 0 must fit a tree"),
     (["train", "ROOTS", "--model", "M"], "but fit none; repair them, or give --no-single-root or --no-projective"),
     (["train", "TRAIN", "--model", "M", "--constraint", "E[root] <= 3"], "spans the corpus; give --learner batch"),
+    (
+        ["train", "TRAIN", "--model", "M", "--dmv", "--constraint", "tag_rules({'VREB': ['NOUN']}, roots='VERB')"],
+        "there is no head_tag 'VREB'; did you mean 'VERB'? the head_tags are",
+    ),
+    (
+        [
+            "train",
+            "TRAIN",
+            "--model",
+            "M",
+            "--dmv",
+            "--constraint",
+            f"{RULES.replace('NOUN', 'NUON')}.slack(penalty=4)",
+        ],
+        "there is no head_tag 'NUON'; did you mean 'NOUN'?",
+    ),
+    (
+        ["train", "TRAIN", "--model", "M", "--dmv", "--constraint", "(E[direction == 'lfet'] <= 1).per('sentence')"],
+        "there is no direction 'lfet'; did you mean 'left'? the directions are 'left', 'right'",
+    ),
     (["train", "TRAIN", "--model", "M", "--adjacency"], "--adjacency True changes nothing without --dmv"),
     (["train", "TRAIN", "--model", "M", "--field", "xpos"], "--field changes nothing without --dmv"),
     (["train", "TRAIN", "--model", "M", "--dmv", "--bits", "9"], "--bits 9 concerns parsers with features; drop it"),

@@ -5,10 +5,37 @@ import pytest
 from shard_helpers import compile_all
 from sklearn.naive_bayes import GaussianNB
 
-from spectrem import E, GaussianMixture, HMMTagger, Lattice, SelfTrainer, part, project
-from spectrem.constraints import check_columns, check_values, label_proportions, read_constraints
+from spectrem import (
+    CRFTagger,
+    DependencyModel,
+    E,
+    EdgeFactoredParser,
+    GaussianMixture,
+    HMMTagger,
+    Lattice,
+    SelfTrainer,
+    part,
+    project,
+)
+from spectrem.constraints import (
+    check_columns,
+    check_values,
+    compile_constraints,
+    label_proportions,
+    read_constraints,
+    tag_rules,
+)
+from spectrem.data import ParsedSentence
 from spectrem.exceptions import InvalidInputError
-from spectrem.structures import Categorical
+from spectrem.structures import (
+    Alignment,
+    Categorical,
+    Known,
+    NonProjectiveTrees,
+    Product,
+    ProjectiveTrees,
+    ValenceTrees,
+)
 
 P = np.full((4, 2), 0.5)
 COLUMNS = {"kind": ["invoice", "letter", None, "letter"], "year": [2019, 2020, 2020, None], "flag": [False] * 4}
@@ -106,6 +133,109 @@ def test_a_tagger_looks_at_the_words_it_learns_from_and_no_others():
     known = (E[(part("word") == "cat") & (part("tag") == "N")] <= 5).named("rule")
     tagger = HMMTagger(constraints=[known], project_at_predict=True).fit(text, tags)
     assert len(tagger.predict([["the", "the"]])[0]) == 2
+
+
+TREES = [ProjectiveTrees([2, 1]), NonProjectiveTrees([2, 1]), ValenceTrees([2, 1])]
+LINKS = Alignment([2], [1]), Alignment([1], [2], reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("structure", "column", "value", "known"),
+    [
+        *((trees, "direction", "lfet", "'left'") for trees in TREES),
+        (LINKS[0], "direction", "foreward", "'forward'"),
+        (Product({"forward": LINKS[0], "backward": LINKS[1]}, name="direction"), "direction", "forwards", "'forward'"),
+        (Product({"text": Categorical([2]), "links": Categorical([2])}), "view", "txet", "'text'"),
+        (Known(TREES[0], np.array([0.0, 1, 0, 1, 1])), "direction", "lfet", "'left'"),
+    ],
+    ids=str,
+)
+def test_text_that_a_column_of_a_structure_never_has_is_refused(structure, column, value, known):
+    for condition in (part(column) == value, part(column) != value, part(column).isin([value, known.strip("'")])):
+        for rule in (E[condition] <= 1, (E[...] <= E.count(condition) + 9).per(structure.instance_name)):
+            message = f"there is no {column} '{value}'; did you mean {known}[?] the {column}s are"
+            with pytest.raises(InvalidInputError, match=message):
+                compile_constraints(rule.allow_empty(), structure)
+    compile_constraints(E[part(column) == known.strip("'")] <= 9, structure)
+
+
+def test_a_column_given_in_the_place_of_the_own_one_has_its_own_values():
+    rule = E[part("direction") == "up"] <= 1
+    assert compile_constraints(rule, TREES[0], {"direction": ["up", "down"] * 2 + ["up"]}).matrix.nnz == 3
+
+
+def test_a_structure_may_lack_a_value_that_there_is():
+    for trees in (ProjectiveTrees([1, 1]), ProjectiveTrees([])):
+        assert compile_constraints(E[part("direction") == "left"] <= 1, trees).matrix.nnz == 0
+
+
+QUICK = {"max_iter": 2, "tol": 1e6, "n_threads": 1}
+TEXT = ["DET NOUN VERB", "NOUN VERB", "VERB"]
+PARSED = [ParsedSentence(tuple(own.split()), tuple(own.split()), ("_",) * len(own.split())) for own in TEXT]
+KNOWN = PARSED[1]._replace(heads=np.array([1, -1]))
+MISSPELT = tag_rules({"VREB": ["NOUN"], "NOUN": ["DET"]}, roots="VERB")
+SLACK = MISSPELT.slack(penalty=4, norm="l1")
+
+
+@pytest.mark.parametrize("rule", [MISSPELT, SLACK, tag_rules({"VERB": ["NUON", "DET"]}), tag_rules({}, roots="VREB")])
+def test_a_misspelt_tag_of_a_rule_is_refused(rule):
+    """With slack, a rule that no arc can follow had no effect; without it, prices grew without end."""
+    for fit in (
+        lambda rules: DependencyModel(constraints=rules, **QUICK).fit(TEXT),
+        lambda rules: EdgeFactoredParser(bits=6, learner="batch", constraints=rules, **QUICK).fit([*PARSED, KNOWN]),
+    ):
+        message = r"^'tag rules': there is no (head|dependent)_tag .*did you mean '(VERB|NOUN)'.*; leave out a tag that"
+        with pytest.raises(InvalidInputError, match=message):
+            fit([rule])
+        fit([tag_rules({"VERB": ["NOUN", "PROPN", "NNP", "QQQ"], "ADJ": "NUM"}, 0.3, roots="VERB")])
+
+
+def test_tags_that_the_model_has_are_no_slips():
+    rule = tag_rules({"VERB": ["NOUN", "VREB"]}, "30%", roots="VERB")
+    model = DependencyModel(constraints=[rule], tags=["DET", "NOUN", "VERB", "VREB"], project_at_predict=True)
+    model.set_params(**QUICK, dual_steps=0, decode="posterior").fit(TEXT)
+    assert model.predict(["VERB"])[0].tolist() == [-1]  # a text without any of the others
+    plain = (E[part("head_tag") == "NUM"] <= 3).named("rule")
+    with pytest.raises(InvalidInputError, match="^'rule': there is no head_tag 'NUM'.*" + HINT + "$"):
+        DependencyModel(constraints=[plain], **QUICK).fit(TEXT)
+    DependencyModel(constraints=[plain.allow_empty()], **QUICK).fit(TEXT)
+
+
+@pytest.mark.parametrize(
+    ("fit", "message"),
+    [
+        (
+            lambda rule: DependencyModel(constraints=[rule], **QUICK).fit(TEXT, columns={"kind": ["a", "b", None]}),
+            "there is no kind 'c'; the kinds are 'a', 'b'",
+        ),
+        (
+            lambda rule: CRFTagger(features="words", constraints=[rule], **QUICK).fit(
+                TEXT, [own.split() for own in TEXT], columns={"kind": [["a"] * 3, [None] * 2, ["b"]]}
+            ),
+            "there is no kind 'c'; the kinds are 'a', 'b'",
+        ),
+        (
+            lambda rule: EdgeFactoredParser(bits=6, n_threads=1, constraints=[rule]).fit(
+                [*PARSED, KNOWN], columns={"kind": ["a", "b", None, "a"]}
+            ),
+            "there is no kind 'c'; the kinds are 'a', 'b'",
+        ),
+    ],
+)
+def test_columns_given_with_sentences_are_looked_at(fit, message):
+    rule = (E[part("kind") == "c"] <= 5).named("rule")
+    with pytest.raises(InvalidInputError, match=f"^'rule': {message}{HINT}$"):
+        fit(rule)
+    fit(rule.allow_empty())
+
+
+def test_words_that_a_tagger_or_parser_does_not_meet():
+    rule = (E[part("word") == "NUON"] <= 5).named("rule")
+    with pytest.raises(InvalidInputError, match="'rule': there is no word 'NUON'; did you mean 'NOUN'"):
+        CRFTagger(features="words", constraints=[rule], **QUICK).fit(TEXT, [own.split() for own in TEXT])
+    rule = (E[part("head_form").isin(["NUON", "DTE"])] <= 5).named("rule")
+    with pytest.raises(InvalidInputError, match="'rule': there is no head_form 'NUON'; did you mean 'NOUN'"):
+        EdgeFactoredParser(bits=6, n_threads=1, constraints=[rule]).fit([*PARSED, KNOWN])
 
 
 def test_shards_may_lack_a_value():

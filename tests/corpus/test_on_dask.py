@@ -264,19 +264,18 @@ def shards_of_a_fit():
     return [np.concatenate([[k], np.random.default_rng(k).normal(size=199)]) for k in range(12)]
 
 
-# When a worker dies in which call, and at which shard: a call comes to it, is sent on by it, or is at work; a result is
-# sent by it. Steps 15 and 16 are those before and after what they changed is gathered.
+# When a worker dies in which call, and at which shard: a call is sent on by it (at first, as others have shards, too),
+# comes to it, or is at work; a result is sent by it. After step 15 workers look at what the steps have changed.
 DEATHS = {
-    "derive": ("works", 3.0),
-    "derive again": ("arrives", None),
+    "derive": ("leaves", None),
+    "derive again": ("works", 3.0),
     "sum 0": ("arrives", None),
-    "sum 1": ("leaves", None),
     "sum 2": ("works", 7.0),
     "sum 3": ("returns", None),
     "advance 4": ("arrives", None),
     "advance 5": ("works", 11.0),
     "advance 6": ("returns", None),
-    "advance 15": ("works", 9.0),
+    "advance 15": ("stays", None),
     "advance 17": ("works", 0.0),
     "collect each": ("returns", None),
     "collect": ("works", 5.0),

@@ -172,6 +172,8 @@ def test_dictionary_of_a_corpus():
             "but has 1; write _ where there is nothing, or declare columns by a first line `# global.columns = ...`",
         ),
         ("x\ta" + "\t_" * 8, "conllu", "line 1: is not a line of CoNLL-U: 'x' is not a valid ID."),
+        ("1\ta" + "\t_" * 7, "auto", "line 1: must have the 10 columns ID FORM"),
+        ("1\ta" + "\t_" * 9, "auto", "line 1: must have the 10 columns ID FORM"),
         ("1\ta" + "\t_" * 7, "conllu", "line 1: must have the 10 columns ID FORM"),
         ("1-2\ta" + "\t_" * 9, "conllu", "line 1: must have the 10 columns ID FORM"),
         ("_\ta" + "\t_" * 8, "conllu", "line 1: must have a number, a form and upos, but is '_\\ta"),

@@ -151,6 +151,8 @@ def test_a_file_holds_the_parameters_of_training(name, tmp_path):
     fitted.save(tmp_path / "model")
     loaded = type(fitted).load(tmp_path / "model")
     assert results(loaded, calls) == before
+    now = {name: value for name, value in fitted.get_params(deep=False).items() if value != given[name]}
+    assert {name: loaded.get_params(deep=False)[name] for name in now} == now  # for another fit
 
 
 @each

@@ -15,10 +15,13 @@ from spectrem import (
     E,
     EdgeFactoredParser,
     MaxEntClassifier,
+    RelationExtractor,
     Views,
+    WordAligner,
     part,
 )
 from spectrem.corpus import Local, OnDask, Spilled
+from spectrem.data import RelationSentence
 from spectrem.datasets import make_bracketed_corpus, make_treebank
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError
 from spectrem.inference import QuasiNewton
@@ -29,6 +32,7 @@ from spectrem.models.grammar import shards as grammar_shards
 from spectrem.models.loglinear import shards as loglinear_shards
 from spectrem.models.parsing import ParsingText
 from spectrem.models.tagging import shards as tag_shards
+from spectrem.structures import NULL
 
 GAMMAS = [2.0, 1.0, 0.5, 0.0, -math.inf]
 TREES = make_treebank(20)
@@ -187,3 +191,26 @@ def test_every_home_gives_the_same_bits(fitted, cut, tmp_path, client, name, gam
         np.testing.assert_array_equal(flat(predict(fitted, name, gamma, E[what] == number, corpus=home)[0]), expected)
         with pytest.raises(InfeasibleConstraintError, match="'many': no feasible q over the corpus"):
             predict(fitted, name, gamma, E[what] >= most + 0.5, corpus=home)
+
+
+TEMPLATES = [RelationSentence(["Ann", "met", "Bob"], [(0, 1), (2, 3)], ["Peop", "Peop"], {(0, 1): "Met"})] * 3
+# Estimators that project instance by instance: how they are fitted, new instances, and what a constraint counts.
+ALONE = {
+    "RelationExtractor": (
+        lambda: RelationExtractor(n_threads=1).fit(TEMPLATES), (TEMPLATES[:1],), part("relation") == "Met",
+    ),
+    "WordAligner": (
+        lambda: WordAligner(n_threads=1, max_iter=1, model1_iterations=1).fit(["a b", "b"], ["x y", "y"]),
+        (["a b"], ["x y"]), part("source") != NULL,
+    ),
+}  # fmt: skip
+
+
+@every_gamma
+@pytest.mark.parametrize("name", ALONE)
+def test_what_one_new_instance_cannot_meet_is_an_error(name, gamma):
+    fit, new, what = ALONE[name]
+    estimator = fit().set_params(constraints=[(E[what] >= 50).per("sentence").named("many")], project_at_predict=True)
+    estimator.gamma_ = gamma
+    with pytest.raises(InfeasibleConstraintError, match="'many': no feasible q in sentence 0"):
+        estimator.predict_proba(*new)

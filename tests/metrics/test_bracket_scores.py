@@ -99,6 +99,17 @@ def test_sign_tests_are_by_sentence():
         ([[]], [[]], [3, 4], "one number for each of the 1 sentences of predicted, got 2"),
         ([[(0, 4)]], [[]], [3], r"with 0 <= start < end <= 3 in sentence 0 of 3 words, got \(0, 4\)"),
         ([[]], [[(2, 2)]], [3], r"gold must hold brackets .* got \(2, 2\)"),
+        (
+            [[(0, 2, "NP")]],
+            [[]],
+            [3],
+            r"predicted must hold brackets \(start, end\) of whole numbers, got \(0, 2, 'NP'\)",
+        ),
+        ([[]], [[("NP", 0, 2)]], [3], r"gold must hold brackets .* got \('NP', 0, 2\) in sentence 0; leave labels out"),
+        ([[(0.5, 2.7)]], [[]], [3], r"predicted must hold brackets .* of whole numbers, got \(0\.5, 2\.7\)"),
+        ([(0, 2)], [[]], [3], r"predicted must hold brackets .* of whole numbers, got 0 in sentence 0"),
+        ([None], [[]], [3], "predicted must hold brackets .* of whole numbers, got None in sentence 0"),
+        ([["ab"]], [[]], [3], "predicted must hold brackets .* of whole numbers, got 'ab'"),
     ],
 )
 def test_bad_input(predicted, gold, lengths, message):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import typer
 
 from spectrem.exceptions import InvalidInputError, printable, quoted
 
@@ -80,3 +82,13 @@ def print_table(table: Table) -> None:
     from rich.console import Console
 
     Console(markup=False, emoji=False).print(table)
+
+
+def print_sign_tests(tests: Mapping[str, Mapping[str, Any]], about: str = "") -> None:
+    """Print the outcome of sign tests of two predictions, by the unit that each counts."""
+    for unit, test in tests.items():
+        chance = f"p = {test['p_value']:.3g}" if test["p_value"] > 0 else "p < 1e-300"
+        typer.echo(
+            f"sign test by {unit.removesuffix('s')}{about}: the first is better in {test['n_first']} {unit}, the "
+            f"second in {test['n_second']}, {chance}"
+        )

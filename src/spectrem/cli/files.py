@@ -85,8 +85,8 @@ def check_folder(name: str, path: str | os.PathLike[str]) -> None:
     InvalidInputError
         Naming the option.
     """
-    place = _found(name, path)
-    folder = nearest = Path(place.real)
+    _found(name, path)
+    folder = nearest = Path(path).absolute()
     missing = []
     while not os.path.lexists(nearest):
         missing.append(nearest)

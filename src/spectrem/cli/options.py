@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, SpectremError
 
 
 class MethodName(StrEnum):
@@ -59,6 +60,24 @@ def refuse_unused(option: str, needed: str) -> None:
         Always.
     """
     raise InvalidInputError(f"{option} changes nothing without {needed}; add that or drop this")
+
+
+@contextmanager
+def errors_located(key: str, place: Callable[[int], str]) -> Iterator[None]:
+    """Let errors of this block that are about one sentence, or one row, begin with where it stands.
+
+    Parameters
+    ----------
+    key : {"sentence", "row"}
+    place : function
+        Where a sentence or row, counted from 0, stands.
+    """
+    try:
+        yield
+    except SpectremError as error:
+        if error.keys.get(key) is None:
+            raise
+        raise type(error)(f"{place(int(error.keys[key]))}: {error}") from error
 
 
 def check_constraint_options(settings: Mapping[str, Any], constraints: object) -> None:

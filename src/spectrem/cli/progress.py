@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from spectrem.cli.ending import before_the_end, say
 from spectrem.exceptions import Unconverged
+
+if TYPE_CHECKING:
+    from spectrem.learning import Record
 
 _UNDRAWN = b"\r\x1b[2K\x1b[?25h"  # the line erased, the cursor shown
 
@@ -67,6 +70,20 @@ def without_unconverged() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Unconverged)
         yield
+
+
+def fit_and_save(estimator: Any, fit: Callable[[], object], path: str, *, shown: bool) -> None:
+    """Call ``fit``, which fits an estimator, with a bar that shows gamma and objective, and save the estimator."""
+    with progress_bar(1, shown=shown) as bar, without_unconverged():
+        bar("Training")
+
+        def advance(record: Record) -> None:
+            bar(f"Training: gamma {record.gamma:.3g}, objective {record.objective:.5g} nats", 0.0)
+
+        estimator.set_params(on_iteration=advance)
+        fit()
+        bar("Saving", 1.0)
+        estimator.set_params(on_iteration=None).save(path)
 
 
 def count_gammas(estimator: Any) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -193,6 +193,22 @@ def column_names(expression: Column) -> set[str]:
     if expression.operation == "part":
         return {expression.operands[0]}
     return set().union(*(column_names(operand) for operand in expression.operands if isinstance(operand, Column)))
+
+
+def compared(expression: Column) -> Iterator[tuple[str, str, tuple[Scalar, ...]]]:
+    """Values that an expression compares columns with by ``==``, ``!=``, ``isin`` or ``allowed_by``."""
+    operation, (first, *rest) = expression.operation, expression.operands
+    is_column = isinstance(first, Column) and first.operation == "part"
+    if is_column and operation in ("==", "!=") and not isinstance(rest[0], Column):
+        yield first.operands[0], operation, (rest[0],)
+    elif is_column and operation == "isin":
+        yield first.operands[0], operation, rest[0]
+    elif is_column and operation == "allowed_by":
+        yield first.operands[0], operation, tuple(value for _, listed in rest[1] for value in listed)
+    elif operation != "part":
+        for operand in expression.operands:
+            if isinstance(operand, Column):
+                yield from compared(operand)
 
 
 def evaluate(expression: Column, lookup: Callable[[str], Key]) -> Key:

@@ -29,7 +29,8 @@ def tag_rules(
     Parameters
     ----------
     rules : mapping of tag of the head -> tag or tags of children
-        Tags that the text does not have may be among them.
+        Tags that the text does not have may be among them, but none that is spelt almost like one of the text, unless
+        it is a tag of Universal Dependencies or of the Penn Treebank.
     share : float or str
         Of the words; in (0, 1], or as ``"80%"``.
     roots : tag or tags

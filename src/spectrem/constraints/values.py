@@ -8,16 +8,21 @@ from numpy.typing import ArrayLike
 
 from spectrem._validate import as_bool
 from spectrem.constraints.cells import as_column, missing_of
-from spectrem.constraints.columns import Column, Scalar, plain
+from spectrem.constraints.columns import Column, Scalar, compared, plain
 from spectrem.constraints.compilation.compile import Constraints, flatten
 from spectrem.constraints.compilation.groups import distinct
 from spectrem.constraints.constraint import Constraint
-from spectrem.exceptions import InvalidInputError, advice, no_such
+from spectrem.data.tagging.tagsets import STANDARD_TAGS
+from spectrem.exceptions import InvalidInputError, advice, did_you_mean, no_such
 
 _LISTED = 20
+MAY_BE_EMPTY = "; write .allow_empty() behind the constraint if there may be none"
+"""The end of an error about a value that data may well lack."""
 
 
-def check_values(constraints: Constraints, column: str, values: Collection[Scalar], *, every: bool = True) -> None:
+def check_values(
+    constraints: Constraints, column: str, values: Collection[Scalar], *, every: bool = True, hint: str = ""
+) -> None:
     """Refuse constraints that compare a column with a value that it never has.
 
     A tag with a spelling mistake would otherwise make a constraint on no part at all. Users' own constraints and
@@ -34,6 +39,8 @@ def check_values(constraints: Constraints, column: str, values: Collection[Scala
         Whether all values of a list (``isin``, ``allowed_by``) must be among them, as where tags are concerned. If not,
         one of a list is enough, and dictionaries are not looked into: lists of words or countries may name more than
         occur.
+    hint : str
+        The end of the error, such as `MAY_BE_EMPTY`.
 
     Raises
     ------
@@ -57,11 +64,34 @@ def check_values(constraints: Constraints, column: str, values: Collection[Scala
             listed = tuple(value for value in listed if not known or isinstance(value, str) == text)
         absent = [value for value in listed if value not in known]
         if absent and (every or len(absent) == len(listed)):
-            hint = advice(f"no such {column}", "") if every else f"; {_MAY_BE_EMPTY}"
             message = no_such(column, absent[0], sorted(map(plain, known), key=repr), _LISTED)
             if not known:
                 message = f"there is no {column} {absent[0]!r}, as the column is empty"
-            raise InvalidInputError(f"{constraint.name!r}: {message}{hint}")
+            end = advice(f"no such {column}", hint) if every else MAY_BE_EMPTY
+            raise InvalidInputError(f"{constraint.name!r}: {message}{end}")
+
+
+def check_spelling(constraints: Constraints, column: str, values: Collection[Scalar]) -> None:
+    """Refuse constraints with `Constraint.allow_empty` that name a tag which is spelt almost like one that there is.
+
+    It would have no effect, and nobody would notice. Standard tags, which a text may well lack, are no slips.
+
+    Parameters
+    ----------
+    constraints, column, values
+        As for `check_values`.
+
+    Raises
+    ------
+    InvalidInputError
+        Naming the constraint, the tag and the one most like it.
+    """
+    for constraint, name, _, listed in _tests(constraints, may_be_empty=True):
+        for value in listed if name == column else ():
+            slip = isinstance(value, str) and value not in values and value not in STANDARD_TAGS
+            if slip and did_you_mean(value, values):
+                message = no_such(column, value, sorted(map(plain, values), key=repr), _LISTED)
+                raise InvalidInputError(f"{constraint.name!r}: {message}; leave out a tag that the text lacks")
 
 
 def check_columns(constraints: Constraints, columns: Mapping[str, ArrayLike]) -> None:
@@ -98,29 +128,12 @@ def check_columns(constraints: Constraints, columns: Mapping[str, ArrayLike]) ->
             check_values(constraints, name, known | {0, 1} if known and known <= {0, 1} else known, every=False)
 
 
-_MAY_BE_EMPTY = "write .allow_empty() behind the constraint if there may be none"
-
-
-def _tests(constraints: Constraints) -> Iterator[tuple[Constraint, str, str, tuple[Scalar, ...]]]:
+def _tests(
+    constraints: Constraints, *, may_be_empty: bool = False
+) -> Iterator[tuple[Constraint, str, str, tuple[Scalar, ...]]]:
     """Comparisons of a column with values: the constraint, the column, the operation and the values."""
     for constraint in flatten(constraints):
-        if isinstance(constraint, Constraint) and not constraint.may_be_empty:
+        if isinstance(constraint, Constraint) and constraint.may_be_empty == may_be_empty:
             for term in constraint.quantities:
                 if isinstance(term.weight, Column):
-                    yield from ((constraint, *test) for test in _compared(term.weight))
-
-
-def _compared(expression: Column) -> Iterator[tuple[str, str, tuple[Scalar, ...]]]:
-    """Values that an expression compares columns with by ``==``, ``!=``, ``isin`` or ``allowed_by``."""
-    operation, (first, *rest) = expression.operation, expression.operands
-    is_column = isinstance(first, Column) and first.operation == "part"
-    if is_column and operation in ("==", "!=") and not isinstance(rest[0], Column):
-        yield first.operands[0], operation, (rest[0],)
-    elif is_column and operation == "isin":
-        yield first.operands[0], operation, rest[0]
-    elif is_column and operation == "allowed_by":
-        yield first.operands[0], operation, tuple(value for _, listed in rest[1] for value in listed)
-    elif operation != "part":
-        for operand in expression.operands:
-            if isinstance(operand, Column):
-                yield from _compared(operand)
+                    yield from ((constraint, *test) for test in compared(term.weight))

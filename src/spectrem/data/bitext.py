@@ -15,7 +15,7 @@ from spectrem._validate import as_bool
 from spectrem.data.pieces.mapping import new_folder, numbers_at
 from spectrem.data.text import Text, tokenise
 from spectrem.data.vocabulary import UNKNOWN, Vocabulary
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, quoted
 
 
 @dataclass(frozen=True)
@@ -157,6 +157,9 @@ def encode_bitext(
     ([0, -1], [0, 1])
     """
     as_bool(lowercase, "lowercase")
+    for name, lines in (("source_lines", source_lines), ("target_lines", target_lines)):
+        if not hasattr(lines, "__len__"):
+            raise InvalidInputError(f"{name} must be a sequence of lines, got {quoted(lines)}; give a list of texts")
     if len(source_lines) != len(target_lines):
         raise InvalidInputError(
             f"source_lines and target_lines must pair up, but have {len(source_lines)} and {len(target_lines)} "
@@ -195,6 +198,9 @@ def join_lines(lines: Sequence[str], name: str) -> bytes:
     """
     if isinstance(lines, str):
         raise InvalidInputError(f"{name} must be a sequence of lines, but is one string; split it at its line ends")
+    other = next((number for number, line in enumerate(lines) if not isinstance(line, str)), None)
+    if other is not None:
+        raise InvalidInputError(f"{name}[{other}] must be text, got {quoted(lines[other])}; give lines of words")
     joined = "\n".join(lines)
     if joined.count("\n") != max(len(lines) - 1, 0):
         number = next(n for n, line in enumerate(lines) if "\n" in line)

@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
+from operator import index
+from typing import Any
 
 from spectrem.data.readers import display_name, read_bytes
 from spectrem.data.tagging.tagged_lines import MISSING, Lines, decoded_lines
@@ -66,32 +68,37 @@ class RelationSentence:
         tags: Sequence[str] | None = None,
         name: str = "",
     ) -> None:
-        spans = tuple((int(start), int(stop)) for start, stop in mentions)
-        n, own = len(words), dict(zip(("types", "tags"), (types, tags), strict=True))
+        forms, spans = _texts("words", words), _pairs("mentions", mentions)
+        n, known = len(forms), None if types is None else _texts("types", types, unknown=True)
+        parts_of_speech = None if tags is None else _texts("tags", tags)
         for start, stop in spans:
             if not 0 <= start < stop <= n:
                 raise InvalidInputError(
                     f"mentions must be (start, stop) with 0 <= start < stop <= {n}, the number of words, got "
                     f"{(start, stop)}; count words from 0"
                 )
-        for key, size in (("types", len(spans)), ("tags", n)):
-            given = own[key]
+        for key, given, size in (("types", known, len(spans)), ("tags", parts_of_speech, n)):
             if given is not None and len(given) != size:
                 raise InvalidInputError(
                     f"{key} must be one per {'mention' if key == 'types' else 'word'}, got {len(given)} for {size}; "
                     "leave it out if nothing is known"
                 )
-        for pair in relations or ():
-            if len(pair) != 2 or pair[0] == pair[1] or not all(0 <= one < len(spans) for one in pair):
+        if relations is not None and not isinstance(relations, Mapping):
+            raise InvalidInputError(
+                f"relations must map pairs of mentions to relations, got {quoted(relations)}; write {{(0, 1): 'Kill'}}"
+            )
+        for pair in _pairs("relations", relations or ()):
+            if pair[0] == pair[1] or not all(0 <= one < len(spans) for one in pair):
                 raise InvalidInputError(
                     f"relations must be between two of {len(spans)} mentions, got {quoted(pair)}; count mentions from 0"
                 )
+        _texts("relations", (relations or {}).values(), unknown=True)
         vars(self).update(
-            words=tuple(words),
+            words=forms,
             mentions=spans,
-            types=(None,) * len(spans) if types is None else tuple(types),
+            types=(None,) * len(spans) if known is None else known,
             relations=None if relations is None else dict(relations),
-            tags=None if tags is None else tuple(tags),
+            tags=parts_of_speech,
             name=name,
         )
 
@@ -107,6 +114,25 @@ class RelationSentence:
     def unlabelled(self) -> RelationSentence:
         """The same sentence with its mentions alone."""
         return RelationSentence(self.words, self.mentions, tags=self.tags, name=self.name)
+
+
+def _texts(name: str, values: Any, *, unknown: bool = False) -> tuple[Any, ...]:
+    """Texts as a tuple, in which None may stand for those that are not known."""
+    listed = [values] if isinstance(values, str) or not hasattr(values, "__iter__") else list(values)
+    for value in listed:
+        if value is values or not (isinstance(value, str) or (unknown and value is None)):
+            raise InvalidInputError(f"{name} must be a sequence of texts, got {quoted(value)}; put texts into a list")
+    return tuple(listed)
+
+
+def _pairs(name: str, values: Any) -> tuple[tuple[int, int], ...]:
+    """Pairs of whole numbers."""
+    try:
+        return tuple((index(first), index(second)) for first, second in values)
+    except (TypeError, ValueError):
+        raise InvalidInputError(
+            f"{name} must be pairs of whole numbers, got {quoted(values)}; write [(0, 1)]"
+        ) from None
 
 
 def read_relations(path: str | os.PathLike[str]) -> list[RelationSentence]:

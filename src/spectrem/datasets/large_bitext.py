@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from spectrem._compiled import njit
 from spectrem.data import Links, open_output, pharaoh_lines
 from spectrem.datasets.bitext import GeneratedBitext
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, quoted
 
 _BLOCK = 1 << 15  # sentence pairs
 _SHORTEST, _LONGEST, _MEAN = 5, 40, 10.5  # words of a source sentence
@@ -121,8 +121,8 @@ class _Block(NamedTuple):
 def _blocks(n_pairs: int, seed: int) -> Iterator[_Block]:
     if n_pairs < 1:
         raise InvalidInputError(f"n_pairs must be at least 1, but is {n_pairs}")
-    if seed < 0:
-        raise InvalidInputError(f"seed must be at least 0, but is {seed}")
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise InvalidInputError(f"seed must be at least 0, but is {quoted(seed)}; give a whole number")
     weights = 1.0 / (np.arange(_HEAD) + _SHIFT + 1.0) ** _EXPONENT
     head = np.cumsum(weights / weights.sum())
     for number in range(-(-n_pairs // _BLOCK)):

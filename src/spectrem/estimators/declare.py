@@ -187,17 +187,7 @@ def switch(default: bool, **shown: Any) -> Any:
 
 
 def seed(**shown: Any) -> Any:
-    """Declare a parameter that says where random numbers come from: None, a whole number, or a generator.
-
-    Examples
-    --------
-    >>> @dataclass
-    ... class Settings:
-    ...     random_state: int | None = seed()
-    >>> check_parameters(Settings("a"))
-    Traceback (most recent call last):
-    spectrem.exceptions.InvalidInputError: random_state must be None, a whole number of at least 0 or a numpy.random.Generator, got 'a'; a number gives the same results each time
-    """  # noqa: E501
+    """Declare a parameter that says where random numbers come from: None, a whole number, or a generator."""
 
     def check(name: str, value: Any) -> None:
         from spectrem._validate import as_generator

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Ints
+from spectrem.constraints import check_columns, check_values
 from spectrem.constraints.cells import as_column
+from spectrem.constraints.values import MAY_BE_EMPTY, check_spelling
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.models.columns import Columns
 
@@ -74,6 +76,26 @@ def read_sentence_columns(columns: Any, lengths: Ints, taken: Collection[str], *
         flat = np.concatenate([piece.ravel() for piece in pieces]) if pieces else np.zeros(0)
         found[axes][name] = as_column(name, flat)
     return Columns(*found)
+
+
+def check_tree_values(constraints: Any, tags: Mapping[str, Collection[Any]], columns: Columns) -> None:
+    """Refuse constraints on trees that name a tag which there is not, or a value that no word, arc or sentence has.
+
+    Parameters
+    ----------
+    constraints : as in `check_values`
+    tags : mapping of name -> collection
+        All tags of words, by the names of the columns.
+    columns : Columns
+        Of all sentences.
+    """
+    ends = ("head", "dependent")
+    for name, values in tags.items():
+        for end in ends:
+            check_values(constraints, f"{end}_{name}", values, hint=MAY_BE_EMPTY)
+            check_spelling(constraints, f"{end}_{name}", values)
+    of_words = {f"{end}_{name}": values for name, values in columns.of_words.items() for end in ends}
+    check_columns(constraints, {**columns.of_sentences, **of_words, **columns.of_arcs})
 
 
 def _as_array(values: Any) -> NDArray:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from spectrem._arrays import Floats
 from spectrem._damage import DAMAGE
 from spectrem._outputs import open_bytes
-from spectrem.estimators.conventions import as_fitted, take_course
+from spectrem.estimators.conventions import as_fitted, check_fitted, take_course
 from spectrem.estimators.declare import check_parameters
 from spectrem.estimators.saved_constraints import read_constraints, write_constraints
 from spectrem.estimators.shared_parameters import NOT_SAVED
@@ -157,8 +157,9 @@ class Saved:
         return estimator
 
     def _save(self, path: str | os.PathLike[str], **options: Any) -> None:
+        check_fitted(self)
         codec = self._codec
-        save_arrays(path, codec.kind, codec.layout, *codec.content(as_fitted(self), **options))
+        save_arrays(path, codec.kind, codec.layout, *codec.content(self, **options))
 
 
 def load(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> Any:
@@ -333,10 +334,13 @@ def plain_parameters(estimator: Any, leave: Collection[str] = NOT_SAVED) -> dict
 def settings_of(estimator: Any, leave: Collection[str] = NOT_SAVED) -> dict[str, Any]:
     """What every saved model says: parameters, constraints as texts, and the course of training.
 
-    `read_parameters` and `take_saved_course` read it.
+    `read_parameters` and `take_saved_course` read it. Parameters are those of training; those that were set to
+    something else since then are "later".
     """
+    fitted, now = plain_parameters(as_fitted(estimator), leave), plain_parameters(estimator, leave)
     return {
-        "parameters": plain_parameters(estimator, leave),
+        "parameters": fitted,
+        "later": {name: value for name, value in now.items() if name not in fitted or fitted[name] != value},
         "constraints": write_constraints(estimator),
         "status": estimator.status_.name,
         "history": [astuple(record) for record in estimator.history_],
@@ -344,7 +348,7 @@ def settings_of(estimator: Any, leave: Collection[str] = NOT_SAVED) -> dict[str,
 
 
 def read_parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of an estimator, from the settings of a saved model."""
+    """The parameters that an estimator was trained with, from the settings of a saved model."""
     return {**settings["parameters"], "constraints": read_constraints(settings["constraints"])}
 
 
@@ -363,9 +367,11 @@ def _is_plain(value: Any) -> bool:
 
 
 def take_saved_course(estimator: Any, settings: Mapping[str, Any]) -> None:
-    """Set what `take_course` sets, from the settings of a saved model."""
+    """Set what `take_course` sets, from the settings of a saved model, then parameters that were set after training."""
     history = [Record(*map(float, numbers)) for numbers in settings["history"]]
     take_course(estimator, history, FitStatus[settings["status"]])
+    estimator.set_params(**settings.get("later", {}))
+    check_parameters(estimator)
 
 
 @contextmanager

@@ -145,7 +145,10 @@ def variants_of(posed: Posed, step: Step, points: Floats) -> ShardVariants:
     assert posed.transpose is not None
     matrix = sp.csr_array(posed.transpose.T)
     scores = scores_of(posed, step)
-    return find_variants(posed.structure, scores, matrix, points, weights=posed.weights, inside=posed.inside)
+    return find_variants(
+        posed.structure, scores, matrix, points, weights=posed.weights, inside=posed.inside,
+        infeasible=step.estep.infeasible,
+    )  # fmt: skip
 
 
 def squared_norms(posed: Posed, n_rows: int) -> Floats:

@@ -9,16 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._validate import check_same_index
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, quoted
 
 Labels: TypeAlias = Sequence[Hashable] | NDArray[Any]
 
 
 def flat_labels(labels: Labels, name: str) -> list[Any]:
     """The labels as plain Python values."""
-    listed = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
-    if isinstance(labels, str) or any(isinstance(label, list | np.ndarray) for label in listed[:1]):
-        got = "a string" if isinstance(labels, str) else f"{len(listed)} sequences"
+    single = isinstance(labels, str) or not hasattr(labels, "__iter__")
+    listed: list[Any] = [] if single else labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+    if single or any(isinstance(label, list | np.ndarray) for label in listed[:1]):
+        got = "a string" if isinstance(labels, str) else quoted(labels) if single else f"{len(listed)} sequences"
         raise InvalidInputError(
             f"{name} must hold one tag per token, all sentences in one flat sequence; got {got}; "
             f"try list(itertools.chain.from_iterable({name}))"

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._heads import ROOT
-from spectrem._validate import as_lengths
-from spectrem.exceptions import InvalidInputError
+from spectrem._validate import as_array, as_lengths
+from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.metrics.significance import TaggingComparison, compare_taggings
 
 
@@ -182,6 +182,9 @@ def _paired_heads(
     gold: Sequence[ArrayLike], predicted: Sequence[ArrayLike], name: str = "predicted"
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Checked gold and predicted heads of all sentences one after another, and the lengths of the sentences."""
+    for side, given in (("gold", gold), (name, predicted)):
+        if isinstance(given, str) or not hasattr(given, "__iter__"):
+            raise InvalidInputError(f"{side} must hold the heads of every sentence, got {quoted(given)}; give a list")
     truth, guess = list(gold), list(predicted)
     if len(truth) != len(guess):
         raise InvalidInputError(
@@ -204,7 +207,7 @@ def _paired_heads(
 
 
 def _heads_of(heads: ArrayLike, name: str, lowest: int, sentence: int) -> NDArray[np.int64]:
-    array = np.asarray(heads)
+    array = as_array(heads, name)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise InvalidInputError(
             f"{name} must hold a list of whole numbers per sentence, got dtype {array.dtype}, shape {array.shape} in "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -207,7 +207,7 @@ def _checked(name: str, brackets: Brackets, lengths: ArrayLike) -> Iterator[set[
             "the words of every sentence"
         )
     for number, (own, n) in enumerate(zip(brackets, sizes, strict=True)):
-        spans = {(int(start), int(end)) for start, end in own}
+        spans = {_span(name, span, number) for span in (own if hasattr(own, "__iter__") else [own])}
         outside = next((span for span in sorted(spans) if not 0 <= span[0] < span[1] <= n), None)
         if outside is not None:
             raise InvalidInputError(
@@ -215,6 +215,17 @@ def _checked(name: str, brackets: Brackets, lengths: ArrayLike) -> Iterator[set[
                 f"words, got {outside}; count from 0, and give the position behind the last word as end"
             )
         yield spans
+
+
+def _span(name: str, span: Any, sentence: int) -> tuple[int, int]:
+    listed = span.tolist() if isinstance(span, np.ndarray) else span
+    whole = isinstance(listed, tuple | list) and all(isinstance(end, int | np.integer) for end in listed)
+    if not whole or len(listed) != 2:
+        raise InvalidInputError(
+            f"{name} must hold brackets (start, end) of whole numbers, got {quoted(span)} in sentence {sentence}; "
+            "leave labels out"
+        )
+    return int(listed[0]), int(listed[1])
 
 
 def _sizes(lengths: ArrayLike) -> list[int]:

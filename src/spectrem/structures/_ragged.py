@@ -94,6 +94,16 @@ def indicators(choices: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArra
     return chosen
 
 
+def runs_of(instances: NDArray[np.int64], work: NDArray[np.int64], most: int) -> list[NDArray[np.int64]]:
+    """Runs of instances of about ``most`` work each, as equal as whole instances allow."""
+    if not len(instances):
+        return []
+    ends = np.cumsum(work)
+    n_runs = max(round(int(ends[-1]) / most), 1)
+    cuts = np.searchsorted(ends, ends[-1] * np.arange(1, n_runs) / n_runs) + 1
+    return [run for run in np.split(instances, np.unique(cuts)) if len(run)]
+
+
 def runs_at_once(starts: NDArray[np.int64], most: int) -> list[slice]:
     """Runs of instances that follow each other, of about ``most`` entries each.
 

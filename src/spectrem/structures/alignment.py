@@ -175,6 +175,11 @@ class Alignment:
             "direction": direction,
         }
 
+    @property
+    def column_values(self) -> Mapping[str, tuple[str, ...]]:
+        """The values of text columns."""
+        return {"direction": ("forward", "backward")}
+
     def missing(self, name: str) -> NDArray[np.bool_] | None:
         """Where the column is the side that is chosen from, a mask of the NULL links, shape (n_unary,); else None.
 

@@ -112,6 +112,11 @@ class Known:
         """The columns of the structure inside."""
         return self.inside.columns
 
+    @property
+    def column_values(self) -> Mapping[str, tuple[str, ...]]:
+        """The values of text columns, those of the structure inside."""
+        return getattr(self.inside, "column_values", {})
+
     def missing(self, name: str) -> NDArray[np.bool_] | None:
         """Parts that belong to no group of a column, as the structure inside says."""
         return declared_missing(self.inside, name)

@@ -202,6 +202,11 @@ class Product:
         columns[self.name] = np.repeat(np.array(list(sizes)), list(sizes.values()))
         return columns
 
+    @property
+    def column_values(self) -> Mapping[str, tuple[str, ...]]:
+        """The values of the column that tells members apart."""
+        return {self.name: tuple(self.members)}
+
     def missing(self, name: str) -> NDArray[np.bool_] | None:
         """Parts that belong to no group of a column: as members say, and all of a member without it; None for none."""
         if name not in self._sources:

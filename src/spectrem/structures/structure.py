@@ -60,6 +60,9 @@ class Structure(Protocol):
         At gamma = 1, of every part, with the sum of ``values``, shape (n_unary,), over the unary parts that a structure
         takes: the derivative of the marginals as scores move along these values. Unary ones of one instance each,
         those of shared factors summed over instances times ``weights``. `Expectations` needs it.
+    ``column_values``
+        Of text columns of which that is known, all values that there may be in any batch, by the name of the column:
+        constraints that name another are refused.
     ``missing(name)``
         A mask of shape (n_unary,) of the parts that belong to no group of a column, or None if all do. Parts whose
         value is missing belong to none anyway.

@@ -27,6 +27,7 @@ from spectrem.data import (
     EncodedPairs,
     Links,
     Vocabulary,
+    display_name,
     open_output,
     read_bitext,
     read_dictionary,
@@ -198,7 +199,8 @@ class AlignmentJob:
         longest = aligner.max_length or np.inf
         sizes = np.stack([bitext.source_lengths, bitext.target_lengths])
         if not (sizes > 0).all(axis=0).any():
-            raise InvalidInputError("no sentence pair has words on both sides to learn from; give text, tokenised")
+            name = display_name(self.own.source)
+            raise InvalidInputError(f"{name}: no sentence pair has words on both sides to learn from; give text")
         if not ((sizes > 0) & (sizes <= longest)).all(axis=0).any():
             raise InvalidInputError(f"--max-length {longest} leaves no sentence pair to train on; raise it")
         with without_unconverged():

@@ -19,7 +19,6 @@ from spectrem.estimators.shared_parameters import TRAINING
 
 if TYPE_CHECKING:
     from spectrem.estimators import RelationExtractor
-    from spectrem.learning import Record
 
 COLUMNS = ("sentence", "kind", "labelled", "mention", "type", "text", "pair", "relation", "first", "second")
 
@@ -85,7 +84,7 @@ def train(own: TrainingOptions, settings: Settings, annealing: Annealing, home: 
     inputs = {"LABELLED": own.labelled, "--unlabelled": own.unlabelled}
     with command_files(inputs, {"--model": own.model}, home.folders(settings)), home.opened(settings) as placed:
         from spectrem.cli.constraint_option import parse_options
-        from spectrem.cli.progress import progress_bar, warn_gaining, without_unconverged
+        from spectrem.cli.progress import fit_and_save, warn_gaining
         from spectrem.data import read_relations
         from spectrem.estimators import RelationExtractor
 
@@ -95,15 +94,7 @@ def train(own: TrainingOptions, settings: Settings, annealing: Annealing, home: 
         if own.unlabelled is not None:
             sentences += [sentence.unlabelled() for sentence in read_relations(own.unlabelled)]
         extractor = RelationExtractor(constraints=constraints, **annealing.schedule(placed))
-        with progress_bar(1, shown=not own.quiet) as bar, without_unconverged():
-            bar("Training")
-
-            def advance(record: Record) -> None:
-                bar(f"Training: gamma {record.gamma:.3g}, objective {record.objective:.5g} nats", 0.0)
-
-            extractor.set_params(on_iteration=advance).fit(sentences)
-            bar("Saving", 1.0)
-            extractor.set_params(on_iteration=None).save(own.model)
+        fit_and_save(extractor, lambda: extractor.fit(sentences), own.model, shown=not own.quiet)
         if not own.quiet:
             _report(extractor, len(sentences), time.perf_counter() - started)
             warn_gaining(extractor)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from spectrem.cli.ending import STANDARD_OUTPUT
-from spectrem.cli.evaluation import check_same_text, column_titles, json_number, print_table
+from spectrem.cli.evaluation import check_same_text, column_titles, json_number, print_sign_tests, print_table
 from spectrem.cli.files import command_files
 from spectrem.cli.parsing.options import MaxLength, read_treebank
 from spectrem.exceptions import InvalidInputError
@@ -165,9 +165,4 @@ def _print(names: list[str], result: dict[str, Any]) -> None:
     counts = ", ".join(f"{n} of {title}" for n, title in zip(several["predicted"], titles, strict=False))
     typer.echo(f"sentences with several roots: {several['gold']} of GOLD, {counts}")
     for name, own in result.get("sign_test", {}).items():
-        for unit, test in own.items():
-            chance = f"p = {test['p_value']:.3g}" if test["p_value"] > 0 else "p < 1e-300"
-            typer.echo(
-                f"sign test by {unit.removesuffix('s')}, {name.replace('_', ' ')}: the first is better in "
-                f"{test['n_first']} {unit}, the second in {test['n_second']}, {chance}"
-            )
+        print_sign_tests(own, f", {name.replace('_', ' ')}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
@@ -11,11 +11,11 @@ import typer
 from spectrem.cli.annealing import Annealing
 from spectrem.cli.estimator_options import Settings, option_of
 from spectrem.cli.homes import Home
-from spectrem.cli.options import refuse_unused
+from spectrem.cli.options import errors_located, refuse_unused
 from spectrem.estimators.declare import parameters_of
 from spectrem.estimators.grammar.parameters import GrammarSettings
 from spectrem.estimators.parser.parameters import ParserParameters
-from spectrem.exceptions import InvalidInputError, SpectremError, quoted, shorten
+from spectrem.exceptions import InvalidInputError, quoted, shorten
 
 if TYPE_CHECKING:
     from spectrem.data import ParsedSentence
@@ -85,16 +85,12 @@ def read_treebank(path: str, max_length: int | None = None, *, trees: bool = Tru
     return kept
 
 
-@contextmanager
-def sentences_named(path: str, sentences: Sequence[ParsedSentence]) -> Iterator[None]:
+def sentences_named(path: str, sentences: Sequence[ParsedSentence]) -> AbstractContextManager[None]:
     """Let errors of this block that are about a sentence begin with the file, its number and its words."""
     from spectrem.data import display_name
 
-    try:
-        yield
-    except SpectremError as error:
-        if error.keys.get("sentence") is None:
-            raise
-        number = int(error.keys["sentence"])
+    def place(number: int) -> str:
         words = quoted(shorten(" ".join(sentences[number].forms)))
-        raise type(error)(f"{display_name(path)}, sentence {number + 1} ({words}): {error}") from error
+        return f"{display_name(path)}, sentence {number + 1} ({words})"
+
+    return errors_located("sentence", place)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from spectrem.cli.drawing import posterior_lines
 from spectrem.cli.ending import STANDARD_OUTPUT, say
 from spectrem.cli.estimator_options import Settings, takes
 from spectrem.cli.files import command_files
-from spectrem.cli.options import LEAST_PROBABILITY, MinProbability, Quiet, check_projection_options, refuse_unused
+from spectrem.cli.options import MinProbability, Quiet, check_projection_options, refuse_unused
 from spectrem.cli.parsing.options import SkipPunctuation, read_treebank, sentences_named
 from spectrem.estimators.parser.parameters import ParserParameters
 from spectrem.exceptions import InvalidInputError, spelled
@@ -118,8 +119,9 @@ def predict(
             else:  # standard input and pipes can be read once only
                 write_conllu(trees_out, parsed)
         if posteriors_out is not None:
-            least = LEAST_PROBABILITY if min_probability is None else min_probability
-            posteriors_out.writelines(_lines(sentences, tables, least))
+            words = [one.forms for one in sentences]
+            lines = posterior_lines(words, tables, lambda word, k: 0 if k == word else k + 1, min_probability)
+            posteriors_out.writelines(lines)
         if show:
             from spectrem.cli.parsing.drawing import draw_tree
 
@@ -159,22 +161,3 @@ def _tags(sentences: list[ParsedSentence], known: Sequence[Any], field: str | No
         }
         field = "xpos" if fits["xpos"] > fits["upos"] else "upos"
     return tags_of(sentences, field, path)
-
-
-def _lines(sentences: Sequence[ParsedSentence], tables: Sequence[Floats], least: float) -> Iterator[str]:
-    r"""Words with their probable heads, sentence by sentence.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from spectrem.data import ParsedSentence
-    >>> it_fell = ParsedSentence(("it", "fell"), ("PRON", "VERB"), ("_", "_"))
-    >>> list(_lines([it_fell], [np.array([[0.25, 0.75], [0.25, 0.75]])], 0.01))
-    ['it\t2:0.75\t0:0.25\n', 'fell\t0:0.75\t1:0.25\n', '\n']
-    """
-    for one, table in zip(sentences, tables, strict=True):
-        for word, row in enumerate(table):
-            likely = [k for k in (-row).argsort(kind="stable").tolist() if row[k] >= least]
-            heads = (f"{0 if k == word else k + 1}:{row[k]:.4g}" for k in likely)
-            yield "\t".join([one.forms[word], *heads]) + "\n"
-        yield "\n"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from spectrem.cli.ending import STANDARD_OUTPUT
-from spectrem.cli.evaluation import check_same_text, column_titles, json_number, print_table
+from spectrem.cli.evaluation import check_same_text, column_titles, json_number, print_sign_tests, print_table
 from spectrem.cli.files import command_files
 from spectrem.cli.tagging.options import Columns, Field
 from spectrem.exceptions import InvalidInputError
@@ -205,9 +205,4 @@ def _print_table(names: list[str], scores: list[dict[str, Any]], signs: dict[str
         table.add_row(f"  {kind or 'no type'} ({own[0]['n']})", *cells)
     print_table(table)
     if signs is not None:
-        for unit, test in signs["sign_test"].items():
-            chance = f"p = {test['p_value']:.3g}" if test["p_value"] > 0 else "p < 1e-300"
-            typer.echo(
-                f"sign test by {unit.removesuffix('s')}: the first is better in {test['n_first']} {unit}, "
-                f"the second in {test['n_second']}, {chance}"
-            )
+        print_sign_tests(signs["sign_test"])

@@ -5,28 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from io import StringIO
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
+from spectrem.cli.drawing import posterior_lines
 from spectrem.cli.ending import say
 from spectrem.cli.estimator_options import Settings, option_of, takes
 from spectrem.cli.files import command_files
-from spectrem.cli.options import (
-    LEAST_PROBABILITY,
-    MinProbability,
-    Output,
-    Quiet,
-    check_projection_options,
-    refuse_unused,
-)
+from spectrem.cli.options import MinProbability, Output, Quiet, check_projection_options, refuse_unused
 from spectrem.cli.tagging.options import Columns, Context, Field, InputFormat
 from spectrem.estimators.tagging.parameters import TaggerParameters
 from spectrem.exceptions import InvalidInputError, spelled
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 
 @takes(TaggerParameters, only=["decode", "project_at_predict", "infeasible", "n_threads"])
@@ -130,8 +120,8 @@ def predict(
             write_tagged(tags_out, sentences, tags, output_format, field=field)
         if posteriors_out is not None:
             tables = tagger.predict_proba(known)
-            least = LEAST_PROBABILITY if min_probability is None else min_probability
-            posteriors_out.writelines(_lines(sentences, tables, list(map(str, tagger.tags_)), least))
+            names = list(map(str, tagger.tags_))
+            posteriors_out.writelines(posterior_lines(sentences, tables, lambda _, k: names[k], min_probability))
     if not quiet:
         n_words = sum(map(len, sentences))
         unknown = ""
@@ -186,24 +176,3 @@ def _known_sentences(
     from spectrem.cli.tagging.crf_job import with_context
 
     return with_context(sentences, context, word, text)
-
-
-def _lines(
-    sentences: Sequence[Sequence[str]],
-    tables: Sequence[NDArray[np.float64]],
-    tags: list[str],
-    min_probability: float,
-) -> Iterator[str]:
-    r"""Words with their probable tags, sentence by sentence.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> list(_lines([["run"]], [np.array([[0.25, 0.0, 0.75]])], ["NN", "DT", "VB"], 0.01))
-    ['run\tVB:0.75\tNN:0.25\n', '\n']
-    """
-    for words, table in zip(sentences, tables, strict=True):
-        for word, row in zip(words, table, strict=True):
-            likely = [k for k in (-row).argsort(kind="stable").tolist() if row[k] >= min_probability]
-            yield "\t".join([word, *(f"{tags[k]}:{row[k]:.4g}" for k in likely)]) + "\n"
-        yield "\n"

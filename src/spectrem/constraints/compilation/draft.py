@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spectrem.constraints.cells import as_column
-from spectrem.constraints.columns import Column, column_names, evaluate
+from spectrem.constraints.columns import Column, column_names, compared, evaluate
 from spectrem.constraints.compilation.facts import Counted, Head, RowFacts, Tally
 from spectrem.constraints.compilation.groups import NO_GROUP, Coded, Key, as_key, join_keys, number_groups
 from spectrem.constraints.compilation.places import find_places
@@ -20,7 +20,7 @@ from spectrem.constraints.compilation.table import PartTable
 from spectrem.constraints.constraint import Constraint, LinearConstraint
 from spectrem.constraints.links import ColumnLinks
 from spectrem.constraints.terms import Term
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, no_such
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,7 @@ def weight_columns(constraint: Constraint | LinearConstraint) -> set[str]:
 def _draft(constraint: Constraint, head: Head, table: PartTable) -> Draft:
     """Evaluate a constraint of the language."""
     structure = table.structure
+    _check_closed(constraint, table)
     names = list(constraint.key_columns)
     if head.inside:
         names.sort(key=lambda name: name != table.instance_column)
@@ -248,6 +249,16 @@ def _counted(
         largest = np.full(len(first), -np.inf)
         np.maximum.at(largest, number, (values if parts is None else values[parts]).astype(np.float64))
     return first if parts is None else parts[first], largest
+
+
+def _check_closed(constraint: Constraint, table: PartTable) -> None:
+    """Refuse a value that a column of the structure cannot have in any batch."""
+    weights = [term.weight for term in constraint.quantities if isinstance(term.weight, Column)]
+    for name, _, listed in (test for weight in weights for test in compared(weight) if table.is_own(test[0])):
+        known = getattr(table.structure, "column_values", {}).get(name, listed)
+        absent = [value for value in listed if value not in known]
+        if absent:
+            raise InvalidInputError(f"{constraint.name!r}: {no_such(name, absent[0], known)}")
 
 
 def _weights(weight: Column | EllipsisType, constraint: Constraint, table: PartTable) -> NDArray:

@@ -25,6 +25,7 @@ TaggedFormat: TypeAlias = Literal["slash", "columns", "conllu"]
 ConlluField: TypeAlias = Literal["upos", "xpos"]
 
 _TOKEN = re.compile(r".+/[^/]+")
+_NEAR_TEN = (9, 10, 11)  # columns of a line that is CoNLL-U, or nearly
 _FIRST_ID = re.compile(r"1(-[0-9]+)?|0\.[0-9]+")
 
 
@@ -258,7 +259,9 @@ def _guess(path: str | os.PathLike[str], lines: Lines, otherwise: str) -> str:
         return "conllu"
     first = next((line for line in lines.lines if line.strip(" \t")), "")
     fields = (next((line for line in lines.lines if line.strip(" \t") and line[:1] != "#"), "")).split("\t")
-    if first.replace(" ", "").startswith("#global.columns=") or (len(fields) == 10 and _FIRST_ID.fullmatch(fields[0])):
+    if first.replace(" ", "").startswith("#global.columns=") or (
+        len(fields) in _NEAR_TEN and _FIRST_ID.fullmatch(fields[0])
+    ):
         return "conllu"
     words = [word for word in first.rpartition("\t")[2].split(" ") if word]
     n_tagged = sum(_TOKEN.fullmatch(word) is not None for word in words)

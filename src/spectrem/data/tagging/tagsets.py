@@ -61,6 +61,10 @@ ADP, and "not" as ADV.
 """
 
 
+STANDARD_TAGS = frozenset({*_COARSE_17, *_UNIVERSAL, *PENN_TO_UNIVERSAL, *PENN_TO_17, "SCONJ"})
+"""The tags of Universal Dependencies and of the Penn Treebank, which rules may name though a text lacks them."""
+
+
 def map_tags(tags: Iterable[Iterable[str | None]], table: Mapping[str, str]) -> list[list[str | None]]:
     """Replace every tag of tagged sentences by its coarser one; None stays.
 

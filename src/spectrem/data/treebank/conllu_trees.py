@@ -10,11 +10,11 @@ from typing import TextIO
 import numpy as np
 
 from spectrem._heads import UNKNOWN_HEAD
-from spectrem._validate import as_bool
+from spectrem._validate import as_array, as_bool
 from spectrem.data.readers import display_name, read_bytes
 from spectrem.data.tagging.tagged_lines import MISSING, Lines, conllu_words, decoded_lines
 from spectrem.data.treebank.heads import describe_problem
-from spectrem.data.treebank.sentence import ParsedSentence
+from spectrem.data.treebank.sentence import ParsedSentence, check_texts
 from spectrem.data.writers import open_output
 from spectrem.exceptions import InvalidInputError, quoted, shorten
 
@@ -142,20 +142,25 @@ def _sentence_of(
 
 def _text_of(number: int, sentence: ParsedSentence) -> str:
     """The lines of a sentence and the blank one after it."""
+    check_texts(sentence, number)
     n = len(sentence.forms)
     if not n:
         raise InvalidInputError(f"sentence {number} is empty, which CoNLL-U cannot say; leave it out")
     none = (MISSING,) * n
     relations = none if sentence.relations is None else sentence.relations
-    heads = np.full(n, UNKNOWN_HEAD) if sentence.heads is None else np.asarray(sentence.heads)
+    heads = np.full(n, UNKNOWN_HEAD) if sentence.heads is None else as_array(sentence.heads, "heads")
     columns = (sentence.forms, sentence.upos, sentence.xpos, relations)
-    sizes = {"upos": len(sentence.upos), "xpos": len(sentence.xpos), "relations": len(relations), "heads": len(heads)}
-    for name, size in sizes.items():
+    for name, size in {"upos": len(sentence.upos), "xpos": len(sentence.xpos)}.items():
         if size != n:
             raise InvalidInputError(f"sentence {number}: {name} must be one per word, got {size} for {n} words")
+    if heads.shape != (n,) or heads.dtype.kind not in "iu":
+        raise InvalidInputError(
+            f"sentence {number}: heads must be {n} whole numbers, one per word, got shape {heads.shape} of "
+            f"{heads.dtype}; decide for heads first"
+        )
     for column in columns:
         for text in column:
-            if not isinstance(text, str) or not text or any(mark in text for mark in _FORBIDDEN):
+            if not text or any(mark in text for mark in _FORBIDDEN):
                 raise InvalidInputError(
                     f"sentence {number}: {text!r} cannot be written; forms, tags and relations are str, not empty, "
                     "without tabs and line ends; replace it"

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from spectrem._arrays import Ints
 from spectrem._heads import ROOT, UNKNOWN_HEAD
+from spectrem._validate import as_integers
 from spectrem.exceptions import InvalidInputError
 
 
@@ -70,7 +71,9 @@ def is_projective(heads: ArrayLike) -> bool:
     >>> is_projective([1, -1, 1]), is_projective([2, -1, 1]), is_projective([2, 3, -1, 1])
     (True, False, False)
     """
-    head = np.asarray(heads, np.int64)
+    head = as_integers(heads, "heads")
+    if (head >= len(head)).any():
+        raise InvalidInputError(f"heads must be positions in the sentence of {len(head)} words, got {head.max()}")
     word = np.flatnonzero(head > UNKNOWN_HEAD)
     left, right = np.minimum(word, head[word]), np.maximum(word, head[word])
     begins_inside = (left[:, None] < left) & (left < right[:, None])
@@ -102,7 +105,7 @@ def projectivise(heads: ArrayLike) -> Ints:
     >>> projectivise([2, -1, 1]), projectivise([2, 3, -1, 2])
     (array([ 1, -1,  1]), array([ 2,  2, -1,  2]))
     """
-    found = np.array(heads, np.int64)
+    found = as_integers(heads, "heads").copy()
     problem = describe_problem(found)
     if problem is None and (found == UNKNOWN_HEAD).any():
         word = int(np.argmax(found == UNKNOWN_HEAD))

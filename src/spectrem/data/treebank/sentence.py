@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from spectrem._arrays import Ints
+from spectrem.exceptions import InvalidInputError, quoted
 
 
 class ParsedSentence(NamedTuple):
@@ -34,3 +36,27 @@ class ParsedSentence(NamedTuple):
     xpos: tuple[str, ...]
     heads: Ints | None = None
     relations: tuple[str, ...] | None = None
+
+
+def check_texts(sentence: ParsedSentence, number: int) -> None:
+    """Raise `InvalidInputError` unless words, tags and relations are texts, and relations one per word."""
+    for name in ("forms", "upos", "xpos", "relations"):
+        texts = getattr(sentence, name)
+        if texts is None and name == "relations":
+            continue
+        wrong = [texts] if isinstance(texts, str) or not hasattr(texts, "__len__") else _others(texts)
+        if wrong:
+            raise InvalidInputError(
+                f"sentence {number}: {name} must hold a text for every word, got {quoted(wrong[0])}; write '_' where "
+                "there is none"
+            )
+        if name == "relations" and len(texts) != len(sentence.forms):
+            raise InvalidInputError(
+                f"sentence {number}: relations must be one per word, got {len(texts)} for {len(sentence.forms)} words; "
+                "write '_' where there is none"
+            )
+
+
+def _others(values: Iterable[object]) -> list[object]:
+    """The values that are not texts."""
+    return [value for value in values if not isinstance(value, str)]

@@ -164,7 +164,7 @@ def unknown_shares(aligner: Any, source: Bitext | Lines, target: Lines | None) -
 
 def unseen_pairs(aligner: Any) -> UnseenPairs:
     """Probabilities of word pairs that training did not see; made when first needed, kept until the next fit."""
-    made = aligner._fitted_with.made
+    made = aligner.fitted_with_.made
     if "unseen" not in made:
         made["unseen"] = UnseenPairs.of(
             aligner.table_,

@@ -30,7 +30,7 @@ from spectrem.estimators.alignment.report import report_fit
 from spectrem.estimators.alignment.scoring import score_text
 from spectrem.estimators.alignment.text import Lines, as_bitext, count_sides, judged_text, read_training, unknown_shares
 from spectrem.estimators.alignment.update import update
-from spectrem.estimators.conventions import Estimator, as_fitted, take_course
+from spectrem.estimators.conventions import Estimator, as_fitted, check_fitted, take_course
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.homes import beside, make_corpus
 from spectrem.estimators.shared_parameters import check_one_gamma
@@ -235,7 +235,7 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         ... )
         np.True_
         """
-        as_fitted(self)
+        check_fitted(self)
         update(self, source, target, known, anchors, sample_weight)
         return self
 

@@ -17,7 +17,7 @@ from spectrem.estimators.bracketing.decoding import bracket, log_likelihoods, sp
 from spectrem.estimators.bracketing.input import SpanCoding, read_sentences
 from spectrem.estimators.bracketing.parameters import BracketingParameters, check_settings
 from spectrem.estimators.bracketing.training import make_model, train
-from spectrem.estimators.conventions import Estimator, as_fitted, row_weights, take_course
+from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, row_weights, take_course
 from spectrem.estimators.declare import documented
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.shared_parameters import constraint_names
@@ -134,7 +134,7 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
         model, corpus, text = self._encoded(sentences)
         found = list(map(tuple, bracket(self, model, corpus).tolist()))
         ends = Bracketings(text.lengths).bracket_offsets.tolist()
-        return [found[start:end] for start, end in pairwise(ends)]
+        return PerSentence(found[start:end] for start, end in pairwise(ends))
 
     def predict_proba(self, sentences: Sentences) -> list[Floats]:
         """Posterior probabilities of spans to be constituents.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats
-from spectrem._validate import as_count, as_sample_weight
-from spectrem.estimators.conventions import Estimator, as_fitted, take_course
+from spectrem._validate import as_count
+from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, take_course
 from spectrem.estimators.crf import file
 from spectrem.estimators.crf.decoding import best_sequences, best_states, log_probabilities, posteriors_of
 from spectrem.estimators.crf.input import TokenText, read_more
-from spectrem.estimators.crf.labels import flat, read_labels
+from spectrem.estimators.crf.labels import read_labels
 from spectrem.estimators.crf.parameters import CRFParameters, check_settings
 from spectrem.estimators.crf.training import Trained, pairs_of, train
 from spectrem.estimators.declare import documented
@@ -24,7 +24,6 @@ from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.shared_parameters import constraint_names
 from spectrem.estimators.storage import Saved
 from spectrem.estimators.tagging.text import Tag
-from spectrem.exceptions import InvalidInputError
 from spectrem.models.loglinear import Labels, LogLinearShard, build_shards
 from spectrem.reports import report_training
 
@@ -163,10 +162,10 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         fitted = as_fitted(self)
         text = fitted._read(X, lengths, columns)
         if not text.lengths.sum():
-            return [[] for _ in text.lengths]
+            return PerSentence([] for _ in text.lengths)
         found = best_states(fitted, make_corpus(self, self._shards(text)))
         names = np.array(self.tags_, object)[np.concatenate(list(found))].tolist()
-        return [names[end - size : end] for size, end in _spans(text)]
+        return PerSentence.cut(names, text.lengths)
 
     def predict_proba(
         self, X: Any, *, lengths: ArrayLike | None = None, columns: Mapping[str, Any] | None = None
@@ -177,7 +176,7 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         if not text.lengths.sum():
             return [np.zeros((0, len(self.tags_))) for _ in text.lengths]
         table = np.concatenate(list(posteriors_of(fitted, make_corpus(self, self._shards(text)))))
-        return [table[end - size : end] for size, end in _spans(text)]
+        return list(PerSentence.cut(table, text.lengths))
 
     def n_best(self, X: Any, n: int = 5, *, lengths: ArrayLike | None = None) -> list[list[TagSequence]]:
         """The n most probable sequences of tags of every sentence, with their log-probabilities, best first.
@@ -214,8 +213,9 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         ----------
         X, lengths
             As in `fit`.
-        y : sequence of sequences of tags
-            Tokens with None are left out.
+        y : sequence of sequences of labels
+            As in `fit`. Tokens without a label are left out; a set counts as right where it holds the tag that is
+            found, a distribution by the probability that it gives it.
         sample_weight : array-like of shape (n_sentences,), optional
             At least 0.
 
@@ -227,15 +227,7 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         predicted = self.predict(X, lengths=lengths)
         sizes = np.array([len(own) for own in predicted], np.int64)
         labels = read_labels(y, sizes, self.tags_, stacked=lengths is not None)
-        given = as_sample_weight(sample_weight, len(sizes), "sentence")
-        weights = np.repeat(np.ones(len(sizes)) if given is None else given, sizes) * (labels.kind >= 0)
-        if not weights.any():
-            raise InvalidInputError("y must label some token of weight above 0 to be scored, got none")
-        right = [
-            kind >= 0 and tag in labels.kinds[kind][0]
-            for tag, kind in zip(flat(predicted), labels.kind.tolist(), strict=True)
-        ]
-        return float(np.average(right, weights=weights))
+        return labels.score(predicted, sample_weight, self.tags_)
 
     def score_samples(self, X: Any, y: Any, *, lengths: ArrayLike | None = None) -> Floats:
         """log p(y | X) of every sentence, shape (n_sentences,), nats; of partial labels, of all that they allow."""
@@ -299,8 +291,3 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         self.features_, self.n_features_in_ = found.features, found.model.support.n_features
         self.tags_, self.model_, self.theta_ = found.tags, found.model, found.theta
         self.gamma_ = found.history[-1].gamma
-
-
-def _spans(text: TokenText) -> Iterable[tuple[int, int]]:
-    """Length and end of every sentence."""
-    return zip(text.lengths.tolist(), np.cumsum(text.lengths).tolist(), strict=True)

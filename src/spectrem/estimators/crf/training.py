@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spectrem._arrays import Bools, Floats, Ints
-from spectrem.constraints import check_values
+from spectrem.constraints import check_columns, check_values
 from spectrem.constraints.compilation.compile import flatten
 from spectrem.constraints.compilation.draft import used_columns
 from spectrem.corpus import Corpus
@@ -128,14 +128,18 @@ def _prepare(
     counts = row_weights(sample_weight, n, "sentence")
     present = (read.text.lengths > 0) & (counts > 0)
     check_constraints(tagger.constraints, read.tags)
+    check_columns(tagger.constraints, read.text.columns)
     learns, any_known = tagger.unlabelled_weight > 0 and bool((~known & present).any()), bool((known & present).any())
     if not any_known and not (learns and (tagger.constraints or read.any_label)):
         raise InvalidInputError(
             "y must label some token, got none; without labels or constraints nothing says what tags mean"
         )
     weights = counts * np.where(known, 1.0, tagger.unlabelled_weight)
-    chosen = present if learns or tagger.constraints else present & known
-    shards = _shards(read.model, read.text, read.labels, known, chosen, weights, counts)
+    shards = build_shards(
+        read.text.features, read.text.lengths, read.labels, known, weights, read.text.columns, counts=counts,
+        present=present if learns or tagger.constraints else present & known,
+        n_weights=read.model.n_weights, n_labels=read.model.n_labels,
+    )  # fmt: skip
     return _Task(n, read.features, read.tags, read.model, shards, any_known, learns)
 
 
@@ -322,21 +326,3 @@ def _observed_transitions(labels: TokenLabels, numbered: Labels, n: int) -> Ints
         before = numbered.labels[bounds[token - 1] : bounds[token]]
         seen[np.ix_(before, numbered.labels[bounds[token] : bounds[token + 1]])] = True
     return np.flatnonzero(seen.ravel())
-
-
-def _shards(
-    model: Any, text: TokenText, labels: Labels, known: Bools, chosen: Bools, weights: Floats, counts: Floats
-) -> list[LogLinearShard]:
-    """Shards of the sentences that training looks at."""
-    columns = text.columns
-    features, lengths = text.features, text.lengths
-    if not chosen.all():
-        tokens = np.flatnonzero(np.repeat(chosen, lengths))
-        columns = {name: values[tokens] for name, values in columns.items()}
-        columns["sentence"] = np.repeat(np.arange(len(lengths)), lengths)[tokens]
-        features, labels = features.take(tokens), labels.take(tokens)
-        lengths, known, weights, counts = lengths[chosen], known[chosen], weights[chosen], counts[chosen]
-    return build_shards(
-        features, lengths, labels, known, weights, columns, counts=counts,
-        n_weights=model.n_weights, n_labels=model.n_labels,
-    )  # fmt: skip

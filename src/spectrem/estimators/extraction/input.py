@@ -76,7 +76,8 @@ def check_sentences(sentences: Any) -> list[RelationSentence]:
     InvalidInputError
         If something else is among them.
     """
-    listed = [sentences] if isinstance(sentences, RelationSentence) else list(sentences)
+    single = isinstance(sentences, RelationSentence) or not hasattr(sentences, "__iter__")
+    listed = [sentences] if single else list(sentences)
     for number, one in enumerate(listed):
         if not isinstance(one, RelationSentence):
             raise InvalidInputError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,8 @@ from spectrem.estimators.extraction.parameters import ExtractionParameters, chec
 from spectrem.estimators.extraction.training import train
 from spectrem.estimators.shared_parameters import constraint_names
 from spectrem.estimators.storage import Saved
+from spectrem.exceptions import InvalidInputError
+from spectrem.metrics import relation_scores
 from spectrem.reports import report_training
 
 
@@ -148,3 +151,24 @@ class RelationExtractor(Saved, ExtractionParameters, Estimator):
         Under the constraints inside sentences if ``project_at_predict``, at the last gamma of training.
         """
         return infer(as_fitted(self), check_sentences(sentences), columns, best=False)
+
+    def score(self, sentences: Iterable[RelationSentence], y: None = None) -> float:
+        """F1 of the relations that `predict` finds, from 0 to 1; `spectrem.metrics.relation_scores` has others.
+
+        Parameters
+        ----------
+        sentences : iterable of RelationSentence
+            Pairs whose relation is not known are left out.
+        y : None
+            Not used; scikit-learn passes it.
+
+        Raises
+        ------
+        InvalidInputError
+            If neither a sentence nor a prediction has a relation.
+        """
+        gold = check_sentences(sentences)
+        found = relation_scores(self.predict(gold), gold).relations.total.f1
+        if math.isnan(found):
+            raise InvalidInputError("sentences must hold a relation to be scored, got none; label some")
+        return found

@@ -155,6 +155,7 @@ def is_inside(constraint: Any) -> bool:
 
 def check_constraints(constraints: Any, names: Names, columns: Mapping[str, NDArray]) -> None:
     """Raise `InvalidInputError` if a constraint names a type, relation or value of a column that does not exist."""
+    check_values(constraints, "kind", ("mention", "pair"))
     check_values(constraints, "type", names.types)
     check_values(constraints, "relation", names.relations)
     check_columns(constraints, columns)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats, Ints
-from spectrem.estimators.conventions import Estimator, as_fitted, row_weights, take_course
+from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, row_weights, take_course
 from spectrem.estimators.declare import documented
 from spectrem.estimators.grammar import file
 from spectrem.estimators.grammar.decoding import (
@@ -150,7 +150,7 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         text = self._read(X)
         model, params, shards = self._encoded(text, columns)
         found = best_heads(self, model, params, make_corpus(self, shards))
-        return in_corpus_order(shards, list(found), len(text.lengths))
+        return PerSentence(in_corpus_order(shards, list(found), len(text.lengths)))
 
     def predict_proba(self, X: Any, *, columns: Mapping[str, Any] | None = None) -> list[Floats]:
         """Posterior probabilities of arcs.

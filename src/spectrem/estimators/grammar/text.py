@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from spectrem._arrays import Ints
+from spectrem._validate import as_array
 from spectrem.data.treebank import ROOT, UNKNOWN_HEAD
 from spectrem.data.treebank.heads import describe_problem
 from spectrem.estimators.sentence_columns import read_sentence_columns
@@ -81,8 +82,8 @@ def _heads_of(own: Any, n: int, length: int) -> Ints:
         raise InvalidInputError(
             f"y must have a head per word of sentence {n} ({length}), got {size}; use None for heads that are not known"
         )
-    given = np.array([UNKNOWN_HEAD if head is None else head for head in own])
-    if given.size and given.dtype.kind not in "iu":
+    given = as_array([UNKNOWN_HEAD if head is None else head for head in own], f"y of sentence {n}")
+    if given.size and (given.dtype.kind not in "iu" or given.ndim > 1):
         raise InvalidInputError(
             f"y must hold whole numbers or None, got {quoted(list(own))} for sentence {n}; heads are positions in the "
             "sentence, counted from 0"

@@ -11,13 +11,13 @@ import numpy as np
 
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_generator
-from spectrem.constraints import check_values
 from spectrem.corpus import Corpus
 from spectrem.estimators.conventions import check_words_to_learn
 from spectrem.estimators.grammar.decoding import floored, log_likelihood
 from spectrem.estimators.grammar.parameters import TABLES
 from spectrem.estimators.grammar.text import TagText
 from spectrem.estimators.model_tables import table_priors
+from spectrem.estimators.sentence_columns import check_tree_values
 from spectrem.estimators.tagging.text import Tag, check_tags, sort_tags
 from spectrem.estimators.training import best_start, estep_of, run_stage, warn_unused
 from spectrem.exceptions import InvalidInputError
@@ -79,7 +79,7 @@ def train(
     """
     check_words_to_learn("X", text.lengths, weights)
     tags = sort_tags(text.tags) if settings.tags is None else check_tags(settings.tags)
-    check_names(settings.constraints, tags)
+    check_tree_values(settings.constraints, {"tag": names_of(tags)}, columns)
     root, choose, stop = table_priors(TABLES, settings.prior, settings.smoothing)
     model = ValenceModel(len(tags), settings.adjacency, settings.single_root, root, choose, stop, names_of(tags))
     shards = shards_of(model, text, numbers_of(tags, text), weights, columns)
@@ -104,12 +104,6 @@ def names_of(tags: Sequence[Tag]) -> tuple[Any, ...]:
     """Names of tags for columns of constraints: as they are if all are of a kind, else as text."""
     kinds = {isinstance(tag, str) for tag in tags}
     return tuple(tags) if len(kinds) == 1 else tuple(map(str, tags))
-
-
-def check_names(constraints: Any, tags: Sequence[Tag]) -> None:
-    """Refuse constraints that name tags which there are not."""
-    for name in ("head_tag", "dependent_tag"):
-        check_values(constraints, name, names_of(tags))
 
 
 def numbers_of(tags: Sequence[Tag], text: TagText) -> Ints:

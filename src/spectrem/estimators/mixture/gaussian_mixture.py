@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from spectrem._arrays import Floats, Ints
@@ -23,7 +22,7 @@ from spectrem.estimators.mixture.bounds import as_bounds, count_free, warn_outsi
 from spectrem.estimators.mixture.input import KEPT, read_rows
 from spectrem.estimators.mixture.parameters import GaussianMixtureParameters
 from spectrem.estimators.mixture.report import report_fit
-from spectrem.estimators.mixture.start import last_parameters, start_parameters
+from spectrem.estimators.mixture.start import last_parameters, random_state_of, start_parameters
 from spectrem.estimators.mixture.table import ROUGH, ChunkModel, make_table
 from spectrem.estimators.mixture.training import settle, train
 from spectrem.estimators.shared_parameters import check_one_gamma
@@ -160,7 +159,7 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
             starts = [partial(last_parameters, self, model, n_features)]
         else:
             warn_outside(self, model.bounds, n_features)
-            rng, chunks = check_random_state(self.random_state), None if table is None else table.chunks
+            rng, chunks = random_state_of(self.random_state), None if table is None else table.chunks
             starts = [partial(start_parameters, self, model, shards, rows, rng, chunks)] * self.n_init
         total = float(sum(shard.weights.sum() for shard in shards))
         if table is None:
@@ -304,7 +303,7 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
         covariance_type = as_fitted(self).covariance_type
         if n_samples < 1:
             raise InvalidInputError(f"n_samples must be at least 1, got {n_samples}")
-        rng = check_random_state(self.random_state)
+        rng = random_state_of(self.random_state)
         counts = rng.multinomial(n_samples, self.weights_)
         drawn = []
         for k, count in enumerate(counts.tolist()):

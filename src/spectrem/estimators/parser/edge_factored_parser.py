@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats, Ints
-from spectrem.data import ParsedSentence
-from spectrem.estimators.conventions import Estimator, as_fitted, take_course
+from spectrem.data import UNKNOWN_HEAD, ParsedSentence
+from spectrem.estimators.conventions import Estimator, PerSentence, check_fitted, row_weights, take_course
 from spectrem.estimators.declare import documented
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.parser import file
@@ -24,8 +24,9 @@ from spectrem.estimators.projecting import projects
 from spectrem.estimators.shared_parameters import constraint_names
 from spectrem.estimators.storage import Saved
 from spectrem.exceptions import InvalidInputError
-from spectrem.metrics import attachment_scores, not_punctuation
-from spectrem.models.parsing import Columns, ParsingText
+from spectrem.metrics import not_punctuation
+from spectrem.models.columns import Columns
+from spectrem.models.parsing import SHARED, ParsingText
 from spectrem.reports import report_training
 
 
@@ -151,7 +152,7 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         """
         read = self._read(sentences)
         found = best_heads(self, make_corpus(self, self._text(read, columns).shards()))
-        return _split(np.concatenate(list(found)), [len(sentence.forms) for sentence in read])
+        return PerSentence(_split(np.concatenate(list(found)), [len(sentence.forms) for sentence in read]))
 
     def predict_proba(
         self, sentences: Iterable[ParsedSentence], *, columns: Mapping[str, Any] | None = None
@@ -202,34 +203,46 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         names = [MISSING] * len(known.heads)
         if self.relations_ is not None and len(names):
             names = self.relations_.label(text.lengths, text.atoms, known.heads)
-        ends = np.cumsum(text.lengths).tolist()
-        return [tuple(names[end - size : end]) for size, end in zip(text.lengths.tolist(), ends, strict=True)]
+        return list(map(tuple, list(PerSentence.cut(names, text.lengths))))
 
-    def score(self, sentences: Iterable[ParsedSentence]) -> float:
+    def score(
+        self,
+        sentences: Iterable[ParsedSentence],
+        heads: Sequence[ArrayLike | None] | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
         """The share of words but punctuation (universal tag ``PUNCT``) whose head `predict` finds, from 0 to 1.
 
         This is the unlabelled attachment score; `spectrem.metrics.attachment_scores` has others.
 
         Parameters
         ----------
-        sentences : iterable of ParsedSentence
-            With all their heads.
+        sentences, heads
+            As in `fit`. Words whose head is not known are left out; a distribution counts as right by the probability
+            of the head that is found.
+        sample_weight : array-like of shape (n_sentences,), optional
+            At least 0.
 
         Raises
         ------
         InvalidInputError
-            If a sentence lacks heads, or no word is left to score.
+            If no word is left to score.
         """
         read = self._read(sentences)
-        gold = []
-        for number, sentence in enumerate(read):
-            if sentence.heads is None or (np.asarray(sentence.heads) < -1).any():
-                raise InvalidInputError(f"sentence {number} must have all its heads to be scored; leave it out")
-            gold.append(sentence.heads)
-        mask = not_punctuation([sentence.upos for sentence in read])
-        if not any(np.any(own) for own in mask):
-            raise InvalidInputError("sentences must hold a word other than punctuation to be scored, got none")
-        return attachment_scores(gold, self.predict(read), mask=mask).uas
+        known, lengths = read_heads(read, heads, projective=False), [len(one.forms) for one in read]
+        weights = np.repeat(row_weights(sample_weight, len(read), "sentence"), lengths)
+        weights *= np.concatenate([np.zeros(0), *not_punctuation([one.upos for one in read])])
+        weights *= (known.heads != UNKNOWN_HEAD) | np.repeat(known.kinds == SHARED, lengths)
+        if not weights.any():
+            raise InvalidInputError(
+                "heads must be known of some word other than punctuation, of weight above 0, to be scored, got none"
+            )
+        predicted = self.predict(read)
+        right = [np.equal(own, gold) * 1.0 for own, gold in zip(predicted, _split(known.heads, lengths), strict=True)]
+        for number, shares in known.shares.items():
+            words = np.arange(lengths[number])
+            right[number] = shares[words, np.where(predicted[number] < 0, words, predicted[number])]
+        return float(np.average(np.concatenate(right), weights=weights))
 
     def score_samples(
         self, sentences: Iterable[ParsedSentence], heads: Sequence[ArrayLike | None] | None = None
@@ -257,7 +270,7 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         return values
 
     def _read(self, sentences: Iterable[ParsedSentence]) -> list[ParsedSentence]:
-        as_fitted(self)
+        check_fitted(self)
         return read_sentences(sentences)
 
     def _text(self, read: list[ParsedSentence], columns: Mapping[str, Any] | None) -> ParsingText:

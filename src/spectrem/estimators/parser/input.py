@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
+from spectrem._validate import as_array
 from spectrem.data import UNKNOWN_HEAD, ParsedSentence, projectivise
 from spectrem.data.treebank import describe_problem, is_projective
+from spectrem.data.treebank.sentence import check_texts
 from spectrem.estimators.sentence_columns import read_sentence_columns
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.models.columns import Columns
@@ -59,6 +62,7 @@ def read_sentences(sentences: Any) -> list[ParsedSentence]:
                 f"sentences must be ParsedSentences, got {quoted(sentence)} for sentence {number}; make one as "
                 "ParsedSentence(forms, upos, xpos), with '_' where there is no tag"
             )
+        check_texts(sentence, number)
         sizes = {len(sentence.forms), len(sentence.upos), len(sentence.xpos)}
         if len(sizes) > 1:
             raise InvalidInputError(
@@ -83,6 +87,8 @@ def read_heads(sentences: Sequence[ParsedSentence], heads: Any, projective: bool
     InvalidInputError
         Naming the sentence and what is wrong.
     """
+    if isinstance(heads, str | Mapping) or not (heads is None or hasattr(heads, "__len__")):
+        raise InvalidInputError(f"heads must be a list, one entry per sentence, got {quoted(heads)}; put it in one")
     given = [sentence.heads for sentence in sentences] if heads is None else list(heads)
     if len(given) != len(sentences):
         raise InvalidInputError(
@@ -93,10 +99,11 @@ def read_heads(sentences: Sequence[ParsedSentence], heads: Any, projective: bool
     for number, (sentence, own) in enumerate(zip(sentences, given, strict=True)):
         n = len(sentence.forms)
         found = np.full(n, UNKNOWN_HEAD)
-        if own is not None and np.ndim(own) == 2:
-            shares[number], kinds[number] = _read_shares(number, own, n), SHARED
-        elif own is not None:
-            found = _read_numbers(number, own, n)
+        array = None if own is None else as_array(own, f"heads of sentence {number}")
+        if array is not None and array.ndim == 2:
+            shares[number], kinds[number] = _read_shares(number, array, n), SHARED
+        elif array is not None:
+            found = _read_numbers(number, array, n)
             kinds[number] = FREE if (found == UNKNOWN_HEAD).any() else GIVEN
             if projective and kinds[number] == GIVEN and not is_projective(found):
                 lifted = projectivise(found)
@@ -106,7 +113,9 @@ def read_heads(sentences: Sequence[ParsedSentence], heads: Any, projective: bool
     return Heads(np.concatenate([np.zeros(0, np.int64), *numbers]), kinds, shares, n_lifted)
 
 
-_WORDS = ("form", "upos", "xpos", "tag")
+TAGS = ("upos", "xpos", "tag")
+"""Columns of words that hold tags."""
+_WORDS = ("form", *TAGS)
 _TAKEN = ("labelled", *_WORDS, *(f"{end}_{name}" for end in ("head", "dependent") for name in _WORDS))
 
 
@@ -132,8 +141,7 @@ def read_columns(sentences: Sequence[ParsedSentence], columns: Any, tags: str | 
     return found._replace(of_words={**words, **found.of_words})
 
 
-def _read_numbers(number: int, own: Any, n: int) -> Ints:
-    array = np.asarray(own)
+def _read_numbers(number: int, array: NDArray, n: int) -> Ints:
     if array.shape != (n,) or (n and array.dtype.kind not in "iu"):
         raise InvalidInputError(
             f"heads of sentence {number} must be {n} integers, one per word, or a matrix of probabilities of shape "
@@ -149,8 +157,12 @@ def _read_numbers(number: int, own: Any, n: int) -> Ints:
     return found
 
 
-def _read_shares(number: int, own: Any, n: int) -> Floats:
-    array = np.asarray(own, np.float64)
+def _read_shares(number: int, own: NDArray, n: int) -> Floats:
+    if own.dtype.kind not in "biuf":
+        raise InvalidInputError(
+            f"heads of sentence {number} must be numbers, or a matrix of probabilities, got {own.dtype}; give numbers"
+        )
+    array = own.astype(np.float64)
     if array.shape != (n, n) or not ((array >= 0) & (array <= 1 + _ROUNDING)).all():
         raise InvalidInputError(
             f"heads of sentence {number} must be probabilities of shape ({n}, {n}), [dependent, head], got shape "

@@ -72,7 +72,9 @@ def relation_model(names: Sequence[str], support: Support, C: float) -> LogLinea
 def labelled_words(sentences: Sequence[ParsedSentence], heads: Ints) -> tuple[list[str], Bools]:
     """The relation of every word, and which words have one and a head."""
     relations = [
-        relation for sentence in sentences for relation in (sentence.relations or (MISSING,) * len(sentence.forms))
+        relation
+        for sentence in sentences
+        for relation in ((MISSING,) * len(sentence.forms) if sentence.relations is None else sentence.relations)
     ]
     return relations, (heads != UNKNOWN_HEAD) & (np.array(relations, object) != MISSING)
 

@@ -13,8 +13,9 @@ from spectrem.data import ParsedSentence
 from spectrem.estimators.conventions import row_weights
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.labelled import fit_labelled
-from spectrem.estimators.parser.input import read_columns, read_heads, read_sentences
+from spectrem.estimators.parser.input import TAGS, read_columns, read_heads, read_sentences
 from spectrem.estimators.parser.relations import RelationModel, labelled_words, relation_shards, train_relations
+from spectrem.estimators.sentence_columns import check_tree_values
 from spectrem.estimators.training import estep_of, learn_unlabelled, report_labelled, warn_unused
 from spectrem.exceptions import InvalidInputError, advice
 from spectrem.learning import FitStatus, Record, SmallSteps, Step, run_online
@@ -81,6 +82,8 @@ def train(parser: Any, sentences: Any, heads: Any, sample_weight: Any, columns: 
         )
     weights = counts * np.where(free, parser.unlabelled_weight, 1.0)
     named = read_columns(read, columns, tag_field(atoms) if parser.constraints else None)
+    tags = {name: np.unique(named.of_words[name]).tolist() for name in TAGS if name in named.of_words}
+    check_tree_values(parser.constraints, tags, named)
     text = ParsingText(lengths, atoms.encode(read), known.heads, known.kinds, known.shares, weights, named, counts)
     text = text.without(~present if learns or parser.constraints else ~present | free)
     check_possible(model, text)

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.utils import indexable
-from sklearn.utils.validation import _num_samples
 
 from spectrem._arrays import Floats
 from spectrem._validate import check_same_index
 from spectrem.constraints import check_columns, check_values
 from spectrem.data.frames import as_frame
-from spectrem.estimators.conventions import as_fitted, row_weights, take_course
+from spectrem.estimators.classification.targets import score_rows
+from spectrem.estimators.conventions import as_fitted, check_fitted, row_weights, take_course
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.selftraining import file
 from spectrem.estimators.selftraining.classifier import check_classifier, class_probabilities, weight_names
@@ -33,7 +33,7 @@ from spectrem.estimators.selftraining.model import (
 from spectrem.estimators.selftraining.parameters import SelfTrainerParameters
 from spectrem.estimators.selftraining.shares import tell_shares
 from spectrem.estimators.shared_parameters import check_one_gamma
-from spectrem.estimators.table_input import UNLABELLED, read_labels, row_columns, split_columns
+from spectrem.estimators.table_input import choose_classes, labels_or_none, number_labels, row_columns, split_columns
 from spectrem.estimators.training import run_stage, warn_unused
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import EStep, Step, Stopping
@@ -141,14 +141,14 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         check_one_gamma(self)
         check_classifier(self.estimator, self.soft_targets)
         check_same_index(X=X, y=y, sample_weight=sample_weight, columns=columns)
-        if y is None and self.classes is not None:
-            y = np.full(_num_samples(X), UNLABELLED)
-        classes, codes = read_labels(y, self.classes, "; to learn from constraints alone, list the labels in classes")
+        labels, codes = number_labels(labels_or_none(self, X, y))
+        classes = choose_classes(labels, self.classes, len(codes))
+        codes = np.append(np.searchsorted(classes, labels), -1)[codes]
         features, inside = split_columns(X, self.columns)
         features, _ = indexable(features, codes)
         given = row_columns((columns, inside), len(codes), "SelfTrainer")
         check_values(self.constraints, "label", classes.tolist())
-        check_columns(self.constraints, given)
+        check_columns(self.constraints, {"row": range(len(codes)), **given})
         weights = row_weights(sample_weight, len(codes), "row of X")
         sample = Sample(features, codes, classes, weights, given)
         model = ClassifierModel(self.estimator, self.weight, self.soft_targets, weight_names(self.estimator))
@@ -239,6 +239,11 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         See Also
         --------
         spectrem.project : puts constraints on these probabilities.
+
+        Notes
+        -----
+        scikit-learn's ``cross_val_predict`` of probabilities numbers the labels of y, and takes those that are missing
+        for one more class: give it ``params={"y": y}`` in place of y.
         """
         columns = as_fitted(self).columns
         return class_probabilities(self.estimator_, split_columns(X, columns)[0], self.classes_)
@@ -265,14 +270,7 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
             If no row has a label.
         """
         check_same_index(X=X, y=y, sample_weight=sample_weight)
-        classes, codes = read_labels(y)
-        weights = (codes >= 0) * row_weights(sample_weight, len(codes), "row of X")
-        if not weights.any():
-            raise InvalidInputError("sample_weight must be above 0 for some labelled row to be scored, got none")
-        predicted = self.predict(X)
-        if len(codes) != len(predicted):
-            raise InvalidInputError(f"y must have one value per row of X, got {len(codes)} for {len(predicted)} rows")
-        return float(np.average(predicted == classes[codes], weights=weights))
+        return score_rows(self, y, self.predict(X), sample_weight)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the trainer to one file, which `load` reads.
@@ -299,7 +297,8 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
             If constraints are left out that cannot be written as text: matrices, objects of your own, and links
             between rows by number.
         """
-        file.save(as_fitted(self), path)
+        check_fitted(self)
+        file.save(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], trusted: Sequence[str] = ()) -> Self:

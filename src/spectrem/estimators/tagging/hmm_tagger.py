@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_generator, check_same_index
 from spectrem.data import TaggedCorpus
-from spectrem.estimators.conventions import Estimator, as_fitted, row_weights, take_course
+from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, check_fitted, row_weights, take_course
 from spectrem.estimators.declare import documented
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.shared_parameters import constraint_names
@@ -183,7 +183,7 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         found = best_states(self, model, make_corpus(self, shards))
         names = np.array(self.tags_, object)
         tags = names[in_corpus_order(shards, list(found))].tolist()
-        return [tags[end - size : end] for size, end in _spans(lengths)]
+        return PerSentence.cut(tags, lengths)
 
     def predict_proba(self, sentences: Sentences) -> list[Floats]:
         """Posterior probabilities of tags, in the order of ``tags_``.
@@ -196,7 +196,7 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         model, shards, lengths = self._encoded(read_text(sentences))
         found = marginals_of(self, model, make_corpus(self, shards))
         table = in_corpus_order(shards, [marginals.dense(len(self.tags_)) for marginals in found])
-        return [table[end - size : end] for size, end in _spans(lengths)]
+        return list(PerSentence.cut(table, lengths))
 
     def score(self, sentences: Sentences, y: Labels | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Mean log-likelihood per token in nats, of the words or, with labels, of words and labels; always finite.
@@ -239,7 +239,7 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         -------
         TaggedCorpus
         """
-        as_fitted(self)
+        check_fitted(self)
         lengths = np.full(n_sentences, length) if np.ndim(length) == 0 else np.asarray(length)
         if lengths.shape != (n_sentences,):
             expected = f"one number or {n_sentences}, one per sentence"
@@ -248,10 +248,7 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         numbers, states = sample_sentences(self.params_, self.lexicon_, lengths, rng)
         words = [self.vocabulary_.words[number] for number in numbers.tolist()]
         tags = [self.tags_[state] for state in states.tolist()]
-        return TaggedCorpus(
-            [words[end - size : end] for size, end in _spans(lengths)],
-            [tags[end - size : end] for size, end in _spans(lengths)],
-        )
+        return TaggedCorpus(list(PerSentence.cut(words, lengths)), list(PerSentence.cut(tags, lengths)))
 
     @property
     def emission_(self) -> Floats:
@@ -281,8 +278,3 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         self.coding_, self.params_, self.gamma_ = coding, params, gamma
         self.tags_, self.vocabulary_, self.lexicon_ = coding.tags, coding.vocabulary, coding.lexicon
         self.initial_, self.transition_ = params.initial, params.transition
-
-
-def _spans(lengths: Ints) -> Iterator[tuple[int, int]]:
-    """Length and end of every sentence."""
-    return zip(lengths.tolist(), np.cumsum(lengths).tolist(), strict=True)

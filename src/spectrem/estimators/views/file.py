@@ -22,10 +22,10 @@ _CLASSES = {kind.estimator._codec.kind: kind.estimator for kind in KINDS}
 def _write(views: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     inside, arrays = list[dict[str, Any]](), dict[str, NDArray[Any]]()
     for number, (name, view) in enumerate(views.views_.items()):
-        settings, members = view._codec.content(as_fitted(view))
+        settings, members = view._codec.content(view)
         inside.append({"name": name, "kind": view._codec.kind, "settings": settings})
         arrays |= {f"{number}_{key}": array for key, array in members.items()}
-    return {"views": inside, "agreement": _write_agreement(views)}, arrays
+    return {"views": inside, "agreement": _write_agreement(as_fitted(views))}, arrays
 
 
 def _read(views: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:

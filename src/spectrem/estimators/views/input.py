@@ -92,7 +92,7 @@ def read_training(settings: Any, X: Any, y: Any, columns: Any, owners: Mapping[s
     members, n = _joined(settings, {name: own.member for name, own in seen.items()}, owners)
     seen = {name: own._replace(member=members[name]) for name, own in seen.items()}
     inside = {} if full else row_columns((columns,), n, "Views")
-    _check_constraints(settings, kinds, seen)
+    _check_constraints(settings, kinds, seen, inside)
     return TrainingData(seen, estimators, n, inside)
 
 
@@ -186,12 +186,16 @@ def _joined(
     return found, next(iter(sizes.values()), largest + 1)
 
 
-def _check_constraints(settings: Any, kinds: Mapping[str, Kind], seen: Mapping[str, Seen]) -> None:
+def _check_constraints(
+    settings: Any, kinds: Mapping[str, Kind], seen: Mapping[str, Seen], inside: Mapping[str, NDArray]
+) -> None:
     """Hold constraints, and views that agree fully, against the labels there are."""
     if settings.agreement != "full":
         listed = [] if isinstance(settings.agreement, Mapping) else settings.agreement
         for name, kind in kinds.items():
             check_values([settings.constraints, listed], kind.label_column(name), list(seen[name].names))
+        check_values([settings.constraints, listed], "view", list(kinds))
+        check_columns([settings.constraints, listed], inside)
         return
     (first, own), *others = seen.items()
     for name, other in others:
@@ -203,5 +207,4 @@ def _check_constraints(settings: Any, kinds: Mapping[str, Kind], seen: Mapping[s
             )
     for label in ("tag", "label", "previous"):
         check_values(settings.constraints, label, list(own.names))
-    if not kinds[first].chain:
-        check_columns(settings.constraints, own.member.columns)
+    check_columns(settings.constraints, own.member.columns)

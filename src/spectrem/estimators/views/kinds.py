@@ -120,16 +120,7 @@ def _read_rows(estimator: MaxEntClassifier, X: Any, y: Any, columns: Any, constr
     features, _ = estimator._read(X, None, reset=True)
     if y is None:
         y = np.full(features.n_choices, UNLABELLED)
-    targets = read_targets(y, estimator.classes)
-    if len(targets.known) != features.n_choices:
-        raise InvalidInputError(
-            f"y must have one value per row of X, got {len(targets.known)} for {features.n_choices} rows; -1 marks "
-            "missing labels"
-        )
-    if len(targets.classes) < 2:
-        raise InvalidInputError(
-            f"y must hold at least two classes, got one class, {targets.classes.tolist()[0]!r}; list all in classes"
-        )
+    targets = read_targets(y, estimator.classes, features.n_choices)
     merged_features, merged = merge_proportional(estimator, features)
     model = make_model(estimator, merged_features.n_features, targets.classes)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats
-from spectrem.estimators.conventions import Estimator, as_fitted, row_weights, take_course
+from spectrem.estimators.classification.targets import score_rows
+from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, row_weights, take_course
 from spectrem.estimators.crf.decoding import best_states
+from spectrem.estimators.crf.labels import read_labels
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.shared_parameters import check_one_gamma, constraint_names
 from spectrem.estimators.storage import Saved
@@ -198,15 +200,18 @@ class Views(Saved, ViewsParameters, Estimator):
         if len(states):
             states = np.concatenate(list(best_states(fitted, new_corpus(self, self.model_, read))))
         tags = np.array(self.tags_, object)[states].tolist()
-        return [tags[end - size : end] for size, end in _spans(member)]
+        return PerSentence.cut(tags, member.sizes)
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """The share of rows, or of tokens with a label in y, whose label `predict` finds, from 0 to 1.
+        """The share of rows, or of tokens, with a label in y whose label `predict` finds, from 0 to 1.
+
+        Rows, or tokens, without a label are left out; a set counts as right where it holds the label that is found, a
+        distribution by the probability that it gives it.
 
         Raises
         ------
         InvalidInputError
-            Without full agreement.
+            Without full agreement, and if nothing has a label.
         """
         if as_fitted(self).agreement != "full":
             raise InvalidInputError(
@@ -215,20 +220,17 @@ class Views(Saved, ViewsParameters, Estimator):
             )
         predicted = self.predict(X)
         if isinstance(predicted, np.ndarray):
-            return float(
-                np.average(predicted == np.asarray(y), weights=row_weights(sample_weight, len(predicted), "row"))
-            )
-        weights = row_weights(sample_weight, len(predicted), "sentence")
-        pairs = [
-            (weight, tag == label)
-            for weight, tags, labels in zip(weights.tolist(), predicted, y, strict=True)
-            for tag, label in zip(tags, labels, strict=True)
-            if label is not None
-        ]
-        total = sum(weight for weight, _ in pairs)
-        if not total:
-            raise InvalidInputError("y must label some token of weight above 0 to be scored, got none")
-        return sum(weight for weight, right in pairs if right) / total
+            return score_rows(self._agreed, y, predicted, sample_weight)
+        lengths = np.array([len(own) for own in predicted], np.int64)
+        return read_labels(y, lengths, self.tags_).score(predicted, sample_weight, self.tags_)
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags
+
+        tags = super().__sklearn_tags__()
+        if self.agreement == "full" and not any(kind.chain for kind in kinds_of(self).values()):
+            tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
+        return tags
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name.
@@ -318,9 +320,7 @@ class Views(Saved, ViewsParameters, Estimator):
 
 def _by_instance(table: Floats, member: Member) -> Any:
     """A table of all rows as it is, one of all tokens as a list with one table per sentence."""
-    if member.lengths is None:
-        return table
-    return [table[end - size : end] for size, end in _spans(member)]
+    return table if member.lengths is None else list(PerSentence.cut(table, member.lengths))
 
 
 def _best(table: Any, names: Sequence[Any]) -> Any:
@@ -328,8 +328,3 @@ def _best(table: Any, names: Sequence[Any]) -> Any:
     if isinstance(table, np.ndarray):
         return np.array(names)[table.argmax(axis=1)]
     return [np.array(names, object)[own.argmax(axis=1)].tolist() for own in table]
-
-
-def _spans(member: Member) -> Iterable[tuple[int, int]]:
-    """Length and end of every sentence."""
-    return zip(member.sizes.tolist(), np.cumsum(member.sizes).tolist(), strict=True)

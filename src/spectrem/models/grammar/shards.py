@@ -14,7 +14,7 @@ from spectrem._validate import as_integers, as_lengths, as_weights
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.columns import Columns
 from spectrem.structures import ValenceTrees
-from spectrem.structures._ragged import offsets_of, ranges_of
+from spectrem.structures._ragged import offsets_of, ranges_of, runs_of
 
 # A shard is closed after this many parts: an eighth of the corpus, within bounds.
 _SHARDS, _LEAST_PARTS, _MOST_PARTS = 8, 1 << 15, 1 << 21
@@ -136,7 +136,7 @@ def build_shards(
     shards: list[GrammarShard] = []
     for known in (False, True):
         chosen = np.flatnonzero(((unknown == 0) == known) & (lengths > 0) & (weights > 0))
-        for sentences in _runs(chosen, sizes[chosen], most):
+        for sentences in runs_of(chosen, sizes[chosen], most):
             own = lengths[sentences]
             tokens = ranges_of(offsets[sentences], own)
             cells = cells_of(ValenceTrees(own), tags[tokens], given[tokens], n_tags)
@@ -168,16 +168,6 @@ def in_corpus_order(shards: Sequence[GrammarShard], values: Sequence[NDArray], n
         for sentence, piece in zip(shard.sentences.tolist(), pieces, strict=True):
             found[sentence] = piece
     return found
-
-
-def _runs(sentences: Ints, sizes: Ints, most: int) -> list[Ints]:
-    """Runs of sentences of about ``most`` parts each, as equal as whole sentences allow."""
-    if not len(sentences):
-        return []
-    ends = np.cumsum(sizes)
-    n_runs = -(-int(ends[-1]) // most)
-    cuts = np.searchsorted(ends, ends[-1] * np.arange(1, n_runs) / n_runs) + 1
-    return [run for run in np.split(sentences, np.unique(cuts)) if len(run)]
 
 
 def count_known(shard: GrammarShard) -> int:

@@ -74,10 +74,8 @@ def build_joint_shards(
     members : mapping of name -> Member
         Those without owners have the instances of the whole.
     n_labels : mapping of name -> int
-    known, weights, columns, given, counts, n_weights, least
+    known, weights, columns, given, counts, present, n_weights, least
         As for `build_shards`, of whole instances.
-    present : array-like of shape (n_instances,), bool, optional
-        The others are in no shard. By default all are that have a choice.
     n_instances : int, optional
         Needed where every member has owners.
 
@@ -130,8 +128,8 @@ def build_joint_shards(
         in_constraints = None if count is None else count[chosen]
         return JointShard(shards, owners, weight[chosen], chosen, kind, extra, some_of(among, chosen), in_constraints)
 
-    among_all = work > 0 if present is None else (work > 0) & np.asarray(present, np.bool_)
-    pieces = cut_instances(work, among_all, known, most=largest_work(n_weights, least))
+    work *= True if present is None else np.asarray(present, np.bool_)
+    pieces = cut_instances(work, work > 0, known, most=largest_work(n_weights, least))
     return [take(chosen, kind) for chosen, kind in pieces] or [take(np.zeros(0, np.int64), False)]
 
 

@@ -18,10 +18,10 @@ from spectrem.corpus import Corpus, Local
 from spectrem.models.loglinear.lbfgs import Minimum
 from spectrem.models.loglinear.optimise import Moments, Optimiser, maximise
 from spectrem.models.loglinear.prior import WeightPrior
-from spectrem.models.loglinear.shards import LogLinearShard, runs_of
+from spectrem.models.loglinear.shards import LogLinearShard
 from spectrem.models.loglinear.support import Support
 from spectrem.structures import Categorical, Chain, Known, Parts, Structure
-from spectrem.structures._ragged import offsets_of
+from spectrem.structures._ragged import offsets_of, runs_of
 
 # Scores of chains that are worked on at once: a megabyte.
 _AT_ONCE = 1 << 17

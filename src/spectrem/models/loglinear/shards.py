@@ -15,7 +15,7 @@ from spectrem._validate import as_lengths, as_weights
 from spectrem.constraints.compilation.groups import Key
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.loglinear.features import Features
-from spectrem.structures._ragged import offsets_of, positions_of, ranges_of
+from spectrem.structures._ragged import offsets_of, positions_of, ranges_of, runs_of
 
 # A shard is closed after this much work, in products of an evaluation: an eighth of the corpus, but no less than some
 # products per weight, since every shard has a gradient of its own to be made and added up.
@@ -115,6 +115,7 @@ def build_shards(
     given: ArrayLike | None = None,
     counts: ArrayLike | None = None,
     *,
+    present: ArrayLike | None = None,
     n_weights: int = 0,
     n_labels: int = 1,
     least: int | None = None,
@@ -141,6 +142,8 @@ def build_shards(
         tie them to others; they are not ``known``. By default none.
     counts : array-like of shape (n_instances,), optional
         How often instances count in constraints, at least 0; by default by their weights.
+    present : array-like of shape (n_instances,), bool, optional
+        The others are in no shard. By default all are that have a choice.
     n_weights, n_labels : int
         Of the model: the more weights, the fewer shards pay.
     least : int, optional
@@ -170,7 +173,8 @@ def build_shards(
     weight = as_weights(weights, n)
     among = None if given is None else np.asarray(given, np.bool_)
     member.check()
-    pieces = cut_instances(member.work(n_labels), member.sizes > 0, known, most=largest_work(n_weights, least))
+    work = member.work(n_labels) * (True if present is None else np.asarray(present, np.bool_))
+    pieces = cut_instances(work, work > 0, known, most=largest_work(n_weights, least))
     shards = [member.take(own, kind, n_labels, weight[own], some_of(among, own)) for own, kind in pieces]
     shards = shards or [member.take(np.zeros(0, np.int64), False, n_labels, weight[:0])]
     if counts is None:
@@ -278,13 +282,3 @@ def largest_work(n_weights: int, least: int | None = None) -> int:
 def some_of(among: Bools | None, own: Ints) -> Bools | None:
     """A mask at the instances of a shard; None if it is nowhere true."""
     return None if among is None or not among[own].any() else among[own]
-
-
-def runs_of(instances: Ints, work: Ints, most: int) -> list[Ints]:
-    """Runs of instances of about ``most`` work each, as equal as whole instances allow."""
-    if not len(instances):
-        return []
-    ends = np.cumsum(work)
-    n_runs = max(round(int(ends[-1]) / most), 1)
-    cuts = np.searchsorted(ends, ends[-1] * np.arange(1, n_runs) / n_runs) + 1
-    return [run for run in np.split(instances, np.unique(cuts)) if len(run)]

@@ -18,11 +18,10 @@ from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.parsing import arcs as kernel
 from spectrem.models.loglinear.optimise import Moments, Optimiser, maximise
 from spectrem.models.loglinear.prior import WeightPrior
-from spectrem.models.loglinear.shards import runs_of
 from spectrem.models.parsing.shards import ParsingShard
 from spectrem.models.parsing.templates import ArcTemplates
 from spectrem.structures import Known, Parts, ProjectiveTrees, Structure
-from spectrem.structures._ragged import offsets_of
+from spectrem.structures._ragged import offsets_of, runs_of
 
 Table: TypeAlias = NDArray[np.float64] | NDArray[np.float32]
 # Arcs whose scores are worked on at once: a megabyte.

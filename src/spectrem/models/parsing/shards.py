@@ -11,9 +11,9 @@ import numpy as np
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem._heads import UNKNOWN_HEAD
 from spectrem.models.columns import Columns
-from spectrem.models.loglinear.shards import cut_instances, runs_of
+from spectrem.models.loglinear.shards import cut_instances
 from spectrem.models.parsing.templates import Atoms
-from spectrem.structures._ragged import offsets_of, ranges_of
+from spectrem.structures._ragged import offsets_of, ranges_of, runs_of
 
 # What is known of the heads of a sentence: nothing or some of them, all, or their distributions.
 FREE, GIVEN, SHARED = 0, 1, 2

@@ -12,7 +12,7 @@ from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_integers, as_lengths, as_weights
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.tagging.lexicon import Lexicon
-from spectrem.structures._ragged import offsets_of, ranges_of
+from spectrem.structures._ragged import offsets_of, ranges_of, runs_of
 
 # A shard is closed after this many (token, state) parts: an eighth of the corpus, within bounds.
 _SHARDS, _LEAST_PARTS, _MOST_PARTS = 8, 1 << 15, 1 << 21
@@ -109,7 +109,7 @@ def build_shards(
     shards: list[TagShard] = []
     for given in (False, True):
         chosen = np.flatnonzero((known == given) & (lengths > 0) & (weights > 0))
-        for sentences in _runs(chosen, np.diff(part_offsets)[chosen], most):
+        for sentences in runs_of(chosen, np.diff(part_offsets)[chosen], most):
             own_lengths = lengths[sentences]
             tokens = ranges_of(offsets[sentences], own_lengths)
             shards.append(TagShard(own_lengths, entries[tokens], weights[sentences], given, sentences))
@@ -150,13 +150,3 @@ def in_corpus_order(shards: Sequence[TagShard], values: Sequence[NDArray]) -> ND
     ordered = np.empty_like(together)
     ordered[ranges_of(offsets_of(by_sentence)[sentences], lengths)] = together
     return ordered
-
-
-def _runs(sentences: Ints, sizes: Ints, most: int) -> list[Ints]:
-    """Runs of sentences of about ``most`` parts each, as equal as whole sentences allow."""
-    if not len(sentences):
-        return []
-    ends = np.cumsum(sizes)
-    n_runs = -(-int(ends[-1]) // most)
-    cuts = np.searchsorted(ends, ends[-1] * np.arange(1, n_runs) / n_runs) + 1
-    return [run for run in np.split(sentences, np.unique(cuts)) if len(run)]

@@ -100,6 +100,11 @@ class ArcStructure(Structure):
             "length": missing_where(np.abs(dependent - head), root),
         }
 
+    @property
+    def column_values(self) -> Mapping[str, tuple[str, ...]]:
+        """The values of text columns."""
+        return {"direction": ("left", "right")}
+
     def arc_columns(self, values: Mapping[str, ArrayLike]) -> dict[str, NDArray]:
         """Columns over arcs from values of words: of a mapping ``{"tag": ...}``, ``head_tag`` and ``dependent_tag``.
 

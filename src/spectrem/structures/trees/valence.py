@@ -210,6 +210,11 @@ class ValenceTrees:
             "stop": parts.stop,
         }
 
+    @property
+    def column_values(self) -> Mapping[str, tuple[str, ...]]:
+        """The values of text columns."""
+        return self.arcs.column_values
+
     def arc_columns(self, values: Mapping[str, ArrayLike]) -> dict[str, NDArray]:
         """Columns over parts from values of words: of a mapping ``{"tag": ...}``, ``head_tag`` and ``dependent_tag``.
 

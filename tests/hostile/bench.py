@@ -58,7 +58,7 @@ GOOD = {
     "data.csv": "name,x,y,kind\n" + "".join(f"r{k},{x},{y},k\n" for k, (x, y) in enumerate(_POINTS)),
     "clusters.yaml": "- (E[label == 0] >= 3).named('three')\n",
     "must.csv": "a,b\nr0,r1\n",
-}  # fmt: skip
+}
 
 # Every command with names of good files for what it reads, and ``{out}`` and the like for what it writes.
 COMMANDS = {
@@ -79,15 +79,16 @@ COMMANDS = {
     "parse train dmv": "parse train trees.conllu --dmv --max-iter 2 --model {p.npz}",
     "parse predict": "parse predict parser.npz trees.conllu -o {out.conllu} --posteriors {p.tsv}",
     "parse evaluate": "parse evaluate trees.conllu trees2.conllu",
-    "parse transfer": "parse transfer trees.conllu trees2.conllu --align tree-links.txt --bits 10 --max-iter 2 --model {p.npz}",
+    "parse transfer": "parse transfer trees.conllu trees2.conllu --align tree-links.txt --bits 10 --max-iter 2 "
+    "--model {p.npz}",
     "extract train": "extract train rel.corp --max-iter 2 --model {e.npz}",
     "extract predict": "extract predict extractor.npz rel.corp -o {out.corp}",
     "extract evaluate": "extract evaluate rel.corp rel.corp",
     "project": "project scores.csv --labels ham,spam -c c.yaml -o {out.csv} --prices {prices.csv} --report {r.html}",
-    "cluster": "cluster data.csv -k 2 --id name --features x,y -c clusters.yaml --must-link must.csv --max-iter 3 -o {out.csv} "
-    "--report {r.html}",
+    "cluster": "cluster data.csv -k 2 --id name --features x,y -c clusters.yaml --must-link must.csv --max-iter 3 "
+    "-o {out.csv} --report {r.html}",
     "demo": "demo --pairs 50",
-}  # fmt: skip
+}
 MODELS = {
     "aligner.npz": "align en.txt fr.txt --model1-iterations 1 --max-iter 1 -o links.out --save aligner.npz",
     "tagger.npz": "tag train text.txt --dictionary tags.tsv --max-iter 2 --model tagger.npz",
@@ -167,7 +168,7 @@ DAMAGES = {
     "control characters": Damage(lambda data: data.replace(b"o", b"\x1b[31m\x07"), "either"),
     "a name with control characters": Damage(lambda data: b"\xff", "error", "bad\x1b[31m\n{}"),
     "a name that is not UTF-8": Damage(lambda data: b"\xff", "error", "bad\udcff{}"),
-}  # fmt: skip
+}
 
 # What the same damage means elsewhere than in plain text. First the command (or *), then the file (or *).
 OTHERWISE = {
@@ -202,11 +203,20 @@ OTHERWISE = {
     ("*", "scores.csv", "nan"): "error",
     ("*", "scores.csv", "first line only"): "error",
     ("*", "data.csv", "first line only"): "error",
-}  # fmt: skip
+}
 
 
-OF_ANY_FILE = ("missing", "folder", "empty", "blank lines", "noise", "null", "cut", "a name with control characters",
-               "a name that is not UTF-8")  # fmt: skip
+OF_ANY_FILE = (
+    "missing",
+    "folder",
+    "empty",
+    "blank lines",
+    "noise",
+    "null",
+    "cut",
+    "a name with control characters",
+    "a name that is not UTF-8",
+)
 
 
 def outcome_of(command: str, name: str, damage: str) -> str:

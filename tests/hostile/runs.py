@@ -16,7 +16,8 @@ from spectrem.cli.app import app
 
 MOST_LINES = 8
 _ADVICE = re.compile(
-    r"; |must|expected|No space left|Invalid value|Missing |No such option|requires|does not take a value|unexpected extra",
+    r"; |must|expected|No space left|Invalid value|Missing |No such option|requires|does not take a value|"
+    r"unexpected extra",
     re.IGNORECASE,
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
@@ -61,8 +62,12 @@ def run(folder: Path, arguments: list[str], outcome: str, names: list[str], outp
             remove(folder / name)
             if done.exit_code != 0:
                 wrong = wrong or f"leaves {name} although it failed"
-    changed = [os.fsdecode(k) for k in before.keys() | after.keys() if k not in map(os.fsencode, outputs) or k in before
-               if before.get(k) != after.get(k)]  # fmt: skip
+    changed = [
+        os.fsdecode(k)
+        for k in before.keys() | after.keys()
+        if k not in map(os.fsencode, outputs) or k in before
+        if before.get(k) != after.get(k)
+    ]
     if changed:
         wrong = wrong or f"changes or leaves {changed}"
         for name in changed:

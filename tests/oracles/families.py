@@ -18,7 +18,7 @@ NULL = -1
 
 
 class Member(NamedTuple):
-    """A structure: the numbers of its parts, how often it uses every entry of each factor, and what decoding calls it."""
+    """A structure: the numbers of its parts, how often it uses entries of factors, and what decoding calls it."""
 
     taken: object
     counts: tuple = ()
@@ -334,7 +334,7 @@ class Valence(Arcs):
             parts.append(part)
             choices.append(("arc", d))
         gone = dict.fromkeys(("dependent", "occurrence", "head", "direction", "length"), MISSING)
-        for h, side, some in itertools.product(range(n), (0, 1), (False, True)):
+        for h, side, _some in itertools.product(range(n), (0, 1), (False, True)):
             parts.append(gone | {"root": False, "adjacent": False, "stop": True})
             choices.append(("stop", h, side))
         structures = []
@@ -412,8 +412,11 @@ class Products(Family):
         parts = [{name: part.get(name, MISSING) for name in every} for part in parts]
         structures = []
         for i in range(len(shapes)):
-            pools = [[(place[v, i, m], s) for s in one.structures] for v, x in enumerate((firsts, seconds))
-                     for m, one in enumerate(x[i])]  # fmt: skip
+            pools = [
+                [(place[v, i, m], s) for s in one.structures]
+                for v, x in enumerate((firsts, seconds))
+                for m, one in enumerate(x[i])
+            ]
             mine = []
             for combined in itertools.product(*pools):
                 taken = np.concatenate([np.array(own.taken, int) + start for start, own in combined])
@@ -436,7 +439,14 @@ class Products(Family):
 
 
 FAMILIES = {
-    "labels": Labels, "chains": Chains, "second-order chains": Chains2, "chains of edges": EdgeChains,
-    "alignments": Alignments, "bracketings": Brackets, "projective trees": Arcs, "non-projective trees": CrossingArcs,
-    "trees with valence": Valence, "products": Products,
-}  # fmt: skip
+    "labels": Labels,
+    "chains": Chains,
+    "second-order chains": Chains2,
+    "chains of edges": EdgeChains,
+    "alignments": Alignments,
+    "bracketings": Brackets,
+    "projective trees": Arcs,
+    "non-projective trees": CrossingArcs,
+    "trees with valence": Valence,
+    "products": Products,
+}

@@ -150,8 +150,9 @@ class Program:
             rules = [so.LinearConstraint(simplex, ones, ones)]
             if len(limit):
                 rules.append(so.LinearConstraint(matrix, -np.inf, limit))
-            result = so.milp(cost, integrality=integral, bounds=so.Bounds(0, upper), constraints=rules,
-                             options={"mip_rel_gap": 0.0})  # fmt: skip
+            result = so.milp(
+                cost, integrality=integral, bounds=so.Bounds(0, upper), constraints=rules, options={"mip_rel_gap": 0.0}
+            )
         else:
             bounds = np.column_stack([np.zeros(len(cost)), upper])
             some = (matrix, limit) if len(limit) else (None, None)
@@ -222,7 +223,7 @@ class Program:
             for sign in (1.0, -1.0) if self.equality[j] else (1.0,):
                 pairs = [(slice(0, n), sign * self.left[j]), (total - 1, -sign * self.bounds[j])]
                 at_most(*pairs, *([(2 * n + j, -1.0)] if self.slack_of[j] >= 0 else []))
-        for k, slack in enumerate(self.slacks):
+        for _k, slack in enumerate(self.slacks):
             if slack.kind == "penalty":
                 continue
             # a norm of at most l1 size over the number of rows: the ball's interior is what matters
@@ -242,8 +243,15 @@ class Program:
         simplex[:, total - 1] = -1.0
         bounds = [(0, None)] * n + [(0, 1)] * n + [(0, None)] * (r + g) + [(1, None)]
         cost = np.concatenate([np.zeros(n), -np.ones(n), np.zeros(total - 2 * n)])
-        result = so.linprog(cost, sp.vstack([sp.csr_array(np.array(below)), used]), np.zeros(len(below) + n),
-                            sp.csr_array(simplex), np.zeros(self.n_instances), bounds, method="highs")  # fmt: skip
+        result = so.linprog(
+            cost,
+            sp.vstack([sp.csr_array(np.array(below)), used]),
+            np.zeros(len(below) + n),
+            sp.csr_array(simplex),
+            np.zeros(self.n_instances),
+            bounds,
+            method="highs",
+        )
         return result.x[n : 2 * n] > 0.5 if result.status == 0 else np.ones(n, bool)
 
     def tilted(self, multipliers, gamma, kept):
@@ -253,7 +261,7 @@ class Program:
         for i in range(self.n_instances):
             at = np.flatnonzero((self.owner == i) & kept)
             weight = self.weights[i]
-            # a row that spans instances has their weights in its entries, which the smoothed maximum of one copy has not
+            # a row that spans instances has their weights in its entries, the smoothed maximum of a copy has not
             scores = (self.score[at] - price[at] / weight) / gamma
             whole = logsumexp(scores)
             q[at] = np.exp(scores - whole)
@@ -278,7 +286,7 @@ class Program:
             return x[:r] - x[r : 2 * r], x[: 2 * r], x[2 * r :]
 
         def dual(x):
-            y, both, lengths = split(x)
+            y, _both, lengths = split(x)
             q, value = self.tilted(scale * y, gamma, kept)
             slope = self.bounds - self.left @ q
             added = np.array([s.strength if s.kind == "bound" else 0.0 for s in self.slacks])
@@ -312,8 +320,15 @@ class Program:
             x[2 * r + k] = 0.1 if slack.kind == "bound" else 0.0
         for _ in range(4):
             with np.errstate(all="ignore"):
-                found = so.minimize(dual, x, jac=True, method="SLSQP", bounds=list(zip(np.zeros(len(x)), upper, strict=True)),
-                                    constraints=rules, options={"ftol": 1e-15, "maxiter": 300})  # fmt: skip
+                found = so.minimize(
+                    dual,
+                    x,
+                    jac=True,
+                    method="SLSQP",
+                    bounds=list(zip(np.zeros(len(x)), upper, strict=True)),
+                    constraints=rules,
+                    options={"ftol": 1e-15, "maxiter": 300},
+                )
             if not np.isfinite(found.x).all():
                 break
             y = scale * (found.x[:r] - found.x[r : 2 * r])
@@ -335,11 +350,13 @@ class Program:
         twice = object.__new__(Program)  # q less the nearest ones is a violation of n equalities under an l1 penalty
         rows = np.arange(len(self.bounds), len(self.bounds) + n)
         twice.__dict__.update(
-            self.__dict__, left=np.vstack([self.left, np.eye(n)]), bounds=np.concatenate([self.bounds, q]),
+            self.__dict__,
+            left=np.vstack([self.left, np.eye(n)]),
+            bounds=np.concatenate([self.bounds, q]),
             equality=np.concatenate([self.equality, np.ones(n, bool)]),
             slack_of=np.concatenate([self.slack_of, np.full(n, len(self.slacks))]),
             slacks=[*self.slacks, Slack("penalty", 1.0, "l1", rows, 1.0)],
-        )  # fmt: skip
+        )
         found = twice.linear(np.zeros(n), paid=False)
         return None if found is None else clean(found, self.owner)
 

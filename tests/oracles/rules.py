@@ -239,9 +239,12 @@ def rows_of(rule, number, batch, weights, instance_name):
         group = key[: len(rule.per)] if rule.sense == "max_over" else instance
         bounds = [b if isinstance(b, list) else [b] for b in rule.bounds] or [[0.0]]
         low, high = {
-            "<=": (None, bounds[0]), ">=": (bounds[0], None), "==": (bounds[0], bounds[0]), "max_over": (None, bounds[0]),
+            "<=": (None, bounds[0]),
+            ">=": (bounds[0], None),
+            "==": (bounds[0], bounds[0]),
+            "max_over": (None, bounds[0]),
             "between": (bounds[0], bounds[-1]),
-        }[rule.sense]  # fmt: skip
+        }[rule.sense]
         left = side(rule.terms, members)
         if left is None:
             continue

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,7 +21,7 @@ from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError
 OF_GAIN, OF_LOSS = 1e-5, 1e-7
 
 
-class Wrong(AssertionError):
+class MismatchError(AssertionError):
     """A difference between the library and the oracle."""
 
 
@@ -33,7 +32,7 @@ def quietly(call):
         found = call()
     others = [w for w in caught if not issubclass(w.category, ConvergenceWarning)]
     if others:
-        raise Wrong(f"unexpected warning: {others[0].message}")
+        raise MismatchError(f"unexpected warning: {others[0].message}")
     return found, bool(caught)
 
 
@@ -45,7 +44,7 @@ def check_loss(loss, theta, converged, starts=()):
     if not converged:
         return "warned"
     if not at <= best + room:
-        raise Wrong(f"the loss is {at!r}, and SciPy finds {best!r} (that of weights 0: {zero!r})")
+        raise MismatchError(f"the loss is {at!r}, and SciPy finds {best!r} (that of weights 0: {zero!r})")
     return "agree"
 
 
@@ -109,10 +108,16 @@ def labelled_classifier(seed):
         settings = {"C": C, "l1_ratio": l1_ratio, "fit_intercept": intercept}
         ours, warned = quietly(lambda: MaxEntClassifier(**settings).fit(given, y, weights))
         if warned == ours.converged_:
-            raise Wrong(f"converged_ is {ours.converged_}, warned: {warned}")
+            raise MismatchError(f"converged_ is {ours.converged_}, warned: {warned}")
         arrays = np.concatenate([ours.coef_.ravel(), ours.intercept_ if intercept else np.zeros(0)])
-        loss = Loss(label_features(X, k, intercept), list(targets), w, np.arange(len(arrays)) < ours.coef_.size,
-                    (1 - l1_ratio) / C, l1_ratio / C)  # fmt: skip
+        loss = Loss(
+            label_features(X, k, intercept),
+            list(targets),
+            w,
+            np.arange(len(arrays)) < ours.coef_.size,
+            (1 - l1_ratio) / C,
+            l1_ratio / C,
+        )
         starts = []
         if l1_ratio == 0 and not soft:
             starts.append(by_sklearn(X, gold, w, C, intercept, k))
@@ -122,17 +127,19 @@ def labelled_classifier(seed):
         expected = np.exp(scores - np.logaddexp.reduce(scores, axis=1, keepdims=True))
         apart = float(np.abs(ours.predict_proba(given) - expected).max())
         if apart > 1e-9:
-            raise Wrong(f"predict_proba is {apart:.3g} off the softmax of the scores")
+            raise MismatchError(f"predict_proba is {apart:.3g} off the softmax of the scores")
         if abs(-ours.objective_ - loss.value(arrays)) > 1e-8 * max(1.0, abs(loss.value(arrays))):
-            raise Wrong(f"objective_ is {ours.objective_!r}, and by the definition {-loss.value(arrays)!r}")
+            raise MismatchError(f"objective_ is {ours.objective_!r}, and by the definition {-loss.value(arrays)!r}")
         again, _ = quietly(
             lambda: MaxEntClassifier(**settings).fit(sp.csr_array(X) if container != "csr" else X, y, weights)
         )
         between = abs(again.objective_ - ours.objective_)
         if not warned and between > (OF_LOSS + OF_GAIN) * max(1e-300, abs(ours.objective_)):
-            raise Wrong(f"another container gives the objective {again.objective_!r} in place of {ours.objective_!r}")
-    except Wrong as error:
-        raise Wrong(f"{error}\n{case}") from None
+            raise MismatchError(
+                f"another container gives the objective {again.objective_!r} in place of {ours.objective_!r}"
+            )
+    except MismatchError as error:
+        raise MismatchError(f"{error}\n{case}") from None
     return outcome, case
 
 
@@ -162,8 +169,9 @@ class Rows:
 def rows_batch(allowed, known, columns):
     parts = [
         {"row": i, "label": int(k), "labelled": bool(known[i])} | columns[i]
-        for i in range(len(allowed)) for k in np.flatnonzero(allowed[i])
-    ]  # fmt: skip
+        for i in range(len(allowed))
+        for k in np.flatnonzero(allowed[i])
+    ]
     owner = np.array([part["row"] for part in parts])
     structures = [[Member(np.array([p])) for p in np.flatnonzero(owner == i)] for i in range(len(allowed))]
     return Batch(None, parts, owner, owner.copy(), [], structures)
@@ -202,17 +210,17 @@ def partly_labelled_classifier(seed):
     rules = [draw_rule(rng, Rows, batch, j, weights, reference) for j in range(int(rng.integers(0, 3)))]
     rules = [rule for rule in rules if "kind" not in rule.text]
     case = (
-        f"seed {seed}: {n} rows, {k} classes, gamma {gamma:g}, unlabelled_weight {share:g}, weights {weights.tolist()}, y {y}\n  "
-        + ("\n  ".join(rule.text for rule in rules))
+        f"seed {seed}: {n} rows, {k} classes, gamma {gamma:g}, unlabelled_weight {share:g}, "
+        f"weights {weights.tolist()}, y {y}\n  " + ("\n  ".join(rule.text for rule in rules))
     )
     try:
         return _check_partly(rng, X, y, allowed, known, columns, weights, share, gamma, rules, batch), case
-    except Wrong as error:
-        raise Wrong(f"{error}\n{case}") from None
+    except MismatchError as error:
+        raise MismatchError(f"{error}\n{case}") from None
 
 
 def _check_partly(rng, X, y, allowed, known, columns, weights, share, gamma, rules, batch):
-    n, k = allowed.shape
+    _n, k = allowed.shape
     program = rows_program(allowed, known, weights, share, rules, batch)
     curved = any(slack.norm == "l2" for slack in program.slacks)
     if gamma <= 0 and curved:
@@ -227,30 +235,30 @@ def _check_partly(rng, X, y, allowed, known, columns, weights, share, gamma, rul
         ours, warned = quietly(lambda: classifier.fit(X, y, weights, columns=columns))
     except InfeasibleConstraintError as error:
         if possible and not (gamma == -np.inf and "was found" in str(error)):
-            raise Wrong(f"can be met, and is refused: {error}") from None
+            raise MismatchError(f"can be met, and is refused: {error}") from None
         return "infeasible"
     except Exception as error:
         if gamma == -np.inf and "ties instances" in str(error):
             return "refused"
-        raise Wrong(f"{type(error).__name__}: {error}") from None
+        raise MismatchError(f"{type(error).__name__}: {error}") from None
     if not possible:
         if warned:
             return "infeasible, warned"
-        raise Wrong(f"cannot be met (by {missing:.3g}), and is answered")
+        raise MismatchError(f"cannot be met (by {missing:.3g}), and is answered")
     q = ours.label_distributions_
     if not (np.isfinite(q).all() and (q >= -1e-9).all() and np.abs(q.sum(axis=1) - 1).max() < 1e-6):
-        raise Wrong("label_distributions_ are no distributions")
+        raise MismatchError("label_distributions_ are no distributions")
     if np.abs(q - np.where(allowed > 0, q, 0.0)).max() > 1e-9:
-        raise Wrong("a label has probability in a row that cannot have it")
+        raise MismatchError("a label has probability in a row that cannot have it")
     if np.abs(q[known] - allowed[known]).max(initial=0.0) > 1e-9:
-        raise Wrong("labelled rows do not keep what was given")
+        raise MismatchError("labelled rows do not keep what was given")
     if known.all():
         return "agree"
     scores = np.log(ours.set_params(project_at_predict=False).predict_proba(X))
     program.set_scores(scores)
     _, worst = program.cost_of(program.left @ program.flat(q))
     if worst > 1e-4 and not warned:
-        raise Wrong(f"constraints are violated by {worst:.3g}, without a warning")
+        raise MismatchError(f"constraints are violated by {worst:.3g}, without a warning")
     if warned:
         return "warned"
     value, _ = program.judge(program.flat(q), max(gamma, 0.0))
@@ -260,7 +268,7 @@ def _check_partly(rng, X, y, allowed, known, columns, weights, share, gamma, rul
         low = high = program.best_mixture() if gamma == 0 else program.best_whole()
     room = 1e-4 * max(1.0, program.spread)
     if not (low - room <= value <= high + room or (gamma == -np.inf and value <= high + room)):
-        raise Wrong(f"the distributions are worth {value!r}, and by the oracle {low!r} to {high!r}")
+        raise MismatchError(f"the distributions are worth {value!r}, and by the oracle {low!r} to {high!r}")
     # the M-step of these distributions: nothing is much better
     total = np.where(known, weights, share * weights)
     intercept = 1
@@ -268,7 +276,7 @@ def _check_partly(rng, X, y, allowed, known, columns, weights, share, gamma, rul
     loss = Loss(label_features(X, k, intercept), list(q), total, np.arange(len(arrays)) < ours.coef_.size, 1.0, 0.0)
     best, _ = loss.minimum(arrays)
     if ours.converged_ and gamma > 0 and loss.value(arrays) - best > 1e-3 * max(1.0, abs(best)):
-        raise Wrong(f"the loss at the last distributions is {loss.value(arrays)!r}, and SciPy finds {best!r}")
+        raise MismatchError(f"the loss at the last distributions is {loss.value(arrays)!r}, and SciPy finds {best!r}")
     return "agree"
 
 
@@ -336,7 +344,10 @@ def labelled_tagger(seed):
     C, l1_ratio = float(rng.choice([1.0, 0.1, 100.0])), float(rng.choice([0.0, 0.0, 0.5, 1.0]))
     weights = rng.choice([0.5, 1.0, 2.0], len(X)) if rng.random() < 0.4 else None
     matrices = bool(rng.random() < 0.4)
-    case = f"seed {seed}: tagger, {lengths.tolist()} tokens, {k} tags, pairs={pairs} C={C:g} l1_ratio={l1_ratio} matrices={matrices} scale {scale}"
+    case = (
+        f"seed {seed}: tagger, {lengths.tolist()} tokens, {k} tags, "
+        f"pairs={pairs} C={C:g} l1_ratio={l1_ratio} matrices={matrices} scale {scale}"
+    )
     tags = list(range(k))
     given = [np.array([[token.get(name, 0.0) for name in names] for token in x]) for x in X] if matrices else X
     settings = {"tags": tags, "pairs": pairs, "C": C, "l1_ratio": l1_ratio, "m_tol": 1e-8, "n_threads": 1}
@@ -366,7 +377,9 @@ def labelled_tagger(seed):
             targets.append(np.array([list(s) == gold for s in sequences], float))
         w = np.ones(len(X)) if weights is None else weights
         if np.count_nonzero(ours.theta_) != np.count_nonzero(theta):
-            raise Wrong(f"{np.count_nonzero(ours.theta_)} weights, and {np.count_nonzero(theta)} are of observed pairs")
+            raise MismatchError(
+                f"{np.count_nonzero(ours.theta_)} weights, and {np.count_nonzero(theta)} are of observed pairs"
+            )
         loss = Loss(F, targets, w, np.ones(len(theta), bool), (1 - l1_ratio) / C, l1_ratio / C)
         outcome = check_loss(loss, theta, not warned)
         proba = ours.predict_proba(given)
@@ -377,17 +390,17 @@ def labelled_tagger(seed):
             sequences = np.array(list(itertools.product(tags, repeat=len(x))))
             expected = np.array([[q[sequences[:, t] == tag].sum() for tag in tags] for t in range(len(x))])
             if np.abs(expected - p).max() > 1e-8:
-                raise Wrong(f"predict_proba is {np.abs(expected - p).max():.3g} off all sequences")
+                raise MismatchError(f"predict_proba is {np.abs(expected - p).max():.3g} off all sequences")
             at = scores[int(np.ravel_multi_index(chosen, (k,) * len(x)))]
             if at < scores.max() - 1e-9 * max(1.0, np.abs(scores).max()):
-                raise Wrong(f"predict scores {at!r}, and the best sequence {scores.max()!r}")
-    except Wrong as error:
-        raise Wrong(f"{error}\n{case}") from None
+                raise MismatchError(f"predict scores {at!r}, and the best sequence {scores.max()!r}")
+    except MismatchError as error:
+        raise MismatchError(f"{error}\n{case}") from None
     return outcome, case
 
 
 def partly_labelled_tagger(seed):
-    """Fit where sentences are labelled in part or not at all; posteriors of all sentences are projections at its weights."""
+    """Fit where sentences lack labels; posteriors of all sentences are projections at its weights."""
     rng = np.random.default_rng(seed)
     k = int(rng.integers(2, 4))
     family = Chains(np.random.default_rng(seed), k)
@@ -420,8 +433,8 @@ def partly_labelled_tagger(seed):
     )
     try:
         return _check_partly_tagger(X, y, columns, gamma, rules, batch, tags), case
-    except Wrong as error:
-        raise Wrong(f"{error}\n{case}") from None
+    except MismatchError as error:
+        raise MismatchError(f"{error}\n{case}") from None
 
 
 def _check_partly_tagger(X, y, columns, gamma, rules, batch, tags):
@@ -435,19 +448,28 @@ def _check_partly_tagger(X, y, columns, gamma, rules, batch, tags):
     missing, missing_new = program.missing(), everything.missing()
     if 1e-9 < missing < 1e-5 or 1e-9 < missing_new < 1e-5:
         return "border"
-    settings = {"tags": tags, "pairs": "all", "gamma": gamma, "max_iter": 200, "tol": 1e-9, "m_tol": 1e-9, "dual_steps": 0,
-                "project_at_predict": True, "n_threads": 1}  # fmt: skip
+    settings = {
+        "tags": tags,
+        "pairs": "all",
+        "gamma": gamma,
+        "max_iter": 200,
+        "tol": 1e-9,
+        "m_tol": 1e-9,
+        "dual_steps": 0,
+        "project_at_predict": True,
+        "n_threads": 1,
+    }
     tagger = CRFTagger(constraints=[parse_constraint(rule.text) for rule in rules], **settings)
     try:
         ours, warned = quietly(lambda: tagger.fit(X, y, columns=columns))
     except InfeasibleConstraintError as error:
         if missing <= 1e-9:
-            raise Wrong(f"can be met, and is refused: {error}") from None
+            raise MismatchError(f"can be met, and is refused: {error}") from None
         return "infeasible"
     if missing > 1e-9:
         if warned:
             return "infeasible, warned"
-        raise Wrong(f"cannot be met (by {missing:.3g}), and is answered")
+        raise MismatchError(f"cannot be met (by {missing:.3g}), and is answered")
     table = ours.model_.support.table(ours.model_.split(ours.theta_).features)
     cells = {(f, tag): f * k + tag for f in range(2) for tag in tags}
     moves = {pair: j for j, pair in enumerate(itertools.product(tags, repeat=2))}
@@ -465,26 +487,26 @@ def _check_partly_tagger(X, y, columns, gamma, rules, batch, tags):
     low, high, _ = program.smooth(gamma)
     room = 1e-4 * max(1.0, abs(value + high))
     if not warned and not value + low - room <= ours.objective_ <= value + high + room:
-        raise Wrong(f"objective_ is {ours.objective_!r}, and by the oracle {value + low!r} to {value + high!r}")
+        raise MismatchError(f"objective_ is {ours.objective_!r}, and by the oracle {value + low!r} to {value + high!r}")
     try:
         found, warned_too = quietly(lambda: ours.predict_proba(X, columns=columns))
     except InfeasibleConstraintError as error:
         if missing_new <= 1e-9:
-            raise Wrong(f"predict_proba: can be met, and is refused: {error}") from None
+            raise MismatchError(f"predict_proba: can be met, and is refused: {error}") from None
         return "infeasible at predict"
     if missing_new > 1e-9:
         if warned_too:
             return "infeasible, warned"
-        raise Wrong(f"predict_proba: cannot be met (by {missing_new:.3g}), and is answered")
+        raise MismatchError(f"predict_proba: cannot be met (by {missing_new:.3g}), and is answered")
     set_scores(everything, np.concatenate(scores))
     gamma = gamma if rules else 1.0  # where there is nothing to meet, posteriors are those of the model
     q = np.concatenate([own.ravel() for own in found])
     if not (np.isfinite(q).all() and q.min() >= -1e-9 and q.max() <= 1 + 1e-9):
-        raise Wrong(f"predict_proba leaves [0, 1]: {q.min()!r} to {q.max()!r}")
+        raise MismatchError(f"predict_proba leaves [0, 1]: {q.min()!r} to {q.max()!r}")
     low, high, best = everything.smooth(gamma)
     apart = float(np.abs(best @ everything.members - q).max())
     if not warned_too and apart > 2e-3 + 3 * np.sqrt(max(high - low, 0.0) / gamma):
-        raise Wrong(f"predict_proba is {apart:.3g} off the projection")
+        raise MismatchError(f"predict_proba is {apart:.3g} off the projection")
     return "warned" if warned or warned_too else "agree"
 
 
@@ -517,7 +539,7 @@ def fits(tags, labels):
 
 
 def agreeing_views(seed):
-    """Posteriors of rows without a label are the mean of the views' scores; with all labels, views are classifiers alone."""
+    """Posteriors without a label are the mean of the views' scores; with all labels, views are classifiers alone."""
     rng = np.random.default_rng(seed)
     n, k = int(rng.integers(8, 14)), int(rng.integers(2, 4))
     tables = {name: draw_table(np.random.default_rng([seed, j]), n, k)[0] for j, name in enumerate(("a", "b"))}
@@ -529,8 +551,13 @@ def agreeing_views(seed):
     gamma = float(rng.choice([0.3, 1.0, 2.0]))
     case = f"seed {seed}: views, {n} rows, {k} classes, gamma {gamma:g}, y {y}"
     try:
-        made = Views([(name, MaxEntClassifier(m_tol=1e-10)) for name in tables], gamma=gamma, max_iter=200, tol=1e-9,
-                     unlabelled_weight=0.0 if known.all() else 1.0)  # fmt: skip
+        made = Views(
+            [(name, MaxEntClassifier(m_tol=1e-10)) for name in tables],
+            gamma=gamma,
+            max_iter=200,
+            tol=1e-9,
+            unlabelled_weight=0.0 if known.all() else 1.0,
+        )
         ours, warned = quietly(lambda: made.fit(tables, y))
         mean = sum(np.log(ours.views_[name].predict_proba(tables[name])) for name in tables) / 2
         if known.all():
@@ -538,18 +565,21 @@ def agreeing_views(seed):
                 alone, _ = quietly(lambda X=X: MaxEntClassifier(m_tol=1e-10).fit(X, gold))
                 apart = np.abs(alone.predict_proba(X) - ours.views_[name].predict_proba(X)).max()
                 if apart > 1e-3:
-                    raise Wrong(f"view {name} is {apart:.3g} off the classifier by itself")
+                    raise MismatchError(f"view {name} is {apart:.3g} off the classifier by itself")
             return "agree", case
         q = np.exp(mean / gamma - np.logaddexp.reduce(mean / gamma, axis=1, keepdims=True))
         apart = np.abs(q - ours.label_distributions_)[~known].max()
         if not warned and apart > 1e-3:
-            raise Wrong(f"distributions are {apart:.3g} off the mean of the views' scores")
-    except Wrong as error:
-        raise Wrong(f"{error}\n{case}") from None
+            raise MismatchError(f"distributions are {apart:.3g} off the mean of the views' scores")
+    except MismatchError as error:
+        raise MismatchError(f"{error}\n{case}") from None
     return "warned" if warned else "agree", case
 
 
 KINDS = {
-    "labelled classifiers": labelled_classifier, "partly labelled classifiers": partly_labelled_classifier,
-    "labelled taggers": labelled_tagger, "partly labelled taggers": partly_labelled_tagger, "agreeing views": agreeing_views,
-}  # fmt: skip
+    "labelled classifiers": labelled_classifier,
+    "partly labelled classifiers": partly_labelled_classifier,
+    "labelled taggers": labelled_tagger,
+    "partly labelled taggers": partly_labelled_tagger,
+    "agreeing views": agreeing_views,
+}

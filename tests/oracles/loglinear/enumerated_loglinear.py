@@ -76,8 +76,14 @@ class Loss:
 
         unit = max(abs(loss(z)[0]), 1e-300)
         with np.errstate(all="ignore"):
-            found = so.minimize(lambda z: loss(z)[0] / unit, z, jac=lambda z: loss(z)[1] / unit, hess=lambda z: curve(z) / unit,
-                                method="trust-exact", options={"gtol": 1e-12, "maxiter": 500})  # fmt: skip
+            found = so.minimize(
+                lambda z: loss(z)[0] / unit,
+                z,
+                jac=lambda z: loss(z)[1] / unit,
+                hess=lambda z: curve(z) / unit,
+                method="trust-exact",
+                options={"gtol": 1e-12, "maxiter": 500},
+            )
         theta = start + basis @ found.x
         return min((self.value(theta), theta), (self.value(start), start), key=lambda pair: pair[0])
 
@@ -96,15 +102,21 @@ class Loss:
         x = np.concatenate([np.maximum(start, 0.0) / size, np.maximum(-start, 0.0) / size])
         unit = max(abs(loss(x)[0]), 1e-300)
         for _ in range(3):
-            found = so.minimize(lambda x: tuple(part / unit for part in loss(x)), x, jac=True, method="L-BFGS-B",
-                                bounds=[(0, None)] * (2 * n), options={"ftol": 1e-15, "gtol": 1e-12, "maxiter": 2000, "maxfun": 4000})  # fmt: skip
+            found = so.minimize(
+                lambda x: tuple(part / unit for part in loss(x)),
+                x,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=[(0, None)] * (2 * n),
+                options={"ftol": 1e-15, "gtol": 1e-12, "maxiter": 2000, "maxfun": 4000},
+            )
             x = found.x
         theta = size * (x[:n] - x[n:])
         return min((self.value(theta), theta), (self.value(start), start), key=lambda pair: pair[0])
 
 
 def label_features(X, n_classes, intercept):
-    """Features of labels: with two classes those of the second less those of the first; weights by class, intercept last."""
+    """Features of labels, with two classes those of the second less the first; weights by class, intercept last."""
     n_arrays = 1 if n_classes == 2 else n_classes
     d = X.shape[1]
     made = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from classifier_cases import KINDS, Wrong
+from classifier_cases import KINDS, MismatchError
 
 
 def run(kind, seeds):
@@ -18,7 +18,7 @@ def run(kind, seeds):
         try:
             outcome, _ = KINDS[kind](seed)
             outcomes[outcome] += 1
-        except Wrong as error:
+        except MismatchError as error:
             wrong.append(str(error))
         except Exception as error:
             wrong.append(f"seed {seed}: {error!r}")

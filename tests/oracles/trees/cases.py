@@ -168,8 +168,16 @@ def _program(case, rows, owner, score, members, weights):
     at = np.isin(owner, heavy)
     coefficients = np.array([row.coefficients for row in rows]).reshape(len(rows), len(case.batch.parts))
     bounds, equality = np.array([row.bound for row in rows]), np.array([row.equality for row in rows], bool)
-    program = Program(np.searchsorted(heavy, owner[at]), score[at], members[at], weights[heavy].astype(float), coefficients,
-                      bounds, equality, made)  # fmt: skip
+    program = Program(
+        np.searchsorted(heavy, owner[at]),
+        score[at],
+        members[at],
+        weights[heavy].astype(float),
+        coefficients,
+        bounds,
+        equality,
+        made,
+    )
     finite = np.concatenate([case.unary, *(f.ravel() for f in case.factors)])
     program.rows, program.largest = rows, float(np.abs(finite[np.isfinite(finite)]).max(initial=0.0))
     program.heard = np.isin(case.batch.owner, heavy)
@@ -214,10 +222,15 @@ def shards_of(case, n_shards):
         batch = case.family.batch([case.shapes[i] for i in numbers], numbers.tolist())
         give_columns(batch, case.columns)
         scores = scores_of(case, batch, numbers)
-        shards.append({
-            "structure": batch.structure, "scores": scores, "columns": extra_columns(batch),
-            "weights": case.weights[numbers], "identity": batch.identity,
-        })  # fmt: skip
+        shards.append(
+            {
+                "structure": batch.structure,
+                "scores": scores,
+                "columns": extra_columns(batch),
+                "weights": case.weights[numbers],
+                "identity": batch.identity,
+            }
+        )
     return shards
 
 
@@ -260,8 +273,7 @@ def by_batch(case, gamma):
         rows = compile_constraints(rules, structure, extra_columns(case.batch), weights)
         found = project_batch(structure, Parts(case.unary, case.factors), rows, gamma, weights=weights)
         assert found.status < Status.INFEASIBLE
-        answer = Answer(found.dual_value, found.marginals.unary, primal=found.primal_value)
-        return answer
+        return Answer(found.dual_value, found.marginals.unary, primal=found.primal_value)
 
     return ask(way)
 
@@ -296,7 +308,7 @@ def by_prices(case, gamma, n_shards, dual_steps=100):
     return ask(way)
 
 
-class Wrong(AssertionError):
+class MismatchError(AssertionError):
     """A difference between the library and the oracle."""
 
 
@@ -306,13 +318,13 @@ def check(case, program, gamma, answer, exact=True):
         if gamma <= 0 and "norm 'l2' cannot" in answer.refused:
             return "refused"
         if "at least one structure possible" not in answer.refused:
-            raise Wrong(f"an instance has no possible structure, and the answer is {answer}")
+            raise MismatchError(f"an instance has no possible structure, and the answer is {answer}")
         return "impossible"
     curved = any(slack.norm == "l2" for slack in program.slacks)
     if answer.refused:
         if gamma <= 0 and ((curved and "l2" in answer.refused) or "gamma must be at least 0 where" in answer.refused):
             return "refused"
-        raise Wrong(f"refused: {answer.refused}")
+        raise MismatchError(f"refused: {answer.refused}")
     missing = max([program.missing(), *(own.missing() for own in program.idle)])
     if 1e-9 < missing < 1e-5:
         return "border"
@@ -322,34 +334,34 @@ def check(case, program, gamma, answer, exact=True):
     possible = missing <= 1e-9 and (gamma != -np.inf or whole is not None)
     if answer.error:
         if possible:
-            raise Wrong(f"can be met, and is refused: {answer.error}")
+            raise MismatchError(f"can be met, and is refused: {answer.error}")
         named = {k for k in range(len(case.rules)) if re.search(rf"'c{k}'", answer.error)}
         if not named:
-            raise Wrong(f"names no constraint: {answer.error}")
+            raise MismatchError(f"names no constraint: {answer.error}")
         parts = [(own, np.array([row.rule in named for row in own.rows], bool)) for own in (program, *program.idle)]
         if gamma != -np.inf and all(own.missing(only) <= 1e-7 for own, only in parts):
-            raise Wrong(f"the conflict named is none: {answer.error}")
+            raise MismatchError(f"the conflict named is none: {answer.error}")
         return "infeasible"
     if not possible:
         if answer.warned and not exact:
             return "infeasible, warned"
-        raise Wrong(f"cannot be met (by {missing:.3g}), and is answered (warned: {answer.warned})")
+        raise MismatchError(f"cannot be met (by {missing:.3g}), and is answered (warned: {answer.warned})")
     return compare(program, gamma, answer, whole, exact)
 
 
 def compare(program, gamma, answer, whole, exact):
     unary, tolerance = answer.unary, NEAR * program.spread + 1e-14 * program.largest * program.weights.sum()
     if not np.isfinite(unary).all() or unary.min(initial=0.0) < -1e-9 or unary.max(initial=0.0) > 1 + 1e-9:
-        raise Wrong(f"marginals leave [0, 1]: {unary.min()} to {unary.max()}")
+        raise MismatchError(f"marginals leave [0, 1]: {unary.min()} to {unary.max()}")
     worst = max(own.cost_of(own.coefficients @ unary)[1] for own in (program, *program.idle))
     size = max(1.0, float(np.abs(program.bounds).max(initial=0.0)))
     if worst > (1e-5 if exact else 1e-3) * size and not answer.warned:
-        raise Wrong(f"rows are violated by {worst:.3g}, without a warning")
+        raise MismatchError(f"rows are violated by {worst:.3g}, without a warning")
     if answer.value is None or (answer.warned and gamma > 0):
         return "warned" if answer.warned else "agree"
     if gamma == -np.inf:
         if np.abs(unary - np.rint(unary)).max(initial=0.0) > 1e-6:
-            raise Wrong("whole structures have marginals between 0 and 1")
+            raise MismatchError("whole structures have marginals between 0 and 1")
         low, high = whole, whole
         if not exact:
             low = -np.inf if answer.warned else low
@@ -358,9 +370,9 @@ def compare(program, gamma, answer, whole, exact):
     else:
         low, high, q = program.smooth(gamma)
     if not low - tolerance <= answer.value <= high + tolerance:
-        raise Wrong(f"the value is {answer.value!r}, and by the oracle {low!r} to {high!r}")
+        raise MismatchError(f"the value is {answer.value!r}, and by the oracle {low!r} to {high!r}")
     if answer.primal is not None and not low - tolerance * 2 <= answer.primal <= high + tolerance * 2:
-        raise Wrong(f"the primal value is {answer.primal!r}, and by the oracle {low!r} to {high!r}")
+        raise MismatchError(f"the primal value is {answer.primal!r}, and by the oracle {low!r} to {high!r}")
     if high - low > 1e-3 * program.spread:
         return "wide"
     if gamma > 0 and q is not None and program.spread < 100:
@@ -369,5 +381,5 @@ def compare(program, gamma, answer, whole, exact):
         # the entropy is strongly concave: values so near have distributions so near
         room = CLOSE + 3 * np.sqrt(max(high - low, 1e-12) / gamma / program.weights.min())
         if apart > room:
-            raise Wrong(f"a marginal is {apart:.3g} off that of the oracle ({room:.3g} allowed)")
+            raise MismatchError(f"a marginal is {apart:.3g} off that of the oracle ({room:.3g} allowed)")
     return "agree"

@@ -160,31 +160,3 @@ def share(mass, left, l_at, right, r_at, count, terms, to_left, tl_at, to_right,
         part = load(terms, k) / sum_of_terms * spread(mass)  # all of it, to the last bit, for an only term
         store(to_left, tl_at + k, load(to_left, tl_at + k) + part)
         store(to_right, tr_at + k, load(to_right, tr_at + k) + part)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def log_sum(terms, gamma):  # type: ignore[no-untyped-def]
-    """gamma * log(sum(exp(terms / gamma))); in nats throughout, so that no division by gamma overflows."""
-    top = -np.inf
-    for k in range(len(terms)):
-        top = max(top, terms[k])
-    if top == -np.inf:
-        return top
-    total = 0.0
-    for k in range(len(terms)):
-        total += math.exp((terms[k] - top) / gamma)
-    return top + gamma * math.log(total)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def normalise(terms, gamma):  # type: ignore[no-untyped-def]
-    """Replace terms by exp(terms / gamma) over their sum; not all are -inf."""
-    top = -np.inf
-    for k in range(len(terms)):
-        top = max(top, terms[k])
-    total = 0.0
-    for k in range(len(terms)):
-        terms[k] = math.exp((terms[k] - top) / gamma)
-        total += terms[k]
-    for k in range(len(terms)):
-        terms[k] /= total

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from spectrem._compiled import njit
-from spectrem._wide import MARGIN, add, divide, fill_row, log_sum, nats, normalise, share, sum_products, times, unit_of
+from spectrem._logs import log_sum, share_out
+from spectrem._wide import MARGIN, add, divide, fill_row, nats, share, sum_products, times, unit_of
 
 
 @njit(error_model="numpy")
@@ -98,5 +99,5 @@ def test_log_sums():
     terms = np.array([1e15, 1e15, -np.inf])
     assert log_sum(np.array([0.0, 0.0]), 0.5) == 0.5 * np.log(2.0)
     assert log_sum(terms[2:], 1.0) == log_sum(terms[:0], 1.0) == -np.inf
-    normalise(terms, 1e-300)
+    share_out(terms, 1e-300)
     assert terms.tolist() == [0.5, 0.5, 0.0]

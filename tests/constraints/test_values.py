@@ -125,7 +125,7 @@ def test_fits_look_at_their_data():
 
 
 def test_a_tagger_looks_at_the_words_it_learns_from_and_no_others():
-    text, tags = [["the", "cat"], ["a", "cat"]], [["D", "N"], ["D", "N"]]
+    text, tags = [["the", "cat"], ["a", "cat"]], [["D", "N"], ["D", None]]
     few = (E[(part("word") == "cta") & (part("tag") == "N")] <= 5).named("rule")
     with pytest.raises(InvalidInputError, match="'rule': there is no word 'cta'; did you mean 'cat'"):
         HMMTagger(constraints=[few]).fit(text, tags)

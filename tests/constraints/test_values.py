@@ -210,7 +210,7 @@ def test_tags_that_the_model_has_are_no_slips():
         ),
         (
             lambda rule: CRFTagger(features="words", constraints=[rule], **QUICK).fit(
-                TEXT, [own.split() for own in TEXT], columns={"kind": [["a"] * 3, [None] * 2, ["b"]]}
+                TEXT, [*[own.split() for own in TEXT[:-1]], None], columns={"kind": [["a"] * 3, [None] * 2, ["b"]]}
             ),
             "there is no kind 'c'; the kinds are 'a', 'b'",
         ),

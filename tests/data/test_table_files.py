@@ -311,7 +311,7 @@ def test_labels(table):
 def test_columns_that_do_not_exist(table):
     frame = read_table(table(ROWS))
     frame.check(["id"], "--id")
-    message = f"--id: {frame.name} has no column 'ID'; its columns are 'id', 'kind', 'size', 'seen'"
+    message = f"--id: {frame.name} has no column 'ID'; did you mean 'id'? its columns are 'id', 'kind', 'size', 'seen'"
     refuses(message, frame.check, ["ID"], "--id")
 
 

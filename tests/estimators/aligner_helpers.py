@@ -3,6 +3,7 @@
 import numpy as np
 
 from spectrem import WordAligner
+from spectrem.estimators.conventions import FittedWith
 
 
 def make(**options):
@@ -46,6 +47,7 @@ def clone_fitted(fitted, **options):
         if name.endswith("_"):
             setattr(other, name, value)
     other.gamma_ = other.gamma
+    other.fitted_with_ = FittedWith(fitted.fitted_with_.params | options, {})
     if other.threshold != "auto":
         other.threshold_ = other.threshold
     return other

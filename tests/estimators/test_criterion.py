@@ -130,7 +130,7 @@ def test_without_any_label_something_has_to_tell_classes_apart():
 def test_homes_do_not_matter(tmp_path, monkeypatch, client):
     from spectrem.models.loglinear import shards as shards_module
 
-    monkeypatch.setattr(shards_module.build_shards, "__kwdefaults__", {"n_weights": 0, "n_labels": 1, "least": 50})
+    monkeypatch.setitem(shards_module.build_shards.__kwdefaults__, "least", 50)
     X, y, _ = table()
     homes = [None, partial(Spilled, folder=tmp_path), partial(OnDask, client=client)]
     fits = [

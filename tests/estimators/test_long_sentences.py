@@ -161,11 +161,7 @@ def test_known_links_of_a_pair_that_is_too_long():
 )
 def test_slower_ways_to_solve_have_lower_limits(fitted, changes, n_words):
     """A hundred words on both sides would be a program of two million variables."""
-    aligner = WordAligner(n_threads=1, **changes)
-    for name in ("params_", "table_", "model_", "source_vocabulary_", "target_vocabulary_", "threshold_"):
-        setattr(aligner, name, getattr(fitted, name))
-    aligner.source_counts_, aligner.target_counts_ = fitted.source_counts_, fitted.target_counts_
-    aligner.gamma_ = aligner.gamma
+    aligner = clone_fitted(fitted, **changes)
     source, target = ([line] for line in words(n_words, n_words))
     with pytest.warns(UserWarning, match="by translation and position alone: sentence pair 1, counted"):
         links, peak = peak_of(lambda: aligner.predict(source, target))

@@ -9,6 +9,7 @@ from spectrem import E, GaussianMixture, SelfTrainer, part, project
 from spectrem.constraints import cannot_link, cluster_size, must_link
 from spectrem.constraints.compilation.rows import Block, Rows
 from spectrem.estimators.mixture.table import ChunkModel, make_table
+from spectrem.exceptions import NoEffectWarning
 from spectrem.inference import project_batch
 from spectrem.models.mixture import MixtureModel, build_shards
 from spectrem.reports import prices_by_name, report_constraints
@@ -146,14 +147,17 @@ def test_a_trainer_tells_its_last_projection():
     np.testing.assert_allclose(sure.price, [slope], rtol=1e-3)
 
 
-def test_without_constraints_or_unlabelled_rows_there_is_no_table():
+def test_without_constraints_there_is_no_table_and_beside_labels_alone_they_are_held_against_these():
     x = np.arange(8.0)[:, None]
     assert GaussianMixture(2, random_state=0, n_threads=1).fit(x).report_.constraints == ()
     start = GaussianMixture(2, random_state=0, max_iter=0, n_threads=1).fit(x).report_
     assert (start.history, start.status, start.settings["gamma"]) == ((), "kept the start", 1.0)
     y = np.arange(8) > 3
-    trainer = SelfTrainer(LogisticRegression(), [(E[part("label") == 1] >= 3).named("some")]).fit(x, y.astype(int))
-    assert trainer.report_.constraints == ()
+    trainer = SelfTrainer(LogisticRegression(), [(E[part("label") == 1] >= 3).named("some")])
+    with pytest.warns(NoEffectWarning, match="got some"):
+        trainer.fit(x, y.astype(int))
+    (some,) = trainer.report_.constraints
+    assert (some.price.tolist(), some.before.tolist(), some.after.tolist()) == ([0.0], [4.0], [4.0])
 
 
 @pytest.mark.parametrize("gamma", [0.0, -np.inf])

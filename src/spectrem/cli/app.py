@@ -24,7 +24,7 @@ from spectrem.cli.tables.cluster import cluster
 from spectrem.cli.tables.project import project
 from spectrem.cli.tagging.tag import app as tag
 from spectrem.cli.warmup import warmup
-from spectrem.exceptions import SpectremError
+from spectrem.exceptions import NoEffectWarning, SpectremError
 
 _ORDER = (
     "align",
@@ -51,7 +51,7 @@ class Commands(TyperGroup):
         try:
             with limits_named("these options"):
                 return super().main(*args, **more)
-        except SpectremError as error:
+        except (SpectremError, NoEffectWarning) as error:
             _fail(str(error))
         except OSError as error:
             place = f"{os.fsdecode(error.filename)}: " if error.filename else ""
@@ -117,6 +117,7 @@ def spectrem(
     """
     import warnings
 
+    warnings.simplefilter("error", NoEffectWarning)  # an option without effect is a slip, as where options are read
     if not sys.warnoptions:
         warnings.showwarning = _warning_printer()
 

@@ -173,16 +173,21 @@ def report_labelled(
     elif getattr(estimator, "project_at_predict", False):
         return (), ()
     reports = _reports(criterion, posed, Step(model, params, asked_gamma(estimator), estep))
-    warn_unused(estimator.constraints if unused is None else unused, stacklevel=5)
+    could = getattr(estimator, "project_at_predict", None) is False
+    warn_unused(estimator.constraints if unused is None else unused, at_predict=could, stacklevel=5)
     return reports
 
 
-def warn_unused(constraints: Sequence[Any], *, stacklevel: int = 4) -> None:
-    """Warn of constraints, if there are any, that change nothing, since all labels that are learnt from are given."""
+def warn_unused(constraints: Sequence[Any], *, at_predict: bool = False, stacklevel: int = 4) -> None:
+    """Warn of constraints, if there are any, that change nothing, since all labels that are learnt from are given.
+
+    ``at_predict`` says that predictions could meet them.
+    """
     if constraints:
         warnings.warn(
             "constraints change nothing where all that is learnt from has its labels, got "
-            f"{constraint_names(constraints)}; leave them out, or add rows or sentences without labels",
+            f"{constraint_names(constraints)}; leave them out, or add rows or sentences without labels"
+            f"{', or let predictions meet them, with project_at_predict' * at_predict}",
             NoEffectWarning,
             stacklevel=stacklevel,
         )

@@ -1,8 +1,8 @@
 """Forward-backward of the alignment chain in log space, where probabilities leave the range of a double.
 
-Every sum is of terms less their largest, and the running sums over clipped jumps grow by ``log1p``, which keeps the
-digits of small terms. From the last target position on, what is known of a position is shared out among those before
-it: posteriors are probabilities, and agree with each other, however large the scores, whose sums lose digits then.
+All is in nats, and every sum is of terms less their largest. Backwards, every last source position shares its
+probability out among those before it, so that what comes out are probabilities whatever was rounded. Moves of clipped width
+share a score: their sources are one term, and what it gets is divided by running sums.
 """
 
 import numpy as np
@@ -13,80 +13,58 @@ from spectrem.kernels.alignments.alignment import tails
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _log_add(a, b):
-    if a < b:
-        a, b = b, a
-    return a if b == -np.inf else a + np.log1p(np.exp(b - a))
+def _add(a, b, gamma):
+    """gamma * log(exp(a / gamma) + exp(b / gamma))."""
+    top = max(a, b)
+    return top if top == -np.inf else top + gamma * np.log1p(np.exp((min(a, b) - top) / gamma))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _log_spread(source, moves, out):
-    """`spread` of logarithms, forward."""
-    n_in, n_out, width = len(source), len(out), len(moves) // 2
-    before, low, after, high = tails(width, 1)
-    below = -np.inf
-    for o in range(n_out):
-        if before <= o < n_in + before:
-            below = _log_add(below, source[o - before])
-        top, clipped = -np.inf, below + moves[low]
-        first, stop = max(0, o - before + 1), min(n_in, o + after)
-        for k in range(first, stop):
-            top = max(top, source[k] + moves[width + 1 + o - k])
-        total = 0.0
-        if top > -np.inf:
-            for k in range(first, stop):
-                total += np.exp(source[k] + moves[width + 1 + o - k] - top)
-        out[o] = _log_add(clipped, top + np.log(total) if top > -np.inf else top)
-    above = -np.inf
-    for k in range(n_in - 1, after - 1, -1):
-        above = _log_add(above, source[k])
-        if k - after < n_out:
-            out[k - after] = _log_add(out[k - after], above + moves[high])
+def _leave(position, departure, gamma, leaving, below, above):
+    """Fill the scores of leaving each position, and of leaving one up to it, or from it on."""
+    n = len(leaving)
+    for p in range(n):
+        leaving[p] = position[p] + departure[p]
+        below[p] = _add(below[p - 1], leaving[p], gamma) if p > 0 else leaving[p]
+    for p in range(n - 1, -1, -1):
+        above[p] = _add(above[p + 1], leaving[p], gamma) if p < n - 1 else leaving[p]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _share_moves(weight, source, arrived, moves, terms, counts, left):
-    """Share out what arrived at every position among the moves there and where they left; both are probabilities.
+def _arrive(i, moves, leaving, below, above, terms):
+    """Fill the scores of moves to i, first those of clipped width to the right and to the left, then all others.
 
-    ``left`` is added to, and so are the ``counts`` of moves, times a weight.
+    Returns the first position that these come from, and how many terms there are.
     """
-    n_in, n_out, width = len(source), len(arrived), len(moves) // 2
+    width = len(moves) // 2
     before, low, after, high = tails(width, 1)
-    # Sums over the first sources, and over the last ones; then the mass of all that leaves from them by a clipped move.
-    below, above = np.full(n_in + 1, -np.inf), np.full(n_in + 1, -np.inf)
-    for k in range(n_in):
-        below[k + 1] = _log_add(below[k], source[k])
-        above[n_in - 1 - k] = _log_add(above[n_in - k], source[n_in - 1 - k])
-    first_mass, last_mass = np.zeros(n_in + 1), np.zeros(n_in + 1)
-    for o in range(n_out):
-        if arrived[o] == 0.0:
-            continue
-        head, tail = min(max(0, o - before + 1), n_in), min(n_in, o + after)
-        n = tail - head
-        terms[n], terms[n + 1] = below[head] + moves[low], above[tail] + moves[high]
-        for k in range(n):
-            terms[k] = source[head + k] + moves[width + 1 + o - head - k]
-        share_out(terms[: n + 2], 1.0)
-        for k in range(n):
-            counts[width + 1 + o - head - k] += weight * arrived[o] * terms[k]
-            left[head + k] += arrived[o] * terms[k]
-        counts[low] += weight * arrived[o] * terms[n]
-        counts[high] += weight * arrived[o] * terms[n + 1]
-        first_mass[head] += arrived[o] * terms[n]
-        last_mass[tail] += arrived[o] * terms[n + 1]
-    for k in range(n_in - 1, -1, -1):
-        # Of the first k + 1 sources, the last one or any before it.
-        terms[0], terms[1] = source[k], below[k]
-        if first_mass[k + 1] > 0.0:
-            share_out(terms[:2], 1.0)
-            left[k] += first_mass[k + 1] * terms[0]
-            first_mass[k] += first_mass[k + 1] * terms[1]
-    for k in range(n_in):
-        terms[0], terms[1] = source[k], above[k + 1]
-        if last_mass[k] > 0.0:
-            share_out(terms[:2], 1.0)
-            left[k] += last_mass[k] * terms[0]
-            last_mass[k + 1] += last_mass[k] * terms[1]
+    terms[0] = below[i - before] + moves[low] if i >= before else -np.inf
+    terms[1] = above[i + after] + moves[high] if i + after < len(leaving) else -np.inf
+    first, stop = max(0, i - before + 1), min(len(leaving), i + after)
+    for p in range(first, stop):
+        terms[2 + p - first] = leaving[p] + moves[width + 1 + i - p]
+    return first, 2 + stop - first
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _divide_tails(leaving, below, above, gamma, from_below, from_above, left):
+    """Divide the probability of leaving some position up to p, or from p on, among these; ``left`` takes it."""
+    pair, carried = np.empty(2), 0.0
+    for p in range(len(leaving) - 1, -1, -1):
+        carried += from_below[p]
+        if carried > 0.0:
+            pair[0], pair[1] = leaving[p], below[p - 1] if p > 0 else -np.inf
+            share_out(pair, gamma)
+            left[p] += carried * pair[0]
+            carried *= pair[1]
+    carried = 0.0
+    for p in range(len(leaving)):
+        carried += from_above[p]
+        if carried > 0.0:
+            pair[0], pair[1] = leaving[p], above[p + 1] if p < len(leaving) - 1 else -np.inf
+            share_out(pair, gamma)
+            left[p] += carried * pair[0]
+            carried *= pair[1]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -96,50 +74,64 @@ def sum_pass(scores, gamma, chosen, weights, values, marginals, expected):
     Impossible ones get value -inf.
     """
     source_lengths, target_lengths, offsets, unary, jump, departure, end = scores
-    moves = jump / gamma
+    _, low, _, high = tails(len(jump) // 2, 1)
     for n in range(len(source_lengths)):
         if not chosen[n]:
             continue
         rows, columns = target_lengths[n], source_lengths[n]
-        at = offsets[n]
+        at, depart = offsets[n], departure[columns, : columns + 1]
         score = unary[at : at + rows * (columns + 1)].reshape(rows, columns + 1)
         real = marginals[at : at + rows * (columns + 1)].reshape(rows, columns + 1)
-        depart = departure[columns, : columns + 1] / gamma
-        leaving, present, left = np.empty(columns + 1), np.empty(columns + 1), np.empty(columns + 1)
-        terms = np.empty(columns + 3)
-        position = np.full((rows + 1, columns + 1), -np.inf)
+        leaving, below, above = np.empty(columns + 1), np.empty(columns + 1), np.empty(columns + 1)
+        position, terms, pair = np.full((rows + 1, columns + 1), -np.inf), np.empty(columns + 3), np.empty(2)
         position[0, 0] = 0.0
         for j in range(rows):
-            for p in range(columns + 1):
-                leaving[p] = position[j, p] + depart[p]
-                position[j + 1, p] = position[j, p] + score[j, columns] / gamma
-            _log_spread(leaving, moves, real[j, :columns])
+            _leave(position[j], depart, gamma, leaving, below, above)
+            position[j + 1, 0] = position[j, 0] + score[j, columns]
             for i in range(columns):
-                real[j, i] += score[j, i] / gamma
-                position[j + 1, i + 1] = _log_add(position[j + 1, i + 1], real[j, i])
+                _, count = _arrive(i, jump, leaving, below, above, terms)
+                real[j, i] = log_sum(terms[:count], gamma) + score[j, i]
+                position[j + 1, i + 1] = _add(position[j, i + 1] + score[j, columns], real[j, i], gamma)
+        present = np.empty(columns + 1)
         for p in range(columns + 1):
-            present[p] = position[rows, p] + end[min(columns - p, len(end) - 1)] / gamma
-        total = log_sum(present, 1.0)
-        values[n] = gamma * total
-        if total == -np.inf:
+            present[p] = position[rows, p] + end[min(columns - p, len(end) - 1)]
+        values[n] = log_sum(present, gamma)
+        if values[n] == -np.inf:
             real[:, :] = 0.0
             continue
-        share_out(present, 1.0)
+        share_out(present, gamma)
         for p in range(columns + 1):
             expected.end[min(columns - p, len(end) - 1)] += weights[n] * present[p]
+        stayed, left, tail = np.empty(columns + 1), np.empty(columns + 1), np.empty((2, columns + 1))
         for j in range(rows - 1, -1, -1):
+            _leave(position[j], depart, gamma, leaving, below, above)
+            stayed[:], left[:], tail[:] = 0.0, 0.0, 0.0
+            stayed[0] = present[0]
             for i in range(columns):
-                terms[0], terms[1] = real[j, i], position[j, i + 1] + score[j, columns] / gamma
-                real[j, i] = 0.0
-                if present[i + 1] > 0.0:
-                    share_out(terms[:2], 1.0)
-                    real[j, i] = present[i + 1] * terms[0]
-                    present[i + 1] *= terms[1]
-            real[j, columns] = present.sum()
-            for p in range(columns + 1):
-                leaving[p] = position[j, p] + depart[p]
-            left[:] = 0.0
-            _share_moves(weights[n], leaving, real[j, :columns], moves, terms, expected.jump, left)
+                if present[i + 1] == 0.0:
+                    real[j, i] = 0.0
+                    continue
+                pair[0], pair[1] = position[j, i + 1] + score[j, columns], real[j, i]
+                share_out(pair, gamma)
+                stayed[i + 1], real[j, i] = present[i + 1] * pair[0], present[i + 1] * pair[1]
+                if real[j, i] == 0.0:
+                    continue
+                first, count = _arrive(i, jump, leaving, below, above, terms)
+                share_out(terms[:count], gamma)
+                for k in range(count):
+                    terms[k] *= real[j, i]
+                    if k > 1:
+                        left[first + k - 2] += terms[k]
+                        expected.jump[len(jump) // 2 + 1 + i - (first + k - 2)] += weights[n] * terms[k]
+                before, _, after, _ = tails(len(jump) // 2, 1)
+                if terms[0] > 0.0:
+                    tail[0, i - before] += terms[0]
+                if terms[1] > 0.0:
+                    tail[1, i + after] += terms[1]
+                expected.jump[low] += weights[n] * terms[0]
+                expected.jump[high] += weights[n] * terms[1]
+            _divide_tails(leaving, below, above, gamma, tail[0], tail[1], left)
+            real[j, columns] = stayed.sum()
             for p in range(columns + 1):
                 expected.departure[columns, p] += weights[n] * left[p]
-                present[p] += left[p]
+                present[p] = stayed[p] + left[p]

@@ -1,8 +1,8 @@
 """Forward-backward of the alignment chain in log space, where probabilities leave the range of a double.
 
 All is in nats, and every sum is of terms less their largest. Backwards, every last source position shares its
-probability out among those before it, so that what comes out are probabilities whatever was rounded. Moves of clipped width
-share a score: their sources are one term, and what it gets is divided by running sums.
+probability out among those before it, so that what comes out are probabilities whatever was rounded. Moves of clipped
+width share a score: their sources are one term, and what it gets is divided by running sums.
 """
 
 import numpy as np

@@ -63,8 +63,12 @@ def python_steps():
     return count
 
 
-# Dask looks at itself up to a hundred times a second, which for a whole run of the suite is a minute of processor time
+# Dask looks at itself up to a hundred times a second, which for a whole run of the suite is a minute of processor time,
+# and gives processes up that do not answer for half a minute, as on a machine with much else to do.
 QUIET = {
+    "distributed.comm.timeouts.connect": "600s",
+    "distributed.comm.timeouts.tcp": "600s",
+    "distributed.scheduler.worker-ttl": "600s",
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "1s",
     "distributed.admin.system-monitor.interval": "10s",
@@ -72,13 +76,14 @@ QUIET = {
 
 
 @pytest.fixture(scope="session")
-def cluster():
-    """One Dask cluster of two processes for all tests."""
+def cluster(tmp_path_factory):
+    """One Dask cluster of two processes for all tests, with a folder that no other process of the suite clears."""
     distributed = pytest.importorskip("distributed", reason="needs the extra `dask`")
     import dask
 
     settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
-    with dask.config.set(QUIET), distributed.LocalCluster(**settings) as cluster:
+    folder = {"temporary-directory": str(tmp_path_factory.mktemp("dask"))}
+    with dask.config.set(QUIET | folder), distributed.LocalCluster(**settings) as cluster:
         yield cluster
 
 

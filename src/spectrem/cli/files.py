@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-from spectrem._outputs import Place, find_place, outputs_together
+from spectrem._outputs import Place, find_place, make_folder, outputs_together, remove
 from spectrem.cli.ending import STANDARD_OUTPUT
 from spectrem.cli.signals import ignore_signals
 from spectrem.exceptions import InvalidInputError
@@ -48,15 +48,12 @@ def command_files(
     written = {name: path for name, path in outputs.items() if path is not None}
     _check_standard(written)
     with outputs_together() as group:
-        places = {name: _found(name, path) for name, path in written.items() if path != STANDARD}
+        files = {name: path for name, path in written.items() if path != STANDARD}
+        places = {name: _named(name, find_place, path) for name, path in files.items()}
         _check_collisions(read, written, places)
         _check_endings(written)
-        for name, path in written.items():
-            if path != STANDARD:
-                try:
-                    group.stage(path)
-                except InvalidInputError as error:
-                    raise InvalidInputError(f"{name} {error}") from None
+        for name, path in files.items():
+            _named(name, group.stage, path)
         for name, folder in (folders or {}).items():
             if folder is not None:
                 if name in _EXISTING and not os.path.lexists(folder):
@@ -88,10 +85,11 @@ def check_folder(name: str, path: Path) -> None:
     if not nearest.is_dir():
         raise InvalidInputError(f"{name} {path}: {nearest} is not a folder; name another place")
     try:
-        with outputs_together() as group:
-            group.stage(nearest / "probe")
-    except InvalidInputError as error:
-        raise InvalidInputError(f"{name} {path}: nothing can be written into {nearest}: {error}") from None
+        remove(make_folder(nearest))
+    except OSError as error:
+        raise InvalidInputError(
+            f"{name} {path}: nothing can be written into {nearest}: {error.strerror}; name another place"
+        ) from None
 
 
 def _check_standard(written: Mapping[str, str]) -> None:
@@ -111,9 +109,9 @@ def _check_endings(written: Mapping[str, str]) -> None:
         raise InvalidInputError("--plot needs matplotlib, which is not installed; pip install 'spectrem[plot]'")
 
 
-def _found(name: str, path: str) -> Place:
+def _named(name: str, look_at: Callable[[str], Place], path: str) -> Place:
     try:
-        return find_place(path)
+        return look_at(path)
     except InvalidInputError as error:
         raise InvalidInputError(f"{name} {error}") from None
 

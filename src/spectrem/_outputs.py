@@ -286,7 +286,7 @@ def make_folder(parent: str | os.PathLike[str]) -> str:
     OSError
         If it cannot be made.
     """
-    return _make(os.fspath(parent), "{}", partial(os.mkdir, mode=0o700))
+    return _make(os.path.abspath(parent), "{}", partial(os.mkdir, mode=0o700))
 
 
 def remove(path: str) -> None:

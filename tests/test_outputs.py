@@ -132,3 +132,10 @@ def test_the_name_of_the_kernel_is_that_of_the_machine_where_the_system_does_not
     monkeypatch.setattr(_outputs.Path, "read_text", missing)
     monkeypatch.setattr("platform.node", lambda: "host.example")
     assert _outputs._kernel.__wrapped__() == "host"
+
+
+def test_a_folder_is_removed_from_wherever_the_process_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with temporary_folder("."):
+        monkeypatch.chdir("/")
+    assert list(tmp_path.iterdir()) == []

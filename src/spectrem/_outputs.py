@@ -179,28 +179,23 @@ class Outputs:
             As `stage`.
         """
         place = self.stage(path)
+        name = place.shown if place.direct else self._temporary[place.real]
+        descriptor = place.descriptor if place.direct else _temporary[name]  # some file systems want that of the lock
         try:
-            with io.BufferedWriter(OutputStream(self._opened(place), place.shown, direct=place.direct)) as stream:
+            raw = OutputStream(name if descriptor is None else os.dup(descriptor), place.shown, direct=place.direct)
+        except OSError as error:
+            _refuse(place.shown, error)
+        try:
+            if not place.direct:
+                raw.seek(0)
+                raw.truncate()
+            with io.BufferedWriter(raw) as stream:
                 yield stream
             if not place.direct:
                 self._written[place.real] = place.shown
         except BaseException:
             self._drop(place.real)
             raise
-
-    def _opened(self, place: Place) -> str | int:
-        """What a stream that writes there is made of."""
-        if not place.direct:
-            name = self._temporary[place.real]
-            lock = _temporary[name]
-            if lock is None:
-                return name
-            os.ftruncate(lock, os.lseek(lock, 0, os.SEEK_SET))
-            return os.dup(lock)  # some file systems let nobody else write
-        try:
-            return os.open(place.shown, os.O_WRONLY) if place.descriptor is None else os.dup(place.descriptor)
-        except OSError as error:
-            _refuse(place.shown, error)
 
     def commit(self) -> None:
         """Give all files that were written their names.
@@ -293,7 +288,7 @@ def make_folder(parent: str | os.PathLike[str]) -> str:
     OSError
         If it cannot be made.
     """
-    return _make(os.fspath(parent), "{}", partial(os.mkdir, mode=0o700))
+    return _make(os.path.abspath(parent), "{}", partial(os.mkdir, mode=0o700))
 
 
 def remove(path: str) -> None:

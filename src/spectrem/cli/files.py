@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-from spectrem._outputs import Place, find_place, outputs_together
+from spectrem._outputs import Place, find_place, make_folder, outputs_together, remove
 from spectrem.cli.ending import STANDARD_OUTPUT
 from spectrem.cli.signals import ignore_signals
 from spectrem.exceptions import InvalidInputError
@@ -51,15 +51,12 @@ def command_files(
     written = {name: path for name, path in outputs.items() if path is not None}
     _check_standard(written)
     with outputs_together() as group:
-        places = {name: _found(name, path) for name, path in written.items() if path != STANDARD}
+        files = {name: path for name, path in written.items() if path != STANDARD}
+        places = {name: _named(name, find_place, path) for name, path in files.items()}
         _check_collisions(read, written, places)
         _check_endings(written)
-        for name, path in written.items():
-            if path != STANDARD:
-                try:
-                    group.stage(path)
-                except InvalidInputError as error:
-                    raise InvalidInputError(f"{name} {error}") from None
+        for name, path in files.items():
+            _named(name, group.stage, path)
         for name, folder in (folders or {}).items():
             if folder is not None:
                 if name in _EXISTING and not os.path.lexists(folder):
@@ -85,7 +82,7 @@ def check_folder(name: str, path: str | os.PathLike[str]) -> None:
     InvalidInputError
         Naming the option.
     """
-    _found(name, path)
+    _named(name, find_place, os.fspath(path))
     folder = nearest = Path(path).absolute()
     missing = []
     while not os.path.lexists(nearest):
@@ -95,10 +92,9 @@ def check_folder(name: str, path: str | os.PathLike[str]) -> None:
         raise InvalidInputError(f"{name} {path}: {nearest} is not a folder; name another place")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with outputs_together() as group:
-            group.stage(folder / "probe")
-    except (OSError, InvalidInputError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
+        remove(make_folder(folder))
+    except OSError as error:
+        reason = error.strerror
         raise InvalidInputError(f"{name} {path}: nothing can be written there: {reason}; name another place") from None
     finally:
         for each in missing:
@@ -123,9 +119,9 @@ def _check_endings(written: Mapping[str, str]) -> None:
         raise InvalidInputError("--plot needs matplotlib, which is not installed; pip install 'spectrem[plot]'")
 
 
-def _found(name: str, path: str | os.PathLike[str]) -> Place:
+def _named(name: str, look_at: Callable[[str], Place], path: str) -> Place:
     try:
-        return find_place(path)
+        return look_at(path)
     except InvalidInputError as error:
         raise InvalidInputError(f"{name} {error}") from None
 

@@ -9,7 +9,6 @@ import pickle
 import tempfile
 import weakref
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,56 +56,36 @@ def _remove(path: str, owner: int) -> None:
 
 
 class _File:
-    """A file that is removed when nothing refers to it any more."""
+    """A file that is removed when nothing refers to it any more; without its folder it is that of another process."""
 
-    def __init__(self, folder: Folder, name: str) -> None:
-        self._folder = folder  # which lives as long as a file in it is wanted
+    def __init__(self, name: str, folder: Folder | None = None) -> None:
         self.name = name
-        weakref.finalize(self, _unlink, name, os.getpid()).atexit = False  # then the folder goes as a whole
+        self._folder = folder  # which lives as long as a file in it is wanted
+        if folder is not None:
+            weakref.finalize(self, _remove, name, os.getpid()).atexit = False  # then the folder goes as a whole
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _File, (os.path.abspath(self.name),)  # other processes work in other folders
 
     def map(self) -> mmap.mmap:
         """The bytes of the file, mapped into memory; changes of them are not written to the file."""
-        return _map(self.name)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _BorrowedFile, (os.path.abspath(self.name),)  # other processes work in other folders
-
-
-@dataclass(frozen=True)
-class _BorrowedFile:
-    """A file of another process, which removes it when it is no longer needed."""
-
-    name: str
-
-    def map(self) -> mmap.mmap:
-        """As `_File.map`."""
-        return _map(self.name)
-
-
-def _map(name: str) -> mmap.mmap:
-    try:
-        with open(name, "rb") as stream:
-            return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY)
-    except FileNotFoundError:
-        raise InvalidInputError(
-            f"{os.path.dirname(name)}: the files of this corpus are gone, as it was closed or its folder was removed, "
-            "or cannot be seen from here; make the corpus again, in a folder that every machine sees"
-        ) from None
-
-
-def _unlink(name: str, owner: int) -> None:
-    if os.getpid() == owner:
-        with suppress(OSError):
-            os.unlink(name)
+        try:
+            with open(self.name, "rb") as stream:
+                return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY)
+        except FileNotFoundError:
+            raise InvalidInputError(
+                f"{os.path.dirname(self.name)}: the files of this corpus are gone, as it was closed or its folder was "
+                "removed, or cannot be seen from here; make the corpus again, in a folder that every machine sees"
+            ) from None
 
 
 @dataclass(frozen=True, eq=False)
 class Stored:
     """A value in files: file, offset and length in bytes of its pickle and of the buffer of each of its arrays."""
 
-    places: tuple[tuple[_File | _BorrowedFile, int, int], ...]
+    places: tuple[tuple[_File, int, int], ...]
 
-    def load(self) -> tuple[Any, dict[_File | _BorrowedFile, mmap.mmap]]:
+    def load(self) -> tuple[Any, dict[_File, mmap.mmap]]:
         """The value, whose arrays are read when they are touched, and the files that they lie in."""
         maps = {file: file.map() for file in dict.fromkeys(place[0] for place in self.places)}
         head, *buffers = (memoryview(maps[file])[start : start + length] for file, start, length in self.places)
@@ -124,7 +103,7 @@ class Stored:
         return pickle.loads(buffers[0], buffers=buffers[1:])
 
 
-def store(value: Any, folder: Folder, loaded: Iterable[tuple[_File | _BorrowedFile, mmap.mmap]] = ()) -> Stored:
+def store(value: Any, folder: Folder, loaded: Iterable[tuple[_File, mmap.mmap]] = ()) -> Stored:
     """Write a value to a new file; its arrays can be changed after they are loaded if they can be now.
 
     Parameters
@@ -144,7 +123,7 @@ def store(value: Any, folder: Folder, loaded: Iterable[tuple[_File | _BorrowedFi
     buffers = [memoryview(head), *(array.raw() for array in arrays)]
     starts = [(file, _address(memoryview(mapping)), len(mapping)) for file, mapping in loaded]
     name = folder.name()
-    places: list[tuple[_File | _BorrowedFile | None, int, int]] = []
+    places: list[tuple[_File | None, int, int]] = []
     try:
         with open(name, "xb") as stream:
             for buffer in buffers:
@@ -158,7 +137,7 @@ def store(value: Any, folder: Folder, loaded: Iterable[tuple[_File | _BorrowedFi
                     places.append((None, stream.tell(), buffer.nbytes))
                     stream.write(buffer)
     except BaseException as error:
-        _unlink(name, os.getpid())
+        remove(name)
         if isinstance(error, OSError):
             raise OSError(
                 error.errno,
@@ -166,7 +145,7 @@ def store(value: Any, folder: Folder, loaded: Iterable[tuple[_File | _BorrowedFi
                 folder.path,
             ) from None
         raise
-    own = _File(folder, name)
+    own = _File(name, folder)
     return Stored(tuple((file or own, start, length) for file, start, length in places))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
-from spectrem.estimators.tagging.text import Tag, check_tag, sort_tags
+from spectrem.estimators.tagging.text import Tag, check_one_each, check_tag, sort_tags
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.models.loglinear import Labels
 from spectrem.structures._ragged import offsets_of, ranges_of
@@ -132,11 +132,7 @@ def read_labels(y: Any, lengths: Ints, tags: Sequence[Tag] | None = None, *, sta
     if stacked and len(listed) == lengths.sum() and (len(listed) != len(lengths) or not _is_row(listed)):
         ends = np.cumsum(lengths)
         listed = [listed[end - size : end] for size, end in zip(lengths.tolist(), ends.tolist(), strict=True)]
-    if len(listed) != len(lengths):
-        raise InvalidInputError(
-            f"y must have one entry per sentence ({len(lengths)}), got {len(listed)}; use None for sentences without "
-            "labels"
-        )
+    check_one_each(listed, lengths, "labels")
     reader = _Reader(tags)
     kind = np.full(int(lengths.sum()), -1, np.int64)
     start = 0

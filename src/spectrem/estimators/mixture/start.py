@@ -10,9 +10,10 @@ from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.utils import check_random_state
 
 from spectrem._arrays import Floats, Ints
+from spectrem._validate import as_generator
 from spectrem.estimators.mixture.chunks import Chunks
 from spectrem.estimators.mixture.input import MixtureRows
-from spectrem.exceptions import InvalidInputError, quoted
+from spectrem.exceptions import InvalidInputError
 from spectrem.models.mixture import (
     MixtureModel,
     MixtureParameters,
@@ -31,13 +32,8 @@ def random_state_of(value: Any) -> np.random.RandomState:
     """The source of random numbers that a user's value stands for, as scikit-learn takes them."""
     if isinstance(value, np.random.Generator):
         return np.random.RandomState(value.bit_generator)
-    try:
-        return check_random_state(value)
-    except ValueError:
-        raise InvalidInputError(
-            f"random_state must be None, a whole number from 0 to {2**32 - 1} or a generator of random numbers, got "
-            f"{quoted(value)}; a number gives the same results each time"
-        ) from None
+    as_generator(value)  # refuses everything else
+    return check_random_state(value)
 
 
 def start_parameters(

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from spectrem._arrays import Bools, Ints
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, quoted
 
 Word: TypeAlias = str | int
 Tag: TypeAlias = str | int
@@ -142,11 +142,18 @@ def _tokens(sentence: Any, n: int) -> list[Word]:
     return [word.item() if isinstance(word, np.generic) else word for word in sentence]
 
 
-def _read_labels(y: list[Any], lengths: Ints) -> tuple[Ints, list[tuple[Tag, ...]]]:
-    if len(y) != len(lengths):
+def check_one_each(y: Any, lengths: Ints, what: str) -> None:
+    """Raise `InvalidInputError` unless there is an entry of ``y`` for every sentence."""
+    is_list = hasattr(y, "__len__") and not isinstance(y, str | Mapping)
+    if not is_list or len(y) != len(lengths):
+        size = len(y) if is_list else quoted(y)
         raise InvalidInputError(
-            f"y must have one entry per sentence ({len(lengths)}), got {len(y)}; use None for sentences without labels"
+            f"y must have one entry per sentence ({len(lengths)}), got {size}; use None for sentences without {what}"
         )
+
+
+def _read_labels(y: list[Any], lengths: Ints) -> tuple[Ints, list[tuple[Tag, ...]]]:
+    check_one_each(y, lengths, "labels")
     label = np.full(int(lengths.sum()), -1, np.int64)
     labels: list[tuple[Tag, ...]] = []
     number: dict[Any, int] = {}

@@ -136,7 +136,7 @@ def build_shards(
     shards: list[GrammarShard] = []
     for known in (False, True):
         chosen = np.flatnonzero(((unknown == 0) == known) & (lengths > 0) & (weights > 0))
-        for sentences in runs_of(chosen, sizes[chosen], most):
+        for sentences in runs_of(chosen, sizes[chosen], most, about=False):
             own = lengths[sentences]
             tokens = ranges_of(offsets[sentences], own)
             cells = cells_of(ValenceTrees(own), tags[tokens], given[tokens], n_tags)

@@ -109,7 +109,7 @@ def build_shards(
     shards: list[TagShard] = []
     for given in (False, True):
         chosen = np.flatnonzero((known == given) & (lengths > 0) & (weights > 0))
-        for sentences in runs_of(chosen, np.diff(part_offsets)[chosen], most):
+        for sentences in runs_of(chosen, np.diff(part_offsets)[chosen], most, about=False):
             own_lengths = lengths[sentences]
             tokens = ranges_of(offsets[sentences], own_lengths)
             shards.append(TagShard(own_lengths, entries[tokens], weights[sentences], given, sentences))

@@ -19,7 +19,9 @@ FOUNDATION = {
     "exceptions",
     "_heads",
     "_lanes",
+    "_logs",
     "_vectors",
+    "_wide",
     "_arrays",
     "_damage",
     "_outputs",
@@ -47,7 +49,9 @@ ALLOWED = {
     "_validate": set(),
     "_compiled": set(),
     "_lanes": {"_compiled"},
+    "_logs": {"_compiled"},
     "_vectors": set(),
+    "_wide": {"_compiled", "_vectors"},
     "_first_use": set(),
 }
 ALLOWED["cli"] |= {"datasets", "plotting"}

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         WordAligner,
         transfer_parser,
     )
+    from spectrem.estimators.storage import load
     from spectrem.learning import run_em
     from spectrem.tables import ConstrainedTargets, Lattice, project
 
@@ -51,6 +52,7 @@ _HOMES = {
     "agreement": "constraints",
     "fertility": "constraints",
     "linear": "constraints",
+    "load": "estimators.storage",
     "max_over": "constraints",
     "part": "constraints",
     "project": "tables",
@@ -76,6 +78,7 @@ __all__ = [
     "agreement",
     "fertility",
     "linear",
+    "load",
     "max_over",
     "part",
     "project",

@@ -23,7 +23,7 @@ import numba
 from numba.core.caching import IndexDataCacheFile
 
 # Beginnings of the modules whose functions are compiled into those that call them.
-_INLINED = ("spectrem.kernels.", "spectrem._lanes", "spectrem._vectors")
+_INLINED = ("spectrem.kernels.", "spectrem._lanes", "spectrem._logs", "spectrem._vectors", "spectrem._wide")
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:

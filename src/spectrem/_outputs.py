@@ -1,15 +1,18 @@
-"""Files that appear under their names complete and together, or not at all."""
+"""Files that appear under their names complete and together, or not at all, and folders that disappear."""
 
 from __future__ import annotations
 
 import errno
 import io
 import os
+import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 from spectrem.exceptions import InvalidInputError
@@ -17,9 +20,14 @@ from spectrem.exceptions import InvalidInputError
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
+try:
+    import fcntl
+except ImportError:  # Windows, where nobody can rename or remove what is open
+    fcntl = None  # type: ignore[assignment]
+
 _LINKS_AT_MOST = 40
-# Every temporary file of the process, for one that must end at once.
-_temporary: set[str] = set()
+# Every temporary file and folder of the process, with a descriptor that keeps it locked.
+_temporary: dict[str, int | None] = {}
 # What was written to devices, pipes and open descriptors, which no failure can take back.
 _sent: dict[str, None] = {}
 
@@ -109,14 +117,16 @@ def find_place(path: str | os.PathLike[str]) -> Place:
     shown = os.fsdecode(path)
     if not shown:
         raise InvalidInputError("'' names no file; give its path")
-    descriptor = _descriptor(shown)
+    try:
+        descriptor, real = _descriptor(shown), os.path.realpath(shown)
+    except FileNotFoundError:  # that of the working folder, to which paths are relative
+        raise InvalidInputError(f"{shown}: the working folder does not exist any more; change to another one") from None
     try:
         status = os.stat(shown) if descriptor is None else os.fstat(descriptor)
     except FileNotFoundError:
         status = None
     except OSError as error:
         _refuse(shown, error)
-    real = os.path.realpath(shown)
     if descriptor is not None or status is None:
         return Place(shown, real, descriptor, status, descriptor is not None)
     # a descriptor of another process may name a file that has no name any more
@@ -152,16 +162,11 @@ class Outputs:
             raise InvalidInputError(f"{shown} names a folder; name a file in it")
         if place.status is not None and not os.access(place.real, os.W_OK):
             _refuse(shown, OSError(errno.EACCES, os.strerror(errno.EACCES)))
-        if place.real in self._temporary:
-            return place
-        name = os.path.join(folder, f".spectrem-{os.urandom(6).hex()}.tmp")
-        try:
-            _temporary.add(name)  # before it exists, so that no signal finds it without an owner
-            self._temporary[place.real] = name
-            _create(name, place.status)
-        except OSError as error:
-            self._drop(place.real)
-            _refuse(shown, error)
+        if place.real not in self._temporary:
+            try:
+                self._temporary[place.real] = _make(folder, ".{}.tmp", partial(_create, before=place.status))
+            except OSError as error:
+                _refuse(shown, error)
         return place
 
     @contextmanager
@@ -174,21 +179,28 @@ class Outputs:
             As `stage`.
         """
         place = self.stage(path)
-        if place.direct:
-            try:
-                file = os.open(place.shown, os.O_WRONLY) if place.descriptor is None else os.dup(place.descriptor)
-            except OSError as error:
-                _refuse(place.shown, error)
-            with io.BufferedWriter(OutputStream(file, place.shown, direct=True)) as stream:
-                yield stream
-            return
         try:
-            with io.BufferedWriter(OutputStream(self._temporary[place.real], place.shown, direct=False)) as stream:
+            with io.BufferedWriter(OutputStream(self._opened(place), place.shown, direct=place.direct)) as stream:
                 yield stream
-            self._written[place.real] = place.shown
+            if not place.direct:
+                self._written[place.real] = place.shown
         except BaseException:
             self._drop(place.real)
             raise
+
+    def _opened(self, place: Place) -> str | int:
+        """What a stream that writes there is made of."""
+        if not place.direct:
+            name = self._temporary[place.real]
+            lock = _temporary[name]
+            if lock is None:
+                return name
+            os.ftruncate(lock, os.lseek(lock, 0, os.SEEK_SET))
+            return os.dup(lock)  # some file systems let nobody else write
+        try:
+            return os.open(place.shown, os.O_WRONLY) if place.descriptor is None else os.dup(place.descriptor)
+        except OSError as error:
+            _refuse(place.shown, error)
 
     def commit(self) -> None:
         """Give all files that were written their names.
@@ -205,7 +217,7 @@ class Outputs:
             except OSError as error:
                 already = f"already in place: {', '.join(done)}" if done else "no output was written"
                 raise OSError(f"{shown}: cannot be put in place: {error.strerror}; {already}") from None
-            _temporary.discard(self._temporary.pop(real))
+            remove(self._temporary.pop(real))
             done.append(shown)
         self._written.clear()
 
@@ -216,11 +228,8 @@ class Outputs:
         self._written.clear()
 
     def _drop(self, real: str) -> None:
-        name = self._temporary.pop(real, None)
-        if name is not None:
-            with suppress(OSError):
-                os.unlink(name)
-            _temporary.discard(name)
+        if real in self._temporary:
+            remove(self._temporary.pop(real))
 
 
 _together: ContextVar[Outputs | None] = ContextVar("_together", default=None)
@@ -266,11 +275,44 @@ def open_bytes(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         yield stream
 
 
+@contextmanager
+def temporary_folder(parent: str | os.PathLike[str]) -> Iterator[str]:
+    """A folder made by `make_folder`, which is gone when the block ends."""
+    path = make_folder(parent)
+    try:
+        yield path
+    finally:
+        remove(path)
+
+
+def make_folder(parent: str | os.PathLike[str]) -> str:
+    """A new folder in another one, for this user alone, until `remove`; what killed processes left there is removed.
+
+    Raises
+    ------
+    OSError
+        If it cannot be made.
+    """
+    return _make(os.fspath(parent), "{}", partial(os.mkdir, mode=0o700))
+
+
+def remove(path: str) -> None:
+    """Remove a temporary file, or a folder with all that is in it, where it is still there."""
+    gone = f"{path}.gone"
+    with suppress(OSError):
+        os.unlink(path)
+    with suppress(OSError):
+        os.rename(path, gone)  # threads that are still at work find no place to write to
+    shutil.rmtree(gone, ignore_errors=True)
+    descriptor = _temporary.pop(path, None)
+    if descriptor is not None:
+        os.close(descriptor)
+
+
 def remove_temporary() -> None:
-    """Remove every temporary file of the process, which is to end at once."""
-    for name in list(_temporary):
-        with suppress(OSError):
-            os.unlink(name)
+    """Remove all temporary files and folders of the process, which is to end at once."""
+    for path in list(_temporary):
+        remove(path)
 
 
 def sent_directly() -> list[str]:
@@ -298,20 +340,68 @@ def _check_direct(place: Place) -> None:
         if not os.access(place.shown, os.W_OK):
             _refuse(place.shown, OSError(errno.EACCES, os.strerror(errno.EACCES)))
         return
-    import fcntl  # descriptors have names on Unix only
-
     if fcntl.fcntl(place.descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
         raise InvalidInputError(f"{place.shown}: cannot be written: it is not open for writing; choose another place")
 
 
-def _create(name: str, before: os.stat_result | None) -> None:
+@cache
+def _kernel() -> str:
+    """The running kernel: locks say whether a process of it is gone, but machines may not see each other's locks."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
+    except OSError:
+        import platform
+
+        return platform.node().partition(".")[0]
+
+
+def _make(parent: str, name: str, make: Callable[[str], object]) -> str:
+    """Make a temporary file or folder, which nobody sweeps while this process keeps it locked."""
+    _sweep(parent)
+    while True:
+        path = os.path.join(parent, name.format(f"spectrem-{_kernel()}-{os.urandom(6).hex()}"))
+        _temporary[path] = None  # before it exists, so that no signal finds it without an owner
+        try:
+            make(path)
+            if fcntl is not None:
+                _temporary[path] = lock = _open(path)
+                with suppress(OSError):  # some file systems have no locks: then nobody can take one there
+                    fcntl.flock(lock, fcntl.LOCK_EX)
+        except BaseException:
+            remove(path)
+            raise
+        if os.path.exists(path):
+            return path
+        remove(path)  # swept by another run before it was locked
+
+
+def _open(path: str) -> int:
+    return os.open(path, os.O_RDONLY if os.path.isdir(path) else os.O_WRONLY)
+
+
+@cache
+def _sweep(folder: str) -> None:
+    """Remove what killed processes left in a folder: nobody keeps it locked any more."""
+    if fcntl is None:
+        return
+    for path in map(str, Path(folder).glob(f"*spectrem-{_kernel()}-*")):
+        with suppress(OSError):
+            lock = _open(path)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                remove(path)
+            finally:
+                os.close(lock)
+
+
+def _create(path: str, before: os.stat_result | None) -> None:
     """An empty file with owner and mode of the one that was there before."""
-    os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if before is None else 0o600))
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if before is None else 0o600))
     if before is not None:
         if hasattr(os, "chown"):
             with suppress(OSError):  # only root may give files away
-                os.chown(name, before.st_uid, before.st_gid)
-        os.chmod(name, stat.S_IMODE(before.st_mode))
+                os.chown(path, before.st_uid, before.st_gid)
+        os.chmod(path, stat.S_IMODE(before.st_mode))
 
 
 def _refuse(shown: str, error: OSError) -> NoReturn:

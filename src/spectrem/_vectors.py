@@ -22,6 +22,7 @@ _DOUBLES = ir.VectorType(ir.DoubleType(), LANES)
 _INTEGERS = ir.VectorType(ir.IntType(64), LANES)
 # A double is (-1)**sign * 1.fraction * 2**(bits of exponent - _BIAS), with so many bits of fraction.
 _FRACTION, _BIAS = 52, 1023
+_WHOLE = 1.5 * 2.0**_FRACTION  # a double so large that numbers that are added to it are rounded to whole ones
 
 
 class _Vector(types.Type):
@@ -124,8 +125,24 @@ def _load_one(typing: Any, array: Any, place: Any) -> Any:
     return _VECTOR(array, types.int64), generate
 
 
-def _everywhere(builder: Any, number: Any) -> Any:
-    first = builder.insert_element(ir.Constant(_DOUBLES, ir.Undefined), number, ir.IntType(32)(0))
+def _load_some(typing: Any, array: Any, place: Any, count: Any, rest: Any) -> Any:
+    """The vector of ``array[place : place + count]``, and of ``rest`` in lanes from ``count`` on.
+
+    All LANES numbers are read, so that the array must hold them.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        loaded = builder.load(_entry(context, builder, signature, arguments))
+        loaded.align = 8
+        lanes = ir.Constant(_INTEGERS, list(range(LANES)))
+        some = builder.icmp_signed("<", lanes, _everywhere(builder, arguments[2], _INTEGERS))
+        return builder.select(some, loaded, _everywhere(builder, arguments[3]))
+
+    return _VECTOR(array, types.int64, types.int64, types.float64), generate
+
+
+def _everywhere(builder: Any, number: Any, kind: Any = _DOUBLES) -> Any:
+    first = builder.insert_element(ir.Constant(kind, ir.Undefined), number, ir.IntType(32)(0))
     lanes = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
     return builder.shuffle_vector(first, first, lanes)
 
@@ -152,12 +169,32 @@ def _exponent(builder: Any, a: Any) -> Any:
 
 
 def _power_of_two(builder: Any, a: Any) -> Any:
-    bits = builder.add(builder.fptosi(a, _INTEGERS), _integers(_BIAS))
+    # the last bits of a sum with _WHOLE are those of a whole number
+    bits = builder.bitcast(builder.fadd(a, _constant(_WHOLE + _BIAS)), _INTEGERS)
     return builder.bitcast(builder.shl(bits, _integers(_FRACTION)), _DOUBLES)
+
+
+def _across(step: Callable[[Any, Any, Any], Any]) -> Any:
+    """A function that folds the lanes of a vector into one number, halves of them at a time."""
+
+    def declare(typing: Any, a: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            folded, width = arguments[0], LANES // 2
+            while width:
+                turned = [(lane + width) % LANES for lane in range(LANES)]
+                lanes = ir.Constant(ir.VectorType(ir.IntType(32), LANES), turned)
+                folded = step(builder, folded, builder.shuffle_vector(folded, folded, lanes))
+                width //= 2
+            return builder.extract_element(folded, ir.IntType(32)(0))
+
+        return types.float64(_VECTOR), generate
+
+    return intrinsic(declare)
 
 
 load: Any = intrinsic(_load)
 load_one: Any = intrinsic(_load_one)
+load_some: Any = intrinsic(_load_some)
 store: Any = intrinsic(_store)
 spread: Any = intrinsic(_spread)
 # larger(a, b): b where it is larger, else a
@@ -168,5 +205,8 @@ least_positive = _operation(2, _VECTOR, _least_positive)
 any_below = _operation(2, types.boolean, _any_below)
 # exponent(a): the largest whole number with 2**exponent <= |a|; 0 for 0 and numbers below 2**-1022
 exponent = _operation(1, _VECTOR, _exponent)
-# power_of_two(a): 2**a, for whole numbers -1022 <= a <= 1023
+# power_of_two(a): 2**a, for whole numbers -1022 <= a <= 1023; 0 for -1023
 power_of_two = _operation(1, _VECTOR, _power_of_two)
+# total(a), largest(a): the sum of all lanes, and the largest of them
+total = _across(lambda builder, a, b: builder.fadd(a, b))
+largest = _across(_larger)

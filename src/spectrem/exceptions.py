@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -12,6 +13,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 _LOOKED_THROUGH = 5000
+# C0 and C1, line and paragraph separators, marks of direction, and the bytes of C1 in names that are not UTF-8.
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\udc80-\udc9f]")
 _spellings: ContextVar[Mapping[str, str]] = ContextVar("spellings", default={})  # noqa: B039
 
 
@@ -26,6 +29,10 @@ if TYPE_CHECKING:
 
     class ConvergenceWarning(Unconverged):
         """An iterative routine ran out of iterations before it met its tolerance; scikit-learn's class is a base."""
+
+
+class NoEffectWarning(UserWarning):
+    """Something that was asked for changes nothing, such as constraints where there is nothing to be inferred."""
 
 
 class SpectremError(Exception):
@@ -120,6 +127,17 @@ def shorten(text: str) -> str:
     """
     text = " ".join(text.splitlines())
     return text if len(text) <= 200 else f"{text[:80]}... ({len(text)} characters)"
+
+
+def printable(text: str) -> str:
+    r"""Text without control characters, which a terminal would obey, nor bytes of names of files that could be some.
+
+    Examples
+    --------
+    >>> print(printable("naïve\x1b[31m\n\x9b"))
+    naïve\x1b[31m\n\x9b
+    """
+    return _CONTROLS.sub(lambda found: repr(found[0])[1:-1].replace("\\udc", "\\x"), text)
 
 
 def did_you_mean(value: object, known: Iterable[object]) -> str:

@@ -20,6 +20,10 @@ TEXTS = {
         "0\tPeop\t0\tO\tNNP\tRay\tO\tO\tO\n0\tO\t1\tO\tVBD\tshot\tO\tO\tO\n"
         "0\tPeop\t2\tO\tNNP\tKing\tO\tO\tO\n\n0\t2\tKill\n\n"
     ),
+    "rel-other.corp": (
+        "0\tPeop\t0\tO\tNNP\tTim\tO\tO\tO\n0\tO\t1\tO\tVBD\tshot\tO\tO\tO\n"
+        "0\tPeop\t2\tO\tNNP\tKing\tO\tO\tO\n\n0\t2\tKill\n\n"
+    ),
     # bitexts
     "en.txt": "\n".join(ENGLISH) + "\n",
     "fr.txt": "\n".join(FRENCH) + "\n",
@@ -36,12 +40,16 @@ TEXTS = {
     "number.jsonl": '{"source": "a", "target": "b"}\n{"source": "a", "target": 3}\n',
     "damaged.jsonl": '{"source": "a", "target": "b"}\n{"source": "a"\n',
     "bitext.csv": "en,fr\na,b\n",
+    "with-blank.txt": "the house\n\n",
     "blank.txt": "\n\n\n",
     "empty.txt": "",
     # links
     "gold.txt": "0-0 1-1\n" * 4 + "0-0 1-2 2-1\n" * 2,
     "links.txt": "0-0 1-1\n" * 6,
     "few-links.txt": "0-0\n",
+    "outside.links": "0-0 1-7\n" + "0-0\n" * 5,
+    "null.json": '{"links": [[0, 0, null]]}\n',
+    "null.jsonl": '{"source": "a", "target": "b"}\n{"source": null, "target": null}\n',
     "words.links": "0-0 1-1\n0-0 one-1\n",
     "negative.links": "0-0\n-1-0\n",
     "huge.links": "0-0\n0-99999999999999999999\n",
@@ -125,6 +133,10 @@ BYTES = {
     "utf16.csv": "ham,spam\n0.9,0.1\n".encode("utf-16"),
     "picture.png": b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + bytes(64),
     "damaged.gz": b"\x1f\x8bnonsense",
+    "plain.txt.gz": b"the house\n",
+    "plain.csv.gz": b"ham,spam\n0.9,0.1\n",
+    "plain.tmx.gz": b"<tmx/>\n",
+    "plain.jsonl.gz": b'{"source": "a", "target": "b"}\n',
     "cut.gz": gzip.compress(b"the house\n" * 1000)[:-12],
     "nul.csv": b"ham,spam\n0.9,0.1\x00\n",
     "s.parquet": b"PAR1 damaged",

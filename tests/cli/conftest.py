@@ -1,7 +1,6 @@
 """What the tests of the command line share."""
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -28,15 +27,12 @@ def run():
 def start():
     """Start a command as a process of its own, as a shell would."""
 
-    def popen(*arguments, **options):
+    def popen(*arguments):
         command = [sys.executable, "-c", "from spectrem.cli import main; main()", *map(str, arguments)]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **UNBLOCKED, **options)
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     return popen
 
-
-# a suite that runs in the background of a shell ignores SIGINT and hands that down
-UNBLOCKED = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
 
 _LOADED = """
 import os, sys
@@ -66,9 +62,12 @@ def loaded_by():
 # Stops at the first call of a function, or where a module is about to be loaded: says so by a byte, and goes on when a
 # byte comes back or nobody is left to send one.
 _PAUSED = """
-import importlib, os, sys
-up, go, kind, place = int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3].split()
-del sys.argv[1:4]
+import _signal, importlib, os, sys
+up, go, ignored, (kind, place) = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3].split(), sys.argv[4].split()
+del sys.argv[1:5]
+# a suite in the background of a shell, or under nohup, ignores signals and hands that down
+for name, usual in ("SIGINT", _signal.default_int_handler), ("SIGTERM", _signal.SIG_DFL), ("SIGHUP", _signal.SIG_DFL):
+    _signal.signal(getattr(_signal, name), _signal.SIG_IGN if name in ignored else usual)
 def pause():
     global pause
     pause = lambda: None
@@ -99,12 +98,12 @@ main()
 class Paused:
     """A command that has stopped at a place and waits."""
 
-    def __init__(self, place, arguments, options):
+    def __init__(self, place, arguments, ignored):
         told, up = os.pipe()
         go, self._release = os.pipe()
-        command = [sys.executable, "-c", _PAUSED, str(up), str(go), place, *map(str, arguments)]
-        given = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **UNBLOCKED, **options}
-        self.process = subprocess.Popen(command, pass_fds=(up, go), **given)
+        command = [sys.executable, "-c", _PAUSED, str(up), str(go), ignored, place, *map(str, arguments)]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "pass_fds": (up, go)}
+        self.process = subprocess.Popen(command, **pipes)
         os.close(up)
         os.close(go)
         with os.fdopen(told, "rb") as stream:
@@ -121,8 +120,8 @@ class Paused:
 def paused():
     """Start a command that stops at ``call module:function`` or ``import module``, and wait until it has."""
 
-    def make(place, *arguments, **options):
-        made = Paused(place, arguments, options)
+    def make(place, *arguments, ignored=""):
+        made = Paused(place, arguments, ignored)
         assert made.stopped, made.end()
         return made
 

@@ -93,4 +93,12 @@ def test_damaged_files_are_named(run, files):
     result = run(*train(files))
     assert "sentences must hold a type and a relation" in result.stderr
     result = run("extract", "evaluate", files / "more", files / "labelled")
-    assert "must be of the same tokens" in result.stderr
+    assert f"{files}/more has 12 sentences, but {files}/labelled has 3; give labellings of one text" in result.stderr
+
+
+def test_labels_with_brackets_are_no_markup(run, tmp_path):
+    one = RelationSentence(["a", "b"], [(0, 1), (1, 2)], ["[/x]", ":smile:"], {(0, 1): "[red]"})
+    write_relations(tmp_path / "one", [one])
+    result = run("extract", "evaluate", tmp_path / "one", tmp_path / "one")
+    assert result.exit_code == 0, result.output
+    assert all(f"  {label} " in result.stdout for label in ("[/x]", ":smile:", "[red]"))

@@ -226,3 +226,49 @@ def test_what_is_in_place_is_said_when_a_file_cannot_be(run, folder, monkeypatch
 def test_a_folder_for_a_report_is_made_only_in_the_end(run, folder, monkeypatch):
     command_files.check_folder("--output", folder / "new" / "deeper")
     assert not (folder / "new").exists()
+
+
+@pytest.mark.parametrize("options", ["--output links", "-o - --probabilities links", "-o - --checkpoint links"])
+def test_a_working_folder_that_is_gone_is_named(run, folder, monkeypatch, options):
+    gone = folder / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    done = run("align", folder / "source.txt", folder / "target.txt", *options.split())
+    name = " ".join(options.split()[-2:])
+    assert done.exit_code == 2
+    assert done.stderr == (
+        f"spectrem: error: {name}: the working folder does not exist any more; change to another one\n"
+    )
+
+
+ESCAPE = "\x1b[31m\x07.x"  # colours the terminal and rings its bell
+
+
+def test_names_of_files_reach_no_terminal_as_commands(run, folder):
+    shutil.copy("text.pos", ESCAPE)
+    shutil.copy("text.pos", "[b]bold[x]")
+    shown = run("tag", "evaluate", "text.pos", ESCAPE, "[b]bold[x]").stdout
+    assert r"\x1b[31m\x07.x" in shown
+    assert "[b]bold[x]" in shown
+    printed = [shown]
+    for arguments in (
+        ["tag", "evaluate", "text.pos", "none" + ESCAPE],
+        ["tag", "train", ESCAPE, "--n-states", "2", "--model", f"no{ESCAPE}/model"],
+        ["align", "en.txt", "fr.txt", "--checkpoint", ESCAPE],
+        ["cluster", "data.csv", "-k", "2", "-o", "out.csv", "--constraint", f"E[{ESCAPE}] <= 1"],
+    ):
+        done = run(*arguments)
+        assert done.exit_code == 2
+        assert r"\x1b" in done.stderr
+        assert done.stderr.count("\n") == 1
+        printed.append(done.output)
+    assert not any(mark in text for mark in "\x1b\x07" for text in printed)
+
+
+def test_a_link_to_nowhere_is_no_folder(run, folder):
+    (folder / "link").symlink_to("nowhere")
+    done = run("align", "en.txt", "fr.txt", "--checkpoint", "link")
+    assert done.exit_code == 2
+    assert f"--checkpoint link: {folder / 'link'} is not a folder; name another place" in done.stderr
+    assert not (folder / "nowhere").exists()

@@ -10,7 +10,7 @@ from spectrem import DependencyModel, EdgeFactoredParser
 from spectrem.cli.parsing.drawing import draw_tree
 from spectrem.cli.parsing.punctuation import table_with_punctuation, with_punctuation, without_punctuation
 from spectrem.constraints import parse_constraint
-from spectrem.data import ParsedSentence, read_conllu, write_conllu
+from spectrem.data import ParsedSentence, read_conllu, write_conllu, write_lines
 from spectrem.exceptions import ConvergenceWarning, InvalidInputError
 from spectrem.metrics import attachment_scores, head_is_next, not_punctuation
 
@@ -190,7 +190,7 @@ def test_everything_but_trees_is_copied(run, treebank, tmp_path):
         "# text = the dog fell",
         "1-2\tthedog\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No",
         "1\tthe\tthe\tDET\t_\tDefinite=Def\t_\t_\t2:det\t_",
-        "2\tdog\tdog\tNOUN\t_\t_\t_\t_",
+        "2\tdog\tdog\tNOUN\t_\t_\t_\t_\t_\t_",
         "2.1\tx\tx\tX\t_\t_\t_\t_\t_\t_",
         "3\tfell\tfall\tVERB\t_\t_\t9\told\t_\tEnd=Yes",
     ]
@@ -258,18 +258,54 @@ def test_words_without_gold_heads_do_not_count(run, treebank, tmp_path):
     gold = tmp_path / "gold.conllu"
     first = treebank.unseen[0]
     heads = first.heads.copy()
-    heads[0] = -2
+    heads[:2] = -2  # two roots, if unknown heads were roots
     write_conllu(gold, [first._replace(heads=heads), *treebank.unseen[1:]])
     found = json.loads(run("parse", "evaluate", gold, treebank.test, "--json").stdout)
-    assert found["n_words"]["all_words"] == sum(len(one.forms) for one in treebank.unseen) - 1
+    assert found["n_words"]["all_words"] == sum(len(one.forms) for one in treebank.unseen) - 2
+    assert found["n_unknown_heads"] == 2
+    assert found["sentences_with_several_roots"] == {"gold": 0, "predicted": [0]}
     assert found["n_words"]["without_punctuation"] == found["n_words"]["all_words"] - len(treebank.unseen)
     assert found["predicted"][0]["all_words"]["uas"] == 1.0
+    shown = run("parse", "evaluate", gold, treebank.test).stdout
+    assert "left out: 2 words, whose heads GOLD does not know" in shown
+    assert "left out" not in run("parse", "evaluate", treebank.test, treebank.test).stdout
+
+
+@pytest.mark.parametrize("source", ["file", "standard input"])
+def test_declared_columns_get_the_trees(run, treebank, tmp_path, source):
+    plus, out = tmp_path / "plus.conllup", tmp_path / "out.conllup"
+    rows = ["# global.columns = ID FORM UPOS HEAD DEPREL XPOS FEATS LEMMA"]
+    for one in treebank.unseen:
+        rows += [
+            f"{k}\t{form}\t{tag}\t0\told\t_\tF\tL" for k, (form, tag) in enumerate(zip(*one[:2], strict=True), 1)
+        ] + [""]
+    write_lines(plus, rows)
+    assert run("parse", "predict", treebank.parser, treebank.test, "-o", tmp_path / "plain.conllu").exit_code == 0
+    if source == "file":
+        assert run("parse", "predict", treebank.parser, plus, "-o", out).exit_code == 0
+        assert out.read_text().splitlines()[1].split("\t")[5:] == ["_", "F", "L"]
+    else:
+        piped = run("parse", "predict", treebank.parser, "-", "-o", out, stdin=plus.read_text())
+        assert piped.exit_code == 0
+    assert same_trees(read_conllu(out), [one.heads for one in read_conllu(tmp_path / "plain.conllu")])
+
+
+def test_columns_that_are_not_declared_are_refused(run, treebank, tmp_path):
+    plus, out = tmp_path / "plus.conllup", tmp_path / "out.conllup"
+    plus.write_text("# global.columns = ID FORM UPOS\n1\tdog\tNOUN\n")
+    for more in (["-o", out], []):
+        done = run("parse", "predict", treebank.parser, plus, *more)
+        assert (done.exit_code, done.stdout, out.exists()) == (2, "", False)
+        assert "plus.conllup, line 2: has no column HEAD, which '0' belongs into; declare it" in done.stderr
 
 
 BAD_LINES = {
-    "a cycle": (["1\ta\t_\tX\t_\t_\t2\t_", "2\tb\t_\tX\t_\t_\t1\t_"], "line 1: words 1 and 2 are heads of each other"),
-    "no root": (["1\ta\t_\tX\t_\t_\t1\t_"], "line 1: word 1 is its own head"),
-    "a head that is not there": (["1\ta\t_\tX\t_\t_\t3\t_"], "line 1: has the head 3, but the sentence has"),
+    "a cycle": (
+        ["1\ta\t_\tX\t_\t_\t2\t_\t_\t_", "2\tb\t_\tX\t_\t_\t1\t_\t_\t_"],
+        "line 1: words 1 and 2 are heads of each other",
+    ),
+    "no root": (["1\ta\t_\tX\t_\t_\t1\t_\t_\t_"], "line 1: word 1 is its own head"),
+    "a head that is not there": (["1\ta\t_\tX\t_\t_\t3\t_\t_\t_"], "line 1: has the head 3, but the sentence has"),
 }
 
 
@@ -286,7 +322,7 @@ def test_heads_that_are_no_tree_are_named_by_line(run, tmp_path, case):
 
 def test_heads_that_are_not_read_may_be_anything(run, treebank, tmp_path):
     path, model = tmp_path / "cycle.conllu", tmp_path / "m.npz"
-    path.write_text("1\ta\t_\tNOUN\t_\t_\t2\tx\n2\tb\t_\tVERB\t_\t_\t1\t_\n\n")
+    path.write_text("1\ta\t_\tNOUN\t_\t_\t2\tx\t_\t_\n2\tb\t_\tVERB\t_\t_\t1\t_\t_\t_\n\n")
     assert read_conllu(path, trees=False)[0][3:] == (None, None)
     assert run("parse", "train", path, "--dmv", "--model", model).exit_code == 0
     assert run("parse", "predict", model, path, "-o", tmp_path / "out.conllu").exit_code == 0

@@ -89,7 +89,10 @@ def test_files_that_do_not_fit_are_named(run, files):
     write_pharaoh(files / "links", Links.from_pairs([[(0, 2)], [(0, 7)], *[[]] * 6]))
     result = run(*transfer(files))
     assert result.exit_code == 2
-    assert "links, line 2: the link 0-7 lies outside a pair of 3 and 3 words" in result.stderr
+    assert "links: link 0-7 of sentence pair 2 (counted from 1) lies outside its 3 source and 3 target" in result.stderr
+    # also one that does not count, as its words have others, too
+    write_pharaoh(files / "links", Links.from_pairs([[(0, 2)], [(0, 7), (0, 1), (1, 7)], *[[]] * 6]))
+    assert "links: link 0-7 of sentence pair 2 (counted from 1) lies outside" in run(*transfer(files)).stderr
     write_conllu(files / "es.conllu", [sentence(*own) for own in TARGET[:5]])
     result = run(*transfer(files))
     assert "en.conllu has 8 sentences and" in result.stderr
@@ -103,6 +106,8 @@ def test_files_that_do_not_fit_are_named(run, files):
     [
         (["--smoothing", "1"], "--smoothing 1.0 changes nothing without --dmv"),
         (["--dmv", "--bits", "9"], "--bits 9 concerns parsers with features"),
+        (["--checkpoint", "there"], "--checkpoint there changes nothing without --learner batch or --dmv"),
+        (["--anneal", "0.5"], "--anneal 0.5 changes nothing without --learner batch or --dmv"),
         (["--field", "xpos"], "--field xpos changes nothing without --dmv or --tagger"),
         (["--dmv", "--start", "en.npz", "--init", "uniform"], "both say where to start"),
         (["--share", "2"], "--share must lie above 0 and be at most 1, got 2.0"),

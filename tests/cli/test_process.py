@@ -106,8 +106,9 @@ def test_a_signal_that_comes_when_all_is_done_changes_nothing(paused, outputs, t
 
 
 def test_a_signal_that_is_ignored_stays_so(paused, outputs):
-    command = paused(TRAIN, *outputs, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+    command = paused(TRAIN, *outputs, ignored="SIGINT SIGHUP")
     command.process.send_signal(signal.SIGINT)
+    command.process.send_signal(signal.SIGHUP)
     assert command.end() == (0, b"", b"")
 
 

@@ -97,7 +97,7 @@ def test_formats_do_not_matter(run, folder):
         ("the/DT old/NN saw/NN\n", "has 3 sentences, but "),
         (
             "the/DT old/NN saw/NN\n\nshe/PRP saw/VB\n",
-            "other, line 3, must have the same words, but have 3 and 2 words in 'she saw it'; give taggings of one",
+            "other, line 3, must have the same words, but have 3 and 2 words in 'she saw it'; give labellings of one",
         ),
         (
             "the/DT new/NN saw/NN\n\nshe/P saw/V it/P\n",

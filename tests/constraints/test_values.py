@@ -125,7 +125,7 @@ def test_fits_look_at_their_data():
 
 
 def test_a_tagger_looks_at_the_words_it_learns_from_and_no_others():
-    text, tags = [["the", "cat"], ["a", "cat"]], [["D", "N"], ["D", "N"]]
+    text, tags = [["the", "cat"], ["a", "cat"]], [["D", "N"], ["D", None]]
     few = (E[(part("word") == "cta") & (part("tag") == "N")] <= 5).named("rule")
     with pytest.raises(InvalidInputError, match="'rule': there is no word 'cta'; did you mean 'cat'"):
         HMMTagger(constraints=[few]).fit(text, tags)
@@ -210,7 +210,7 @@ def test_tags_that_the_model_has_are_no_slips():
         ),
         (
             lambda rule: CRFTagger(features="words", constraints=[rule], **QUICK).fit(
-                TEXT, [own.split() for own in TEXT], columns={"kind": [["a"] * 3, [None] * 2, ["b"]]}
+                TEXT, [TEXT[0].split(), TEXT[1].split(), None], columns={"kind": [["a"] * 3, [None] * 2, ["b"]]}
             ),
             "there is no kind 'c'; the kinds are 'a', 'b'",
         ),

@@ -6,7 +6,10 @@ import pytest
 from spectrem.data import copy_with_trees, read_conllu
 from spectrem.exceptions import InvalidInputError
 
-TEXT = "# 1\n1\ta\ta\tX\tx\tF=1\t2\tdep\t2:dep\tM=1\n2\tb\tb\tX\tx\t_\t0\troot\t_\t_\n\n# 2\n1\tc\t_\tX\t_\t_\t_\t_\n"
+TEXT = (
+    "# 1\n1\ta\ta\tX\tx\tF=1\t2\tdep\t2:dep\tM=1\n2\tb\tb\tX\tx\t_\t0\troot\t_\t_\n\n"
+    "# 2\n1\tc\t_\tX\t_\t_\t_\t_\t_\t_\n"
+)
 
 
 @pytest.fixture
@@ -34,3 +37,32 @@ def test_sentences_of_another_file_are_refused(path):
     ):
         with pytest.raises(InvalidInputError, match=message):
             list(copy_with_trees(path, sentences))
+
+
+PLUS = "# global.columns = DEPREL HEAD FORM ID EXTRA\nold\t2\ta\t1\tM\nroot\t0\tb  c\t2\t_\n"
+
+
+def test_declared_columns_are_those_that_are_written(tmp_path):
+    name = tmp_path / "a.conllup"
+    name.write_text(PLUS)
+    (one,) = read_conllu(name)
+    assert (one.forms, one.upos, one.heads.tolist(), one.relations) == (
+        ("a", "b  c"),
+        ("_", "_"),
+        [1, -1],
+        ("old", "root"),
+    )
+    other = one._replace(heads=np.array([-1, 0]), relations=None)
+    assert "".join(copy_with_trees(name, [other])) == PLUS.replace("old\t2", "_\t0").replace("root\t0", "_\t1") + "\n"
+
+
+@pytest.mark.parametrize(("column", "cell"), [("HEAD", "'2'"), ("DEPREL", "'old'")])
+def test_a_column_that_is_not_declared_is_named_before_anything_is_written(tmp_path, column, cell):
+    name = tmp_path / "a.conllup"
+    name.write_text(PLUS)
+    sentences = read_conllu(name)
+    name.write_text(PLUS.replace(column, "OTHER"))
+    with pytest.raises(
+        InvalidInputError, match=f"line 2: has no column {column}, which {cell} belongs into; declare it"
+    ):
+        next(copy_with_trees(name, sentences))

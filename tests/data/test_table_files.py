@@ -146,6 +146,15 @@ def test_formats_agree(table, tmp_path):
     assert gzip.decompress((tmp_path / "a.csv.gz").read_bytes()) == ROWS.encode()
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_names_of_files_need_not_be_utf8(table, tmp_path, suffix):
+    frame = read_table(table(ROWS))
+    path = tmp_path / os.fsdecode(b"n\xff" + suffix.encode())
+    with open_table(path) as write:
+        write(frame)
+    assert read_table(path).values("kind").to_list() == frame.values("kind").to_list()
+
+
 def test_decimals_in_parquet_are_numbers(tmp_path):
     cells = polars.Series("x", ["0.25", "1.50"]).cast(polars.Decimal(10, 2))
     polars.DataFrame([cells]).write_parquet(tmp_path / "a.parquet")

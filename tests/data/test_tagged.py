@@ -68,7 +68,8 @@ def test_conllu(write, name):
 
 
 def test_the_name_tells_conllu(write):
-    assert read_tagged(write("a.conllu.gz", "# text = a\n1\ta\t_\tX\n")) == TaggedCorpus([["a"]], [["X"]])
+    text = "# text = a\n1\ta\t_\tX" + "\t_" * 6 + "\n"
+    assert read_tagged(write("a.conllu.gz", gzip.compress(text.encode()))) == TaggedCorpus([["a"]], [["X"]])
 
 
 def test_conllu_as_written(tmp_path):
@@ -80,6 +81,10 @@ def test_conllu_as_written(tmp_path):
 def test_conllu_plus(write):
     text = "# global.columns = ID UPOS FORM\n1\tDET\tthe\n\n1\tNOUN\tcat\n"
     assert read_tagged(write("a", text)) == TaggedCorpus([["the"], ["cat"]], [["DET"], ["NOUN"]])
+    # the number need not stand first, and spaces are no borders of cells
+    text = "#global.columns=UPOS FORM ID\nNOUN\tmar  del sur\t1\n\n\nDET\tthe\t1\n"
+    assert read_sentences(write("a", text)) == [["mar  del sur"], ["the"]]
+    assert read_tagged(write("a", text)).place(1) == "line 5"
 
 
 def test_standard_input(monkeypatch):
@@ -163,10 +168,23 @@ def test_dictionary_of_a_corpus():
         (
             "1\ta\t_\tX\t_\t_\t_\t_\t_\t_\nb\n",
             "conllu",
-            "line 2: is not a line of CoNLL-U: Invalid line format, line must contain either tabs or two spaces.",
+            "line 2: must have the 10 columns ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC with tabs between, "
+            "but has 1; write _ where there is nothing, or declare columns by a first line `# global.columns = ...`",
         ),
-        ("x\ta\t_\tX\n", "conllu", "line 1: is not a line of CoNLL-U: Failed parsing field 'id': "),
-        ("1\ta\n", "conllu", "line 1: must have a number, a form and upos, but is '1\\ta'; add columns"),
+        ("x\ta" + "\t_" * 8, "conllu", "line 1: is not a line of CoNLL-U: 'x' is not a valid ID."),
+        ("1\ta" + "\t_" * 7, "auto", "line 1: must have the 10 columns ID FORM"),
+        ("1\ta" + "\t_" * 9, "auto", "line 1: must have the 10 columns ID FORM"),
+        ("1\ta" + "\t_" * 7, "conllu", "line 1: must have the 10 columns ID FORM"),
+        ("1-2\ta" + "\t_" * 9, "conllu", "line 1: must have the 10 columns ID FORM"),
+        ("_\ta" + "\t_" * 8, "conllu", "line 1: must have a number, a form and upos, but is '_\\ta"),
+        ("# global.columns = ID FORM\n1\ta\n", "auto", "line 2: must have a number, a form and upos, but is '1\\ta'"),
+        ("# global.columns = ID FORM\n1\ta\tX\n", "auto", "line 2: must have the 2 columns ID FORM with tabs between"),
+        (
+            "# global.columns = FORM UPOS\na\tX\n",
+            "auto",
+            "line 1: must declare columns, ID and FORM among them, each once, but declares 'FORM UPOS'",
+        ),
+        ("#global.columns=ID FORM ID\n1\ta\t1\n", "auto", "line 1: must declare columns, ID and FORM among them, each"),
         (b"a/X\n\xe9/X\n", "auto", "line 2: byte 1 of the line (0xe9) is not UTF-8; convert the text"),
     ],
 )

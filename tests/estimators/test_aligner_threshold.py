@@ -76,17 +76,20 @@ def test_reliability_equals_counting_link_by_link(possible):
 @pytest.mark.parametrize(
     ("links", "message"),
     [
-        ([[(0, 0)]], "gold must have links of the same sentences, 2 of them, got 1; give one line of links per"),
-        ([[], [(99, 0)]], "gold links must lie inside their sentences, got 99-0 for sentence 1 of "),
-        ([[(0, 99)], []], "gold links must lie inside their sentences, got 0-99 for sentence 0 of "),
+        (
+            [[(0, 0)]],
+            "gold must be of as many sentence pairs as there are source and target sentences, 2 and 2, got 1;",
+        ),
+        ([[], [(99, 0)]], "gold: link 99-0 of sentence pair 2 (counted from 1) lies outside its "),
+        ([[(0, 99)], []], "gold: link 0-99 of sentence pair 1 (counted from 1) lies outside its "),
     ],
 )
 def test_gold_links_of_another_text(links, message):
-    found = (
-        make(max_iter=1, model1_iterations=1)
-        .fit(BITEXT.source, BITEXT.target)
-        .predict_proba(BITEXT.source[:2], BITEXT.target[:2])
-    )
-    with pytest.raises(InvalidInputError) as error:
-        found.reliability(Links.from_pairs(links))
-    assert message in str(error.value)
+    aligner = make(max_iter=1, model1_iterations=1).fit(BITEXT.source, BITEXT.target)
+    pairs = BITEXT.source[:2], BITEXT.target[:2]
+    found = aligner.predict_proba(*pairs)
+    gold = Links.from_pairs(links)
+    for judge in (found.reliability, lambda gold: aligner.tune(*pairs, gold), lambda gold: aligner.score(*pairs, gold)):
+        with pytest.raises(InvalidInputError) as error:
+            judge(gold)
+        assert message in str(error.value)

@@ -128,6 +128,9 @@ def test_constraints_that_cannot_hold():
     assert error_of(lambda: GaussianMixture(3, constraints=unique).fit(X)) == (
         "there is no column 'bag'; the columns are 'row', 'label'"
     )
+    far = (E[part("row") == len(X)] <= 1).named("a row")
+    message = error_of(lambda: GaussianMixture(3, constraints=[far]).fit(X))
+    assert message.startswith(f"'a row': there is no row {len(X)}; ")
 
 
 @pytest.mark.parametrize(

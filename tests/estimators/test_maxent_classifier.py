@@ -1,6 +1,7 @@
 """MaxEntClassifier against scikit-learn, against weighted copies, and against SciPy on the same objective."""
 
 import numpy as np
+import polars as pl
 import pytest
 import scipy.sparse as sp
 from scipy.optimize import LinearConstraint, minimize
@@ -33,6 +34,18 @@ def objective_of(coef, intercept, X, labels, weights, C, l1_ratio=0.0):
     losses = logsumexp(scores, axis=1) - scores[np.arange(len(labels)), labels]
     penalty = (1 - l1_ratio) / 2 * (coef**2).sum() + l1_ratio * np.abs(coef).sum()
     return weights @ losses + penalty / C
+
+
+def test_the_model_depends_on_the_numbers_and_not_on_what_holds_them():
+    X, labels, _ = data()
+    stored = sp.csr_array((X.ravel(), np.tile(np.arange(6), 40), 6 * np.arange(41)))
+    partial_labels = np.where(np.arange(40) < 25, labels, -1)
+    own = exact([E[part("label") == 1] <= 16]).fit(X, partial_labels)
+    frame = pl.DataFrame(X, [f"f{k}" for k in range(6)], orient="row")
+    for matrix in (sp.csr_array(X), sp.csc_array(X), stored, stored.tocoo(), np.asfortranarray(X), frame):
+        found = exact([E[part("label") == 1] <= 16]).fit(matrix, partial_labels)
+        assert found.coef_.tobytes() == own.coef_.tobytes()
+        assert found.predict_proba(matrix).tobytes() == own.predict_proba(X).tobytes()
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -99,10 +99,18 @@ def test_columns_of_a_table_follow_the_classes():
     ("y", "classes", "message"),
     [
         ([-1, -1, -1], None, "y must hold a label for some rows, got 3 rows and none with a label; -1 marks those"),
-        ([None, set(), 1], None, "y must allow some label in every row, got set() in row 1; None allows all"),
+        (
+            [None, set(), 1],
+            None,
+            "y must allow a label, got an empty collection for row 1; use None to allow all",
+        ),
         ([0, {0, 2}, 1], [0, 1], "y must hold labels of classes=[0, 1], got 2; add it"),
-        ([0, {"a", 2}, 1], None, "y must hold labels of one kind, got ['a', 0, 1, 2]"),
-        ([0, {0: 0.5, 1: 0.6}, 1], None, "numbers of at least 0 that sum to 1; got {0: 0.5, 1: 0.6} in row 1"),
+        ([0, {"a", 2}, 1], None, "y must hold labels of one kind, got 1 that are text and 3 that are not; write None"),
+        (
+            [0, {0: 0.5, 1: 0.6}, 1],
+            None,
+            "probabilities that add up to 1, got {0: 0.5, 1: 0.6} in row 1; divide",
+        ),
         (np.array([[0.5, 0.4], [1, 0], [0, 1]]), None, "got [0.5, 0.4] in row 0; divide it by its sum"),
         (np.array([[1.5, -0.5], [1, 0], [0, 1]]), None, "got [1.5, -0.5] in row 0"),
         (np.eye(3), [0, 1], "y must have a column for each of the 2 classes, got 3"),
@@ -185,3 +193,10 @@ def test_running_out_of_steps_is_said_once():
     assert len(caught) == 1
     assert caught[0].filename == __file__
     assert not classifier.converged_
+
+
+def test_rows_that_there_are_not_are_named():
+    X, y, _ = data()
+    far = (E[part("row") == len(X)] <= 1).named("a row")
+    message = error_of(lambda: MaxEntClassifier([far]).fit(X, y))
+    assert message.startswith(f"'a row': there is no row {len(X)}; ")

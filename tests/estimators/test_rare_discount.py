@@ -7,11 +7,10 @@ from aligner_helpers import clone_fitted, make, shares_of_rare_words
 from spectrem import WordAligner
 from spectrem.data import encode_bitext
 from spectrem.datasets import make_bitext
-from spectrem.estimators.alignment import file
+from spectrem.estimators import storage
 from spectrem.estimators.alignment.known_links import read_anchors
 from spectrem.estimators.alignment.posteriors import masses
 from spectrem.estimators.alignment.scoring import align_pairs
-from spectrem.estimators.storage import settings_of
 from spectrem.models.alignment import iter_shards
 
 BITEXT = make_bitext(80, seed=4)
@@ -82,11 +81,13 @@ def test_saved_models_keep_it_and_earlier_ones_had_none(fitted, tmp_path, monkey
     aligner.save(tmp_path / "model")
     assert WordAligner.load(tmp_path / "model").rare_discount == 2
 
-    def of_earlier_versions(estimator):
-        settings = settings_of(estimator)
+    settings_of = storage.settings_of
+
+    def of_earlier_versions(estimator, leave):
+        settings = settings_of(estimator, leave)
         del settings["parameters"]["rare_discount"]
         return settings
 
-    monkeypatch.setattr(file, "settings_of", of_earlier_versions)
+    monkeypatch.setattr(storage, "settings_of", of_earlier_versions)
     aligner.save(tmp_path / "earlier")
     assert WordAligner.load(tmp_path / "earlier").rare_discount == 0

@@ -157,6 +157,7 @@ def test_weight_0_is_training_on_labels_alone():
     assert trainer.n_iter_ == 1
 
 
+@pytest.mark.filterwarnings("ignore::spectrem.exceptions.NoEffectWarning")
 def test_all_rows_labelled_is_the_classifier():
     X, _, gold = blobs(10)
     trainer = SelfTrainer(LogisticRegression(), [SHARE]).fit(X, gold)

@@ -11,6 +11,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import spectrem
 from spectrem import GaussianMixture, SelfTrainer
 from spectrem.constraints import label_proportions
 from spectrem.exceptions import InvalidInputError, NotFittedError
@@ -74,7 +75,8 @@ def test_types_that_may_do_harm_are_refused(classifier, name, tmp_path):
     assert message.startswith(f"{tmp_path / 'trainer'}: holds objects of types that may do harm, ")
     assert name in message
     listed = message.rpartition("load it with trusted=")[2].strip("[]").replace("'", "").split(", ")
-    loaded = SelfTrainer.load(tmp_path / "trainer", trusted=listed)
+    loaded = spectrem.load(tmp_path / "trainer", trusted=listed)
+    assert type(loaded) is SelfTrainer
     assert (loaded.predict_proba(X) == trainer.predict_proba(X)).all()
 
 

@@ -15,7 +15,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from spectrem import E, SelfTrainer, part
 from spectrem.constraints import label_proportions
-from spectrem.estimators.table_input import read_labels
+from spectrem.estimators.table_input import number_labels
 from spectrem.exceptions import InvalidInputError
 
 NAN = float("nan")
@@ -47,7 +47,7 @@ def data(seed=0, n=90):
     ids=str,
 )
 def test_missing_labels(y, classes):
-    found, codes = read_labels(y)
+    found, codes = number_labels(y)
     assert found.tolist() == classes
     assert codes.tolist() == [0, -1, 1, -1]
 
@@ -69,10 +69,10 @@ def test_missing_labels_of_pandas(values, dtype, classes):
     pandas = pytest.importorskip("pandas")
     y = pandas.Series(values, dtype=dtype, index=[7, 3, 5, 1])
     for form in (y, y.array):
-        found, codes = read_labels(form)
+        found, codes = number_labels(form)
         assert found.tolist() == classes
         assert codes.tolist() == [0, -1, 1, -1]
-    found, codes = read_labels(np.array([values[0], pandas.NA, values[2], pandas.NaT], object))
+    found, codes = number_labels(np.array([values[0], pandas.NA, values[2], pandas.NaT], object))
     assert (found.tolist(), codes.tolist()) == (classes, [0, -1, 1, -1])
 
 
@@ -88,7 +88,7 @@ def test_a_mark_changes_nothing_else(mark):
 
 def test_infinite_labels_are_refused():
     with pytest.raises(ValueError, match="contains infinity"):
-        read_labels([0.0, np.inf, 1.0])
+        number_labels([0.0, np.inf, 1.0])
 
 
 def groups(seed=0, n=240):

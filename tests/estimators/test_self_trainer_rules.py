@@ -70,6 +70,7 @@ def test_what_is_told_of_training():
     assert not SelfTrainer(GaussianNB(), [THIRD], max_iter=2, tol=0).fit(X, y).converged_
 
 
+@pytest.mark.filterwarnings("ignore::spectrem.exceptions.NoEffectWarning")
 def test_fit_again_forgets():
     X, y, gold = data()
     trainer = SelfTrainer(GaussianNB(), [THIRD], max_iter=3, tol=0).fit(X, y)
@@ -178,12 +179,14 @@ def test_score_leaves_unlabelled_rows_out():
     right = (trainer.predict(X) == y)[known]
     assert trainer.score(X, y, weights) == pytest.approx(np.average(right, weights=weights[known]))
     assert error_of(lambda: trainer.score(X, np.full(len(y), -1))) == (
-        "y must hold a label for some rows, got 60 rows and none with a label; -1 marks those without"
+        "y must label some row of weight above 0 to be scored, got none; None, NaN and -1 mark what has no label and "
+        "is left out"
     )
-    assert error_of(lambda: trainer.score(X, y[:-1])) == "y must have one value per row of X, got 59 for 60 rows"
-    assert error_of(lambda: trainer.score(X, y, y < 0)) == (
-        "sample_weight must be above 0 for some labelled row to be scored, got none"
+    assert error_of(lambda: trainer.score(X, y[:-1])) == (
+        "y must have one value per row of X, got 59 for 60 rows; -1 marks missing labels (found input variables with "
+        "inconsistent numbers of samples)"
     )
+    assert error_of(lambda: trainer.score(X, y, y < 0)).startswith("y must label some row of weight above 0")
 
 
 def test_not_fitted():
@@ -293,6 +296,9 @@ def test_constraints_that_name_what_is_not_there():
     wrong = (E[part("label") == 2] <= 1).named("a third class")
     message = error_of(lambda: SelfTrainer(GaussianNB(), [wrong]).fit(X, y))
     assert message == "'a third class': there is no label 2; the labels are 0, 1"
+    far = (E[part("row") == 60] <= 1).named("a row")
+    message = error_of(lambda: SelfTrainer(GaussianNB(), [far]).fit(X, y))
+    assert message.startswith("'a row': there is no row 60; ")
     missing = (E[...] <= 1).per("document", "label")
     message = error_of(lambda: SelfTrainer(GaussianNB(), [missing]).fit(X, y, columns={"group": y}))
     assert message.startswith("there is no column 'document'; the columns are 'row', 'label', 'group'")

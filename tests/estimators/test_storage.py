@@ -7,7 +7,8 @@ import zipfile
 import numpy as np
 import pytest
 
-from spectrem import WordAligner
+import spectrem
+from spectrem import GaussianMixture, WordAligner
 from spectrem.data import Vocabulary
 from spectrem.datasets import make_bitext
 from spectrem.estimators.storage import load_arrays, pack_words, save_arrays, unpack_words
@@ -280,3 +281,24 @@ def test_what_json_cannot_hold_is_an_error(tmp_path):
     with pytest.raises(TypeError, match="set cannot be saved"):
         save_arrays(tmp_path / "model", "Thing", 1, {"a": {1}}, {})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_says_of_which_estimator_it_is(fitted, model_file, tmp_path):
+    mixture = GaussianMixture(1, n_threads=1).fit(np.arange(8.0).reshape(4, 2))
+    mixture.save(tmp_path / "mixture")
+    assert np.array_equal(spectrem.load(tmp_path / "mixture").means_, mixture.means_)
+    loaded = spectrem.load(model_file)
+    assert type(loaded) is WordAligner
+    assert loaded.history_ == fitted.history_
+
+
+def test_files_that_no_estimator_wrote(model_file, tmp_path):
+    save_arrays(tmp_path / "other", "Something", 1, {}, {})
+    cases = {"other": "expected a saved estimator, found 'Something'", "none": "no such model file"}
+    (tmp_path / "text").write_text("hello")
+    for name, message in {**cases, "text": "not a model saved by spectrem, or damaged"}.items():
+        with pytest.raises(InvalidInputError) as error:
+            spectrem.load(tmp_path / name)
+        assert str(error.value).startswith(f"{tmp_path / name}: {message}")
+    with pytest.raises(InvalidInputError, match="expected a saved GaussianMixture, found 'WordAligner'"):
+        GaussianMixture.load(model_file)

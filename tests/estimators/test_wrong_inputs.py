@@ -124,7 +124,7 @@ def test_words_tags_and_relations_are_texts(change, message):
 @pytest.mark.parametrize(
     ("heads", "message"),
     [
-        (np.eye(2), r"sentence 1: heads must be 2 whole numbers, one per word, got shape \(2, 2\) of float64"),
+        (2 * np.eye(2), r"sentence 1: heads must be 2 whole numbers, one per word, got shape \(2, 2\) of float64"),
         (np.array([[1, -1], [0, 1]]), r"sentence 1: heads must be 2 whole numbers, one per word, got shape \(2, 2\)"),
         ([1, None], "sentence 1: heads must be 2 whole numbers, one per word"),
         ([[1], [1, 2]], "heads must be an array, got"),

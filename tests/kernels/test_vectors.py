@@ -9,12 +9,15 @@ from spectrem._vectors import (
     any_below,
     exponent,
     larger,
+    largest,
     least_positive,
     load,
     load_one,
+    load_some,
     power_of_two,
     spread,
     store,
+    total,
 )
 
 
@@ -53,8 +56,23 @@ def run_powers(numbers, whole, out):
 
 def test_powers_of_two_are_exact():
     numbers = np.array([1.0, -1.0, 0.75, 3.999, 0.0, 2.0**-1022, np.finfo(float).max, 1e-310])
-    whole = np.array([-1022.0, 1023.0, 0.0, 1.0, -1.0, 52.0, -53.0, 1000.0])
+    whole = np.array([-1022.0, 1023.0, 0.0, 1.0, -1.0, -1023.0, -53.0, 1000.0])
     out = np.zeros((2, LANES))
     run_powers(numbers, whole, out.ravel())
     np.testing.assert_array_equal(out[0], [0, 0, -1, 1, 0, -1022, 1023, 0])
-    np.testing.assert_array_equal(out[1], np.exp2(whole))
+    np.testing.assert_array_equal(out[1], np.where(whole < -1022, 0.0, np.exp2(whole)))
+
+
+@njit(error_model="numpy")
+def run_across(numbers, count, rest, out):
+    some = load_some(numbers, 1, count, rest)
+    store(out, 0, some)
+    return total(some), largest(some)
+
+
+@pytest.mark.parametrize("count", [-1, 0, 3, LANES, LANES + 1])
+def test_some_numbers_and_what_all_lanes_make(count):
+    numbers, out = np.array([9.0, *2.0 ** np.arange(LANES)]), np.empty(LANES)
+    expected = np.where(np.arange(LANES) < count, numbers[1:], -3.0)
+    assert run_across(numbers, count, -3.0, out) == (expected.sum(), expected.max())
+    np.testing.assert_array_equal(out, expected)

@@ -9,7 +9,8 @@ from spectrem.constraints import E, compile_constraints, part
 from spectrem.corpus import Local
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
 from spectrem.inference import project_batch
-from spectrem.learning import Constant, EStep, Stopping, run_em
+from spectrem.learning import Constant, EStep, Step, Stopping, pose, posed_corpus, run_em
+from spectrem.learning.estep import Mixture
 
 ONES = E[part("tag") == 1]
 RULES = {
@@ -100,6 +101,18 @@ def test_too_few_steps_are_warned_of():
     params, shards = problem(5)
     with pytest.warns(ConvergenceWarning, match=r"over the corpus are still missed by .* raise dual_steps"):
         run_em(Tagger(), shards, params, EStep([ONES == 9], dual_steps=1), stopping=Stopping(1))
+
+
+@pytest.mark.parametrize("final", [False, True], ids=["iteration", "posteriors"])
+@pytest.mark.parametrize("gamma", [0.0, -np.inf])
+def test_posteriors_that_miss_rows_are_warned_of_whatever_the_program_says(monkeypatch, gamma, final):
+    """What is measured is what shards make of the program's answer: here they get prices of zero."""
+    params, shards = problem(5)
+    monkeypatch.setattr(posed_corpus, "Mixture", lambda points, **_: Mixture(0.0 * points[:1], np.ones((1, 1))))
+    estep = EStep([ONES == 9])
+    posed, step = pose(Counting(), Local(shards), estep), Step(Counting(), params, gamma, estep)
+    with pytest.warns(ConvergenceWarning, match=r"over the corpus are not solved \(violation \d"):
+        posed.at_prices(step) if final else posed.expect(step)
 
 
 def test_groups_and_rows_over_the_corpus_have_no_whole_structures_together():

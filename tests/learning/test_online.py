@@ -1,11 +1,14 @@
 """Learning in small steps: every step by its definition, the mean of the weights, and constraints inside batches."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from spectrem.constraints import E, part
+from spectrem.corpus import Local
 from spectrem.exceptions import InvalidInputError
-from spectrem.learning import EStep, FitStatus, SmallSteps, run_online
+from spectrem.learning import EStep, FitStatus, SmallSteps, Step, pose, run_online
 from spectrem.models.loglinear import WeightPrior
 from spectrem.models.parsing import FREE, GIVEN, EdgeFactoredModel, ParsingText
 from spectrem.structures import Known, Parts
@@ -77,6 +80,17 @@ def test_constraints_inside_sentences_are_learned():
     assert marginals.unary[left].sum() < 0.3
     again = run_online(model, [free[1]], model.initial(), EStep(rule), how=SmallSteps(30, 1.0))
     assert np.array_equal(found.params, again.params)
+
+
+def test_the_record_weighs_sentences_that_count_otherwise_in_constraints():
+    rng, rule = np.random.default_rng(3), (E[part("direction") == "left"] <= 0.1).per("sentence")
+    model, shard = EdgeFactoredModel(bits=8, prior=WeightPrior(0.01)), batches(rng, (FREE, FREE, FREE))[2]
+    shard, estep = replace(shard, weights=np.array([0.2]), counts=np.array([1.0])), EStep(rule, weight=0.2)
+    theta = rng.normal(size=model.n_weights).astype(np.float32).astype(np.float64)
+    (record,) = run_online(model, [shard], theta, estep, how=SmallSteps(1, 1e-9)).history
+    found, _ = pose(model, Local([shard]), estep).expect(Step(model, theta, 1.0, estep))
+    assert record.free_objective == pytest.approx(found.free_objective, rel=1e-6)
+    assert record.objective - record.log_prior == pytest.approx(found.objective, rel=1e-6)
 
 
 def test_known_batches_are_left_alone_by_constraints():

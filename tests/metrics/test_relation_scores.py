@@ -27,5 +27,8 @@ def test_other_sentences_are_refused():
     one, other = RelationSentence(WORDS, MENTIONS), RelationSentence(WORDS, MENTIONS[:2])
     with pytest.raises(InvalidInputError, match="must have the same mentions, got"):
         relation_scores([one], [other])
+    renamed = RelationSentence([*WORDS[:-1], "other"], MENTIONS)
+    with pytest.raises(InvalidInputError, match="must have the same words, got"):
+        relation_scores([one], [renamed])
     with pytest.raises(InvalidInputError, match="predicted and gold must be of the same tokens; got 1 and 0"):
         relation_scores([one], [])

@@ -39,24 +39,62 @@ def test_scores_and_counts_are_products_of_matrices(k, binary, dtype):
         np.testing.assert_allclose(counts, 1 + expected[support.table(np.ones(support.n_weights)) > 0], atol=1e-12)
 
 
+def containers(dense):
+    """The same numbers as every kind of matrix: with zeros stored, entries in parts, and rows out of order."""
+    n, k = dense.shape
+    rows, columns = np.divmod(np.random.default_rng(8).permutation(2 * n * k) // 2, k)
+    halves = sp.coo_array((0.5 * dense[rows, columns], (rows, columns)), dense.shape)  # two at every place
+    backward = sp.csr_array((dense[:, ::-1].ravel(), np.tile(np.arange(k)[::-1], n), k * np.arange(n + 1)), dense.shape)
+    twice = np.repeat(0.5 * dense.ravel(), 2), np.repeat(np.tile(np.arange(k), n), 2), 2 * k * np.arange(n + 1)
+    return {
+        "dense": dense, "by column": np.asfortranarray(dense), "csr": sp.csr_array(dense), "csc": sp.csc_array(dense),
+        "coo": halves, "zeros": backward, "csc zeros": backward.tocsc(), "twice": sp.csr_array(twice, dense.shape),
+        "csr matrix": sp.csr_matrix(backward),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.4, 0.5, 0.6, 1.0])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_a_dense_matrix_is_kept_whole(dtype):
+def test_features_are_those_of_the_numbers_whatever_holds_them(share, dtype):
     rng = np.random.default_rng(6)
-    dense = np.where(rng.random((30, 4)) < 0.1, 0.0, rng.normal(size=(30, 4))).astype(dtype)
+    dense = np.where(rng.random((20, 5)) < share, rng.normal(size=(20, 5)), 0.0).astype(dtype)
+    own = Features.of(dense)
+    assert (own.matrix.toarray() == dense).all()
+    for name, matrix in containers(dense).items():
+        stored = matrix.data.copy() if sp.issparse(matrix) else None
+        found = Features.of(matrix)
+        assert stored is None or (matrix.data == stored).all(), name  # what was given stays as it is
+        assert found.indptr.tolist() == own.indptr.tolist(), name
+        assert found.indices.tolist() == own.indices.tolist(), name
+        if own.values is None:
+            assert found.values is None
+        else:
+            assert found.values.tobytes() == own.values.tobytes(), name
+            assert found.values.dtype == dtype
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("share", [0.2, 0.9, 1.0])
+def test_products_are_with_the_whole_table_where_most_of_it_is_not_0(share, dtype):
+    rng = np.random.default_rng(6)
+    dense = np.where(rng.random((30, 4)) < share, rng.normal(size=(30, 4)), 0.0).astype(dtype)
     features, support = Features.of(dense), Support(4, 3)
-    assert (features.table == dense).all()
-    assert (features[3:9].table == dense[3:9]).all()
-    assert features.take(np.array([7, 2])).table.tolist() == dense[[7, 2]].tolist()
-    assert Features.of(sp.csr_array(dense)).table is None
-    twice = Features.checked([0, 2], [0, 0], [1.0, 2.0], 2)
-    assert twice.table is None
+    assert (features.table is None) == (share < 0.5)
+    if features.table is not None:
+        assert (features.table == dense).all()
+        assert (features[3:9].table == dense[3:9]).all()
+        assert features.take(np.array([7, 2])).table.tolist() == dense[[7, 2]].tolist()
     weights, shares = rng.normal(size=12), rng.random((30, 3))
-    for own in (features, Features.of(sp.csr_array(dense))):
-        scores, counts = np.ones((30, 3)), np.ones(12)
-        support.add_scores(own, weights, scores)
-        support.add_counts(own, shares, counts)
-        np.testing.assert_allclose(scores, 1 + dense @ weights.reshape(4, 3), atol=1e-12)
-        np.testing.assert_allclose(counts, 1 + (dense.T @ shares).ravel(), atol=1e-12)
+    scores, counts = np.ones((30, 3)), np.ones(12)
+    support.add_scores(features, weights, scores)
+    support.add_counts(features, shares, counts)
+    np.testing.assert_allclose(scores, 1 + dense @ weights.reshape(4, 3), atol=1e-12)
+    np.testing.assert_allclose(counts, 1 + (dense.T @ shares).ravel(), atol=1e-12)
+
+
+def test_a_feature_listed_twice_is_in_the_table_once():
+    twice = Features(np.array([0, 2, 3]), np.array([0, 0, 1], np.int32), np.array([1.0, 2.0, 5.0]), 2)
+    assert twice.table.tolist() == [[3.0, 0.0], [0.0, 5.0]]
 
 
 def test_features_are_cut_and_taken():

@@ -39,6 +39,29 @@ def test_sum_equals_enumeration(family, data, gamma, kind, seed):
     )
 
 
+@pytest.mark.parametrize("family", sorted(FAMILIES.keys() - {"projective trees", "trees with valence"}))
+@settings(max_examples=40)
+@given(
+    data=st.data(),
+    gamma=st.sampled_from([1e-3, 1.0, 30.0]),
+    size=st.sampled_from([1e6, 1e9, 1e12, 1e16, 1e18, 1e25, 1e100, 1e280]),
+    seed=seeds(),
+)
+def test_posteriors_are_probabilities_however_large_scores_are(family, data, gamma, size, seed):
+    structure, rng = data.draw(FAMILIES[family]), np.random.default_rng(seed)
+    scores = random_scores(structure, rng)
+    # Many structures are equally good but for what rounding leaves of their scores.
+    scores.unary[:] += size * rng.integers(-3, 4, structure.n_unary) / rng.choice([1, 3, 7])
+    values, marginals = structure.smoothed_max(scores, gamma)
+    assert ((marginals.unary >= 0.0) & (marginals.unary <= 1.0 + 1e-9)).all()
+    taken = np.bincount(structure.choice, marginals.unary)
+    possible = np.unique(structure.choice[np.isfinite(values)[structure.instance]])
+    np.testing.assert_allclose(taken[possible], 1.0, atol=1e-9)
+    for counts in marginals.factors:
+        assert (counts >= 0.0).all()
+        assert counts.sum() <= structure.n_unary
+
+
 @families
 @settings(max_examples=40)
 @given(data=st.data(), kind=st.sampled_from(SCORE_KINDS), seed=seeds())

@@ -8,19 +8,19 @@ from structure_cases import GAMMAS, SCORE_KINDS, random_scores
 
 from spectrem.constraints import E, part
 from spectrem.exceptions import InvalidInputError
-from spectrem.kernels.trees import eisner, eisner_log
+from spectrem.kernels.trees import eisner, eisner_max, eisner_wide
 from spectrem.structures import ROOT, Parts, Product, ProjectiveTrees, _polytopes
 from spectrem.testing import brute_force_smoothed_max, check_constraint, check_projection, check_structure
 
 roots = pytest.mark.parametrize("single_root", [True, False], ids=["single root", "several roots"])
 
 
-def in_log_space(trees, scores, gamma):
+def with_wide_numbers(trees, scores, gamma):
     """Values and marginals by the pass that neither over- nor underflows."""
     values, marginals = np.zeros(trees.n_instances), np.zeros(trees.n_unary)
     status = (trees.lengths > 0).astype(np.int8)
     layout = (trees.lengths, trees.block_offsets, scores.unary)
-    eisner_log.sum_pass(*layout, gamma, trees.single_root, values, marginals, status)
+    eisner_wide.sum_pass(*layout, gamma, trees.single_root, values, marginals, status)
     assert not status.any()
     return values, marginals
 
@@ -43,12 +43,12 @@ def test_five_words_keep_the_promises(single_root):
 @roots
 @pytest.mark.parametrize("kind", SCORE_KINDS)
 @pytest.mark.parametrize("gamma", GAMMAS[1:])
-def test_groups_of_any_lengths_equal_the_pass_in_log_space(single_root, kind, gamma):
+def test_groups_of_any_lengths_equal_the_pass_with_wide_numbers(single_root, kind, gamma):
     rng = np.random.default_rng(1)
     trees = ProjectiveTrees(rng.integers(0, 14, 40), single_root=single_root)
     scores = random_scores(trees, rng, kind)
     values, marginals = trees.smoothed_max(scores, gamma)
-    expected, slow = in_log_space(trees, scores, gamma)
+    expected, slow = with_wide_numbers(trees, scores, gamma)
     np.testing.assert_allclose(values, expected, rtol=1e-12, atol=1e-11)
     np.testing.assert_allclose(marginals.unary, slow, rtol=0, atol=1e-10)
 
@@ -90,7 +90,7 @@ def test_sentences_near_the_limit_of_the_scaled_pass_are_exact():
     marginals = np.exp(scores.unary - np.repeat(tops, 12))
     layout = (np.arange(60), trees.lengths, trees.block_offsets, marginals, tops, trees.token_offsets)
     eisner.sum_pass(*layout, 1.0, True, values, status)
-    expected, slow = in_log_space(trees, scores, 1.0)
+    expected, slow = with_wide_numbers(trees, scores, 1.0)
     assert 0 < status.sum() < 40  # some are beyond the limit
     kept = status == 0
     deepest = (expected - tops.reshape(60, 12).sum(axis=1))[kept].min()
@@ -114,13 +114,60 @@ def test_two_hundred_words(single_root):
     np.testing.assert_allclose((up - down) / (2 * step), scores.unary[own] @ marginals.unary[own], rtol=1e-6)
 
 
-def test_sentences_too_long_for_the_scaled_pass():
-    trees = ProjectiveTrees([eisner.LONGEST + 1, 2])
+@pytest.mark.parametrize("n", [eisner.LONGEST + 1, 400])
+def test_sentences_too_long_for_lanes(n):
+    trees = ProjectiveTrees([n, 2])
     values, marginals = trees.smoothed_max(Parts(np.zeros(trees.n_unary)), 1.0)
-    k = eisner.LONGEST  # https://oeis.org/A006013: binomial(3 k + 1, k) / (k + 1) trees over k + 1 words
+    k = n - 1  # https://oeis.org/A006013: binomial(3 k + 1, k) / (k + 1) trees over k + 1 words
     known = math.log(math.comb(3 * k + 1, k)) - math.log(k + 1)
-    np.testing.assert_allclose(values, [known, math.log(2.0)], rtol=1e-12)
-    np.testing.assert_allclose(np.add.reduceat(marginals.unary, trees.offsets[:-1]), 1.0, atol=1e-9)
+    np.testing.assert_allclose(values, [known, math.log(2.0)], rtol=1e-13)
+    np.testing.assert_allclose(np.add.reduceat(marginals.unary, trees.offsets[:-1]), 1.0, atol=1e-12)
+
+
+@roots
+def test_long_sentences_get_what_lanes_would_give_them(single_root, monkeypatch):
+    rng = np.random.default_rng(6)
+    trees = ProjectiveTrees([eisner.LONGEST + 9, 3, eisner.LONGEST + 40], single_root=single_root)
+    scores = random_scores(trees, rng)
+    values, marginals = trees.smoothed_max(scores, 1.0)
+    best, heads = trees.smoothed_max(scores, 0.0)[0], trees.decode(scores)
+    monkeypatch.setattr(eisner, "LONGEST", 300)
+    monkeypatch.setattr(eisner_max, "LONGEST", 300)
+    in_lanes, found = trees.smoothed_max(scores, 1.0)
+    np.testing.assert_allclose(values, in_lanes, rtol=1e-13)
+    np.testing.assert_allclose(marginals.unary, found.unary, rtol=0, atol=1e-12)
+    assert (trees.smoothed_max(scores, 0.0)[0] == best).all()
+    assert (trees.decode(scores) == heads).all()
+
+
+def value_by_logs(arcs):
+    """The log of the sum over trees of one root, by Eisner's recursion on logarithms."""
+    n = len(arcs)
+    right, left = np.full((n, n), -np.inf), np.full((n, n), -np.inf)  # complete spans [start, end]
+    open_right, open_left = right.copy(), left.copy()
+    right[np.diag_indices(n)] = left[np.diag_indices(n)] = 0.0
+    for width in range(1, n):
+        for i in range(n - width):
+            j = i + width
+            joint = np.logaddexp.reduce(right[i, i:j] + left[i + 1 : j + 1, j])
+            open_right[i, j], open_left[i, j] = joint + arcs[j, i], joint + arcs[i, j]
+            right[i, j] = np.logaddexp.reduce(open_right[i, i + 1 : j + 1] + right[i + 1 : j + 1, j])
+            left[i, j] = np.logaddexp.reduce(left[i, i:j] + open_left[i:j, j])
+    return np.logaddexp.reduce(left[0] + right[:, n - 1] + np.diag(arcs))
+
+
+@pytest.mark.parametrize("kind", ["normal", "mixed"])
+def test_a_long_sentence_equals_a_recursion_on_logarithms(kind):
+    rng = np.random.default_rng(7)
+    trees = ProjectiveTrees([240])
+    scores = random_scores(trees, rng, kind)
+    values, marginals = trees.smoothed_max(scores, 1.0)
+    np.testing.assert_allclose(values[0], value_by_logs(scores.unary.reshape(240, 240)), rtol=1e-13)
+    np.testing.assert_allclose(np.add.reduceat(marginals.unary, trees.offsets[:-1]), 1.0, atol=1e-12)
+    assert (marginals.unary <= 1.0).all()
+    along = rng.normal(size=trees.n_unary)
+    up, down = (trees.smoothed_max(Parts(scores.unary + by * along), 1.0)[0][0] for by in (1e-3, -1e-3))
+    np.testing.assert_allclose((up - down) / 2e-3, along @ marginals.unary, atol=1e-4)
 
 
 def test_a_program_that_would_be_too_large_is_refused_beforehand():

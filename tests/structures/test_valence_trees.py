@@ -9,7 +9,7 @@ from spectrem.constraints import E, compile_constraints, part
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference import project_batch
 from spectrem.kernels.chains.potentials import subtract_tops
-from spectrem.kernels.trees import valence, valence_lanes
+from spectrem.kernels.trees import eisner, eisner_max, valence_lanes, valence_wide
 from spectrem.structures import ROOT, Parts, ValenceTrees, _polytopes
 from spectrem.testing import check_projection, check_structure
 
@@ -196,23 +196,25 @@ def test_the_stated_number_of_variables_is_the_built_one(single_root, monkeypatc
         monkeypatch.undo()
 
 
-def in_log_space(trees, scores, gamma):
+def with_wide_numbers(trees, scores, gamma):
     """Values and marginals by the pass that neither over- nor underflows."""
     values, marginals = np.zeros(trees.n_instances), np.zeros(trees.n_unary)
-    active = np.ones(trees.n_instances, np.bool_)
-    valence.sum_pass(trees.lengths, trees.offsets, trees.single_root, scores.unary, gamma, active, values, marginals)
+    active = trees.lengths > 0
+    valence_wide.sum_pass(
+        trees.lengths, trees.offsets, trees.single_root, scores.unary, gamma, active, values, marginals
+    )
     return values, marginals
 
 
 @pytest.mark.parametrize("single_root", [True, False])
 @pytest.mark.parametrize("kind", SCORE_KINDS)
 @pytest.mark.parametrize("gamma", [0.3, 1.0, 2.5])
-def test_groups_of_any_lengths_equal_the_pass_in_log_space(single_root, kind, gamma):
+def test_groups_of_any_lengths_equal_the_pass_with_wide_numbers(single_root, kind, gamma):
     rng = np.random.default_rng(1)
     trees = ValenceTrees(rng.integers(0, 13, 30), single_root=single_root)
     scores = structure_cases.random_scores(trees, rng, kind)
     values, marginals = trees.smoothed_max(scores, gamma)
-    expected, slow = in_log_space(trees, scores, gamma)
+    expected, slow = with_wide_numbers(trees, scores, gamma)
     np.testing.assert_allclose(values, expected, rtol=1e-12, atol=1e-11)
     np.testing.assert_allclose(marginals.unary, slow, rtol=0, atol=1e-10)
 
@@ -227,7 +229,7 @@ def test_sentences_near_the_limit_of_the_scaled_pass_are_exact():
     np.exp(marginals, out=marginals)
     scaled = (marginals, tops, trees.token_offsets, 1.0, True)
     valence_lanes.sum_pass(np.arange(60), trees.lengths, trees.offsets, *scaled, values, status)
-    expected, slow = in_log_space(trees, scores, 1.0)
+    expected, slow = with_wide_numbers(trees, scores, 1.0)
     kept = status == 0
     assert 20 < kept.sum() < 60  # some are beyond the limit
     assert (expected - tops.reshape(60, 24).sum(axis=1))[kept].min() < -450
@@ -252,3 +254,31 @@ def test_best_trees_in_groups_of_any_lengths(single_root, kind):
         alone = ValenceTrees([size], single_root=single_root)
         own = heads[trees.token_offsets[m] : trees.token_offsets[m + 1]]
         assert (alone.decode(Parts(scores.unary[trees.instance == m])) == own).all()
+
+
+@pytest.mark.parametrize("single_root", [True, False])
+def test_long_sentences_get_what_lanes_would_give_them(single_root, monkeypatch):
+    trees = ValenceTrees([eisner.LONGEST + 9, 3], single_root=single_root)
+    scores = random_scores(trees)
+    values, marginals = trees.smoothed_max(scores, 1.0)
+    best, heads = trees.smoothed_max(scores, 0.0)[0], trees.decode(scores)
+    monkeypatch.setattr(eisner, "LONGEST", 300)
+    monkeypatch.setattr(eisner_max, "LONGEST", 300)
+    in_lanes, found = trees.smoothed_max(scores, 1.0)
+    np.testing.assert_allclose(values, in_lanes, rtol=1e-13)
+    np.testing.assert_allclose(marginals.unary, found.unary, rtol=0, atol=1e-12)
+    assert (trees.smoothed_max(scores, 0.0)[0] == best).all()
+    assert (trees.decode(scores) == heads).all()
+
+
+def test_a_long_sentence_with_large_scores():
+    rng = np.random.default_rng(7)
+    trees = ValenceTrees([220])
+    scores = structure_cases.random_scores(trees, rng, "large")
+    values, marginals = trees.smoothed_max(scores, 1.0)
+    np.testing.assert_allclose(np.bincount(trees.choice, marginals.unary), 1.0, atol=1e-12)
+    assert (marginals.unary <= 1.0).all()
+    assert values >= trees.smoothed_max(scores, 0.0)[0]
+    along = rng.normal(size=trees.n_unary)
+    up, down = (trees.smoothed_max(Parts(scores.unary + by * along), 1.0)[0][0] for by in (1e-3, -1e-3))
+    np.testing.assert_allclose((up - down) / 2e-3, along @ marginals.unary, atol=1e-4)

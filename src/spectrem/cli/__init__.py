@@ -1,11 +1,7 @@
 """The command line: `spectrem align`, `evaluate`, `symmetrize`, `lexicon`, `tag`, `project`, `cluster`, and more."""
 
-TYPE_CHECKING = False  # as that of typing, which takes longer to load than signals take to come
-if TYPE_CHECKING:
-    from typing import NoReturn
 
-
-def main() -> "NoReturn":
+def main() -> None:
     """Run the command line and end the process; what `spectrem` starts."""
     import os
 

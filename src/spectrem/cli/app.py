@@ -16,7 +16,7 @@ from spectrem.cli.alignment.evaluate import evaluate
 from spectrem.cli.alignment.lexicon import lexicon
 from spectrem.cli.alignment.symmetrize import symmetrize
 from spectrem.cli.demo import demo
-from spectrem.cli.ending import FAILED
+from spectrem.cli.ending import FAILED, say
 from spectrem.cli.extraction.extract import app as extract
 from spectrem.cli.files import limits_named
 from spectrem.cli.parsing.parse import app as parse
@@ -59,7 +59,7 @@ class Commands(TyperGroup):
 
 
 def _fail(message: str) -> NoReturn:
-    typer.echo(f"spectrem: error: {message}", err=True)
+    say(f"spectrem: error: {message}")
     sys.exit(FAILED)
 
 
@@ -77,7 +77,7 @@ def _warning_printer() -> Callable[..., None]:
     ) -> None:
         if str(message) not in shown:
             shown.add(str(message))
-            typer.echo(f"spectrem: warning: {message}", err=True)
+            say(f"spectrem: warning: {message}")
 
     return show
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from spectrem.cli.ending import STANDARD_OUTPUT
+from spectrem.cli.evaluation import print_table
 from spectrem.cli.files import command_files
+from spectrem.exceptions import printable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -92,7 +94,7 @@ def _compare(random_state: int, pairs: int, plot: str | None) -> None:
         from spectrem.plotting.posteriors import plot_posteriors, save_figure
 
         save_figure(plot_posteriors(matrices, *sentence), plot)
-        typer.echo(f"\ndrawn to {plot}")
+        typer.echo(f"\ndrawn to {printable(plot)}")
 
 
 def _align(bitext: GeneratedBitext, title: str, constraints: str, settings: dict[str, Any]) -> _Outcome:
@@ -106,7 +108,6 @@ def _align(bitext: GeneratedBitext, title: str, constraints: str, settings: dict
 
 
 def _print_table(outcomes: list[_Outcome], n_pairs: int) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(title=f"{n_pairs} generated sentence pairs, HMM alignment", title_justify="left")
@@ -115,7 +116,7 @@ def _print_table(outcomes: list[_Outcome], n_pairs: int) -> None:
     for one in outcomes:
         scores = (one.scores.aer, one.scores.precision, one.scores.recall)
         table.add_row(one.title, one.constraints, f"{one.gamma:g}", *(f"{score:.3f}" for score in scores))
-    Console().print(table)
+    print_table(table)
 
 
 def _telling_sentence(bitext: GeneratedBitext, outcomes: list[_Outcome]) -> int:

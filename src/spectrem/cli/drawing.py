@@ -1,9 +1,11 @@
-"""Posterior matrices drawn with characters."""
+"""Posteriors as text: matrices drawn with characters, and lines of words with their likeliest choices."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
+
+from spectrem.cli.options import LEAST_PROBABILITY
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,3 +63,39 @@ def draw_matrices(
 def _cell(probability: float, marked: bool) -> str:
     shade = _SHADES[min(int(probability * 4 + 0.5), 4)]
     return f"[{shade}]" if marked else f" {shade} "
+
+
+def posterior_lines(
+    sentences: Iterable[Sequence[str]],
+    tables: Iterable[NDArray[np.float64]],
+    name: Callable[[int, int], object],
+    least: float | None,
+) -> Iterator[str]:
+    r"""A line per word of the word and its choices, likeliest first, and a blank one after every sentence.
+
+    Parameters
+    ----------
+    sentences : iterable of sequence of str
+    tables : iterable of ndarray of shape (n_words, n_choices)
+    name : function of word and choice
+        What a choice of a word, both by number, is called.
+    least : float or None
+        Choices below this probability are left out.
+
+    Yields
+    ------
+    str
+        Lines with their ends.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> list(posterior_lines([["run"]], [np.array([[0.25, 0.0, 0.75]])], lambda word, k: ["NN", "DT", "VB"][k], None))
+    ['run\tVB:0.75\tNN:0.25\n', '\n']
+    """
+    least = LEAST_PROBABILITY if least is None else least
+    for words, table in zip(sentences, tables, strict=True):
+        for number, (word, row) in enumerate(zip(words, table, strict=True)):
+            likely = [k for k in (-row).argsort(kind="stable").tolist() if row[k] >= least]
+            yield "\t".join([word, *(f"{name(number, k)}:{row[k]:.4g}" for k in likely)]) + "\n"
+        yield "\n"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from spectrem._outputs import OutputStream, remove_temporary, sent_directly
 from spectrem.cli import signals
+from spectrem.exceptions import printable
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -22,6 +23,12 @@ STANDARD_OUTPUT = "standard output"
 _NO_READER = signals.BY_SIGNAL + 13  # SIGPIPE, which Windows lacks
 _TEXT = "spectrem"  # the name under which codecs knows `_undecoded`
 _before_the_end: list[Callable[[], str | None]] = []
+
+
+def say(*lines: str) -> None:
+    """Write lines to standard error, without the control characters that names of files may hold."""
+    for line in lines:
+        sys.stderr.write(f"{printable(line)}\n")
 
 
 @contextmanager
@@ -45,7 +52,7 @@ def _clean() -> str:
     written = "no output was written"
     if sent:
         written = f"no file was written, and what {' and '.join(sent)} received is incomplete"
-    return "; ".join([written, *filter(None, said)])
+    return printable("; ".join([written, *filter(None, said)]))
 
 
 signals.last_act = _clean
@@ -58,12 +65,12 @@ def leave(status: object) -> NoReturn:
     """
     code = status if isinstance(status, int) else 0 if status is None else 1
     if isinstance(status, str):
-        sys.stderr.write(f"{status}\n")
+        say(status)
     try:
         sys.stdout.flush()
     except OSError as error:
         if code == 0:  # else it may be what has been said already
-            sys.stderr.write(f"spectrem: error: {error.filename or STANDARD_OUTPUT}: {error.strerror}\n")
+            say(f"spectrem: error: {error.filename or STANDARD_OUTPUT}: {error.strerror}")
             code = FAILED
     signals.ignore_signals()
     sys.stderr.flush()
@@ -133,7 +140,10 @@ class _Closed(io.TextIOBase):
     def buffer(self) -> _Closed:
         return self
 
-    def read(self, size: int | None = -1, /) -> NoReturn:
+    def readable(self) -> bool:
+        return True  # so that reading says why it is not
+
+    def readinto(self, buffer: object, /) -> NoReturn:
         raise OSError(errno.EBADF, "it is closed", self._name)
 
     def write(self, text: str, /) -> NoReturn:

@@ -6,7 +6,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -61,7 +61,7 @@ def command_files(
             if folder is not None:
                 if name in _EXISTING and not os.path.lexists(folder):
                     raise InvalidInputError(f"{name} {folder}: there is no such folder; make it first")
-                check_folder(name, Path(folder))
+                check_folder(name, folder)
         names = ("standard input" if path == STANDARD else path for path in read.values())
         with limits_named(", ".join(dict.fromkeys(names)) or "these options"):
             yield
@@ -74,24 +74,33 @@ def finish() -> None:
     ignore_signals()
 
 
-def check_folder(name: str, path: Path) -> None:
-    """Refuse a folder that cannot be made, or in which nothing can be.
+def check_folder(name: str, path: str | os.PathLike[str]) -> None:
+    """Refuse a folder that cannot be made, or in which nothing can be; what is made to try it is removed.
 
     Raises
     ------
     InvalidInputError
         Naming the option.
     """
-    nearest = path.absolute()
+    _found(name, path)
+    folder = nearest = Path(path).absolute()
+    missing = []
     while not os.path.lexists(nearest):
+        missing.append(nearest)
         nearest = nearest.parent
     if not nearest.is_dir():
         raise InvalidInputError(f"{name} {path}: {nearest} is not a folder; name another place")
     try:
+        folder.mkdir(parents=True, exist_ok=True)
         with outputs_together() as group:
-            group.stage(nearest / "probe")
-    except InvalidInputError as error:
-        raise InvalidInputError(f"{name} {path}: nothing can be written into {nearest}: {error}") from None
+            group.stage(folder / "probe")
+    except (OSError, InvalidInputError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InvalidInputError(f"{name} {path}: nothing can be written there: {reason}; name another place") from None
+    finally:
+        for each in missing:
+            with suppress(OSError):
+                each.rmdir()
 
 
 def _check_standard(written: Mapping[str, str]) -> None:
@@ -111,7 +120,7 @@ def _check_endings(written: Mapping[str, str]) -> None:
         raise InvalidInputError("--plot needs matplotlib, which is not installed; pip install 'spectrem[plot]'")
 
 
-def _found(name: str, path: str) -> Place:
+def _found(name: str, path: str | os.PathLike[str]) -> Place:
     try:
         return find_place(path)
     except InvalidInputError as error:

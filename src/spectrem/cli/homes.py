@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -13,6 +11,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
+from spectrem._outputs import temporary_folder
 from spectrem.cli.ending import before_the_end
 from spectrem.cli.freeing import LITTLE, return_freed_memory
 from spectrem.estimators.shared_parameters import COMPUTING
@@ -73,7 +72,7 @@ class Home:
         with before_the_end(partial(_what_is_kept, settings.get("checkpoint"))):
             if self.spill is not None:
                 return_freed_memory(LITTLE)
-            with nullcontext() if self.spill is None else _own_folder(self.spill) as folder:
+            with nullcontext() if self.spill is None else temporary_folder(self.spill) as folder:
                 if self.dask is not None:
                     from spectrem.corpus import OnDask
 
@@ -98,23 +97,6 @@ def _what_is_kept(checkpoint: str | None) -> str | None:
     if checkpoint is None or not any(Path(checkpoint).rglob("state.npz")):
         return None
     return f"the same command goes on from --checkpoint {checkpoint}"
-
-
-@contextmanager
-def _own_folder(parent: str) -> Iterator[str]:
-    """A new folder in another one; it is gone afterwards, however the command ends."""
-    path = os.path.join(parent, f"spectrem-{os.urandom(6).hex()}")
-
-    def remove() -> None:
-        os.rename(path, f"{path}.gone")  # threads that are still at work find no place to write to
-        shutil.rmtree(f"{path}.gone", ignore_errors=True)
-
-    with before_the_end(remove):  # before it exists, so that no signal finds it without an owner
-        os.mkdir(path, 0o700)
-        try:
-            yield path
-        finally:
-            remove()
 
 
 @contextmanager

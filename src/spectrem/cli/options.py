@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from enum import StrEnum
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, SpectremError
 
 
 class MethodName(StrEnum):
@@ -58,3 +60,51 @@ def refuse_unused(option: str, needed: str) -> None:
         Always.
     """
     raise InvalidInputError(f"{option} changes nothing without {needed}; add that or drop this")
+
+
+@contextmanager
+def errors_located(key: str, place: Callable[[int], str]) -> Iterator[None]:
+    """Let errors of this block that are about one sentence, or one row, begin with where it stands.
+
+    Parameters
+    ----------
+    key : {"sentence", "row"}
+    place : function
+        Where a sentence or row, counted from 0, stands.
+    """
+    try:
+        yield
+    except SpectremError as error:
+        if error.keys.get(key) is None:
+            raise
+        raise type(error)(f"{place(int(error.keys[key]))}: {error}") from error
+
+
+def check_constraint_options(settings: Mapping[str, Any], constraints: object) -> None:
+    """Refuse options of training about constraints where there are none.
+
+    Raises
+    ------
+    InvalidInputError
+        Naming the option.
+    """
+    if not constraints and "infeasible" in settings:
+        refuse_unused(f"--infeasible {settings['infeasible']}", "--constraint")
+    if not constraints and settings.get("project_at_predict"):
+        refuse_unused("--project-at-predict", "--constraint")
+
+
+def check_projection_options(settings: Mapping[str, Any], path: str, model: Any) -> None:
+    """Refuse options of predictions under constraints where a model from a file has none, or does not meet them.
+
+    Raises
+    ------
+    InvalidInputError
+        Naming the option.
+    """
+    if settings.get("project_at_predict") and not model.constraints:
+        raise InvalidInputError(
+            f"--project-at-predict: {path} holds no constraints to meet; train it with --constraint, or drop this"
+        )
+    if "infeasible" in settings and not (model.project_at_predict and model.constraints):
+        refuse_unused(f"--infeasible {settings['infeasible']}", "--project-at-predict")

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-import typer
-
-from spectrem.cli.ending import before_the_end
+from spectrem.cli.ending import before_the_end, say
 from spectrem.exceptions import Unconverged
+
+if TYPE_CHECKING:
+    from spectrem.learning import Record
 
 _UNDRAWN = b"\r\x1b[2K\x1b[?25h"  # the line erased, the cursor shown
 
@@ -71,6 +72,20 @@ def without_unconverged() -> Iterator[None]:
         yield
 
 
+def fit_and_save(estimator: Any, fit: Callable[[], object], path: str, *, shown: bool) -> None:
+    """Call ``fit``, which fits an estimator, with a bar that shows gamma and objective, and save the estimator."""
+    with progress_bar(1, shown=shown) as bar, without_unconverged():
+        bar("Training")
+
+        def advance(record: Record) -> None:
+            bar(f"Training: gamma {record.gamma:.3g}, objective {record.objective:.5g} nats", 0.0)
+
+        estimator.set_params(on_iteration=advance)
+        fit()
+        bar("Saving", 1.0)
+        estimator.set_params(on_iteration=None).save(path)
+
+
 def count_gammas(estimator: Any) -> int:
     """The number of gammas that training goes through."""
     return 1 if estimator.schedule is None else len(list(estimator.schedule.gammas()))
@@ -84,7 +99,7 @@ def warn_gaining(estimator: Any) -> None:
         reached, remedy = f"{estimator.m_steps} steps", "--m-steps or --m-tol"
     else:
         return
-    typer.echo(f"spectrem: warning: still gaining after {reached}; raise {remedy}", err=True)
+    say(f"spectrem: warning: still gaining after {reached}; raise {remedy}")
 
 
 def _ignore(doing: str, amount: float = 0.0) -> None:

@@ -1,20 +1,11 @@
-"""What signals do: end the run at once, leaving nothing behind. Loads little, so that it is in force soon."""
+"""What signals do: end the run at once, leaving nothing behind."""
 
 from __future__ import annotations
 
 import os
-
-TYPE_CHECKING = False  # as that of typing, which takes longer to load than a signal to come
-if TYPE_CHECKING:
-    import signal
-    from collections.abc import Callable
-    from types import FrameType
-    from typing import NoReturn
-else:
-    try:
-        import _signal as signal  # the same functions, without the enumerations, which take as long
-    except ImportError:
-        import signal
+import signal
+from collections.abc import Callable
+from types import FrameType
 
 BY_SIGNAL = 128
 _SAID = {
@@ -30,6 +21,7 @@ def _nothing() -> str:
 
 # Removes what is unfinished, and says what became of the outputs; replaced once there may be some.
 last_act: Callable[[], str] = _nothing
+_ignored = False
 
 
 def catch_signals() -> None:
@@ -45,15 +37,15 @@ def catch_signals() -> None:
 
 def ignore_signals() -> None:
     """Carry on whatever happens, for the moment in which files take their names, and from then on."""
-    for number in _SAID:
-        if signal.getsignal(number) is _end:
-            signal.signal(number, signal.SIG_IGN)
+    global _ignored
+    _ignored = True
 
 
-def _end(number: int, frame: FrameType | None) -> NoReturn:
-    message = f"spectrem: {_SAID[number]}; {last_act()}\n"
-    try:  # noqa: SIM105 -- contextlib takes its time
-        os.write(2, message.encode("utf-8", "surrogateescape"))
-    except OSError:
-        pass
-    os._exit(BY_SIGNAL + number)
+def _end(number: int, frame: FrameType | None) -> None:
+    if _ignored:
+        return
+    ignore_signals()  # a second one, of somebody who cannot wait, leaves this one to its work
+    try:
+        os.write(2, f"spectrem: {_SAID[number]}; {last_act()}\n".encode("utf-8", "surrogateescape"))
+    finally:
+        os._exit(BY_SIGNAL + number)

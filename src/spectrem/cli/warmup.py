@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import typer
-
-from spectrem.cli.ending import before_the_end
+from spectrem._outputs import temporary_folder
+from spectrem.cli.ending import say
 
 # Every way of training that runs kernels of its own, as parameters of WordAligner.
 _RUNS: tuple[dict[str, Any], ...] = (
@@ -62,7 +61,6 @@ def warmup() -> None:
     first alignment does the same work. The compiled code lies beside the package,
     or in your cache folder where that cannot be written.
     """
-    import shutil
     import tempfile
     import warnings
 
@@ -75,7 +73,7 @@ def warmup() -> None:
 
     started = time.perf_counter()
     bitext = make_bitext(12, seed=0)
-    with tempfile.TemporaryDirectory() as folder, before_the_end(lambda: shutil.rmtree(folder)):
+    with temporary_folder(tempfile.gettempdir()) as folder:
         both, gold, model, links = (f"{folder}/{name}" for name in ("both.txt", "gold.txt", "model.npz", "links.txt"))
         source, target = f"{folder}/source.txt", f"{folder}/target.txt"
         write_lines(source, bitext.source)
@@ -110,7 +108,7 @@ def warmup() -> None:
         _warm_classifiers()
         _warm_grammars()
         _warm_parsers()
-    typer.echo(f"compiled in {time.perf_counter() - started:.1f} s", err=True)
+    say(f"compiled in {time.perf_counter() - started:.1f} s")
 
 
 def _warm_tagger(folder: str) -> None:

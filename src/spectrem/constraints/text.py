@@ -288,7 +288,7 @@ class _Reader:
         sign, apply = how
         numbers = all(isinstance(side, (int, float)) for side in (left, right)) and sign in "+-*/"
         if not numbers and not isinstance(left, _OF_COLUMNS) and not isinstance(right, _OF_COLUMNS):
-            self._fail(node, f"{_kind(left)} {sign} {_kind(right)}: there is no column on either side")
+            self._fail(node, f"{_kind(left)} {sign} {_kind(right)}: there is no column on either side; {HINT}")
         return self._made(node, lambda: apply(left, right))
 
     def _unary(self, node: ast.expr, sign: ast.unaryop, value: Any) -> Any:

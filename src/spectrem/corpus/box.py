@@ -18,13 +18,49 @@ _LARGE = 1 << 16
 _LOADING = RLock()
 
 
-class Box:
-    """A value on a worker.
+class Sealed:
+    """A pickled value on its way through the scheduler, which does not open it: it may need a script or a notebook.
 
-    It tells Dask its size, so that work moves to shards and not shards to work. Its arrays stay aligned when it is
-    sent: arrays that Dask packs into one message do not, and Numba would compile functions again for unaligned ones.
-    So only large arrays, which Dask sends in messages of their own, leave the pickle; they are not copied on their way.
+    Arrays stay aligned: those that Dask packs into one message do not, and Numba would compile functions again for
+    unaligned ones. So only large arrays, which Dask sends in messages of their own, leave the pickle; they are not
+    copied on their way.
     """
+
+    def __init__(self, data: bytes, large: Sequence[Any] = ()) -> None:
+        self.data, self.large = data, large
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        # Dask packs the first buffer with the pickle: it is an empty one.
+        first = [bytearray(1)] if self.large else []
+        return _resealed, (self.data, *map(pickle.PickleBuffer, [*first, *self.large]))
+
+    def open(self) -> Any:
+        """The value."""
+        with _LOADING:
+            return pickle.loads(self.data, buffers=self.large)
+
+
+def _resealed(data: bytes, *buffers: Any) -> Sealed:
+    return Sealed(data, buffers[1:])
+
+
+def seal(value: Any, protocol: int = 5) -> Sealed:
+    """The value, sealed; its large arrays are not copied, and before protocol 5 none leaves the pickle."""
+    import cloudpickle
+
+    large: list[pickle.PickleBuffer] = []
+
+    def stays(array: pickle.PickleBuffer) -> bool:
+        apart = protocol >= 5 and array.raw().nbytes >= _LARGE
+        if apart:
+            large.append(array)
+        return not apart
+
+    return Sealed(cloudpickle.dumps(value, protocol=5, buffer_callback=stays), large)
+
+
+class Box:
+    """A value on a worker, which tells Dask its size, so that work moves to shards and not shards to work."""
 
     def __init__(self, value: Any, size: int | None = None) -> None:
         self.value, self.size = value, size
@@ -35,17 +71,12 @@ class Box:
         return self.size
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        large: list[pickle.PickleBuffer] = []
+        return boxed, (seal(self.value, protocol), self.size)
 
-        def stays(array: pickle.PickleBuffer) -> bool:
-            apart = protocol >= 5 and array.raw().nbytes >= _LARGE
-            if apart:
-                large.append(array)
-            return not apart
 
-        data = pickled(self.value, stays)
-        # Dask packs the first buffer with the pickle: it is an empty one.
-        return boxed, (data, self.size, [pickle.PickleBuffer(bytearray(1)), *large] if large else [])
+def boxed(sealed: Sealed, size: int | None = None) -> Box:
+    """The box of a sealed value."""
+    return Box(sealed.open(), size)
 
 
 @dataclass(frozen=True)
@@ -67,17 +98,3 @@ class Call:
     def __call__(self, shard: Any, own: tuple[Any, ...] = ()) -> Any:
         with ONE_BLAS_THREAD if self.limited else nullcontext():
             return self.f(shard, *own, *self.broadcast)
-
-
-def pickled(value: Any, stays: Callable[[pickle.PickleBuffer], bool] | None = None) -> bytes:
-    """The pickle of a value, which the scheduler does not open; it contains functions of scripts and notebooks."""
-    import cloudpickle
-
-    data: bytes = cloudpickle.dumps(value, protocol=5, buffer_callback=stays)
-    return data
-
-
-def boxed(data: bytes, size: int | None = None, large: Sequence[Any] = ()) -> Box:
-    """The box of a pickled value, whose large arrays come beside the pickle."""
-    with _LOADING:
-        return Box(pickle.loads(data, buffers=large[1:]), size)

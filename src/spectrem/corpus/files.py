@@ -6,7 +6,6 @@ import itertools
 import mmap
 import os
 import pickle
-import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from spectrem._outputs import make_folder, remove
 from spectrem.exceptions import InvalidInputError
 
 _ALIGNMENT = 64  # bytes, a line of the cache
@@ -38,7 +38,7 @@ class Folder:
     def __init__(self, parent: str | os.PathLike[str] | None) -> None:
         parent = os.fspath(parent or tempfile.gettempdir())
         try:
-            self.path = tempfile.mkdtemp(prefix="spectrem-", dir=parent)
+            self.path = make_folder(parent)
         except OSError as error:
             raise InvalidInputError(
                 f"{parent}: shards cannot be kept there: {error.strerror}; make the folder first, or choose another"
@@ -53,7 +53,7 @@ class Folder:
 
 def _remove(path: str, owner: int) -> None:
     if os.getpid() == owner:  # a forked process leaves it to its parent
-        shutil.rmtree(path, ignore_errors=True)
+        remove(path)
 
 
 class _File:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import mmap
 import operator
 import os
-import pickle
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from spectrem.corpus.box import Box, Call, boxed, pickled
+from spectrem.corpus.box import Box, Call, Sealed, boxed, seal
 from spectrem.corpus.changes import difference, patched
 from spectrem.corpus.connect import current_client
 from spectrem.corpus.corpus import arguments_of, check_numbers, fold
@@ -71,10 +70,11 @@ class OnDask:
         each = len(shards) / max(1, self._n_threads())
         while each >= 4 * self._size or each == 2 * self._size:  # several blocks per thread, or one where all are alike
             self._size *= 2  # a power of two, so that the sum over neighbours is a subtree
-        blocks, workers = [pickled(list(block)) for block in self._blocks(shards)], list(client.nthreads())
+        blocks, workers = [seal(list(block)) for block in self._blocks(shards)], list(client.nthreads())
         places = [workers[k * len(workers) // len(blocks) :][:1] for k in range(len(blocks))]  # neighbours together
         tasks = zip(blocks, places, strict=True)
-        self._start([self._task(boxed, block, workers=place, allow_other_workers=True) for block, place in tasks])
+        sent = [self._task(boxed, block, workers=place, allow_other_workers=True) for block, place in tasks]
+        self._start(_ended(sent))  # now arrays of the shards may be changed here
 
     def __len__(self) -> int:
         return self._n_shards
@@ -95,7 +95,7 @@ class OnDask:
     def derive(self, f: Callable[..., Any], *broadcast: Any, each: Sequence[Any] | None = None) -> OnDask:
         """As `Corpus.derive`; the scheduler keeps ``f``, ``broadcast`` and ``each`` as long as the new corpus lives."""
         arguments = arguments_of(each, len(self))
-        own = [pickled(list(map(arguments, block))) for block in self._blocks(range(len(self)))]
+        own = [seal(list(map(arguments, block))) for block in self._blocks(range(len(self)))]
         other = copy(self)
         other._start(_ended(self._many(_derive, self._futures, own, call=self._call(f, broadcast))))
         return other
@@ -110,13 +110,7 @@ class OnDask:
 
     def sum(self, f: Callable[..., Any], *broadcast: Any) -> Any:
         """As `Corpus.sum`; all additions but the last are made on the cluster."""
-        from distributed import CancelledError
-
-        call = self._client.scatter(Box(Call(f, broadcast, len(self) > 1), 0), hash=False)
-        try:
-            return self._total(self._many(_sum, self._futures, call=call), f, broadcast)
-        except CancelledError:  # the worker that had the call was lost: a task can make it again
-            return self._total(self._many(_sum, self._futures, call=self._call(f, broadcast)), f, broadcast)
+        return self._total(self._many(_sum, self._futures, call=self._call(f, broadcast)), f, broadcast)
 
     def collect(self, f: Callable[..., Any], *broadcast: Any, each: Sequence[Any] | None = None) -> Iterator[Any]:
         """As `Corpus.collect`; four results per thread of the cluster are under way at a time.
@@ -135,7 +129,7 @@ class OnDask:
         ready: list[Future] = []
         for start in range(0, len(self) + at_once, at_once):
             numbers = range(len(self))[start:][:at_once]
-            tasks = [(self._futures[k // self._size], k % self._size, pickled(own(k))) for k in numbers]
+            tasks = [(self._futures[k // self._size], k % self._size, seal(own(k))) for k in numbers]
             following = self._many(_one, *zip(*tasks, strict=True), call=call) if tasks else []
             del tasks
             try:
@@ -175,7 +169,7 @@ class OnDask:
 
     def _call(self, f: Callable[..., Any], broadcast: tuple[Any, ...]) -> Future:
         """A call, as the result of a task: it is sent to the cluster once, and then from worker to worker."""
-        return self._task(boxed, pickled(Call(f, broadcast, len(self) > 1)), 0)  # no size: it moves to the shards
+        return self._task(boxed, seal(Call(f, broadcast, len(self) > 1)), 0)  # no size: it moves to the shards
 
     def _task(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Future:
         return self._many(function, *([argument] for argument in arguments), **named)[0]
@@ -218,16 +212,16 @@ def _loaded(shard: Any) -> Any:
     return shard.load()[0] if isinstance(shard, Stored) else shard
 
 
-def _derive(block: Box, own: bytes, call: Box) -> Box:
-    return Box(list(map(call.value, map(_loaded, block.value), pickle.loads(own))))
+def _derive(block: Box, own: Sealed, call: Box) -> Box:
+    return Box(list(map(call.value, map(_loaded, block.value), own.open())))
 
 
 def _sum(block: Box, call: Box) -> Box:
     return Box(fold(map(call.value, map(_loaded, block.value))))
 
 
-def _one(block: Box, k: int, own: bytes, call: Box) -> Box:
-    return Box(call.value(_loaded(block.value[k]), pickle.loads(own)))
+def _one(block: Box, k: int, own: Sealed, call: Box) -> Box:
+    return Box(call.value(_loaded(block.value[k]), own.open()))
 
 
 def _picked(block: Box, k: int) -> Box:

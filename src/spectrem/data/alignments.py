@@ -7,7 +7,7 @@ import re
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from spectrem.data.links import MAX_LENGTH, Links
 from spectrem.data.raw.json_links import parse_json_links
@@ -23,7 +23,12 @@ _WHOLE = re.compile(r"[0-9]{1,9}")
 _NUMBER = re.compile(r"[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?")
 
 
-def read_links(path: str | os.PathLike[str], n_sentences: int | None = None) -> Links:
+def read_links(
+    path: str | os.PathLike[str],
+    n_sentences: int | None = None,
+    *,
+    lengths: tuple[ArrayLike, ArrayLike] | None = None,
+) -> Links:
     """Read an alignment file in any of three formats, recognised by its first line that is not blank.
 
     Pharaoh: one line per sentence pair of ``i-j`` (sure) and ``i?j`` (possible), positions from 0; blank lines are
@@ -39,11 +44,13 @@ def read_links(path: str | os.PathLike[str], n_sentences: int | None = None) -> 
     n_sentences : int, optional
         How many sentence pairs the bitext has. A Pharaoh file must have as many lines; in a ``.wa`` file,
         which does not show trailing sentences without links, it is the highest sentence if left out.
+    lengths : (array-like, array-like) of int, optional
+        The numbers of words of all source and of all target sentences of the bitext, in place of ``n_sentences``.
 
     Raises
     ------
     InvalidInputError
-        Naming file, line and value.
+        Naming file, line and value; a link beyond the words of its sentence pair where ``lengths`` say how many.
 
     Examples
     --------
@@ -59,7 +66,10 @@ def read_links(path: str | os.PathLike[str], n_sentences: int | None = None) -> 
     array([ True, False])
     """
     name = display_name(path)
-    return _parse(read_text(path), name, n_sentences)
+    links = _parse(read_text(path), name, n_sentences if lengths is None else len(np.asarray(lengths[0])))
+    if lengths is not None:
+        links.check_inside(*lengths, name)
+    return links
 
 
 def read_both_links(first: str | os.PathLike[str], second: str | os.PathLike[str]) -> tuple[Links, Links]:

@@ -164,26 +164,41 @@ class Links:
         span = slice(self.offsets[sentence], self.offsets[sentence + 1])
         return list(zip(self.source[span].tolist(), self.target[span].tolist(), strict=True))
 
-    def first_outside(
-        self, source_lengths: NDArray[np.integer], target_lengths: NDArray[np.integer]
-    ) -> tuple[int, int, int] | None:
-        """Sentence, source and target position of the first link beyond the words of its sentence; None if all fit.
+    def check_inside(self, source_lengths: ArrayLike, target_lengths: ArrayLike, name: str = "links") -> None:
+        """Raise unless these are links between the words of sentence pairs of these lengths.
 
         Parameters
         ----------
-        source_lengths, target_lengths : ndarray of shape (n_sentences,), int
+        source_lengths, target_lengths : array-like of shape (n_sentences,), int
+            Numbers of words.
+        name : str
+            What the message calls the links, for example the name of their file.
+
+        Raises
+        ------
+        InvalidInputError
+            If numbers of sentences differ, or naming the first link that lies outside its sentence pair.
 
         Examples
         --------
-        >>> Links.from_pairs([[(0, 1)], [(2, 0)]]).first_outside(np.array([3, 2]), np.array([2, 2]))
-        (1, 2, 0)
+        >>> Links.from_pairs([[(0, 1)], [(2, 0)]]).check_inside([3, 2], [2, 2])  # doctest: +IGNORE_EXCEPTION_DETAIL
+        Traceback (most recent call last):
+        InvalidInputError: links: link 2-0 of sentence pair 2 (counted from 1) lies outside its 2 source and 2 target...
         """
+        sizes = np.asarray(source_lengths, np.int64), np.asarray(target_lengths, np.int64)
+        if not sizes[0].size == sizes[1].size == self.n_sentences:
+            raise InvalidInputError(
+                f"{name} must be of as many sentence pairs as there are source and target sentences, {sizes[0].size} "
+                f"and {sizes[1].size}, got {self.n_sentences}; give the links of the same text"
+            )
         sentence = self.sentence
-        outside = (self.source >= source_lengths[sentence]) | (self.target >= target_lengths[sentence])
-        if not outside.any():
-            return None
-        at = int(np.argmax(outside))
-        return int(sentence[at]), int(self.source[at]), int(self.target[at])
+        outside = np.flatnonzero((self.source >= sizes[0][sentence]) | (self.target >= sizes[1][sentence]))
+        if outside.size:
+            at, n = outside[0], sentence[outside[0]]
+            raise InvalidInputError(
+                f"{name}: link {self.source[at]}-{self.target[at]} of sentence pair {n + 1} (counted from 1) lies "
+                f"outside its {sizes[0][n]} source and {sizes[1][n]} target words; count words from 0"
+            )
 
     def where(self, keep: NDArray[np.bool_]) -> Links:
         """The marked links only; ``links.where(links.sure)`` are the sure ones.

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -16,13 +14,12 @@ from spectrem.data.pieces.columns import Columns
 from spectrem.data.pieces.mapping import NumberedSide, new_folder
 from spectrem.data.pieces.reading import (
     BYTE_ORDER_MARK,
-    GZIP_MAGIC,
     PIECE,
     STANDARD_INPUT,
     display_name,
+    is_gzipped,
+    opened,
     read_pieces,
-    readable,
-    standard_input,
 )
 from spectrem.data.text import Text, tokenise
 from spectrem.data.vocabulary import Vocabulary
@@ -102,24 +99,27 @@ def read_bytes(path: str | os.PathLike[str], *, may_be_empty: bool = False) -> b
         If there is no such file, it cannot be read, its gzip data are damaged, or it is empty.
     """
     name = display_name(path)
-    is_standard = os.fspath(path) == STANDARD_INPUT
-    with readable(name):
-        data = standard_input().read() if is_standard else Path(path).read_bytes()
-        if data.startswith(GZIP_MAGIC):  # no UTF-8 text begins so
-            data = gzip.decompress(data)
-    data = data.removeprefix(BYTE_ORDER_MARK)
+    with opened(path) as stream:
+        data = stream.read().removeprefix(BYTE_ORDER_MARK)
     if not data and not may_be_empty:
         raise InvalidInputError(f"{name} is empty; give a file of at least one line")
     return data
 
 
 def is_plain_file(path: str | os.PathLike[str]) -> bool:
-    """Whether it is a file, neither gzipped nor empty, that can be read piece by piece; `read_bytes` reads any."""
+    """Whether it is a file, neither gzipped nor empty, that can be read piece by piece; `read_bytes` reads any.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is not gzipped, though its name ends in ``.gz``.
+    """
     if os.fspath(path) == STANDARD_INPUT or not os.path.isfile(path):
         return False
     try:
         with open(path, "rb") as stream:
-            return stream.read(2) not in (b"", GZIP_MAGIC)
+            head = stream.read(2)
+            return bool(head) and not is_gzipped(head, os.fspath(path))
     except OSError:
         return False
 

@@ -54,7 +54,9 @@ def read_table(path: str | os.PathLike[str]) -> TableFile:
     name = display_name(path)
     _import_polars(name)
     separator = _separator(path)
-    source = Path(path) if is_plain_file(path) else read_bytes(path)
+    # polars takes names in UTF-8 only
+    by_name = is_plain_file(path) and not any("\udc80" <= letter <= "\udcff" for letter in os.fsdecode(path))
+    source = Path(path) if by_name else read_bytes(path)
     with _open(source) as stream:
         head = stream.read(4096)
     if head.startswith(_PARQUET_MAGIC):

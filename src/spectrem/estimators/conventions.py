@@ -7,22 +7,25 @@ import sys
 from functools import cache, partial
 from inspect import Parameter, getattr_static, signature
 from reprlib import Repr
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from spectrem._validate import as_sample_weight
+from spectrem.estimators.declare import parameters_of
+from spectrem.estimators.shared_parameters import AT_PREDICT, NOT_SAVED
 from spectrem.exceptions import InvalidInputError, NotFittedError, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
     from spectrem._arrays import Floats, Ints
     from spectrem.learning import FitStatus, Record
     from spectrem.reports import FitReport
 
+T = TypeVar("T")
 _SHOWN = Repr()
 for _limit in ("maxlist", "maxtuple", "maxset", "maxfrozenset", "maxdict", "maxdeque"):
     setattr(_SHOWN, _limit, 30)
@@ -146,6 +149,51 @@ def row_weights(sample_weight: ArrayLike | None, n_rows: int, unit: str) -> Floa
     return np.ones(n_rows) if given is None else given
 
 
+class PerSentence(list[Any]):
+    """A list with an entry per sentence, of which NumPy makes an array of one axis, whatever the entries are.
+
+    So scikit-learn's ``cross_val_predict`` can put the predictions of folds together.
+    """
+
+    @classmethod
+    def cut(cls, values: Any, lengths: Ints) -> Self:
+        """Cut what all tokens have into that of every sentence."""
+        ends = np.cumsum(lengths).tolist()
+        return cls(values[end - size : end] for size, end in zip(lengths.tolist(), ends, strict=True))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        found = np.empty(len(self), object)
+        found[:] = self[:]
+        return found
+
+
+class FittedWith(NamedTuple):
+    """The parameters that an estimator was fitted with, and what is made of its fitted attributes when first needed."""
+
+    params: dict[str, Any]
+    made: dict[str, Any]
+
+
+def check_fitted(estimator: Any) -> None:
+    """Raise `NotFittedError` before `fit`."""
+    if "fitted_with_" not in vars(estimator):
+        raise not_fitted(estimator)
+
+
+def as_fitted(estimator: T) -> T:
+    """A fitted estimator with the parameters of its training, but for those that predictions and runs read anew.
+
+    Raises
+    ------
+    NotFittedError
+        Before `fit`.
+    """
+    check_fitted(estimator)
+    found = object.__new__(type(estimator))
+    vars(found).update(vars(estimator) | vars(estimator)["fitted_with_"].params)
+    return found
+
+
 def check_words_to_learn(name: str, lengths: Ints, weights: Floats) -> None:
     """Raise `InvalidInputError` if no sentence with a weight above 0 has a word."""
     if not lengths[weights > 0].any():
@@ -156,7 +204,12 @@ def check_words_to_learn(name: str, lengths: Ints, weights: Floats) -> None:
 
 
 def take_course(estimator: Any, history: Sequence[Record], status: FitStatus) -> None:
-    """Set the attributes that describe the course of training, from ``history_`` to ``converged_``."""
+    """Set the attributes that describe the course of training, from ``history_`` to ``converged_``.
+
+    From now on the estimator counts as fitted, with the parameters that it has, see `as_fitted`.
+    """
+    names = [name for name in parameters_of(estimator) if name not in (*AT_PREDICT, *NOT_SAVED)]
+    estimator.fitted_with_ = FittedWith({name: getattr(estimator, name) for name in names}, {})
     estimator.history_, estimator.n_iter_ = list(history), len(history)
     estimator.objective_ = history[-1].objective if history else -math.inf
     estimator.status_, estimator.converged_ = status, status.name == "CONVERGED"

@@ -47,7 +47,7 @@ def write_constraints(estimator: Any) -> Any:
         warnings.warn(
             f"constraints that cannot be written as text are left out: {names}; to train the loaded {model} under "
             "them, give them again",
-            stacklevel=5,
+            stacklevel=6,
         )
     return written
 

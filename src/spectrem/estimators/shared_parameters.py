@@ -25,6 +25,18 @@ TRAINING, COMPUTING = "Training", "Computing"
 NOT_SAVED = ("corpus", "checkpoint", "on_iteration")
 """Parameters that belong to a run on a machine, and not to the model that it leaves behind."""
 
+AT_PREDICT = (
+    "constraints",
+    "infeasible",
+    "project_at_predict",
+    "decode",
+    "n_threads",
+    # of aligners, and of extractors
+    *("alpha", "dual_steps", "max_fertility", "rare_discount", "step_size"),
+    "relation_bonus",
+)
+"""Parameters whose present values predictions of a fitted estimator read; of all others they read those of training."""
+
 
 def check_gamma(name: str, value: Any) -> None:
     """A temperature: a number of at least 0, or minus infinity."""

@@ -1,4 +1,8 @@
-"""Saved models: one file of JSON and arrays (a NumPy archive without pickles)."""
+"""Saved models: one file of JSON and arrays (a NumPy archive without pickles).
+
+An estimator declares in a `Codec` what it learned, as values and arrays, and how these become its attributes again;
+all else of `save` and `load` is here, for every estimator.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,11 @@ import json
 import math
 import os
 import zipfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +22,180 @@ from numpy.typing import NDArray
 from spectrem._arrays import Floats
 from spectrem._damage import DAMAGE
 from spectrem._outputs import open_bytes
-from spectrem.estimators.conventions import take_course
+from spectrem.estimators.conventions import as_fitted, check_fitted, take_course
+from spectrem.estimators.declare import check_parameters
 from spectrem.estimators.saved_constraints import read_constraints, write_constraints
 from spectrem.estimators.shared_parameters import NOT_SAVED
 from spectrem.exceptions import InvalidInputError, shorten
 from spectrem.learning.history import FitStatus, Record
+from spectrem.learning.schedule import check_gamma
 
 _MAGIC = "spectrem"
+
+
+@dataclass(frozen=True)
+class Codec:
+    """What an estimator writes to a file, and how it is read back.
+
+    Every file holds the parameters that JSON gives back, constraints as texts, and the course of training.
+
+    Attributes
+    ----------
+    kind : str
+        The class of the estimator.
+    layout : int
+        The version of the layout of its files.
+    members : mapping of name -> (str, int)
+        Types and numbers of axes of the arrays that a file may hold; see `load_arrays`.
+    write : callable
+        From a fitted estimator, and options of `save`, to values that JSON can hold and arrays.
+    read : callable
+        From a new estimator whose parameters are set, and what ``write`` gave: sets what was learned, or raises
+        ValueError if it does not fit together.
+    numbers : tuple of str
+        Learned numbers, by the names of their attributes without the underscore at the end.
+    apart : tuple of str
+        Parameters that ``write`` writes.
+    check : callable
+        Raises `InvalidInputError` if a parameter breaks its rule.
+    blank : callable
+        From the class to a new estimator.
+    earlier : mapping
+        Values of parameters that files of earlier versions lack.
+    """
+
+    kind: str
+    layout: int
+    members: Mapping[str, tuple[str, int]]
+    write: Callable[..., tuple[dict[str, Any], dict[str, NDArray[Any]]]]
+    read: Callable[[Any, dict[str, Any], dict[str, NDArray[Any]]], None]
+    numbers: tuple[str, ...] = ("gamma",)
+    apart: tuple[str, ...] = ()
+    check: Callable[[Any], None] = check_parameters
+    blank: Callable[[type], Any] = lambda cls: cls()
+    earlier: Mapping[str, Any] = field(default_factory=dict)
+
+    def content(self, estimator: Any, **options: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """All values and arrays of a file."""
+        values, arrays = self.write(estimator, **options)
+        numbers = {name: getattr(estimator, f"{name}_") for name in self.numbers}
+        return {**settings_of(estimator, (*self.apart, *NOT_SAVED)), **numbers, **values}, arrays
+
+    def restore(self, estimator: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Fill a new estimator with what `content` gave; an error that `damage_named` names if it does not fit."""
+        estimator.set_params(**{**self.earlier, **read_parameters(values)})
+        self.check(estimator)
+        for name in self.numbers:
+            setattr(estimator, f"{name}_", float(values[name]))
+        if "gamma" in self.numbers:
+            check_gamma(estimator.gamma_)
+        self.read(estimator, values, arrays)
+        take_saved_course(estimator, values)
+
+
+class Saved:
+    """An estimator that can be written to a file; its class says by ``_codec`` what the file holds."""
+
+    _codec: ClassVar[Codec]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write what was learned, and how training went, to one file of JSON and arrays, which `load` reads.
+
+        Constraints are written as texts. Of the other parameters, those that only training reads and that are not plain
+        numbers, texts or lists (a schedule, a reference, a callback ...) come back as their defaults. ``report_`` and
+        what has a value for every training row are left out.
+
+        Parameters
+        ----------
+        path : path
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        InvalidInputError
+            If ``project_at_predict`` needs constraints that cannot be written as text (matrices, objects of your own,
+            links between rows by number).
+
+        Warns
+        -----
+        UserWarning
+            If such constraints, which only training needs, are left out.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> from spectrem import GaussianMixture
+        >>> X = np.array([[1, 2], [1, 4], [1, 0], [10, 2], [10, 4], [10, 0]])
+        >>> mixture = GaussianMixture(2, random_state=0, n_threads=1).fit(X)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     mixture.save(os.path.join(folder, "mixture"))
+        ...     loaded = GaussianMixture.load(os.path.join(folder, "mixture"))
+        >>> (loaded.predict_proba(X) == mixture.predict_proba(X)).all()
+        np.True_
+        """
+        self._save(path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read what `save` wrote.
+
+        Parameters
+        ----------
+        path : path
+
+        Raises
+        ------
+        InvalidInputError
+            If the file is missing, damaged, or of another kind of estimator or a newer layout.
+        """
+        codec = cls._codec
+        values, arrays = load_arrays(path, codec.kind, codec.layout, codec.members)
+        estimator: Self = codec.blank(cls)
+        with damage_named(path, codec.kind):
+            codec.restore(estimator, values, arrays)
+        return estimator
+
+    def _save(self, path: str | os.PathLike[str], **options: Any) -> None:
+        check_fitted(self)
+        codec = self._codec
+        save_arrays(path, codec.kind, codec.layout, *codec.content(self, **options))
+
+
+def load(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> Any:
+    """Read a saved estimator of any kind; the file says which.
+
+    Parameters
+    ----------
+    path : path
+    trusted : sequence of str
+        As `SelfTrainer.load` takes it, for files of that class alone.
+
+    Returns
+    -------
+    estimator
+
+    Raises
+    ------
+    InvalidInputError
+        If the file is missing, damaged, or of a newer layout.
+
+    Examples
+    --------
+    >>> import os, tempfile, spectrem
+    >>> tagger = spectrem.HMMTagger(n_threads=1).fit([["a", "dog"]], [["DET", "NOUN"]])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tagger.save(os.path.join(folder, "model"))
+    ...     spectrem.load(os.path.join(folder, "model")).predict([["a", "dog"]])
+    [['DET', 'NOUN']]
+    """
+    from spectrem import estimators
+
+    kind = saved_kind(path)
+    cls: Any = getattr(estimators, kind) if kind in estimators.__all__ else None
+    if cls is None:
+        load_arrays(path, "estimator", 1, {})  # raises, and says what is wrong with the file
+    return cls.load(path, trusted=trusted) if kind == "SelfTrainer" else cls.load(path)
 
 
 def save_arrays(
@@ -96,6 +267,8 @@ def saved_kind(path: str | os.PathLike[str]) -> str:
     """What kind of model a file holds, such as "HMMTagger"; "" for a file that is missing, damaged or foreign."""
     try:
         with zipfile.ZipFile(path) as archive:
+            if "schema.json" in archive.namelist():  # as skops writes it
+                return "SelfTrainer"
             kind = json.loads(_read(archive, archive.getinfo("header.npy"), "u1", 1).tobytes())["kind"]
     except DAMAGE:
         return ""
@@ -161,10 +334,13 @@ def plain_parameters(estimator: Any, leave: Collection[str] = NOT_SAVED) -> dict
 def settings_of(estimator: Any, leave: Collection[str] = NOT_SAVED) -> dict[str, Any]:
     """What every saved model says: parameters, constraints as texts, and the course of training.
 
-    `read_parameters` and `take_saved_course` read it.
+    `read_parameters` and `take_saved_course` read it. Parameters are those of training; those that were set to
+    something else since then are "later".
     """
+    fitted, now = plain_parameters(as_fitted(estimator), leave), plain_parameters(estimator, leave)
     return {
-        "parameters": plain_parameters(estimator, leave),
+        "parameters": fitted,
+        "later": {name: value for name, value in now.items() if name not in fitted or fitted[name] != value},
         "constraints": write_constraints(estimator),
         "status": estimator.status_.name,
         "history": [astuple(record) for record in estimator.history_],
@@ -172,7 +348,7 @@ def settings_of(estimator: Any, leave: Collection[str] = NOT_SAVED) -> dict[str,
 
 
 def read_parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of an estimator, from the settings of a saved model."""
+    """The parameters that an estimator was trained with, from the settings of a saved model."""
     return {**settings["parameters"], "constraints": read_constraints(settings["constraints"])}
 
 
@@ -191,9 +367,11 @@ def _is_plain(value: Any) -> bool:
 
 
 def take_saved_course(estimator: Any, settings: Mapping[str, Any]) -> None:
-    """Set what `take_course` sets, from the settings of a saved model."""
+    """Set what `take_course` sets, from the settings of a saved model, then parameters that were set after training."""
     history = [Record(*map(float, numbers)) for numbers in settings["history"]]
     take_course(estimator, history, FitStatus[settings["status"]])
+    estimator.set_params(**settings.get("later", {}))
+    check_parameters(estimator)
 
 
 @contextmanager
@@ -224,6 +402,58 @@ def unpack_words(data: NDArray[np.uint8], count: int) -> tuple[str, ...]:
     if len(words) != count:
         raise ValueError(f"{len(words)} words instead of {count}")
     return words
+
+
+def pack_names(names: Sequence[str | int]) -> NDArray[np.uint8]:
+    """Texts and whole numbers as the bytes of their JSON."""
+    return np.frombuffer(json.dumps(names).encode(), np.uint8)
+
+
+def unpack_names(data: NDArray[np.uint8], what: str) -> tuple[Any, ...]:
+    """The inverse of `pack_names`; ValueError if a name is there twice, or is neither text nor a whole number."""
+    return check_names(tuple(json.loads(data.tobytes())), what)
+
+
+def check_names(names: tuple[Any, ...], what: str) -> tuple[Any, ...]:
+    """The names; ValueError if one is there twice, or is neither text nor a whole number."""
+    if len(set(names)) < len(names) or not all(type(name) in (str, int) for name in names):
+        raise ValueError(f"{what} must be distinct texts or numbers")
+    return names
+
+
+def write_features(estimator: Any) -> dict[str, Any]:
+    """The number and the names of the features that an estimator of scikit-learn's conventions saw."""
+    names = vars(estimator).get("feature_names_in_", np.zeros(0)).tolist()
+    return {"features": names, "n_features_in": estimator.n_features_in_}
+
+
+def read_features(estimator: Any, values: Mapping[str, Any], n_features: int) -> None:
+    """Set what `write_features` wrote; ValueError if the names are not those of ``n_features`` features."""
+    names = values["features"]
+    if len(names) not in (0, n_features):
+        raise ValueError("numbers of iterations or of features do not fit")
+    estimator.n_features_in_ = n_features
+    if names:
+        estimator.feature_names_in_ = np.array([str(name) for name in names], object)
+
+
+def check_shapes(
+    arrays: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple[int, ...]], *, probabilities: Collection[str] = ()
+) -> None:
+    """ValueError unless the arrays have these shapes and hold finite numbers, some of them probabilities."""
+    for name, shape in shapes.items():
+        if arrays[name].shape != shape:
+            raise ValueError(f"{name} must have shape {shape}, got {arrays[name].shape}")
+        if name in probabilities:
+            check_probabilities(name, arrays[name])
+        elif not np.isfinite(arrays[name]).all():
+            raise ValueError(f"{name} must be finite")
+
+
+def check_rows(name: str, values: Floats) -> None:
+    """ValueError if rows of a table of probabilities sum to more than 1; a mean-field prior makes sums smaller."""
+    if (values.sum(axis=-1) > 1 + 1e-6).any():
+        raise ValueError(f"{name} must have rows that sum to 1 at most")
 
 
 def check_probabilities(name: str, values: Floats, *, positive: bool = False) -> None:

@@ -10,18 +10,44 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import assert_all_finite
+from sklearn.utils.validation import _num_samples, assert_all_finite
 
 from spectrem._arrays import Bools, Ints
-from spectrem.constraints.cells import is_missing
 from spectrem.constraints.user_columns import read_columns
-from spectrem.data.frames import as_frame
+from spectrem.data.frames import as_frame, as_series
+from spectrem.estimators.labels import UNLABELLED, is_unlabelled
 from spectrem.exceptions import InvalidInputError
 
-UNLABELLED = -1
+
+def _label_cells(y: Any) -> Any:
+    """Labels of rows, of objects where missing ones would change the type of the others."""
+    if isinstance(y, np.ma.MaskedArray):
+        return np.asarray(y.tolist(), object)
+    if not isinstance(y, np.ndarray | list | tuple):
+        frame, series = as_frame(y, "y"), as_series(y)
+        if frame is not None:
+            return np.stack([_label_cells(column) for column in frame.iter_columns()], axis=1)
+        if series is not None:
+            y = series.to_list() if series.null_count() else series.to_numpy()
+        else:  # an array of Arrow or pandas
+            y = getattr(y, "to_pylist", getattr(y, "tolist", lambda: y))()
+    if not isinstance(y, list | tuple):
+        return y.astype(np.str_) if getattr(y, "dtype", None) is not None and y.dtype.kind == "T" else y
+    cells = np.asarray(y)  # of ragged lists, an error
+    return np.asarray(y, object) if cells.dtype.kind == "f" else cells  # whole numbers beside NaN stay whole
 
 
-def read_labels(y: Any, classes: Any = None, hint: str = "") -> tuple[NDArray, Ints]:
+def _unlabelled(cells: NDArray[Any]) -> Bools:
+    """Which labels of an array are missing, shape (n_items,)."""
+    if cells.dtype.kind == "O":
+        return np.array([is_unlabelled(value) for value in cells.tolist()], np.bool_)
+    if cells.dtype.kind == "U":  # what NumPy makes of -1 and NaN beside text
+        return np.isin(cells, [str(UNLABELLED), "nan"])
+    missing = np.isnan(cells) if cells.dtype.kind == "f" else np.zeros(len(cells), np.bool_)
+    return missing if cells.dtype.kind in "bu" else missing | (cells == UNLABELLED)
+
+
+def number_labels(y: Any) -> tuple[NDArray, Ints]:
     """Distinct labels in increasing order, and the number of each row's label, -1 where it has none.
 
     Parameters
@@ -29,95 +55,89 @@ def read_labels(y: Any, classes: Any = None, hint: str = "") -> tuple[NDArray, I
     y : array-like of shape (n_rows,)
         Numbers, truth values, text or categories. Rows are unlabelled where it is -1, None, NaN or another missing
         value; in arrays of text where it is "-1" or "nan", which is what NumPy makes of -1 and NaN beside text.
-    classes : sequence, optional
-        All labels that there are; by default those in ``y``.
-    hint : str
-        The end of the error message if no row is labelled: what else to do.
 
     Returns
     -------
-    classes : ndarray of shape (n_classes,)
+    labels : ndarray of shape (n_labels,)
     codes : ndarray of shape (n_rows,), int64
 
     Raises
     ------
     InvalidInputError
-        If no row is labelled and ``classes`` is not given, labels are text and numbers mixed, or not in ``classes``.
+        If labels are text and numbers mixed.
 
     Examples
     --------
-    >>> classes, codes = read_labels(["spam", -1, "ham"])
-    >>> classes.tolist(), codes.tolist()
+    >>> labels, codes = number_labels(["spam", -1, "ham"])
+    >>> labels.tolist(), codes.tolist()
     (['ham', 'spam'], [1, -1, 0])
     """
-    values, unlabelled = _missing_labels(y)
-    if unlabelled.all() and classes is None:
-        raise InvalidInputError(
-            f"y must hold a label for some rows, got {len(values)} rows and none with a label; -1 marks those "
-            f"without{hint}"
-        )
-    labelled = _of_one_kind("y", values[~unlabelled])
-    codes = np.full(len(values), UNLABELLED)
+    values = column_or_1d(_label_cells(y), warn=True)
+    missing = _unlabelled(values)
+    labelled = of_one_kind("y", values[~missing])
     if len(labelled):
         check_classification_targets(labelled)
-    if classes is None:
-        distinct, codes[~unlabelled] = np.unique(labelled, return_inverse=True)
-        return distinct, codes
-    distinct = read_classes(classes)
-    if len(labelled):
-        known = set(distinct.tolist())
-        other = [value for value in np.unique(labelled).tolist() if value not in known]
-        if other:
-            raise InvalidInputError(f"y must hold labels of classes={distinct.tolist()!r}, got {other[0]!r}; add it")
-        codes[~unlabelled] = np.searchsorted(distinct, labelled)
+    codes = np.full(len(values), UNLABELLED)
+    distinct, codes[~missing] = np.unique(labelled, return_inverse=True)
     return distinct, codes
+
+
+def choose_classes(labels: NDArray, classes: Any, n_rows: int) -> NDArray:
+    """The classes that a user lists, among which the labels of rows must be, or else these labels."""
+    if classes is None:
+        if not len(labels):
+            raise InvalidInputError(
+                f"y must hold a label for some rows, got {n_rows} rows and none with a label; -1 marks those without; "
+                "to learn from constraints alone, list the labels in classes"
+            )
+        return labels
+    distinct = read_classes(classes)
+    known = set(distinct.tolist())
+    other = [label for label in labels.tolist() if label not in known]
+    if other:
+        raise InvalidInputError(f"y must hold labels of classes={distinct.tolist()!r}, got {other[0]!r}; add it")
+    return distinct
+
+
+def labels_or_none(estimator: Any, X: Any, y: Any) -> Any:
+    """The labels of rows; if there are none but the ``classes`` of an estimator, as many missing ones as rows."""
+    if y is not None:
+        return y
+    if estimator.classes is None:
+        raise InvalidInputError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None; -1 marks missing labels"
+        )
+    return np.full(_num_samples(X), UNLABELLED)
 
 
 def read_classes(classes: Any) -> NDArray:
     """Labels in increasing order."""
     if isinstance(classes, str) or not hasattr(classes, "__len__") or not len(classes):
         raise InvalidInputError(f"classes must list the labels that there are, got {classes!r}; write ['ham', 'spam']")
-    values, missing = _missing_labels(classes)
+    values = column_or_1d(_label_cells(classes), warn=True)
+    missing = _unlabelled(values)
     if missing.any():
         raise InvalidInputError(
             f"classes must hold labels, got {values[missing].tolist()[0]!r}, which marks rows without one; leave it out"
         )
-    distinct = np.unique(_of_one_kind("classes", values))
+    distinct = np.unique(of_one_kind("classes", values))
     if len(distinct) < len(values):
         raise InvalidInputError(f"classes must be distinct, got {list(classes)!r}; list every label once")
     return distinct
 
 
-def _of_one_kind(name: str, labels: NDArray) -> NDArray:
-    """Labels of an array of objects as one of text or of numbers."""
-    if labels.dtype.kind != "O":
-        return labels
-    texts = sum(isinstance(value, str) for value in labels.tolist())
-    if 0 < texts < len(labels):
-        raise InvalidInputError(
-            f"{name} must hold labels of one kind, got {texts} that are text and {len(labels) - texts} that are not; "
-            "write None or -1 for no label and convert the others to text"
-        )
-    return np.array(labels.tolist())
-
-
-def _missing_labels(y: Any) -> tuple[NDArray, Bools]:
-    if y is None:
-        raise InvalidInputError(
-            "SelfTrainer requires y to be passed, but the target y is None; -1 marks missing labels"
-        )
-    values = column_or_1d(y, warn=True)
-    if values.dtype.kind == "O":
-        return values, np.array([_marks_missing(value) for value in values.tolist()], np.bool_)
-    if values.dtype.kind in "UT":
-        return values.astype(np.str_), np.isin(values, [str(UNLABELLED), "nan"])
-    unlabelled = np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), np.bool_)
-    assert_all_finite(values[~unlabelled], input_name="y")
-    return values, unlabelled if values.dtype.kind in "bu" else unlabelled | (values == UNLABELLED)
-
-
-def _marks_missing(value: Any) -> bool:
-    return is_missing(value) or bool(value == (str(UNLABELLED) if isinstance(value, str) else UNLABELLED))
+def of_one_kind(name: str, labels: NDArray) -> NDArray:
+    """Labels of an array of objects as one of text or of finite numbers."""
+    if labels.dtype.kind == "O":
+        texts = sum(isinstance(value, str) for value in labels.tolist())
+        if 0 < texts < len(labels):
+            raise InvalidInputError(
+                f"{name} must hold labels of one kind, got {texts} that are text and {len(labels) - texts} that are "
+                "not; write None or -1 for no label and convert the others to text"
+            )
+        labels = np.array(labels.tolist())
+    assert_all_finite(labels, input_name="y")
+    return labels
 
 
 def split_columns(X: Any, columns: Any) -> tuple[Any, dict[str, Any]]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from spectrem._arrays import Floats
 from spectrem.corpus import Corpus
+from spectrem.estimators.shared_parameters import constraint_names
+from spectrem.exceptions import NoEffectWarning
 from spectrem.learning import (
     Constant,
     EStep,
@@ -16,6 +20,7 @@ from spectrem.learning import (
     FitResult,
     FitStatus,
     PosedCorpus,
+    Posteriors,
     Record,
     Schedule,
     Step,
@@ -25,8 +30,23 @@ from spectrem.learning import (
     run_em,
 )
 from spectrem.reports import ConstraintReport, ConstraintSummary, report_expectations, report_posed
+from spectrem.structures import Parts
 
 Params = TypeVar("Params")
+Reports: TypeAlias = tuple[tuple[ConstraintReport, ...], tuple[ConstraintSummary, ...]]
+
+
+def estep_of(estimator: Any, constraints: Any = None, *, reference: Callable[[Any], Parts] | None = None) -> EStep:
+    """The E-step that the settings of an estimator describe; ``constraints`` take the place of its own."""
+    constraints = estimator.constraints if constraints is None else constraints
+    return EStep(
+        constraints,
+        warm_start=bool(constraints),
+        dual_steps=getattr(estimator, "dual_steps", None) or None,
+        reference=reference,
+        infeasible=estimator.infeasible,
+        weight=getattr(estimator, "unlabelled_weight", 1.0),
+    )
 
 
 def run_stage(
@@ -89,7 +109,7 @@ class Learnt(NamedTuple):
     status: FitStatus
     posed: PosedCorpus
     step: Step
-    reports: tuple[tuple[ConstraintReport, ...], tuple[ConstraintSummary, ...]]
+    reports: Reports
 
 
 def learn_unlabelled(
@@ -100,28 +120,87 @@ def learn_unlabelled(
     Parameters
     ----------
     estimator : estimator
-        With the parameters of `spectrem.estimators.shared_parameters.CriterionParameters`.
+        With the parameters of `spectrem.estimators.shared_parameters.LearningParameters`, perhaps with a criterion.
     model, corpus, params, estep, stopping
         As for `run_stage`.
     """
-    criterion = estimator.criterion
+    criterion = getattr(estimator, "criterion", None)
     if criterion is None:
         found = run_stage(estimator, model, corpus, params, estep, "em", stopping=stopping)
     else:
         from spectrem.learning import run_ascent  # and with it log-linear models, which an aligner can do without
 
         found = run_ascent(model, corpus, params, estep, criterion, on_iteration=estimator.on_iteration)
-    posed = found.posed
-    reports: tuple[tuple[ConstraintReport, ...], tuple[ConstraintSummary, ...]] = ((), ())
-    if isinstance(criterion, Expectations):
-        reports = report_expectations(posed, model, found.params, criterion, estep)
-        # the distributions are those of the model
-        estep = EStep()
-        posed = pose(model, corpus, estep)
-    step = Step(model, found.params, found.history[-1].gamma, estep)
-    if estep.constraints:
-        reports = report_posed(posed, step)
+    posed, step = found.posed, Step(model, found.params, found.history[-1].gamma, estep)
+    reports = _reports(criterion, posed, step)
+    if isinstance(criterion, Expectations):  # the distributions are those of the model
+        step = step._replace(estep=EStep())
+        posed = pose(model, corpus, step.estep)
     return Learnt(found.params, found.history, found.status, posed, step, reports)
+
+
+def report_labelled(
+    estimator: Any, model: Any, corpus: Corpus, params: Floats, estep: EStep, unused: Sequence[Any] | None = None
+) -> Reports:
+    """Compile constraints where nothing is learnt under them, and hold those against the labels that change nothing.
+
+    Parameters
+    ----------
+    estimator, model, corpus, params, estep
+        As for `learn_unlabelled`.
+    unused : sequence of constraints, optional
+        Those that change nothing; by default all, unless new instances have to meet them.
+
+    Raises
+    ------
+    InvalidInputError, InfeasibleConstraintError
+        As if there were something to be learnt.
+
+    Warns
+    -----
+    NoEffectWarning
+        If there are constraints that change nothing.
+    """
+    if not estep.constraints:
+        return (), ()
+    from spectrem.learning.ascent import pose_for  # and with it log-linear models
+
+    criterion, estep = getattr(estimator, "criterion", None), replace(estep, dual_steps=None)
+    posed = pose_for(criterion, model, corpus, params, estep)
+    if unused is not None:
+        estep = replace(estep, constraints=unused)
+        posed = pose(model, corpus, estep)
+    elif getattr(estimator, "project_at_predict", False):
+        return (), ()
+    reports = _reports(criterion, posed, Step(model, params, asked_gamma(estimator), estep))
+    warn_unused(estimator.constraints if unused is None else unused, stacklevel=5)
+    return reports
+
+
+def warn_unused(constraints: Sequence[Any], *, stacklevel: int = 4) -> None:
+    """Warn of constraints, if there are any, that change nothing, since all labels that are learnt from are given."""
+    if constraints:
+        warnings.warn(
+            "constraints change nothing where all that is learnt from has its labels, got "
+            f"{constraint_names(constraints)}; leave them out, or add rows or sentences without labels",
+            NoEffectWarning,
+            stacklevel=stacklevel,
+        )
+
+
+def asked_gamma(estimator: Any) -> float:
+    """The gamma that training is to end at, by the parameters of an estimator."""
+    criterion = getattr(estimator, "criterion", None)
+    if criterion is None:
+        return float(list((estimator.schedule or Constant(estimator.gamma)).gammas())[-1])
+    return float(getattr(criterion, "gamma", 1.0))
+
+
+def _reports(criterion: Expectations | Posteriors | None, posed: PosedCorpus, step: Step) -> Reports:
+    """The reports of the constraints of a corpus, and summaries of those that are long."""
+    if isinstance(criterion, Expectations):
+        return report_expectations(posed, step.model, step.params, criterion, step.estep)
+    return report_posed(posed, step) if step.estep.constraints else ((), ())
 
 
 def best_start(run: Callable[[int], FitResult[Params]], n_starts: int) -> FitResult[Params]:

@@ -47,7 +47,8 @@ class Solved(NamedTuple):
     """The solution for rows over the corpus.
 
     ``step`` holds the prices or the mixture that meet them; ``value`` is what the rows add to the objective, nats;
-    ``shards`` have the multipliers of their own rows.
+    ``shards`` have the multipliers of their own rows; ``expectation`` is ``U mu`` of the posteriors, by which rows are
+    missed by ``violation``; ``proven`` says whether some distribution is known to meet them.
     """
 
     step: Step
@@ -56,6 +57,9 @@ class Solved(NamedTuple):
     length: float
     solved: bool
     shards: Corpus
+    expectation: Floats
+    violation: float = 0.0
+    proven: bool = False
 
 
 def gathered(scored: Corpus, together: bool, f: Callable[..., DualSum], *broadcast: Any) -> tuple[Floats, Floats]:
@@ -141,7 +145,10 @@ def variants_of(posed: Posed, step: Step, points: Floats) -> ShardVariants:
     assert posed.transpose is not None
     matrix = sp.csr_array(posed.transpose.T)
     scores = scores_of(posed, step)
-    return find_variants(posed.structure, scores, matrix, points, weights=posed.weights, inside=posed.inside)
+    return find_variants(
+        posed.structure, scores, matrix, points, weights=posed.weights, inside=posed.inside,
+        infeasible=step.estep.infeasible,
+    )  # fmt: skip
 
 
 def squared_norms(posed: Posed, n_rows: int) -> Floats:
@@ -154,11 +161,8 @@ def squared_norms(posed: Posed, n_rows: int) -> Floats:
 
 
 def worst_violation(rows: CorpusRows, excess: Floats) -> float:
-    """The largest violation of a row without slack, relative to its bound."""
-    worst = 0.0
-    for block in rows.blocks:
-        if block.slack is None:
-            span = slice(block.start, block.stop)
-            own = excess[span] / np.maximum(1.0, np.abs(rows.bounds[span]))
-            worst = max(worst, float((np.abs(own) if block.equality else own).max(initial=0.0)))
-    return worst
+    """The largest violation of a row, or of rows that share a slack, beyond the slack allowed, relative to bounds."""
+    from spectrem.inference.slack import compile_slack
+
+    terms = compile_slack(rows.blocks, np.zeros(len(rows.bounds), np.int64), 1)
+    return float(terms.worst_violation(excess, np.maximum(1.0, np.abs(rows.bounds)))[0])

@@ -94,9 +94,7 @@ def run_ascent(
     """
     home = Local(corpus) if isinstance(corpus, Sequence) else corpus
     estep = replace(estep, dual_steps=None)
-    posed = pose(model, home, estep)
-    if isinstance(criterion, Expectations):
-        posed.shards.sum(check, Task(model, theta, criterion, estep, posed.facts), posed.rows)
+    posed = pose_for(criterion, model, home, theta, estep)
     gamma = criterion.gamma if isinstance(criterion, Posteriors) else 1.0
     tried: list[tuple[float, _Evaluated, float]] = []  # since the last step: objective, numbers, log-prior
     history: list[Record] = []
@@ -131,6 +129,22 @@ def run_ascent(
         warn_unconverged(f"the objective still rose after {best.n_steps} steps: raise m_steps or m_tol", stacklevel=2)
     status = FitStatus.MAX_STEPS if best.ending is Ending.STEPS else FitStatus.CONVERGED
     return FitResult(best.point, tuple(history), status, posed)
+
+
+def pose_for(
+    criterion: Expectations | Posteriors | None, model: Any, corpus: Corpus, theta: Floats, estep: EStep
+) -> PosedCorpus:
+    """A corpus with compiled constraints, which a criterion can measure if there is one.
+
+    Raises
+    ------
+    InvalidInputError
+        If it cannot.
+    """
+    posed = pose(model, corpus, estep)
+    if isinstance(criterion, Expectations):
+        posed.shards.sum(check, Task(model, theta, criterion, estep, posed.facts), posed.rows)
+    return posed
 
 
 def _expected(task: Task, posed: PosedCorpus) -> _Evaluated:

@@ -134,7 +134,7 @@ def run_em(
     running = None if batches is None else batches.running
     if last_m_step is not None and running is not None and running.n_steps and running.stats is not None:
         params = last_m_step(params, running.stats, home)
-    violation = history[-1].violation if history else 0.0
+    violation = history[-1].violation if history and history[-1].gamma > 0 else 0.0
     if posed.rows is not None and estep.dual_steps is not None and violation > _MISSED:
         warn_unconverged(
             f"constraints over the corpus are still missed by {violation:.2g} after the last iteration; raise "

@@ -17,7 +17,7 @@ from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
 from spectrem.inference.infeasible import Infeasible, check_infeasible
 from spectrem.kernels.sparse import less_prices
-from spectrem.learning.model import Kernel, log_normaliser
+from spectrem.learning.model import Kernel, is_known, log_normaliser
 from spectrem.models.estep import EStepResult, RowSum
 from spectrem.structures import Parts, Structure
 from spectrem.structures._ragged import no_parts
@@ -59,8 +59,9 @@ class EStep:
         What to do about constraints inside instances that an instance cannot meet: raise `InfeasibleConstraintError`,
         or leave them out there (`run_em` then warns once).
     weight : float
-        By what the cost of constraints is multiplied in the objective, of a model with ``counts``: the weight of an
-        instance whose structure is not given, relative to its count; at least 0.
+        The weight in the objective of an instance whose structure is not given, relative to how often it counts in
+        constraints (``counts`` of the model); at least 0. The cost of constraints is multiplied by it, so that
+        posteriors do not depend on it.
     rows : Rows, optional
         Constraints that are compiled already, for a corpus of one shard; in place of ``constraints``.
     kernel : Kernel, optional
@@ -211,17 +212,10 @@ def expect(posed: Posed, step: Step) -> tuple[EStepResult[Any], Posed]:
     model, params, estep = step.model, step.params, step.estep
     scores = scores_of(posed, step)
     found = posterior(posed if posed.scores is scores else replace(posed, scores=scores), step)
-    marginals, value, free_value = found.marginals, found.value, found.value
-    across, own = step.prices is not None or step.mixture is not None, posed.objective_weights
-    if across or posed.inside is not None or own is not None:
-        free, free_marginals = posed.structure.smoothed_max(scores, max(step.gamma, 0.0), weights=posed.weights)
-        counted = float(posed.weights @ free)
-        free_value = counted if own is None else float(own @ free)
-        # The cost of the constraints, counted - value, is taken from the free value.
-        share = estep.alpha * estep.weight
-        value = (1 - share) * counted + share * value + (free_value - counted)
-        if estep.alpha < 1:
-            marginals = free_marginals.map(lambda p, q: (1 - estep.alpha) * p + estep.alpha * q, marginals)
+    value, free_value, marginals = objective_of(posed, step, scores, found)
+    if posed.objective_weights is not None and not is_known(model, posed.shard):
+        # Those of shared factors come multiplied by counts, and enter the statistics by weights.
+        marginals = Parts(marginals.unary, tuple(estep.weight * factor for factor in marginals.factors))
     normaliser = log_normaliser(model, params, posed.shard)
     expected = EStepResult(
         model.gather(params, posed.shard, marginals),
@@ -229,10 +223,25 @@ def expect(posed: Posed, step: Step) -> tuple[EStepResult[Any], Posed]:
         free_value - normaliser,
         found.violation,
         found.skipped or Counter(),
-        expectation(posed, found.marginals) if across else None,
     )
     kept = found.multipliers if estep.warm_start else None
     return expected, replace(posed, multipliers=kept, scores=None, latest=None)
+
+
+def objective_of(posed: Posed, step: Step, scores: Parts, found: Posterior) -> tuple[float, float, Parts]:
+    """The objective of a shard with the cost of its constraints and without, nats, and what the M-step sees.
+
+    With counts c, weights w and scores s of instances, and the value of the dual, the cost of the constraints is
+    ``sum c smax(s) - value``, and the objective ``sum w smax(s)`` less ``alpha * weight`` times this cost.
+    """
+    own, alpha = posed.objective_weights, step.estep.alpha
+    if step.prices is None and posed.inside is None and own is None:
+        return found.value, found.value, found.marginals
+    values, marginals = posed.structure.smoothed_max(scores, max(step.gamma, 0.0), weights=posed.weights)
+    counted, share = float(posed.weights @ values), alpha * step.estep.weight
+    free = counted if own is None else float(own @ values)
+    mixed = marginals.map(lambda p, q: (1 - alpha) * p + alpha * q, found.marginals) if alpha < 1 else found.marginals
+    return (1 - share) * counted + share * found.value + (free - counted), free, mixed
 
 
 def scores_of(posed: Posed, step: Step) -> Parts:
@@ -247,14 +256,13 @@ def scores_of(posed: Posed, step: Step) -> Parts:
 
 def posterior(posed: Posed, step: Step) -> Posterior:
     """Posteriors of a shard at fixed prices of the rows that span the corpus."""
-    if step.mixture is not None:
-        return _mixed(posed, step, step.mixture)
-    latest = posed.latest
-    if latest is None or not step.look:
-        return _posterior(posed, step)
-    if latest.found is None or latest.look != step.look:
-        latest.look, latest.found = step.look, _posterior(posed, step)
-    return latest.found
+    latest, mixture = posed.latest, step.mixture
+    if latest is not None and latest.look == step.look > 0 and latest.found is not None:
+        return latest.found
+    found = _posterior(posed, step) if mixture is None else _mixed(posed, step, mixture)
+    if latest is not None and step.look:
+        latest.look, latest.found = step.look, found
+    return found
 
 
 def _posterior(posed: Posed, step: Step) -> Posterior:
@@ -304,24 +312,25 @@ def _mixed(posed: Posed, step: Step, mixture: Mixture) -> Posterior:
 
     The value is 0 here: the caller knows that of the whole corpus.
     """
-    structure, n = posed.structure, posed.structure.n_instances
-    marginals = no_parts(structure)
+    structure = posed.structure
+    marginals, violation, skipped, left_out = no_parts(structure), 0.0, Counter[str](), None
     if mixture.shares is not None:
-        own = mixture.shares[:, posed.number if mixture.shares.shape[1] > 1 else 0]
-        taken = np.tile(own[:, None], n)
+        # With the weights that the points were evaluated with: rows that tie instances would else be looser.
+        shares = mixture.shares[:, posed.number if mixture.shares.shape[1] > 1 else 0]
+        pieces = ((posed, share, share) for share in shares)
     else:
-        point = np.zeros(n, np.int64)
+        point = np.zeros(structure.n_instances, np.int64)
         instances, points = mixture.choices[posed.number]
         point[instances] = points
-        taken = (np.arange(len(mixture.points))[:, None] == point).astype(np.float64)
-    violation, skipped, left_out = 0.0, Counter[str](), None
-    for k in np.flatnonzero(taken.any(axis=1)).tolist():
-        # Expected counts of shared factors are weighted by the share of this point in every instance.
-        part = replace(posed, weights=posed.weights * taken[k], latest=None)
-        found = posterior(part, step._replace(prices=mixture.points[k], mixture=None))
-        marginals.add(found.marginals, taken[k][structure.instance])
-        violation = max(violation, found.violation)
-        skipped, left_out = found.skipped or skipped, found.left_out
+        taken = ((point == k).astype(np.float64) for k in range(len(mixture.points)))
+        # Weights select the instances whose expected counts of shared factors are counted.
+        pieces = ((replace(posed, weights=posed.weights * own), own[structure.instance], 1.0) for own in taken)
+    for prices, (part, share, of_factors) in zip(mixture.points, pieces, strict=True):
+        if np.any(share):
+            found = posterior(part, step._replace(prices=prices, mixture=None, look=0))
+            marginals.add(found.marginals, share, of_factors)
+            violation = max(violation, found.violation)
+            skipped, left_out = found.skipped or skipped, found.left_out
     return Posterior(0.0, marginals, violation, None, skipped, left_out)
 
 

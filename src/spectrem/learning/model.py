@@ -39,7 +39,7 @@ class Model(Protocol[Params, Stats, Shard_contra]):
     * ``weights(shard)``: of every instance, shape (n_instances,), at least 0; 1 without it.
     * ``counts(shard)``: how often every instance counts in constraints over several, shape (n_instances,), or None,
       where by its weight. Of instances whose structure is not given, the weight is this times the ``weight`` of the
-      `EStep`. For structures without shared factors.
+      `EStep`; in a shard with shared factors, all are such, or all are known.
     * ``columns(shard)``: for constraints beside the structure's own, a mapping of name -> a value per part, per
       instance or per occurrence. One with the name of a column of the structure takes its place.
     * ``is_known(shard) -> bool``: whether the shard's structures are given; constraints inside instances do not

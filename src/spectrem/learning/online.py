@@ -15,7 +15,7 @@ from spectrem._validate import as_bool, as_count, as_generator
 from spectrem.corpus import Local
 from spectrem.exceptions import InvalidInputError, advice
 from spectrem.learning.em import warn_skipped
-from spectrem.learning.estep import EStep, Posed, Step, posterior
+from spectrem.learning.estep import EStep, Posed, Step, objective_of, posterior
 from spectrem.learning.history import FitResult, FitStatus, Record
 from spectrem.learning.model import log_prior
 from spectrem.learning.posed_corpus import pose
@@ -136,17 +136,18 @@ def run_online(
             step = Step(model, course.weights, gamma, estep)
             scores = Parts(course.scale * model.free_scores(course.weights, own.shard).unary)
             values, expected = model.free_structure(own.shard).smoothed_max(scores, 1.0)
-            normaliser = float(own.weights @ values)
+            weights = model.weights(own.shard)
+            normaliser = float(weights @ values)
             if isinstance(own.structure, Known):
                 wanted = own.structure.shares
-                mine = float(np.repeat(own.weights, own.shard.lengths**2) @ (wanted * scores.unary))
+                mine = float(np.repeat(weights, own.shard.lengths**2) @ (wanted * scores.unary))
                 value, free = value + mine - normaliser, free + mine - normaliser
             else:
                 inside = Parts(model.restricted(own.shard, scores.unary))
                 found = posterior(replace(own, scores=inside), step)
                 wanted, violation = found.marginals.unary, max(violation, found.violation)
-                value += found.value - normaliser
-                free += _without(own, inside, gamma, found.value) - normaliser
+                constrained, alone, _ = objective_of(own, step, inside, found)
+                value, free = value + constrained - normaliser, free + alone - normaliser
                 held[place] = replace(own, multipliers=found.multipliers)
                 if found.skipped and not warned:
                     warned = True
@@ -159,13 +160,6 @@ def run_online(
             on_iteration(record)
     shards = Local(list(held))
     return FitResult(course.result(), tuple(history), FitStatus.FIXED_ITERATIONS, replace(posed, shards=shards))
-
-
-def _without(own: Posed, scores: Parts, gamma: float, value: float) -> float:
-    """The value of a batch without its constraints, nats."""
-    if own.inside is None:
-        return value
-    return float(own.weights @ own.structure.smoothed_max(scores, max(gamma, 0.0))[0])
 
 
 class _Course:

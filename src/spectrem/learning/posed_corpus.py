@@ -84,7 +84,7 @@ def _pose(model: Any, corpus: Corpus, estep: EStep) -> PosedCorpus:
     if estep.rows is not None:
         return PosedCorpus(corpus.derive(pose_compiled, model, estep.rows))
     numbered = corpus.derive(Numbered, each=range(len(corpus)))
-    shards = numbered.derive(pose_shard, model)
+    shards = numbered.derive(pose_shard, model, bool(estep.constraints))
     if not estep.constraints:
         return PosedCorpus(shards)
     facts = shards.sum(find_facts, model, estep.constraints)
@@ -167,16 +167,14 @@ class PosedCorpus:
         if self.rows is None:
             expected, shards = self.shards.advance(expect, step)
             return expected, replace(self, shards=shards)
-        scored = self.shards.derive(with_scores, step)
-        solved = self._solve(scored, step)
+        # With a few steps per iteration violations vanish over the iterations, unless the rows cannot hold: whether
+        # they can is checked after 1, 2, 4, 8, ... iterations.
+        few = step.estep.dual_steps is not None and step.gamma > 0
+        solved = self._solve(step, checked=not few or not self.n_solved & (self.n_solved + 1), warned=not few)
         expected, shards = solved.shards.advance(expect, solved.step)
         expected.objective += step.estep.alpha * step.estep.weight * solved.value
-        assert expected.expectation is not None
-        reached = expected.expectation.dense
-        violation = worst_violation(self.rows, reached - self.rows.bounds)
-        expected.violation = max(expected.violation, violation)
-        proven = self._check(scored, solved, reached, violation)
-        following = replace(self, n_solved=self.n_solved + 1, proven=proven)
+        expected.violation = max(expected.violation, solved.violation)
+        following = replace(self, n_solved=self.n_solved + 1, proven=solved.proven)
         if step.estep.warm_start or step.estep.dual_steps is not None:
             following = replace(following, shards=shards, multipliers=solved.multipliers, length=solved.length)
         return expected, following
@@ -207,22 +205,59 @@ class PosedCorpus:
         return fold(sums_of_neighbours(results, _FEW))
 
     def at_prices(self, step: Step) -> tuple[Corpus, Step]:
-        """Shards and a step with which `posterior` gives posteriors that meet the constraints over the corpus, too."""
+        """Shards and a step with which `posterior` gives posteriors that meet the constraints over the corpus, too.
+
+        Raises
+        ------
+        InfeasibleConstraintError
+            If these constraints are proven not to hold.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the posteriors do not meet them.
+        """
         if self.rows is None:
             return self.shards, step
-        scored = self.shards.derive(with_scores, step)
-        solved = self._solve(scored, step)
+        solved = self._solve(step, checked=True, warned=True)
         return solved.shards, solved.step
 
-    def _solve(self, scored: Corpus, step: Step) -> Solved:
-        """Find what meets the rows over the corpus; every evaluation of the dual is one sum over shards.
+    def _solve(self, step: Step, *, checked: bool, warned: bool) -> Solved:
+        """Find what meets the rows over the corpus, and measure how well it does.
+
+        Where they are missed and it is not proven that they can hold, ``checked`` raises an error if they cannot, and
+        ``warned`` warns.
+        """
+        rows = self.rows
+        assert rows is not None
+        scored = self.shards.derive(with_scores, step)
+        solved = (self._solve_dual if step.gamma > 0 else self._solve_program)(scored, step)
+        violation, proven = worst_violation(rows, solved.expectation - rows.bounds), self.proven
+        largest, missed = float(np.abs(solved.multipliers).max(initial=0.0)), violation > _MISSED
+        if step.gamma <= 0:
+            missed = missed and solved.solved  # a program without a solution has warned itself
+        else:
+            if missed and checked and not proven:
+                from spectrem.inference import check_corpus_rows
+
+                support = partial(gathered, solved.shards, True, support_of, solved.step)
+                proven = check_corpus_rows(support, rows, solved.multipliers, expectation=solved.expectation)
+            missed = missed or not solved.solved or largest > _DIVERGED * max(step.gamma, 1.0)
+        if missed and warned:
+            warn_unconverged(
+                f"constraints over the corpus are not solved (violation {violation:.2g}, largest multiplier "
+                f"{largest:.2g} nats); they may clash with other constraints: loosen them or give them slack",
+                stacklevel=4,
+            )
+        return solved._replace(violation=violation, proven=proven)
+
+    def _solve_dual(self, scored: Corpus, step: Step) -> Solved:
+        """At gamma > 0 the multipliers of the rows; every evaluation of the dual is one sum over shards.
 
         Where shards have rows of their own, each evaluation starts from the multipliers of the one before.
         """
         from spectrem.inference import Spectral, Status, solve_corpus_dual
 
-        if step.gamma <= 0:
-            return self._solve_program(scored, step)
         rows, steps = self.rows, step.estep.dual_steps
         assert rows is not None
         last: list[tuple[Step, Floats, Floats]] = []
@@ -258,11 +293,11 @@ class PosedCorpus:
         evaluate(prices)
         length = self.length if solution.length is None else solution.length
         is_solved = steps is not None or solution.status != Status.MAX_ITERATIONS
-        return Solved(last[0][0], prices, solution.added, length, is_solved, latest)
+        return Solved(last[0][0], prices, solution.added, length, is_solved, latest, last[0][2].sum(axis=0))
 
     def _solve_program(self, scored: Corpus, step: Step) -> Solved:
         """At gamma = 0 the mixture that solves the linear program, at -inf whole structures near that mixture."""
-        from spectrem.inference import choose_structures, solve_corpus_program
+        from spectrem.inference import Status, choose_structures, solve_corpus_program
 
         rows = self.rows
         assert rows is not None
@@ -281,34 +316,15 @@ class PosedCorpus:
         if step.gamma == -np.inf:
             choice = choose_structures(partial(scored.collect, variants_of, step), mixture, rows)
             found, value = Mixture(choice.points, choices=choice.choices), choice.value
-        solved = step._replace(mixture=found, prices=mixture.multipliers)
-        return Solved(solved, mixture.multipliers, value, self.length, True, scored)
+        # Posteriors are kept beside the shards for this look, as at gamma > 0.
+        last = step._replace(mixture=found, prices=mixture.multipliers, look=1)
+        _, reached = scored.sum(evaluate_shard, last).dense
+        is_solved = mixture.status != Status.MAX_ITERATIONS
+        return Solved(last, mixture.multipliers, value, self.length, is_solved, scored, reached)
 
     def _start(self) -> Floats:
         assert self.rows is not None
         return np.zeros(len(self.rows.bounds)) if self.multipliers is None else self.multipliers
-
-    def _check(self, scored: Corpus, solved: Solved, reached: Floats, violation: float) -> bool:
-        """Whether rows over the corpus are proven to hold; an error if they cannot, a warning if a solve failed."""
-        rows, step = self.rows, solved.step
-        assert rows is not None
-        largest = float(np.abs(solved.multipliers).max(initial=0.0))
-        if step.estep.dual_steps is None and step.gamma > 0:
-            if not solved.solved or violation > _MISSED or largest > _DIVERGED * max(step.gamma, 1.0):
-                warn_unconverged(
-                    f"constraints over the corpus are not solved (violation {violation:.2g}, largest multiplier "
-                    f"{largest:.2g} nats); they may clash with other constraints: loosen them or give them slack",
-                    stacklevel=4,
-                )
-            return self.proven
-        # With a few steps per iteration violations vanish over the iterations, unless the rows cannot hold: whether
-        # they can is checked after 1, 2, 4, 8, ... iterations.
-        if self.proven or violation <= _MISSED or step.gamma <= 0 or self.n_solved & (self.n_solved + 1):
-            return self.proven
-        from spectrem.inference import check_corpus_rows
-
-        support = partial(gathered, scored, True, support_of, step)
-        return check_corpus_rows(support, rows, solved.multipliers, expectation=reached)
 
 
 class Numbered(NamedTuple):
@@ -318,12 +334,12 @@ class Numbered(NamedTuple):
     number: int
 
 
-def pose_shard(numbered: Numbered, model: Any) -> Posed:
-    """A shard's structure and weights."""
+def pose_shard(numbered: Numbered, model: Any, constrained: bool = True) -> Posed:
+    """A shard's structure and weights, and how often instances count in constraints, if there are any."""
     shard, number = numbered
     structure = model.structure(shard)
     weights, counts = weights_of(model, shard, structure), counts_of(model, shard)
-    if counts is None:
+    if counts is None or not constrained or np.array_equal(counts, weights):
         return Posed(shard, number, structure, weights)
     return Posed(shard, number, structure, counts, objective_weights=weights)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.metrics._labels import check_same_length
 from spectrem.metrics.chunks import ChunkCounts
 
@@ -55,7 +55,7 @@ def relation_scores(predicted: Sequence[Any], gold: Sequence[Any]) -> RelationSc
     Raises
     ------
     InvalidInputError
-        If sentences or mentions differ.
+        If sentences, words or mentions differ.
 
     Examples
     --------
@@ -71,6 +71,11 @@ def relation_scores(predicted: Sequence[Any], gold: Sequence[Any]) -> RelationSc
     types: list[tuple[Any, Any]] = []
     relations: list[tuple[Any, Any]] = []
     for number, (guess, truth) in enumerate(zip(predicted, gold, strict=True)):
+        if guess.words != truth.words:
+            raise InvalidInputError(
+                f"predicted and gold must have the same words, got {quoted(guess.words)} and {quoted(truth.words)} in "
+                f"sentence {number}; give labellings of one text"
+            )
         if guess.mentions != truth.mentions:
             raise InvalidInputError(
                 f"predicted and gold must have the same mentions, got {guess.mentions} and {truth.mentions} in "

@@ -59,8 +59,6 @@ class EStepResult(Generic[Stats]):
         Largest violation of a constraint inside the shard by the posteriors that were used.
     skipped : Counter
         Number of instances, by name of constraint, in which the constraint was left out as it cannot hold there.
-    expectation : RowSum or None
-        Expectations of the constraints that span the corpus, if there are any.
     """
 
     stats: Stats
@@ -68,7 +66,6 @@ class EStepResult(Generic[Stats]):
     free_objective: float
     violation: float = 0.0
     skipped: Counter[str] = field(default_factory=Counter)
-    expectation: RowSum | None = None
 
     @property
     def in_any_order(self) -> bool:
@@ -83,9 +80,6 @@ class EStepResult(Generic[Stats]):
         return self._with(operator.iadd(self.stats, other.stats), other)
 
     def _with(self, stats: Stats, other: EStepResult[Stats]) -> EStepResult[Stats]:
-        expectation = self.expectation
-        if expectation is not None and other.expectation is not None:
-            expectation = expectation + other.expectation
         values = self.objective + other.objective, self.free_objective + other.free_objective
         violation, skipped = max(self.violation, other.violation), self.skipped + other.skipped
-        return EStepResult(stats, *values, violation, skipped, expectation)
+        return EStepResult(stats, *values, violation, skipped)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem.constraints.links import RowLinks
 from spectrem.exceptions import InvalidInputError
-from spectrem.plotting.curves import COLOURS, axes_of
+from spectrem.plotting.curves import COLOURS, axes_of, plain_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,7 +89,7 @@ def plot_clusters(
         _draw_links(axes, points, link)
     if mixture is not None:
         _draw_ellipses(axes, mixture)
-    axes.set(title=title)
+    axes.set(title=plain_label(title))
     width, height = np.ptp(axes.get_xlim()), np.ptp(axes.get_ylim())
     if 1 / _SQUARE < width / height < _SQUARE:
         axes.set_aspect("equal", "datalim" if figure.axes == [axes] else "box")

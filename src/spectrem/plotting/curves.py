@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, printable
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -29,7 +29,7 @@ class Line:
     Attributes
     ----------
     label : str
-        Lines of the same label in several panels share one entry of the legend.
+        Lines of the same label in several panels share one entry of the legend; those without one have none.
     x, y : array-like of shape (n_points,)
     colour, style : int
         Numbers of a colour and of a dash pattern (also of the marker).
@@ -55,6 +55,22 @@ class Panel:
     lines: Sequence[Line]
     x_limits: tuple[float, float] | None = None
     y_limits: tuple[float, float] | None = None
+
+
+def plain_label(text: object, longest: int = 80) -> str:
+    r"""A text as a label of a figure, whatever it holds.
+
+    Dollar signs start no mathematics, control characters and lone surrogates are escaped, a ``_`` at the beginning
+    hides nothing from a legend, and so many letters are shown at most.
+
+    Examples
+    --------
+    >>> print(plain_label("$x_$<b>"), plain_label("_a\tb"), len(plain_label("x" * 5000)))
+    \$x_\$<b>  _a\tb 80
+    """
+    shown = printable(str(text)).encode(errors="backslashreplace").decode()
+    shown = shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
+    return (f" {shown}" if shown.startswith("_") else shown).replace("$", r"\$")
 
 
 def draw_panels(panels: Sequence[Panel], *, title: str = "", width: float = 4.2, height: float = 3.6) -> Figure:
@@ -91,7 +107,7 @@ def draw_panels(panels: Sequence[Panel], *, title: str = "", width: float = 4.2,
             entries.setdefault(label, drawn)
     figure.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=3)
     if title:
-        figure.suptitle(title)
+        figure.suptitle(plain_label(title))
     return figure
 
 
@@ -107,10 +123,10 @@ def draw_lines(axes: Axes, panel: Panel) -> dict[str, Artist]:
             marker=_MARKERS[line.style % len(_MARKERS)] if line.marked else "",
             markersize=4,
             linewidth=1.5,
-            label=line.label,
+            label=plain_label(line.label) if line.label else "_",
         )
-        entries.setdefault(line.label, drawn)
-    axes.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
+        entries.setdefault(plain_label(line.label), drawn)
+    axes.set(title=plain_label(panel.title), xlabel=plain_label(panel.x_label), ylabel=plain_label(panel.y_label))
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     if panel.x_limits is not None:

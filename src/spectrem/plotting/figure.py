@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from io import BytesIO
 
+from matplotlib.backend_bases import RendererBase
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -27,6 +29,12 @@ class NotebookFigure(Figure):
     def __init__(self, width: float, height: float) -> None:
         super().__init__(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(self)
+
+    def draw(self, renderer: RendererBase) -> None:
+        """Draw all; letters that no font has are boxes, of which nothing warns."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", r"Glyph .* missing from", UserWarning)
+            super().draw(renderer)
 
     def _repr_png_(self) -> bytes:
         buffer = BytesIO()

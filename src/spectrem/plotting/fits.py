@@ -9,7 +9,7 @@ import numpy as np
 
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning.history import Record
-from spectrem.plotting.curves import COLOURS, Line, Panel, axes_of, draw_lines
+from spectrem.plotting.curves import COLOURS, Line, Panel, axes_of, draw_lines, plain_label
 from spectrem.reports import SIGNS, ConstraintReport, ConstraintSummary, FitReport, row_name
 from spectrem.reports.svg import find_stages, gamma_text
 
@@ -165,7 +165,7 @@ def plot_prices(report: Any, *, limit: int = 20, axes: Axes | None = None) -> Fi
     shown = {int(owner[i]): bar for i, bar in zip(chosen, bars, strict=True)}
     if len(shown) > 1:
         numbers = sorted(shown)
-        names = [_shorten(constraints[k].name) for k in numbers]
+        names = [plain_label(constraints[k].name, _LONGEST) for k in numbers]
         axes.legend([shown[k] for k in numbers], names, frameon=False)
     return figure
 
@@ -188,14 +188,9 @@ def _full_name(report: ConstraintReport, row: int) -> str:
     return f"{named} {SIGNS[str(report.sense[row])]} {report.bound[row]:.4g}"
 
 
-def _shorten(name: str) -> str:
-    """A name of bounded length, in which dollar signs do not start mathematics."""
-    return (name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…").replace("$", r"\$")
-
-
 def _name_bars(axes: Axes, names: Sequence[str]) -> None:
     """Names at the left, the first on top."""
-    axes.set_yticks(range(len(names)), [_shorten(name) for name in names])
+    axes.set_yticks(range(len(names)), [plain_label(name, _LONGEST) for name in names])
     axes.invert_yaxis()
     axes.grid(alpha=0.3, axis="x")
     axes.set_axisbelow(True)

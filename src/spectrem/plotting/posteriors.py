@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from spectrem._outputs import open_bytes
 from spectrem.exceptions import InvalidInputError
-from spectrem.plotting.curves import make_figure
+from spectrem.plotting.curves import make_figure, plain_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,7 +64,7 @@ def plot_posteriors(
     links = list(gold)
     for axes, (title, matrix) in zip(panels, matrices.items(), strict=True):
         image = axes.imshow(matrix, cmap="Blues", vmin=0.0, vmax=1.0, aspect="equal")
-        axes.set_title(title, fontsize=11)
+        axes.set_title(plain_label(title), fontsize=11)
         _label(axes, source, target)
         _box(axes, links)
     figure.colorbar(image, ax=list(panels), label="link probability", pad=0.01, aspect=24)
@@ -106,8 +106,8 @@ def _check(matrices: Mapping[str, NDArray[np.float64]], n_source: int, n_target:
 
 
 def _label(axes: Axes, source: Sequence[str], target: Sequence[str]) -> None:
-    axes.set_xticks(range(len(target)), target, rotation=60, ha="right", rotation_mode="anchor")
-    axes.set_yticks(range(len(source)), source)
+    axes.set_xticks(range(len(target)), list(map(plain_label, target)), rotation=60, ha="right", rotation_mode="anchor")
+    axes.set_yticks(range(len(source)), list(map(plain_label, source)))
     axes.tick_params(length=0)
     axes.set_xticks(np.arange(len(target) + 1) - 0.5, minor=True)
     axes.set_yticks(np.arange(len(source) + 1) - 0.5, minor=True)

@@ -47,10 +47,10 @@ def plot_reliability(found: Reliability | Mapping[str, Reliability], *, axes: Ax
     if not named:
         raise InvalidInputError("found must hold at least one Reliability, got none; give what reliability returns")
     figure, axes = axes_of(axes, 4.2, 4.2)
-    lines = [Line("_", [0, 1], [0, 1], colour=6, style=2, marked=False)]
+    lines = [Line("", [0, 1], [0, 1], colour=6, style=2, marked=False)]
     for number, (name, one) in enumerate(named.items()):
         filled = one.counts > 0
-        lines.append(Line(name or "_", one.expected[filled], one.observed[filled], colour=number, style=number))
+        lines.append(Line(name, one.expected[filled], one.observed[filled], colour=number, style=number))
     draw_lines(axes, Panel("", "mean probability", "share that was right", lines, (0, 1), (0, 1)))
     if len(named) > 1 or "" not in named:
         axes.legend(loc="best")

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem._heads import ROOT
 from spectrem.exceptions import InvalidInputError
-from spectrem.plotting.curves import COLOURS, make_figure
+from spectrem.plotting.curves import COLOURS, make_figure, plain_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,7 +71,7 @@ def plot_trees(
     true = None if gold is None else _heads("gold", gold, n)
     if tags is not None and len(tags) != n:
         raise InvalidInputError(f"tags must be one per word, {n}; got {len(tags)}")
-    shown = [str(word) for word in words]
+    shown = list(map(plain_label, words))
     widths = [max(len(word), len(tags[k]) if tags is not None else 0, 3) for k, word in enumerate(shown)]
     sizes = np.array(widths) * _INCHES_PER_LETTER + _GAP
     places = np.cumsum(sizes) - sizes / 2
@@ -86,12 +86,12 @@ def plot_trees(
         for k, word in enumerate(shown):
             own.text(places[k], -0.12, word, ha="center", va="top", fontsize=11)
             if tags is not None:
-                own.text(places[k], -0.62, tags[k], ha="center", va="top", fontsize=_SMALL, color="0.45")
+                own.text(places[k], -0.62, plain_label(tags[k]), ha="center", va="top", fontsize=_SMALL, color="0.45")
         own.set_xlim(0, float(sizes.sum()))
         own.set_ylim(-1.15 if tags is not None else -0.6, top + 0.15)
         own.axis("off")
         if title:
-            own.set_title(title, fontsize=11, loc="left")
+            own.set_title(plain_label(title), fontsize=11, loc="left")
     return figure
 
 

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._validate import as_gamma, as_lengths
-from spectrem.kernels.brackets import best, gains, inside_outside, inside_outside_log
+from spectrem.kernels.brackets import best, gains, inside_outside, inside_outside_wide
 from spectrem.structures._polytopes import check_tree_program
 from spectrem.structures._ragged import (
     Inputs,
@@ -168,7 +168,7 @@ class Bracketings:
         tops[~several] = 0.0
         totals = gamma * totals + np.maximum(self.lengths - 2, 0) * (tops - gamma * math.log(inside_outside.QUARTER))
         if status.any():
-            inside_outside_log.sum_pass(self.lengths, self.span_offsets, own, gamma, totals, shares, status)
+            inside_outside_wide.sum_pass(self.lengths, self.span_offsets, own, gamma, totals, shares, status)
         values = np.where(several, base + totals, base)
         marginals = np.zeros(self.n_unary)
         possible = given.active & (values > -np.inf)

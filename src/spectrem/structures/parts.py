@@ -38,11 +38,11 @@ class Parts:
         factors = zip(self.factors, *(other.factors for other in others), strict=True)
         return Parts(f(self.unary, *(other.unary for other in others)), tuple(f(*own) for own in factors))
 
-    def add(self, other: Parts, share: NDArray[np.float64]) -> None:
-        """Add in place: unary parts times a share for each, shape (n_unary,), factors as they are."""
+    def add(self, other: Parts, share: NDArray[np.float64] | float, of_factors: float = 1.0) -> None:
+        """Add in place: unary parts times a share, of each or of all, and factors times another."""
         self.unary[:] += share * other.unary
         for own, its in zip(self.factors, other.factors, strict=True):
-            own += its
+            own += of_factors * its
 
     def dot(self, other: Parts) -> float:
         """Inner product over all parts, with ``-inf * 0 = 0``."""

@@ -39,8 +39,19 @@ def test_values_before_and_after_sentences_without():
 def test_features_never_learned_are_left_out():
     index, _ = FeatureIndex.learn([[["a"], {"b": 2}]])
     again = index.encode([[["a", "z"], ["y"]], [{"b": 3, "z": 4, "a": False}]])
-    assert rows(again, index) == [{"a": 1}, {}, {"b": 3, "a": 0}]
-    assert again.indptr.tolist() == [0, 1, 1, 3]
+    assert rows(again, index) == [{"a": 1}, {}, {"b": 3}]
+    assert again.indptr.tolist() == [0, 1, 1, 2]
+
+
+def test_a_token_does_not_have_features_of_value_0():
+    with_zeros = [[{"a": 1.5, "b": 0.0, "c": {"d": False, "e": 2}}, {"b": np.float32(-0.0)}], [{"b": 1, "z": 0}]]
+    without = [[{"a": 1.5, "c": {"e": 2}}, {}], [{"b": 1}]]
+    for min_count in (1, 2):
+        (index, tokens), (other, others) = (FeatureIndex.learn(own, min_count) for own in (with_zeros, without))
+        assert index.names == other.names == (("a", "c:e", "b") if min_count == 1 else ())
+        for one, two in zip(tokens, others, strict=True):
+            np.testing.assert_array_equal(one, two)
+    assert pairs_of({"a": 0, "b": 0.0, "c": False, "d": "0"}, 0, 0) == (["d:0"], [1.0])
 
 
 def test_rare_features_are_left_out():

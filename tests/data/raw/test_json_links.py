@@ -43,7 +43,18 @@ def test_bad_lines_are_named(links_file):
     refuses(links_file('{"links": [[0, 0]]}', "0-0"), ", line 2: is not JSON")
     refuses(links_file('{"link": []}'), ', line 1: has no "links", a list of [i, j] or [i, j, probability] is needed')
     refuses(links_file('{"links": 3}'), ', line 1: holds a number as "links"')
-    for link in ("[0]", '["0", 0]', "[0.5, 0]", "[true, 0]", "3", "[0, 0, 0.5, 1]"):
+    wrong = [
+        "[0]",
+        '["0", 0]',
+        "[0.5, 0]",
+        "[true, 0]",
+        "3",
+        "[0, 0, 0.5, 1]",
+        "[0, 0, null]",
+        "[0, 0, NaN]",
+        "[0, 0, 2]",
+    ]
+    for link in wrong:
         refuses(links_file(f'{{"links": [{link}]}}'), ", line 1: ")
     refuses(links_file('{"links": [[0, -1]]}'), ", line 1: link [0, -1] lies outside its target of 262144 tokens")
     long = '{"source": ["a"], "target": ["b", "c"], "links": [[0, 1], [1, 0]]}'

@@ -61,18 +61,40 @@ def test_missing_cells_are_empty_and_line_ends_are_spaces(tmp_path):
     expected = [("a b", ""), ("", ""), ("c  d", "e")]
     frame.write_parquet(tmp_path / "t.parquet")
     assert rows(tmp_path / "t.parquet") == expected
-    frame.write_ndjson(tmp_path / "t.jsonl")
+    frame.fill_null("").write_ndjson(tmp_path / "t.jsonl")
     assert rows(tmp_path / "t.jsonl") == expected
-    assert rows(lines_of(tmp_path, {"source": "a"}, "", {"target": "b"})) == [("a", ""), ("", "b")]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "columns", "said"),
+    [
+        ({"source": None, "target": None}, (), "t.jsonl, line 2: 'source' is null, and text is needed, got None; "),
+        ({"source": "a", "target": None}, (), "t.jsonl, line 2: 'target' is null, and text is needed, got None; "),
+        (
+            {"source": "a"},
+            (),
+            "t.jsonl, line 2: there is no key 'target'; the keys are 'source'; every line needs both",
+        ),
+        (
+            {"pair": None},
+            ("pair.source", "pair.target"),
+            "t.jsonl, line 2: there is no key 'pair.source'; the keys are 'pair'",
+        ),
+        ({"pair": {"source": None}}, ("pair.source", "pair.target"), "t.jsonl, line 2: 'pair.source' is null"),
+    ],
+)
+def test_lines_of_json_say_both_sides(tmp_path, wrong, columns, said):
+    both = {"source": "a", "target": "b"}
+    refuses(lines_of(tmp_path, {"pair": both} if columns else both, wrong, name="t.jsonl"), columns, said)
 
 
 def test_fields_of_a_column_are_named_by_a_dot(tmp_path):
     frame = polars.DataFrame({"translation": [{"en": "a", "fr": "b"}, {"en": "c", "fr": None}, None]})
     expected = [("a", "b"), ("c", ""), ("", "")]
     frame.write_parquet(tmp_path / "t.parquet")
-    frame.write_ndjson(tmp_path / "t.jsonl")
-    for name in ("t.parquet", "t.jsonl"):
-        assert rows(tmp_path / name, "translation.en", "translation.fr") == expected
+    frame[:1].write_ndjson(tmp_path / "t.jsonl")
+    assert rows(tmp_path / "t.parquet", "translation.en", "translation.fr") == expected
+    assert rows(tmp_path / "t.jsonl", "translation.en", "translation.fr") == expected[:1]
     assert rows(lines_of(tmp_path, {"a.b": "c", "d": "e"}, name="dots.jsonl"), "a.b", "d") == [("c", "e")]
     refuses(
         tmp_path / "t.parquet",
@@ -94,7 +116,9 @@ def test_columns_that_do_not_exist_are_named(frame, tmp_path):
     refuses(tmp_path / "t.parquet", ("sauce", "target"), said.format(tmp_path / "t.parquet"))
     path = lines_of(tmp_path, {"source": "a", "target": "b"}, {"target": "c"})
     refuses(
-        path, ("sauce", "target"), f"--columns: {path}: there is no key 'sauce'; did you mean 'source'? the keys are"
+        path,
+        ("sauce", "target"),
+        f"--columns: {path}, line 1: there is no key 'sauce'; did you mean 'source'? the keys are",
     )
 
 
@@ -109,7 +133,9 @@ def test_columns_of_something_else_than_text_are_refused(frame, tmp_path):
 
 def test_files_that_are_wrong_are_named_by_line(tmp_path):
     refuses(
-        lines_of(tmp_path, {"source": "a"}, '{"source": }'), (), "line 2: is not JSON: Expecting value at character 12"
+        lines_of(tmp_path, {"source": "a", "target": "b"}, '{"source": }'),
+        (),
+        "line 2: is not JSON: Expecting value at character 12",
     )
     refuses(lines_of(tmp_path, "[1]"), (), "line 1: holds a list, not a JSON object; write one object on every line")
     refuses(lines_of(tmp_path), (), "t.jsonl is empty; give a file of at least one line")
@@ -119,7 +145,7 @@ def test_files_that_are_wrong_are_named_by_line(tmp_path):
     refuses(tmp_path / "latin.jsonl", (), "latin.jsonl, line 2: byte 13 of the line (0xe9) is not UTF-8")
     (tmp_path / "t.parquet").write_bytes(b"PAR1 and nothing else")
     refuses(tmp_path / "t.parquet", (), "damaged Parquet")
-    refuses(lines_of(tmp_path, "\n"), (), "there is no key 'source'; the keys are none")
+    refuses(lines_of(tmp_path, "\n"), (), "t.jsonl: holds no JSON object; give it one a line")
 
 
 def test_rows_that_a_quotation_mark_joins_are_refused(tmp_path):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from spectrem.data import Links
-from spectrem.data.transfer import aligned_words, check_links, conserved_arcs, one_to_one
+from spectrem.data.transfer import aligned_words, conserved_arcs, one_to_one
 from spectrem.exceptions import InvalidInputError
 
 
@@ -55,12 +55,12 @@ def test_aligned_words_of_each_sentence():
 
 def test_a_link_outside_its_pair_is_named_with_its_line():
     links = Links.from_pairs([[(0, 0)], [(1, 3)]])
-    with pytest.raises(InvalidInputError, match=r"gold\.txt, line 2: the link 1-3 lies outside a pair of 2 and 3"):
+    with pytest.raises(InvalidInputError, match=r"gold\.txt: link 1-3 of sentence pair 2 .* its 2 source and 3 target"):
         conserved_arcs([[-1], [-1, 0]], links, [1, 3], name="gold.txt")
-    with pytest.raises(InvalidInputError, match="line 1: the link 0-0 lies outside a pair of 0 and 1"):
-        check_links(links, [0, 2], [1, 4])
+    with pytest.raises(InvalidInputError, match=r"links: link 0-0 of sentence pair 1 .* its 0 source and 1 target"):
+        links.check_inside([0, 2], [1, 4])
 
 
 def test_numbers_of_lines_must_be_the_same():
-    with pytest.raises(InvalidInputError, match="got 1 lines for 2 source and 2 target sentences"):
+    with pytest.raises(InvalidInputError, match="source and target sentences, 2 and 2, got 1; give the"):
         conserved_arcs([[-1], [-1]], Links.from_pairs([[]]), [1, 1])

@@ -51,11 +51,19 @@ def test_heads_known_in_part(tmp_path):
         ([row(1, "a", 2), row(2, "b", 3), row(3, "c", 1)], "line 2: words 1, 2 and 3 are heads of one another"),
         ([row(1, "a", 1)], "line 2: word 1 is its own head"),
         ([row(1, "a", 0), row(2, "b", 3)], "line 3: has the head 3, but the sentence has the words 1 to 2; write 0"),
-        ([row(1, "a", 0), row(2, "b", "up")], "line 3: is not a line of CoNLL-U: .*head"),
+        (
+            [row(1, "a", 0), row(2, "b", "up")],
+            "line 3: has the head up, but the sentence has the words 1 to 2; write 0",
+        ),
         ([row(1, "a", 0), row(3, "b", 1)], "line 3: must have the number 2, but is '3"),
         ([row("_", "a", 0)], "line 2: must have the number 1"),
         ([row(1, "", 0)], "line 2: has no form"),
-        (["1\ta"], "line 2: has no upos in '1.*'; write _"),
+        ([row(1, "a", "1" * 5000)], "line 2: has the head 1+... .5000 characters.,"),
+        ([row("1" * 5000, "a", 0)], "line 2: is not a line of CoNLL-U: "),
+        ([row(1, "a", upos="")], "line 2: has no upos in '1.*'; write _"),
+        (["1\ta"], "line 2: must have the 10 columns ID FORM .* MISC with tabs between, but has 2; write _"),
+        ([row(1, "a", 0).removesuffix("\t_")], "line 2: must have the 10 columns .*, but has 9;"),
+        ([row(1, "a", 0), row("1.1", "b") + "\t_"], "line 3: must have the 10 columns .*, but has 11;"),
     ],
 )
 def test_lines_that_are_not_a_tree_are_named(tmp_path, rows, message):

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.optimize import minimize
 
 from spectrem import CRFTagger, E, part
@@ -275,6 +276,7 @@ def test_rare_features_are_left_out():
     assert tagger.features_.names == ("a",)
 
 
+@pytest.mark.filterwarnings("ignore::spectrem.exceptions.NoEffectWarning")
 def test_numbers_as_tags():
     tagger = fitted([[["a"], ["b"]]], [[0, 1]], constraints=[(E[part("tag") == 1] <= 1).per("sentence")])
     assert tagger.predict([[["a"], ["b"]]]) == [[0, 1]]
@@ -332,3 +334,49 @@ def test_edges_that_were_seen_have_weights():
     a, b = tagger.features_.names.index("a"), tagger.features_.names.index("b")
     own = {f: edges.labels[edges.indptr[f] : edges.indptr[f + 1]].tolist() for f in (a, b)}
     assert own == {a: [3], b: []}  # B then A, before the token with a
+
+
+@pytest.mark.parametrize("pairs", ["observed", "all"])
+@pytest.mark.parametrize("share", [0.4, 0.6])
+def test_models_depend_on_the_numbers_and_not_on_what_holds_them(share, pairs):
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(1, 6, 15)
+    n, k = int(lengths.sum()), 6
+    X = np.where(rng.random((n, k)) < share, rng.normal(size=(n, k)).round(2), 0.0)
+    X[0, 0] = 0.25  # so that names are numbered in order
+    y = np.array(TAGS)[(X[:, :3] + 0.5 * rng.normal(size=(n, 3))).argmax(axis=1)]
+    ends = np.cumsum(lengths)[:-1]
+    stored = sp.csr_array((X.ravel(), np.tile(np.arange(k), n), k * np.arange(n + 1)))
+    assert stored.nnz == n * k  # zeros included
+    mappings = [{f"f{f}": value for f, value in enumerate(row)} for row in X.tolist()]
+    apart = [list(own) for own in np.split(np.array(mappings), ends)], [own.tolist() for own in np.split(y, ends)]
+    one = {"n_threads": 1, "m_tol": 1e-12, "pairs": pairs}
+    dense = CRFTagger(**one).fit(X, y, lengths=lengths)
+    best, probabilities = dense.predict(X, lengths=lengths), dense.predict_proba(X, lengths=lengths)
+    for matrix in (sp.csr_array(X), stored, stored.tocsc(), stored.tocoo(), np.asfortranarray(X)):
+        other = CRFTagger(**one).fit(matrix, y, lengths=lengths)
+        assert other.theta_.tobytes() == dense.theta_.tobytes()
+        assert np.concatenate(other.predict(matrix, lengths=lengths)).tolist() == np.concatenate(best).tolist()
+        for own, its in zip(other.predict_proba(matrix, lengths=lengths), probabilities, strict=True):
+            assert own.tobytes() == its.tobytes()
+    named = CRFTagger(**one).fit(*apart)
+    one_by_one, table = (own.model_.support.table(own.model_.split(own.theta_).features) for own in (named, dense))
+    order = [int(name[1:]) for name in named.features_.names]
+    np.testing.assert_allclose(one_by_one, table[order], atol=1e-6)
+    assert np.concatenate(named.predict(apart[0])).tolist() == np.concatenate(best).tolist()
+    order = rng.permutation(len(lengths))
+    X_apart = [np.split(X, ends)[s] for s in order]
+    shuffled = CRFTagger(**one).fit(X_apart, [apart[1][s] for s in order])
+    np.testing.assert_allclose(shuffled.theta_, dense.theta_, atol=1e-6)
+
+
+def test_pairs_of_a_feature_that_is_0_are_not_observed():
+    """One more zero leaves every other pair as it is."""
+    X = np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 1.0], [0.0, 0.0, 4.0]])
+    sizes = []
+    for matrix in (X, sp.csr_array(X), np.hstack([X, X > 9, X > 9]), np.hstack([X, X + 1, X + 1])[:, :3]):
+        tagger = CRFTagger(n_threads=1).fit(matrix, ["A", "B", "A"], lengths=[3])
+        table = tagger.model_.support.table(np.ones(tagger.model_.support.n_weights))
+        sizes.append(table[:3].tolist())
+        assert (table[3:] == 0).all()
+    assert sizes == [[[1, 0], [0, 1], [1, 1]]] * 4

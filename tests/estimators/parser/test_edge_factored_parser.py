@@ -259,8 +259,10 @@ def test_before_fit():
 
 def test_scoring_needs_heads():
     parser = EdgeFactoredParser(**SMALL).fit(TRAIN)
-    with pytest.raises(InvalidInputError, match="sentence 1 must have all its heads to be scored"):
-        parser.score([TEST[0], TEST[1]._replace(heads=None)])
+    bare_ones = [one._replace(heads=None) for one in TEST]
+    assert parser.score([TEST[0], bare_ones[1]]) == parser.score(TEST[:1])
+    with pytest.raises(InvalidInputError, match="heads must be known of some word other than punctuation, of weight"):
+        parser.score(bare_ones)
 
 
 def with_relations(sentences):

@@ -109,7 +109,7 @@ def test_input_that_does_not_fit_is_named():
     with pytest.raises(InvalidInputError, match="source_heads must have the head of every word, but sentence 1 lacks"):
         transfer_parser(grammar(), [[-1], [-2]], [["A"], ["A"]], Links.from_pairs([[], []]), share=0.5)
     links = Links.from_pairs([[(0, 0)], [(0, 5)]])
-    with pytest.raises(InvalidInputError, match=r"links\.txt, line 2: the link 0-5 lies outside a pair of 1 and 1"):
+    with pytest.raises(InvalidInputError, match=r"links\.txt: link 0-5 of sentence pair 2 .* its 1 source and 1"):
         transfer_parser(grammar(), [[-1], [-1]], [["A"], ["A"]], links, share=0.5, name="links.txt")
     with pytest.raises(InvalidInputError, match="labelled_weight must be finite and above 0, got 0"):
         transfer_parser(grammar(), [[-1]], [["A"]], Links.from_pairs([[]]), share=0.5, labelled_weight=0)

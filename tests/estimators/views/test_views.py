@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.model_selection import KFold, cross_val_score
@@ -37,6 +38,17 @@ def test_it_is_the_loop_over_agreed_soft_labels():
     expected = softmax(sum(np.log(one.predict_proba(X[name])) for name, one in own.items()) / 2, axis=1)
     np.testing.assert_allclose(views.predict_proba(X), expected, atol=1e-5)
     np.testing.assert_allclose(views.label_distributions_[12:], expected[12:], atol=1e-5)
+
+
+def test_views_depend_on_the_numbers_and_not_on_what_holds_them():
+    X, _, y = rows()
+    left = X["left"] = np.where(X["left"] > 0, X["left"], 0.0)
+    own = Views(TWO, **FIXED).fit(X, y)
+    stored = sp.csr_array((left.ravel(), np.tile(np.arange(4), 40), 4 * np.arange(41)))
+    for matrix in (sp.csr_array(left), stored, stored.tocsc()):
+        found = Views(TWO, **FIXED).fit({**X, "left": matrix}, y)
+        assert found.views_["left"].coef_.tobytes() == own.views_["left"].coef_.tobytes()
+        assert found.predict_proba({**X, "left": matrix}).tobytes() == own.predict_proba(X).tobytes()
 
 
 @pytest.mark.parametrize("gamma", [0.5, 1.0])

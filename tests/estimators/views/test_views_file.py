@@ -63,8 +63,9 @@ def test_groups_may_be_numbers(tmp_path):
 def test_what_no_text_says(tmp_path):
     X, _, y = rows(n=14, n_labelled=12)
     views = [(name, MaxEntClassifier()) for name in X]
-    tied = Views(views, agreement={}, max_iter=1, tol=0.0).fit(X, y)
-    tied.set_params(agreement=[linear(np.zeros((1, 2 * 14 * 3)), 1.0, name="nothing")])
+    free = linear(np.zeros((1, 2 * (12 + 2 * 3))), 1.0, name="nothing")
+    about_all = [E[part("left_label") == 0] <= 14]  # labelled rows then stay with the others
+    tied = Views(views, agreement=[free], constraints=about_all, max_iter=1, tol=0.0).fit(X, y)
     with pytest.raises(InvalidInputError) as error:
         tied.save(tmp_path / "views.npz")
     assert str(error.value) == (

@@ -95,7 +95,11 @@ def test_data():
         "theirs, got a mapping; correct it",
         y={"left": Y, "right": Y},
     )
-    refused("y must have one value per row of X, got 39 for 40 rows; -1 marks missing labels", y=Y[1:])
+    refused(
+        "y must have one value per row of X, got 39 for 40 rows; -1 marks missing labels (found input variables with "
+        "inconsistent numbers of samples)",
+        y=Y[1:],
+    )
     refused(
         "X must have the same tokens in every view, got 2 of 'context' and 3 of 'content' in sentence 3; give the same "
         "sentences",

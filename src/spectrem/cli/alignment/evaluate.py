@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spectrem.cli.ending import STANDARD_OUTPUT
+from spectrem.cli.evaluation import print_table
 from spectrem.cli.files import command_files
 
 if TYPE_CHECKING:
@@ -56,7 +57,6 @@ def evaluate(
 
 
 def _print_table(scores: AlignmentScores, alpha: float) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     table = Table("AER", "precision", "recall", f"F({alpha:g})", "predicted", "sure", "possible")
@@ -69,4 +69,4 @@ def _print_table(scores: AlignmentScores, alpha: float) -> None:
         f"{scores.n_sure}",
         f"{scores.n_possible}",
     )
-    Console().print(table)
+    print_table(table)

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
-import typer
 
 from spectrem.cli.alignment.align import AlignmentOptions
 from spectrem.cli.alignment.formats import TextFormats
 from spectrem.cli.alignment.writing import AlignmentStreams
 from spectrem.cli.annealing import Annealing
 from spectrem.cli.constraint_option import parse_options
+from spectrem.cli.ending import say
 from spectrem.cli.homes import spill_folder
 from spectrem.cli.options import LEAST_PROBABILITY
 from spectrem.cli.progress import Advance, count_gammas, progress_bar, warn_gaining, without_unconverged
@@ -38,7 +38,6 @@ from spectrem.data import (
 )
 from spectrem.estimators import WordAligner
 from spectrem.estimators.alignment.decoding import concatenate_links
-from spectrem.estimators.alignment.known_links import check_inside
 from spectrem.exceptions import InvalidInputError
 
 _COLUMNS = ("sentence", "direction", "source", "target", "state")
@@ -152,7 +151,7 @@ class AlignmentJob:
             return given, None
         source, target, gold = self.own.dev
         pairs = self._words(read_bitext(source, target, lowercase=lowercase))
-        return given, (pairs, read_links(gold, pairs.n_pairs))
+        return given, (pairs, read_links(gold, lengths=(pairs.source_lengths, pairs.target_lengths)))
 
     def _words(self, bitext: Bitext) -> Bitext:
         """A text without the other factors of its tokens; classes of new words are kept for training."""
@@ -166,9 +165,7 @@ class AlignmentJob:
     def _anchors(self, bitext: Bitext) -> Links | None:
         if self.own.anchors is None:
             return None
-        links = read_links(self.own.anchors, bitext.n_pairs)
-        check_inside(links, bitext, display_name(self.own.anchors))
-        return links
+        return read_links(self.own.anchors, lengths=(bitext.source_lengths, bitext.target_lengths))
 
     def _joined(
         self, bitext: Bitext, anchors: Links | None, dev: tuple[Bitext, Links] | None
@@ -199,8 +196,12 @@ class AlignmentJob:
         costs = iter(self._costs(aligner))
         aligner.on_iteration = lambda record: bar("Training", next(costs))
         bar("Training")
-        longest = aligner.max_length
-        if longest is not None and (np.maximum(bitext.source_lengths, bitext.target_lengths) > longest).all():
+        longest = aligner.max_length or np.inf
+        sizes = np.stack([bitext.source_lengths, bitext.target_lengths])
+        if not (sizes > 0).all(axis=0).any():
+            name = display_name(self.own.source)
+            raise InvalidInputError(f"{name}: no sentence pair has words on both sides to learn from; give text")
+        if not ((sizes > 0) & (sizes <= longest)).all(axis=0).any():
             raise InvalidInputError(f"--max-length {longest} leaves no sentence pair to train on; raise it")
         with without_unconverged():
             if self.own.update:
@@ -243,9 +244,9 @@ class AlignmentJob:
         if dev is not None:
             chosen = f"threshold {aligner.threshold_:g}" + f", gamma {aligner.gamma_:g}" * self.own.tune_gamma
             error = 1.0 - aligner.score(dev[0], None, dev[1])
-            typer.echo(f"tuned on {dev[0].n_pairs} sentence pairs: {chosen}, AER {error:.4f}", err=True)
+            say(f"tuned on {dev[0].n_pairs} sentence pairs: {chosen}, AER {error:.4f}")
         how = self._how(aligner, pairs)
-        typer.echo(f"aligned {pairs.bitext.n_pairs} sentence pairs in {seconds:.1f} s{how}", err=True)
+        say(f"aligned {pairs.bitext.n_pairs} sentence pairs in {seconds:.1f} s{how}")
         if self.own.load is None:
             warn_gaining(aligner)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from spectrem.cli.ending import STANDARD_OUTPUT
+from spectrem.cli.evaluation import check_same_text, json_number, print_table
 from spectrem.cli.files import command_files
 
 if TYPE_CHECKING:
@@ -41,7 +42,9 @@ def evaluate(
         from spectrem.data import read_relations
         from spectrem.metrics import relation_scores
 
-        scores = relation_scores(read_relations(predicted), read_relations(gold))
+        truth, guess = read_relations(gold), read_relations(predicted)
+        check_same_text((gold, predicted), ([one.words for one in truth], [one.words for one in guess]))
+        scores = relation_scores(guess, truth)
         if as_json:
             import json
 
@@ -51,21 +54,15 @@ def evaluate(
 
 
 def _as_json(scores: LabelScores) -> dict[str, Any]:
-    total = {name: _number(getattr(scores.total, name)) for name in _NAMES}
+    total = {name: json_number(getattr(scores.total, name)) for name in _NAMES}
     by_label = {
-        label: {"n": own.n_gold, **{name: _number(getattr(own, name)) for name in _NAMES}}
+        label: {"n": own.n_gold, **{name: json_number(getattr(own, name)) for name in _NAMES}}
         for label, own in scores.by_label.items()
     }
-    return {"n": scores.total.n_gold, **total, "macro_f1": _number(scores.macro_f1), "by_label": by_label}
-
-
-def _number(value: float) -> float | None:
-    """None for NaN, which JSON does not have."""
-    return None if value != value else value
+    return {"n": scores.total.n_gold, **total, "macro_f1": json_number(scores.macro_f1), "by_label": by_label}
 
 
 def _print_table(scores: dict[str, LabelScores]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     table = Table("", "gold", *_NAMES)
@@ -75,7 +72,7 @@ def _print_table(scores: dict[str, LabelScores]) -> None:
         table.add_row(f"{kind}, mean of labels", "", "", "", _cell(own.macro_f1))
         for label, counts in [("all", own.total), *own.by_label.items()]:
             table.add_row(f"  {label}", str(counts.n_gold), *(_cell(getattr(counts, name)) for name in _NAMES))
-    Console().print(table)
+    print_table(table)
 
 
 def _cell(value: float) -> str:

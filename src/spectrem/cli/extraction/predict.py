@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from spectrem.cli.ending import say
 from spectrem.cli.estimator_options import Settings, takes
 from spectrem.cli.files import command_files
 from spectrem.cli.options import Output, Quiet
@@ -44,4 +45,4 @@ def predict(
     if not quiet:
         n_relations = sum(len(sentence.relations or ()) for sentence in found)
         n_mentions = sum(len(sentence.mentions) for sentence in found)
-        typer.echo(f"{len(found)} sentences: {n_mentions} mentions, {n_relations} relations", err=True)
+        say(f"{len(found)} sentences: {n_mentions} mentions, {n_relations} relations")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spectrem.cli.annealing import Annealing
+from spectrem.cli.ending import say
 from spectrem.cli.estimator_options import Settings, takes
 from spectrem.cli.files import command_files
 from spectrem.cli.homes import Home
@@ -18,7 +19,6 @@ from spectrem.estimators.shared_parameters import TRAINING
 
 if TYPE_CHECKING:
     from spectrem.estimators import RelationExtractor
-    from spectrem.learning import Record
 
 COLUMNS = ("sentence", "kind", "labelled", "mention", "type", "text", "pair", "relation", "first", "second")
 
@@ -84,7 +84,7 @@ def train(own: TrainingOptions, settings: Settings, annealing: Annealing, home: 
     inputs = {"LABELLED": own.labelled, "--unlabelled": own.unlabelled}
     with command_files(inputs, {"--model": own.model}, home.folders(settings)), home.opened(settings) as placed:
         from spectrem.cli.constraint_option import parse_options
-        from spectrem.cli.progress import progress_bar, warn_gaining, without_unconverged
+        from spectrem.cli.progress import fit_and_save, warn_gaining
         from spectrem.data import read_relations
         from spectrem.estimators import RelationExtractor
 
@@ -94,24 +94,15 @@ def train(own: TrainingOptions, settings: Settings, annealing: Annealing, home: 
         if own.unlabelled is not None:
             sentences += [sentence.unlabelled() for sentence in read_relations(own.unlabelled)]
         extractor = RelationExtractor(constraints=constraints, **annealing.schedule(placed))
-        with progress_bar(1, shown=not own.quiet) as bar, without_unconverged():
-            bar("Training")
-
-            def advance(record: Record) -> None:
-                bar(f"Training: gamma {record.gamma:.3g}, objective {record.objective:.5g} nats", 0.0)
-
-            extractor.set_params(on_iteration=advance).fit(sentences)
-            bar("Saving", 1.0)
-            extractor.set_params(on_iteration=None).save(own.model)
+        fit_and_save(extractor, lambda: extractor.fit(sentences), own.model, shown=not own.quiet)
         if not own.quiet:
             _report(extractor, len(sentences), time.perf_counter() - started)
             warn_gaining(extractor)
 
 
 def _report(extractor: RelationExtractor, n_sentences: int, seconds: float) -> None:
-    typer.echo(
+    say(
         f"learned {len(extractor.theta_)} weights for {len(extractor.types_)} types and "
         f"{len(extractor.relations_) - 1} relations from {n_sentences} sentences in {seconds:.1f} s: "
-        f"{extractor.n_iter_} iterations, objective {extractor.objective_:.6g} nats",
-        err=True,
+        f"{extractor.n_iter_} iterations, objective {extractor.objective_:.6g} nats"
     )

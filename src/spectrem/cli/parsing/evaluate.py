@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from spectrem.cli.ending import STANDARD_OUTPUT
+from spectrem.cli.evaluation import check_same_text, column_titles, json_number, print_sign_tests, print_table
 from spectrem.cli.files import command_files
 from spectrem.cli.parsing.options import MaxLength, read_treebank
-from spectrem.exceptions import InvalidInputError, quoted
+from spectrem.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
     from spectrem._arrays import Ints
@@ -66,7 +67,7 @@ def evaluate(
         names = [name for name in (predicted, second) if name is not None]
         guesses = [read_treebank(name) for name in names]
         for name, guess in zip(names, guesses, strict=True):
-            _check_same_words(gold, truth, name, guess)
+            check_same_text((gold, name), ([one.forms for one in truth], [one.forms for one in guess]))
         kept = [n for n, one in enumerate(truth) if max_length is None or len(one.forms) <= max_length]
         if not kept:
             raise InvalidInputError(f"GOLD has no sentence of up to --max-length {max_length} words; raise it")
@@ -80,45 +81,29 @@ def evaluate(
             _print(names, result)
 
 
-def _check_same_words(gold: str, truth: list[ParsedSentence], name: str, guess: list[ParsedSentence]) -> None:
-    if len(truth) != len(guess):
-        raise InvalidInputError(
-            f"{gold} has {len(truth)} sentences, but {name} has {len(guess)}; give trees over the same words"
-        )
-    for number, (left, right) in enumerate(zip(truth, guess, strict=True)):
-        if left.forms != right.forms:
-            place = next((k for k, (a, b) in enumerate(zip(left.forms, right.forms, strict=False)) if a != b), None)
-            differ = (
-                f"{len(left.forms)} and {len(right.forms)} words"
-                if place is None
-                else f"{left.forms[place]!r} and {right.forms[place]!r}"
-            )
-            raise InvalidInputError(
-                f"{gold} and {name} must have the same words, but have {differ} in sentence {number + 1}, "
-                f"{quoted(' '.join(left.forms))}; give trees over the same words"
-            )
-
-
 def _result(truth: list[ParsedSentence], guesses: list[list[ParsedSentence]]) -> dict[str, Any]:
     """All scores, those of the baseline last; and sign tests where there are two predictions."""
     import numpy as np
 
     from spectrem.metrics import compare_attachments, head_is_next, not_punctuation
 
-    gold, known = zip(*map(_known_heads, truth), strict=True)
+    given = [_heads(one) for one in truth]
+    known = [own > -2 for own in given]
+    gold = [np.maximum(own, -1) for own in given]  # a number that is masked stands where a head is not known
     if not any(own.any() for own in known):
         raise InvalidInputError("GOLD has no heads, only _; name a file of trees")
     words = [own & mask for own, mask in zip(known, not_punctuation(one.upos for one in truth), strict=True)]
     masks = {"all_words": known, "without_punctuation": words}
-    heads = [[_known_heads(one, -2)[0] for one in guess] for guess in guesses]
+    heads = [list(map(_heads, guess)) for guess in guesses]
     relations = [_relations(truth, guess) for guess in guesses]
     next_word = head_is_next([len(own) for own in gold])
     sides = [*zip(heads, relations, strict=True), (next_word, None)]
     scores = [{name: _scores(gold, own, mask, pair) for name, mask in masks.items()} for own, pair in sides]
-    several = [sum(int((own == -1).sum()) > 1 for own in side) for side in (gold, *heads)]
+    several = [sum(int((own == -1).sum()) > 1 for own in side) for side in (given, *heads)]
     result: dict[str, Any] = {
         "n_sentences": len(truth),
         "n_words": {name: int(np.sum([own.sum() for own in mask])) for name, mask in masks.items()},
+        "n_unknown_heads": int(sum((~own).sum() for own in known)),
         "predicted": scores[:-1],
         "head_is_next": scores[-1],
         "sentences_with_several_roots": {"gold": several[0], "predicted": several[1:]},
@@ -131,12 +116,11 @@ def _result(truth: list[ParsedSentence], guesses: list[list[ParsedSentence]]) ->
     return result
 
 
-def _known_heads(sentence: ParsedSentence, unknown: int = -1) -> tuple[Ints, Any]:
-    """Heads, with ``unknown`` where there are none, and which are known."""
+def _heads(sentence: ParsedSentence) -> Ints:
+    """Heads, -2 where they are not known."""
     import numpy as np
 
-    heads = np.full(len(sentence.forms), -2) if sentence.heads is None else np.asarray(sentence.heads)
-    return np.where(heads == -2, unknown, heads), heads > -2
+    return np.full(len(sentence.forms), -2) if sentence.heads is None else np.asarray(sentence.heads)
 
 
 def _relations(truth: list[ParsedSentence], guess: list[ParsedSentence]) -> tuple[Any, Any] | None:
@@ -152,24 +136,18 @@ def _scores(gold: Sequence[Ints], heads: Sequence[Ints], mask: Sequence[Any], pa
 
     given = {} if pair is None else dict(zip(("gold_relations", "predicted_relations"), pair, strict=True))
     found = attachment_scores(gold, heads, mask=mask, **given)
-    scores = {name: _number(getattr(found, name)) for name in _ROWS if hasattr(found, name)}
+    scores = {name: json_number(getattr(found, name)) for name in _ROWS if hasattr(found, name)}
     if pair is not None:
         short = {side: [[one.partition(":")[0] for one in own] for own in both] for side, both in given.items()}
-        scores["las_universal"] = _number(attachment_scores(gold, heads, mask=mask, **short).las)
+        scores["las_universal"] = json_number(attachment_scores(gold, heads, mask=mask, **short).las)
     return scores
 
 
-def _number(value: float) -> float | None:
-    """None for NaN, which JSON does not have."""
-    return None if value != value else value
-
-
 def _print(names: list[str], result: dict[str, Any]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    n_words, short = result["n_words"], [name.rpartition("/")[2] for name in names]
-    titles = [*(short if len(set(short)) == len(names) else names), "head = next word"]
+    n_words = result["n_words"]
+    titles = [*column_titles(names), "head = next word"]
     table = Table("", title=f"{n_words['all_words']} words in {result['n_sentences']} sentences")
     for title in titles:
         table.add_column(title, justify="right")
@@ -180,14 +158,11 @@ def _print(names: list[str], result: dict[str, Any]) -> None:
             if any(one.get(name) is not None for one in own):
                 cells = ("–" if one.get(name) is None else f"{100 * one[name]:.2f}" for one in own)  # noqa: RUF001 -- a dash
                 table.add_row(f"  {row}", *cells)
-    Console().print(table)
+    print_table(table)
+    if result["n_unknown_heads"]:
+        typer.echo(f"left out: {result['n_unknown_heads']} words, whose heads GOLD does not know")
     several = result["sentences_with_several_roots"]
     counts = ", ".join(f"{n} of {title}" for n, title in zip(several["predicted"], titles, strict=False))
     typer.echo(f"sentences with several roots: {several['gold']} of GOLD, {counts}")
     for name, own in result.get("sign_test", {}).items():
-        for unit, test in own.items():
-            chance = f"p = {test['p_value']:.3g}" if test["p_value"] > 0 else "p < 1e-300"
-            typer.echo(
-                f"sign test by {unit.removesuffix('s')}, {name.replace('_', ' ')}: the first is better in "
-                f"{test['n_first']} {unit}, the second in {test['n_second']}, {chance}"
-            )
+        print_sign_tests(own, f", {name.replace('_', ' ')}")

@@ -6,18 +6,17 @@ import time
 from typing import Any
 
 import numpy as np
-import typer
 
 from spectrem.cli.annealing import Annealing
 from spectrem.cli.constraint_option import parse_options
+from spectrem.cli.ending import say
 from spectrem.cli.parsing.options import read_treebank, sentences_named
 from spectrem.cli.parsing.punctuation import without_punctuation
 from spectrem.cli.parsing.train import TrainingOptions
-from spectrem.cli.progress import progress_bar, warn_gaining, without_unconverged
+from spectrem.cli.progress import fit_and_save, warn_gaining
 from spectrem.data import ParsedSentence, display_name
 from spectrem.estimators import DependencyModel, EdgeFactoredParser
 from spectrem.exceptions import InvalidInputError, spelled
-from spectrem.learning import Record
 
 _ARCS = ("sentence", "dependent", "head", "occurrence", "root", "direction", "length", "head_tag", "dependent_tag")
 _WIDER, _BATCH = "give --no-single-root or --no-projective", "give --learner batch"
@@ -94,20 +93,12 @@ def tags_of(sentences: list[ParsedSentence], field: str, path: str) -> list[tupl
 
 def _fit(estimator: Any, own: TrainingOptions, sentences: list[ParsedSentence], inputs: tuple[Any, ...]) -> None:
     """Train with a progress bar, and save."""
-    with progress_bar(1, shown=not own.quiet) as bar, without_unconverged():
-        bar("Training")
-
-        def advance(record: Record) -> None:
-            bar(f"Training: gamma {record.gamma:.3g}, objective {record.objective:.5g} nats", 0.0)
-
-        names = {"infeasible": "--infeasible", "learner": "--learner", "wider trees": _WIDER, "no batch": _BATCH}
-        with sentences_named(own.corpus, sentences), spelled(names):
-            estimator.set_params(on_iteration=advance).fit(*inputs)
-        bar("Saving", 1.0)
-        estimator.set_params(on_iteration=None).save(own.model)
+    names = {"infeasible": "--infeasible", "learner": "--learner", "wider trees": _WIDER, "no batch": _BATCH}
+    with sentences_named(own.corpus, sentences), spelled(names):
+        fit_and_save(estimator, lambda: estimator.fit(*inputs), own.model, shown=not own.quiet)
 
 
 def _report(learned: str, sentences: list[ParsedSentence], started: float, rest: str) -> None:
     n_words = int(np.sum([len(one.forms) for one in sentences]))
     seconds = time.perf_counter() - started
-    typer.echo(f"{learned} from {len(sentences)} sentences ({n_words} words) in {seconds:.1f} s: {rest}", err=True)
+    say(f"{learned} from {len(sentences)} sentences ({n_words} words) in {seconds:.1f} s: {rest}")

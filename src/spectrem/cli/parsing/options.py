@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from spectrem.exceptions import InvalidInputError, SpectremError, quoted, shorten
+from spectrem.cli.annealing import Annealing
+from spectrem.cli.estimator_options import Settings, option_of
+from spectrem.cli.homes import Home
+from spectrem.cli.options import errors_located, refuse_unused
+from spectrem.estimators.declare import parameters_of
+from spectrem.estimators.grammar.parameters import GrammarSettings
+from spectrem.estimators.parser.parameters import ParserParameters
+from spectrem.exceptions import InvalidInputError, quoted, shorten
 
 if TYPE_CHECKING:
     from spectrem.data import ParsedSentence
@@ -34,6 +41,28 @@ SkipPunctuation: TypeAlias = Annotated[
 ]
 
 
+def check_settings(settings: Settings, annealing: Annealing, home: Home, *, dmv: bool) -> None:
+    """Refuse options of the other of both models, and those that learning in small steps does not read.
+
+    Raises
+    ------
+    InvalidInputError
+        Naming the option.
+    """
+    record, other = (GrammarSettings, ParserParameters) if dmv else (ParserParameters, GrammarSettings)
+    for name in sorted(parameters_of(other).keys() - parameters_of(record).keys()):
+        if name in settings:
+            option = f"{option_of(other, name)} {settings[name]}"
+            if dmv:
+                raise InvalidInputError(f"{option} concerns parsers with features; drop it, or --dmv")
+            refuse_unused(option, "--dmv")
+    annealing.check(settings.get("gamma", 1.0))
+    if not dmv and settings.get("learner", "online") == "online":
+        for option, value in {**annealing.given, **home.given, "--checkpoint": settings.get("checkpoint")}.items():
+            if value is not None:
+                refuse_unused(f"{option} {value}", "--learner batch or --dmv")
+
+
 def read_treebank(path: str, max_length: int | None = None, *, trees: bool = True) -> list[ParsedSentence]:
     """The sentences of a file of CoNLL-U, those that are too long left out; without ``trees``, their tags alone.
 
@@ -56,16 +85,12 @@ def read_treebank(path: str, max_length: int | None = None, *, trees: bool = Tru
     return kept
 
 
-@contextmanager
-def sentences_named(path: str, sentences: Sequence[ParsedSentence]) -> Iterator[None]:
+def sentences_named(path: str, sentences: Sequence[ParsedSentence]) -> AbstractContextManager[None]:
     """Let errors of this block that are about a sentence begin with the file, its number and its words."""
     from spectrem.data import display_name
 
-    try:
-        yield
-    except SpectremError as error:
-        if error.keys.get("sentence") is None:
-            raise
-        number = int(error.keys["sentence"])
+    def place(number: int) -> str:
         words = quoted(shorten(" ".join(sentences[number].forms)))
-        raise type(error)(f"{display_name(path)}, sentence {number + 1} ({words}): {error}") from error
+        return f"{display_name(path)}, sentence {number + 1} ({words})"
+
+    return errors_located("sentence", place)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from spectrem.cli.ending import STANDARD_OUTPUT
+from spectrem.cli.drawing import posterior_lines
+from spectrem.cli.ending import STANDARD_OUTPUT, say
 from spectrem.cli.estimator_options import Settings, takes
 from spectrem.cli.files import command_files
-from spectrem.cli.options import LEAST_PROBABILITY, MinProbability, Quiet, refuse_unused
+from spectrem.cli.options import MinProbability, Quiet, check_projection_options, refuse_unused
 from spectrem.cli.parsing.options import SkipPunctuation, read_treebank, sentences_named
 from spectrem.estimators.parser.parameters import ParserParameters
 from spectrem.exceptions import InvalidInputError, spelled
@@ -98,12 +100,7 @@ def predict(
         posteriors_out = None if posteriors is None else stack.enter_context(open_output(posteriors))
         grammar = saved_kind(model) == "DependencyModel"
         parser: Any = (DependencyModel if grammar else EdgeFactoredParser).load(model).set_params(**settings)
-        if settings.get("project_at_predict") and not parser.constraints:
-            raise InvalidInputError(
-                f"--project-at-predict: {model} holds no constraints to meet; train it with --constraint, or drop this"
-            )
-        if "infeasible" in settings and not (parser.project_at_predict and parser.constraints):
-            refuse_unused(f"--infeasible {settings['infeasible']}", "--project-at-predict")
+        check_projection_options(settings, model, parser)
         if field is not None and not grammar:
             refuse_unused(f"--field {field}", "a model of --dmv")
         if skip_punctuation and not grammar:
@@ -117,13 +114,14 @@ def predict(
             else:
                 parsed, tables = parser.parse(sentences), parser.predict_proba(sentences) if wanted else []
         if trees_out is not None:
-            if text == "-":
-                write_conllu(trees_out, parsed)
-            else:
+            if text != "-" and os.path.isfile(text):
                 trees_out.writelines(copy_with_trees(text, parsed))
+            else:  # standard input and pipes can be read once only
+                write_conllu(trees_out, parsed)
         if posteriors_out is not None:
-            least = LEAST_PROBABILITY if min_probability is None else min_probability
-            posteriors_out.writelines(_lines(sentences, tables, least))
+            words = [one.forms for one in sentences]
+            lines = posterior_lines(words, tables, lambda word, k: 0 if k == word else k + 1, min_probability)
+            posteriors_out.writelines(lines)
         if show:
             from spectrem.cli.parsing.drawing import draw_tree
 
@@ -131,7 +129,7 @@ def predict(
                 assert one.heads is not None
                 typer.echo(draw_tree(one.forms, one.heads, table, one.relations) + "\n")
     if not quiet:
-        typer.echo(f"parsed {len(sentences)} sentences ({sum(len(one.forms) for one in sentences)} words)", err=True)
+        say(f"parsed {len(sentences)} sentences ({sum(len(one.forms) for one in sentences)} words)")
 
 
 def _parsed_by_tags(
@@ -163,22 +161,3 @@ def _tags(sentences: list[ParsedSentence], known: Sequence[Any], field: str | No
         }
         field = "xpos" if fits["xpos"] > fits["upos"] else "upos"
     return tags_of(sentences, field, path)
-
-
-def _lines(sentences: Sequence[ParsedSentence], tables: Sequence[Floats], least: float) -> Iterator[str]:
-    r"""Words with their probable heads, sentence by sentence.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from spectrem.data import ParsedSentence
-    >>> it_fell = ParsedSentence(("it", "fell"), ("PRON", "VERB"), ("_", "_"))
-    >>> list(_lines([it_fell], [np.array([[0.25, 0.75], [0.25, 0.75]])], 0.01))
-    ['it\t2:0.75\t0:0.25\n', 'fell\t0:0.75\t1:0.25\n', '\n']
-    """
-    for one, table in zip(sentences, tables, strict=True):
-        for word, row in enumerate(table):
-            likely = [k for k in (-row).argsort(kind="stable").tolist() if row[k] >= least]
-            heads = (f"{0 if k == word else k + 1}:{row[k]:.4g}" for k in likely)
-            yield "\t".join([one.forms[word], *heads]) + "\n"
-        yield "\n"

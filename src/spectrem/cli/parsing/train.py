@@ -8,16 +8,14 @@ from typing import Annotated, Literal
 import typer
 
 from spectrem.cli.annealing import Annealing
-from spectrem.cli.estimator_options import Settings, option_of, takes
+from spectrem.cli.estimator_options import Settings, takes
 from spectrem.cli.files import command_files
 from spectrem.cli.homes import Home
-from spectrem.cli.options import Quiet, refuse_unused
-from spectrem.cli.parsing.options import MaxLength, SkipPunctuation
-from spectrem.estimators.declare import parameters_of
+from spectrem.cli.options import Quiet, check_constraint_options, refuse_unused
+from spectrem.cli.parsing.options import MaxLength, SkipPunctuation, check_settings
 from spectrem.estimators.grammar.parameters import MODEL, GrammarSettings
 from spectrem.estimators.parser.parameters import ParserParameters
 from spectrem.estimators.shared_parameters import TRAINING
-from spectrem.exceptions import InvalidInputError
 
 _FILES = "Files"
 
@@ -94,40 +92,9 @@ def train(own: TrainingOptions, settings: Settings, annealing: Annealing, home: 
 
 def _check(own: TrainingOptions, settings: Settings, annealing: Annealing, home: Home) -> None:
     """Refuse options that cannot be met together, or that change nothing in this run."""
-    record, other = (GrammarSettings, ParserParameters) if own.dmv else (ParserParameters, GrammarSettings)
-    for name in sorted(parameters_of(other).keys() - parameters_of(record).keys()):
-        if name in settings:
-            option = f"{option_of(other, name)} {settings[name]}"
-            if own.dmv:
-                raise InvalidInputError(f"{option} concerns parsers with features; drop it, or --dmv")
-            refuse_unused(option, "--dmv")
-    annealing.check(settings.get("gamma", 1.0))
-    if "infeasible" in settings and not own.constraint:
-        refuse_unused(f"--infeasible {settings['infeasible']}", "--constraint")
-    if settings.get("project_at_predict") and not own.constraint:
-        refuse_unused("--project-at-predict", "--constraint")
-    if own.dmv:
-        return
+    check_settings(settings, annealing, home, dmv=own.dmv)
+    check_constraint_options(settings, own.constraint)
     flags = {"--heads": own.heads, "--field": own.field != "upos", "--skip-punctuation": own.skip_punctuation}
     for option, was_given in flags.items():
-        if was_given:
+        if was_given and not own.dmv:
             refuse_unused(option, "--dmv")
-    annealing.check(settings.get("gamma", 1.0))
-    if "infeasible" in settings and not own.constraint:
-        refuse_unused(f"--infeasible {settings['infeasible']}", "--constraint")
-    if settings.get("project_at_predict") and not own.constraint:
-        refuse_unused("--project-at-predict", "--constraint")
-    if own.dmv:
-        return
-    for option, given in {
-        "--heads": own.heads,
-        "--field": own.field != "upos",
-        "--skip-punctuation": own.skip_punctuation,
-    }.items():
-        if given:
-            refuse_unused(option, "--dmv")
-    if settings.get("learner", "online") == "online":
-        for option, value in [*annealing.given.items(), *home.given.items()]:
-            refuse_unused(f"{option} {value}", "--learner batch or --dmv")
-        if "checkpoint" in settings:
-            refuse_unused(f"--checkpoint {settings['checkpoint']}", "--learner batch or --dmv")

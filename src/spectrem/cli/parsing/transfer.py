@@ -8,11 +8,11 @@ from typing import Annotated, Literal
 import typer
 
 from spectrem.cli.annealing import Annealing
-from spectrem.cli.estimator_options import Settings, option_of, takes
+from spectrem.cli.estimator_options import Settings, takes
 from spectrem.cli.files import command_files
 from spectrem.cli.homes import Home
 from spectrem.cli.options import Quiet, refuse_unused
-from spectrem.estimators.declare import parameters_of
+from spectrem.cli.parsing.options import check_settings
 from spectrem.estimators.grammar.parameters import MODEL, GrammarSettings
 from spectrem.estimators.parser.parameters import ParserParameters
 from spectrem.estimators.shared_parameters import TRAINING
@@ -127,7 +127,7 @@ def transfer(own: TransferOptions, settings: Settings, annealing: Annealing, hom
     an arc. The trees of target sentences are inferred under the constraint that a
     share of the conserved arcs is in them.
     """
-    _check(own, settings, annealing)
+    _check(own, settings, annealing, home)
     inputs = {
         "SOURCE": own.source, "TARGET": own.target, "--align": own.align, "--tagger": own.tagger, "--start": own.start,
     }  # fmt: skip
@@ -137,16 +137,9 @@ def transfer(own: TransferOptions, settings: Settings, annealing: Annealing, hom
         run_transfer(own, placed, annealing)
 
 
-def _check(own: TransferOptions, settings: Settings, annealing: Annealing) -> None:
+def _check(own: TransferOptions, settings: Settings, annealing: Annealing, home: Home) -> None:
     """Refuse options that cannot be met together, or that change nothing in this run."""
-    record, other = (GrammarSettings, ParserParameters) if own.dmv else (ParserParameters, GrammarSettings)
-    for name in sorted(parameters_of(other).keys() - parameters_of(record).keys()):
-        if name in settings:
-            option = f"{option_of(other, name)} {settings[name]}"
-            if own.dmv:
-                raise InvalidInputError(f"{option} concerns parsers with features; drop it, or --dmv")
-            refuse_unused(option, "--dmv")
-    annealing.check(settings.get("gamma", 1.0))
+    check_settings(settings, annealing, home, dmv=own.dmv)
     if own.field != "upos" and not own.dmv and own.tagger is None:
         refuse_unused(f"--field {own.field}", "--dmv or --tagger")
     if own.dmv and own.start is not None and "init" in settings:

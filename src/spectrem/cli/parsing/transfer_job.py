@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
-import typer
-
 from spectrem.cli.annealing import Annealing
+from spectrem.cli.ending import say
 from spectrem.cli.parsing.job import tags_of
 from spectrem.cli.parsing.options import read_treebank, sentences_named
 from spectrem.cli.parsing.transfer import TransferOptions
@@ -40,7 +39,8 @@ def run_transfer(own: TransferOptions, settings: dict[str, Any], annealing: Anne
             f"{display_name(own.source)} has {len(source)} sentences and {display_name(own.target)} has {len(target)}; "
             "sentence n of one must translate sentence n of the other"
         )
-    links = read_links(own.align, len(source))
+    lengths = [len(one.forms) for one in source], [len(one.forms) for one in target]
+    links = read_links(own.align, lengths=lengths)
     kind = DependencyModel if own.dmv else EdgeFactoredParser
     start = None if own.start is None else _load(own.start, kind)
     given: Sequence[Any] = tags_of(target, own.field, own.target) if own.dmv else target
@@ -62,11 +62,10 @@ def run_transfer(own: TransferOptions, settings: dict[str, Any], annealing: Anne
         n_words = sum(len(one.forms) for one in target)
         n_conserved = sum(int(arcs.any(axis=1).sum()) for arcs in found.conserved)
         for trial in found.trials:
-            typer.echo(f"share {trial.share:g}: {trial.predicted:.1%} of the arcs of the other half", err=True)
-        typer.echo(
+            say(f"share {trial.share:g}: {trial.predicted:.1%} of the arcs of the other half")
+        say(
             f"learned from {len(target)} sentences ({n_words} words, {n_conserved} with a conserved arc) in "
-            f"{time.perf_counter() - started:.1f} s, share {found.share:g}",
-            err=True,
+            f"{time.perf_counter() - started:.1f} s, share {found.share:g}"
         )
 
 

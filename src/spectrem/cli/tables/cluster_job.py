@@ -11,24 +11,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 
+from spectrem.cli.ending import say
 from spectrem.cli.tables.cluster import ClusterOptions
 from spectrem.cli.tables.cluster_input import feature_matrix, feature_names, linked_rows, read_size, row_names
 from spectrem.cli.tables.cluster_plot import draw_clusters
 from spectrem.cli.tables.options import (
     TableConstraints,
-    in_line,
     list_names,
     own_names,
+    rows_named,
     tell_notes,
     weight_column,
 )
 from spectrem.constraints import cannot_link, check_values, must_link
 from spectrem.data import TableFile, open_output, open_table, read_table
 from spectrem.estimators import GaussianMixture
-from spectrem.exceptions import ConvergenceWarning, InvalidInputError, SpectremError, spelled
+from spectrem.exceptions import ConvergenceWarning, InvalidInputError, spelled
 from spectrem.learning import FitStatus
 
 CLUSTER = "cluster"
@@ -102,11 +102,8 @@ class ClusterJob:
             with warnings.catch_warnings():
                 # said below, in the words of the options
                 warnings.filterwarnings("ignore", re.escape(FitStatus.MAX_ITERATIONS.value), ConvergenceWarning)
-                try:
-                    with spelled(_OPTIONS):
-                        mixture.fit(x, y, weights, columns)
-                except SpectremError as error:
-                    raise in_line(error, file) from error
+                with spelled(_OPTIONS), rows_named(file):
+                    mixture.fit(x, y, weights, columns)
             found: dict[str, NDArray] = {CLUSTER: mixture.labels_}
             if self.own.probabilities:
                 proba = self._probabilities(mixture, x, y)
@@ -176,7 +173,7 @@ class ClusterJob:
             said.append(
                 f"spectrem: warning: still gaining after {mixture.max_iter} iterations; raise --max-iter or --tol"
             )
-        typer.echo("\n".join(said), err=True)
+        say(*said)
 
 
 def _alike(mixture: GaussianMixture) -> tuple[int, int] | None:

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 def draw_clusters(mixture: Any, x: NDArray[np.float64], names: list[str], path: str) -> None:
     """Rows, clusters and links in the plane of two features, or of the first two principal axes of more."""
-    from spectrem.plotting import plot_clusters, save_figure
+    from spectrem.plotting import plain_label, plot_clusters, save_figure
 
     titles, points, flat = names, x, mixture
     if x.shape[1] > 2:
         titles = ["first principal axis", "second principal axis"]
         points, flat = project_plane(mixture, x)
     figure = plot_clusters(points, mixture.labels_, flat, links=mixture.constraints)
-    figure.axes[0].set(xlabel=titles[0], ylabel=titles[1])
+    figure.axes[0].set(xlabel=plain_label(titles[0], 48), ylabel=plain_label(titles[1], 48))
     save_figure(figure, path)
 
 

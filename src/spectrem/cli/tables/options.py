@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from spectrem.cli.constraint_option import parse_options
-from spectrem.exceptions import InvalidInputError, SpectremError
+from spectrem.cli.ending import say
+from spectrem.cli.options import errors_located
+from spectrem.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -86,7 +89,7 @@ def split_names(text: str, option: str) -> list[str]:
 def tell_notes(notes: Sequence[str]) -> None:
     """On standard error."""
     for note in notes:
-        typer.echo(f"note: {note}", err=True)
+        say(f"note: {note}")
 
 
 def own_names(file: TableFile, meant: Mapping[str, str]) -> list[str]:
@@ -173,8 +176,6 @@ class TableConstraints:
         ]
 
 
-def in_line(error: SpectremError, file: TableFile) -> SpectremError:
-    """The same error with the line of the table that it is about, if it is about one."""
-    if "row" not in error.keys:
-        return error
-    return type(error)(f"{file.name}, {file.place(int(error.keys['row']))}: {error}")
+def rows_named(file: TableFile) -> AbstractContextManager[None]:
+    """Let errors of this block that are about a row begin with the table and its line."""
+    return errors_located("row", lambda row: f"{file.name}, {file.place(row)}")

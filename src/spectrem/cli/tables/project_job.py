@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import typer
 
-from spectrem.cli.tables.options import TableConstraints, in_line, own_names, tell_notes
+from spectrem.cli.ending import say
+from spectrem.cli.tables.options import TableConstraints, own_names, rows_named, tell_notes
 from spectrem.cli.tables.project import ProjectOptions
 from spectrem.cli.tables.project_scores import DECIDED, Scores, long_scores, prefix_hint, wide_scores
 from spectrem.data import TableFile, open_output, open_table, read_table
-from spectrem.exceptions import InvalidInputError, SpectremError, spelled
+from spectrem.exceptions import InvalidInputError, spelled
 from spectrem.reports import row_line
 from spectrem.reports.html import document
 from spectrem.tables import ConstraintReport, Decision, ProjectedTable, ScoreError
@@ -73,9 +73,7 @@ class ProjectJob:
             del scores, proba
             write(filled)
         if not self.own.quiet:
-            typer.echo(
-                "\n".join([f"{done} in {time.perf_counter() - self.started:.1f} s: {found[0]}", *found[1:]]), err=True
-            )
+            say(f"{done} in {time.perf_counter() - self.started:.1f} s: {found[0]}", *found[1:])
 
     def _solve(
         self, scores: Scores, constraints: TableConstraints, columns: dict[str, Any]
@@ -84,7 +82,7 @@ class ProjectJob:
         if self.own.labels is None and self.own.long is None and self.own.prefix is None:
             spellings["no such label"] = prefix_hint([str(label) for label in scores.labels])
         try:
-            with spelled(spellings):
+            with spelled(spellings), rows_named(scores.file) if self.own.long is None else nullcontext():
                 table = project_table(
                     scores.proba,
                     constraints.constraints,
@@ -98,8 +96,6 @@ class ProjectJob:
                 return table, table.decide(time_limit=self.own.time_limit) if self.own.decide else None
         except ScoreError as error:
             raise InvalidInputError(scores.refusal(error)) from error
-        except SpectremError as error:
-            raise (in_line(error, scores.file) if self.own.long is None else error) from error
 
     def _summary(self, scores: Scores, table: ProjectedTable, decision: Decision | None) -> list[str]:
         """What was done, and lines about what came of it."""

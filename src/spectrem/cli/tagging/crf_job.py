@@ -5,21 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from typing import Any
 
-import typer
-
 from spectrem.cli.annealing import Annealing
 from spectrem.cli.constraint_option import parse_options
-from spectrem.cli.progress import progress_bar, warn_gaining
+from spectrem.cli.ending import say
+from spectrem.cli.progress import fit_and_save, warn_gaining
 from spectrem.cli.tagging.fitting import fit_tagger
 from spectrem.cli.tagging.train import TrainingOptions
 from spectrem.constraints import check_values
 from spectrem.data import FileSentences, display_name, read_sentences, read_tagged
 from spectrem.estimators import CRFTagger
 from spectrem.exceptions import InvalidInputError, quoted
-from spectrem.learning import Record
 
 _COLUMNS = ("sentence", "token", "occurrence", "word", "label", "tag", "previous")
 
@@ -56,26 +55,17 @@ class CRFJob:
             check_values(constraints, column, tags)
         settings = {"features": "words", **self.annealing.schedule(self.settings)}
         tagger = CRFTagger(constraints=constraints, **settings)
-        with progress_bar(1, shown=not own.quiet) as bar:
-            bar("Training")
-
-            def advance(record: Record) -> None:
-                bar(f"Training: gamma {record.gamma:.3g}, objective {record.objective:.5g} nats", 0.0)
-
-            tagger.set_params(on_iteration=advance)
-            fit_tagger(tagger, sentences, labelled, plain, own)
-            bar("Saving", 1.0)
-            tagger.set_params(on_iteration=None).save(own.model)
+        fitted = partial(fit_tagger, tagger, sentences, labelled, plain, own)
+        fit_and_save(tagger, fitted, own.model, shown=not own.quiet)
         if not own.quiet:
             self._report(tagger, len(sentences), sum(map(len, sentences)))
 
     def _report(self, tagger: CRFTagger, n_sentences: int, n_tokens: int) -> None:
         seconds = time.perf_counter() - self.started
-        typer.echo(
+        say(
             f"learned {len(tagger.theta_)} weights for {len(tagger.tags_)} tags from {n_sentences} sentences "
             f"({n_tokens} words) in {seconds:.1f} s: {tagger.n_steps_} steps and {tagger.n_iter_} iterations, "
-            f"objective {tagger.objective_:.6g} nats",
-            err=True,
+            f"objective {tagger.objective_:.6g} nats"
         )
         warn_gaining(tagger)
 

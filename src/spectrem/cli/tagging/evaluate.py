@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from spectrem.cli.ending import STANDARD_OUTPUT
+from spectrem.cli.evaluation import check_same_text, column_titles, json_number, print_sign_tests, print_table
 from spectrem.cli.files import command_files
 from spectrem.cli.tagging.options import Columns, Field
-from spectrem.exceptions import InvalidInputError, quoted, shorten
+from spectrem.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,7 +100,7 @@ def evaluate(
         truth = read_tagged(gold, columns=columns, field=field)
         guesses = [read_tagged(name, field=field) for name in names]
         for name, guess in zip(names, guesses, strict=True):
-            _check_same_text(gold, truth, name, guess)
+            check_same_text((gold, name), (truth.words, guess.words), (truth.place, guess.place))
         listed = None if dictionary is None else read_tag_dictionary(dictionary)
         scores: list[dict[str, Any]] = [_scores(truth, guess, listed) for guess in guesses]
         if chunks:
@@ -112,21 +113,6 @@ def evaluate(
             typer.echo(json.dumps(whole))
         else:
             _print_table(names, scores, signs)
-
-
-def _check_same_text(gold: str, truth: TaggedCorpus, name: str, guess: TaggedCorpus) -> None:
-    if len(truth.words) != len(guess.words):
-        raise InvalidInputError(
-            f"{gold} has {len(truth.words)} sentences, but {name} has {len(guess.words)}; give taggings of one text"
-        )
-    for number, (left, right) in enumerate(zip(truth.words, guess.words, strict=True)):
-        if left != right:
-            place = next((k for k, pair in enumerate(zip(left, right, strict=False)) if pair[0] != pair[1]), None)
-            differ = f"{len(left)} and {len(right)} words" if place is None else f"{left[place]!r} and {right[place]!r}"
-            raise InvalidInputError(
-                f"{gold}, {truth.place(number)}, and {name}, {guess.place(number)}, must have the same words, but have "
-                f"{shorten(differ)} in {quoted(' '.join(left))}; give taggings of one text"
-            )
 
 
 def _counted(truth: TaggedCorpus, other: list[list[Any]]) -> list[Any]:
@@ -180,19 +166,14 @@ def _chunk_scores(truth: TaggedCorpus, guess: TaggedCorpus) -> dict[str, Any]:
     guessed = [["O" if tag is None else tag for tag in tags] for tags in guess.tags]
     found = chunk_scores(guessed, [[str(tag) for tag in tags] for tags in truth.tags])
     by_type = {
-        kind: {"n": own.n_gold, **{name: _number(getattr(own, name)) for name in ("precision", "recall", "f1")}}
+        kind: {"n": own.n_gold, **{name: json_number(getattr(own, name)) for name in ("precision", "recall", "f1")}}
         for kind, own in found.by_type.items()
     }
     return {
         "n_chunks": found.n_gold,
-        **{f"chunk_{name}": _number(getattr(found, name)) for name in ("precision", "recall", "f1")},
+        **{f"chunk_{name}": json_number(getattr(found, name)) for name in ("precision", "recall", "f1")},
         "chunks": by_type,
     }
-
-
-def _number(value: float) -> float | None:
-    """None for NaN, which JSON does not have."""
-    return None if value != value else value
 
 
 def _sign_tests(truth: TaggedCorpus, guesses: list[TaggedCorpus]) -> dict[str, Any]:
@@ -207,16 +188,10 @@ def _sign_tests(truth: TaggedCorpus, guesses: list[TaggedCorpus]) -> dict[str, A
 
 
 def _print_table(names: list[str], scores: list[dict[str, Any]], signs: dict[str, Any] | None) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     first = scores[0]
-    short = [name.rpartition("/")[2] for name in names]
-    table = Table(
-        "",
-        *(short if len(set(short)) == len(names) else names),
-        title=f"{first['n_tokens']} words in {first['n_sentences']} sentences",
-    )
+    table = Table("", *column_titles(names), title=f"{first['n_tokens']} words in {first['n_sentences']} sentences")
     for column in table.columns[1:]:
         column.justify = "right"
     for key, title in _ROWS.items():
@@ -228,11 +203,6 @@ def _print_table(names: list[str], scores: list[dict[str, Any]], signs: dict[str
         own = [one["chunks"].get(kind, {"n": 0, "f1": None}) for one in scores]
         cells = ("–" if one["f1"] is None else f"{one['f1']:.4f}" for one in own)  # noqa: RUF001 -- a dash
         table.add_row(f"  {kind or 'no type'} ({own[0]['n']})", *cells)
-    Console().print(table)
+    print_table(table)
     if signs is not None:
-        for unit, test in signs["sign_test"].items():
-            chance = f"p = {test['p_value']:.3g}" if test["p_value"] > 0 else "p < 1e-300"
-            typer.echo(
-                f"sign test by {unit.removesuffix('s')}: the first is better in {test['n_first']} {unit}, "
-                f"the second in {test['n_second']}, {chance}"
-            )
+        print_sign_tests(signs["sign_test"])

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from spectrem.cli.options import errors_located
 from spectrem.cli.progress import without_unconverged
 from spectrem.cli.tagging.train import TrainingOptions
 from spectrem.data import FileSentences, TaggedCorpus, display_name
-from spectrem.exceptions import SpectremError, shorten, spelled
+from spectrem.exceptions import shorten, spelled
 
 
 def fit_tagger(
@@ -31,22 +32,15 @@ def fit_tagger(
         As the tagger does; of an error about a sentence the message begins with its file, line and words.
     """
     labels = [*labelled.tags, *([None] * len(plain))] if labelled.tags else None
-    try:
-        with without_unconverged(), spelled({"infeasible": "--infeasible"}):
-            tagger.fit(sentences, labels)
-    except SpectremError as error:
-        raise type(error)(f"{_place(error, labelled, plain, own)}{error}") from error
 
+    def place(number: int) -> str:
+        if number < len(labelled.words):
+            path, line, words = own.labelled, labelled.place(number), labelled.words[number]
+        else:
+            number -= len(labelled.words)
+            path, line, words = own.corpus, plain.place(number), plain[number]
+        assert path is not None
+        return f"{display_name(path)}, {line} ({shorten(' '.join(words))})"
 
-def _place(error: SpectremError, labelled: TaggedCorpus, plain: FileSentences, own: TrainingOptions) -> str:
-    """File, line and words of the sentence that an error is about, if it is about one."""
-    if error.keys.get("sentence") is None:
-        return ""
-    number = int(error.keys["sentence"])
-    if number < len(labelled.words):
-        path, place, words = own.labelled, labelled.place(number), labelled.words[number]
-    else:
-        number -= len(labelled.words)
-        path, place, words = own.corpus, plain.place(number), plain[number]
-    assert path is not None
-    return f"{display_name(path)}, {place} ({shorten(' '.join(words))}): "
+    with without_unconverged(), spelled({"infeasible": "--infeasible"}), errors_located("sentence", place):
+        tagger.fit(sentences, labels)

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-import typer
-
 from spectrem.cli.annealing import Annealing
 from spectrem.cli.constraint_option import parse_options
+from spectrem.cli.ending import say
 from spectrem.cli.options import refuse_unused
 from spectrem.cli.progress import Advance, count_gammas, progress_bar, warn_gaining
 from spectrem.cli.tagging.fitting import fit_tagger
@@ -88,10 +87,9 @@ class TrainingJob:
     def _report(self, tagger: HMMTagger, n_sentences: int, n_tokens: int) -> None:
         seconds = time.perf_counter() - self.started
         bits = -tagger.history_[-1].objective / max(n_tokens, 1) / math.log(2.0)
-        typer.echo(
+        say(
             f"learned {len(tagger.tags_)} tags from {n_sentences} sentences ({n_tokens} words) in {seconds:.1f} s: "
-            f"{tagger.n_iter_} iterations, objective {-bits:.4f} bits per word",
-            err=True,
+            f"{tagger.n_iter_} iterations, objective {-bits:.4f} bits per word"
         )
         warn_gaining(tagger)
 

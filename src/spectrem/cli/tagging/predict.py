@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from io import StringIO
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
+from spectrem.cli.drawing import posterior_lines
+from spectrem.cli.ending import say
 from spectrem.cli.estimator_options import Settings, option_of, takes
 from spectrem.cli.files import command_files
-from spectrem.cli.options import LEAST_PROBABILITY, MinProbability, Output, Quiet, refuse_unused
+from spectrem.cli.options import MinProbability, Output, Quiet, check_projection_options, refuse_unused
 from spectrem.cli.tagging.options import Columns, Context, Field, InputFormat
 from spectrem.estimators.tagging.parameters import TaggerParameters
 from spectrem.exceptions import InvalidInputError, spelled
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 
 @takes(TaggerParameters, only=["decode", "project_at_predict", "infeasible", "n_threads"])
@@ -104,12 +102,7 @@ def predict(
         tags_out = stack.enter_context(open_output(output))
         posteriors_out = None if posteriors is None else stack.enter_context(open_output(posteriors))
         tagger = (CRFTagger if saved_kind(model) == "CRFTagger" else HMMTagger).load(model).set_params(**settings)
-        if settings.get("project_at_predict") and not tagger.constraints:
-            raise InvalidInputError(
-                f"--project-at-predict: {model} holds no constraints to meet; train it with --constraint, or drop this"
-            )
-        if "infeasible" in settings and not (tagger.project_at_predict and tagger.constraints):
-            refuse_unused(f"--infeasible {settings['infeasible']}", "--project-at-predict")
+        check_projection_options(settings, model, tagger)
         sentences = read_sentences(text, "plain" if format is None else format, column=columns[0])
         known = _known_sentences(tagger, sentences, context, columns[0], text)
         if n_best is not None:
@@ -127,15 +120,15 @@ def predict(
             write_tagged(tags_out, sentences, tags, output_format, field=field)
         if posteriors_out is not None:
             tables = tagger.predict_proba(known)
-            least = LEAST_PROBABILITY if min_probability is None else min_probability
-            posteriors_out.writelines(_lines(sentences, tables, list(map(str, tagger.tags_)), least))
+            names = list(map(str, tagger.tags_))
+            posteriors_out.writelines(posterior_lines(sentences, tables, lambda _, k: names[k], min_probability))
     if not quiet:
         n_words = sum(map(len, sentences))
         unknown = ""
         if isinstance(tagger, HMMTagger):
             seen = tagger.coding_.vocabulary.index
             unknown = f", {sum(word not in seen for sentence in sentences for word in sentence)} of them unknown"
-        typer.echo(f"tagged {len(sentences)} sentences ({n_words} words{unknown})", err=True)
+        say(f"tagged {len(sentences)} sentences ({n_words} words{unknown})")
 
 
 def _check_n_best(n_best: int, output_format: str, settings: Settings) -> None:
@@ -183,24 +176,3 @@ def _known_sentences(
     from spectrem.cli.tagging.crf_job import with_context
 
     return with_context(sentences, context, word, text)
-
-
-def _lines(
-    sentences: Sequence[Sequence[str]],
-    tables: Sequence[NDArray[np.float64]],
-    tags: list[str],
-    min_probability: float,
-) -> Iterator[str]:
-    r"""Words with their probable tags, sentence by sentence.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> list(_lines([["run"]], [np.array([[0.25, 0.0, 0.75]])], ["NN", "DT", "VB"], 0.01))
-    ['run\tVB:0.75\tNN:0.25\n', '\n']
-    """
-    for words, table in zip(sentences, tables, strict=True):
-        for word, row in zip(words, table, strict=True):
-            likely = [k for k in (-row).argsort(kind="stable").tolist() if row[k] >= min_probability]
-            yield "\t".join([word, *(f"{tags[k]}:{row[k]:.4g}" for k in likely)]) + "\n"
-        yield "\n"

@@ -11,7 +11,7 @@ from spectrem.cli.annealing import Annealing
 from spectrem.cli.estimator_options import Settings, option_of, takes
 from spectrem.cli.files import command_files
 from spectrem.cli.homes import Home
-from spectrem.cli.options import Quiet, refuse_unused
+from spectrem.cli.options import Quiet, check_constraint_options, refuse_unused
 from spectrem.cli.tagging.options import Columns, Context, Field, Format
 from spectrem.estimators.crf.parameters import CRFParameters
 from spectrem.estimators.declare import parameters_of
@@ -143,10 +143,7 @@ def _check(own: TrainingOptions, settings: Settings) -> None:
         raise InvalidInputError("--init supervised starts from tagged sentences; give some with --labelled")
     if init is not None and own.start is not None:
         raise InvalidInputError(f"--start {own.start} and --init {init} both say where to start; drop one of them")
-    if "infeasible" in settings and not constraints:
-        refuse_unused(f"--infeasible {settings['infeasible']}", "--constraint")
-    if settings.get("project_at_predict") and not constraints:
-        refuse_unused("--project-at-predict", "--constraint")
+    check_constraint_options(settings, constraints)
     if "dual_steps" in settings and not constraints:
         refuse_unused(
             f"--dual-steps {settings['dual_steps']}", "a --constraint over the whole text (a share or sparsity)"
@@ -183,8 +180,7 @@ def _check_crf(own: TrainingOptions, settings: Settings) -> None:
         raise InvalidInputError(
             f"--features {features} reads tags beside words; say with --context which column has them"
         )
-    if "infeasible" in settings and not own.constraint:
-        refuse_unused(f"--infeasible {settings['infeasible']}", "--constraint")
+    check_constraint_options(settings, own.constraint)
 
 
 def _refuse_options(settings: Settings, record: type, other: type, needed: str) -> None:

@@ -220,7 +220,8 @@ def _side(
             times = table.weights[table.structure.instance[part]]
         if term.each is None or head.inside or term.each in (table.instance_column, "occurrence"):
             # multiplied once: 30 % of a million rows are a whole number of them
-            counts -= term.coefficient * np.bincount(group[part], weights=times * largest, minlength=n_groups)
+            whole = np.bincount(group[part], weights=times * largest, minlength=n_groups)  # integers if there are none
+            counts -= np.multiply(whole, term.coefficient, dtype=np.float64)
         else:
             once.append(Counted(group[part], as_key(each[part]), largest, -term.coefficient * times))
     part = np.flatnonzero((weights != 0) & in_group)

@@ -43,8 +43,9 @@ class FeatureIndex:
     """Distinct names of features, numbered in the order given.
 
     A token is a list of names, each of value 1, or a mapping, in the convention of python-crfsuite: ``{"name": 0.5}``
-    is the feature ``name`` of value 0.5, True is 1 and False 0; ``{"name": "text"}`` is the feature ``name:text`` of
-    value 1; a list, set or mapping as value is any number of features whose names begin with ``name:``.
+    is the feature ``name`` of value 0.5, True is 1, and with False or 0 the token does not have the feature;
+    ``{"name": "text"}`` is the feature ``name:text`` of value 1; a list, set or mapping as value is any number of
+    features whose names begin with ``name:``.
 
     Parameters
     ----------
@@ -61,9 +62,9 @@ class FeatureIndex:
     >>> sentences = [[["the", "first"], {"word": "dog", "length": 3, "capital": False}]]
     >>> index, tokens = FeatureIndex.learn(sentences)
     >>> index.names
-    ('the', 'first', 'word:dog', 'length', 'capital')
+    ('the', 'first', 'word:dog', 'length')
     >>> tokens.indptr.tolist(), tokens.indices.tolist(), tokens.values.tolist()
-    ([0, 2, 5], [0, 1, 2, 3, 4], [1.0, 1.0, 1.0, 3.0, 0.0])
+    ([0, 2, 4], [0, 1, 2, 3], [1.0, 1.0, 1.0, 3.0])
     >>> index.encode([[["dog", "first"]]]).indices.tolist()  # what was not learned is left out
     [1]
     """

@@ -59,8 +59,8 @@ def _pairs(features: Any, prefix: str, where: str) -> Iterator[tuple[str, float]
                 yield f"{whole}:{value}", 1.0
             elif isinstance(value, Mapping | list | tuple | set | frozenset):
                 yield from _pairs(value, f"{whole}:", where)
-            else:
-                yield whole, _number(value, whole, where)
+            elif number := _number(value, whole, where):
+                yield whole, number
     elif isinstance(features, str | bytes) or not hasattr(features, "__iter__"):
         raise InvalidInputError(
             f"every token must be a list of features, or a mapping of features to values, got {quoted(features)} "

@@ -17,7 +17,7 @@ from spectrem.data.decoding import HEAD, check_text
 from spectrem.exceptions import InvalidInputError
 
 STANDARD_INPUT = "-"
-GZIP_MAGIC = b"\x1f\x8b"
+_GZIP_MAGIC = b"\x1f\x8b"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 PIECE = 1 << 25
 """Bytes of a piece, about."""
@@ -54,7 +54,7 @@ def read_pieces(path: str | os.PathLike[str], size: int = PIECE) -> Iterator[byt
     """
     name = display_name(path)
     rest, is_empty = b"", True
-    with readable(name), _opened(path) as stream:
+    with opened(path) as stream:
         head = stream.read(max(size, HEAD))
         check_text(head, name)
         head = head.removeprefix(BYTE_ORDER_MARK)
@@ -73,28 +73,45 @@ def read_pieces(path: str | os.PathLike[str], size: int = PIECE) -> Iterator[byt
 
 
 @contextmanager
-def _opened(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """The bytes of a file or of standard input, unzipped if gzipped."""
-    with ExitStack() as stack:
+def opened(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """The bytes of a file or of standard input, unzipped if gzipped.
+
+    Raises
+    ------
+    InvalidInputError
+        Also while it is read, naming the file: there is none, it cannot be read, or its gzip data are damaged.
+    """
+    name = display_name(path)
+    with _readable(name), ExitStack() as stack:
         if os.fspath(path) == STANDARD_INPUT:
             stream: io.BufferedReader[Any] = io.BufferedReader(standard_input())
             stack.callback(stream.detach)  # it stays open
         else:
             stream = stack.enter_context(open(path, "rb"))
-        if stream.peek(2)[:2] == GZIP_MAGIC:  # no UTF-8 text begins so
+        if is_gzipped(stream.peek(2), name):
             yield cast(BinaryIO, stack.enter_context(gzip.GzipFile(fileobj=stream)))
         else:
             yield stream
 
 
-@contextmanager
-def readable(name: str) -> Iterator[None]:
-    """Turn what reading a file raises into errors that name the file and what to do.
+def is_gzipped(head: bytes, name: str) -> bool:
+    """Whether the first bytes of a file are those of gzip, which begin no UTF-8 text.
 
     Raises
     ------
     InvalidInputError
+        If there are others, though the name ends in ``.gz``.
     """
+    if head.startswith(_GZIP_MAGIC):
+        return True
+    if head and name.endswith(".gz"):
+        raise InvalidInputError(f"{name}: is not gzipped, though its name ends in .gz; rename it, or fetch it again")
+    return False
+
+
+@contextmanager
+def _readable(name: str) -> Iterator[None]:
+    """Turn what reading a file raises into errors that name the file and what to do."""
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ DEFAULT_COLUMNS = ("source", "target")
 
 
 def iter_columns(path: str | os.PathLike[str], columns: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Two columns of text, row by row; line ends in cells are spaces, missing cells are empty.
+    """Two columns of text, row by row; line ends in cells are spaces, missing cells of tables are empty.
 
     In a table whose columns are separated by tabs no cell may hold both a tab and a line end: a quotation mark before a
     sentence would silently join it with the lines up to the next mark.
@@ -34,8 +34,8 @@ def iter_columns(path: str | os.PathLike[str], columns: Sequence[str]) -> Iterat
     Raises
     ------
     InvalidInputError
-        Naming file, line and column: no such file or column, something else than text in it, rows joined by quotation
-        marks, no rows.
+        Naming file, line and column: no such file or column, something else than text in it (null in JSON, too), rows
+        joined by quotation marks, no rows.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def _one_line(text: str | None) -> str:
     return "" if text is None else text.replace("\n", " ").replace("\r", " ")
 
 
-def _of_table(table: TableFile, columns: Sequence[str]) -> Iterator[tuple[str | None, str | None]]:
+def _of_table(table: TableFile, columns: Sequence[str]) -> Iterator[tuple[str | None, ...]]:
     import polars
 
     expressions = [_expression(table, name) for name in columns]
@@ -71,8 +71,8 @@ def _of_table(table: TableFile, columns: Sequence[str]) -> Iterator[tuple[str | 
 
 
 def _unjoined(
-    pairs: Iterator[tuple[str | None, str | None]], table: TableFile, columns: Sequence[str]
-) -> Iterator[tuple[str | None, str | None]]:
+    pairs: Iterator[tuple[str | None, ...]], table: TableFile, columns: Sequence[str]
+) -> Iterator[tuple[str | None, ...]]:
     """The same pairs, unless a cell holds parts of several rows."""
     for row, pair in enumerate(pairs):
         for column, cell in zip(columns, pair, strict=True):
@@ -111,30 +111,22 @@ def _expression(table: TableFile, name: str) -> Any:
     return column
 
 
-def _of_objects(path: str | os.PathLike[str], columns: Sequence[str]) -> Iterator[tuple[str | None, str | None]]:
-    name, met, found = display_name(path), dict[str, None](), dict.fromkeys(columns, False)
+def _of_objects(path: str | os.PathLike[str], columns: Sequence[str]) -> Iterator[tuple[str | None, ...]]:
+    name = display_name(path)
     for number, row in read_objects(path):
         pair = []
         for column in columns:
-            value = _field(row, column)
-            found[column] |= value is not None
-            if value is not None and not isinstance(value, str):
+            outer, _, inner = column.partition(".")
+            try:
+                value = row[column] if column in row else row[outer][inner]
+            except (KeyError, TypeError):
+                raise InvalidInputError(
+                    f"--columns: {name}, line {number}: {no_such('key', column, row)}; every line needs both"
+                ) from None
+            if not isinstance(value, str):
                 raise InvalidInputError(
                     f"{name}, line {number}: {column!r} is {describe(value)}, and text is needed, got {quoted(value)}; "
-                    "correct it, or choose others by --columns SOURCE,TARGET"
+                    'correct it, write "" for an empty sentence, or choose others by --columns SOURCE,TARGET'
                 )
             pair.append(value)
-        if not all(found.values()):
-            met.update(dict.fromkeys(row))
-        yield pair[0], pair[1]
-    for column, is_found in found.items():
-        if not is_found:
-            raise InvalidInputError(f"--columns: {name}: {no_such('key', column, met)}")
-
-
-def _field(row: Mapping[str, Any], name: str) -> Any:
-    if name in row:
-        return row[name]
-    outer, _, inner = name.partition(".")
-    fields = row.get(outer)
-    return fields.get(inner) if isinstance(fields, dict) else None
+        yield tuple(pair)

@@ -46,7 +46,8 @@ def read_objects(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, 
     Raises
     ------
     InvalidInputError
-        Naming the file, and the line that is not a JSON object, or whose text cannot be written as UTF-8.
+        Naming the file, if it holds none, and the line that is not a JSON object, or whose text cannot be written as
+        UTF-8.
 
     Examples
     --------
@@ -63,6 +64,7 @@ def read_objects(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, 
 
 def parse_objects(pieces: Iterable[bytes], name: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """As `read_objects`, of pieces of text that errors call ``name``."""
+    found = None
     for number, line in enumerate(text_lines(pieces, name), start=1):
         if not line.strip():
             continue
@@ -85,6 +87,8 @@ def parse_objects(pieces: Iterable[bytes], name: str) -> Iterator[tuple[int, dic
                 f"{name}, line {number}: holds {describe(found)}, not a JSON object; write one object on every line"
             )
         yield number, found
+    if found is None:
+        raise InvalidInputError(f"{name}: holds no JSON object; give it one a line")
 
 
 def _is_unicode(value: object) -> bool:

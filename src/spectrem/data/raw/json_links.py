@@ -56,8 +56,8 @@ def parse_json_links(data: bytes, name: str, n_sentences: int | None) -> Links:
 
 
 def _check(link: Any, lengths: list[int | None], place: str) -> None:
-    is_link = isinstance(link, list) and len(link) in (2, 3)
-    if not is_link or not all(isinstance(at, int) and not isinstance(at, bool) for at in link[:2]):
+    is_link = isinstance(link, list) and len(link) in (2, 3) and [type(at) for at in link[:2]] == [int, int]
+    if not is_link or not all(type(p) in (int, float) and 0 <= p <= 1 for p in link[2:]):
         raise InvalidInputError(
             f"{place}: {quoted(link)} is not a link; write [i, j] or [i, j, probability], positions counted from 0"
         )

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import IO
+from typing import BinaryIO
 from xml.etree import ElementTree
 from xml.parsers import expat
 
-from spectrem.data.pieces.reading import GZIP_MAGIC, display_name, readable
+from spectrem.data.pieces.reading import display_name, opened
 from spectrem.exceptions import InvalidInputError, did_you_mean
 
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
@@ -173,17 +172,11 @@ def _ordered(two: list[str], header_language: str) -> list[str]:
 
 
 @contextmanager
-def _named_errors(path: str | os.PathLike[str], name: str) -> Iterator[IO[bytes]]:
-    """The file opened, unzipped if it is gzipped; errors of reading name it."""
+def _named_errors(path: str | os.PathLike[str], name: str) -> Iterator[BinaryIO]:
+    """The file opened, unzipped if it is gzipped; errors of its XML name it."""
     try:
-        with readable(name), open(path, "rb") as plain:
-            is_gzipped = plain.read(2) == GZIP_MAGIC
-            plain.seek(0)
-            if is_gzipped:
-                with gzip.open(plain) as stream:
-                    yield stream  # type: ignore[misc]
-            else:
-                yield plain
+        with opened(path) as stream:
+            yield stream
     except ElementTree.ParseError as error:
         line, column = error.position
         reason = expat.ErrorString(error.code)

@@ -10,12 +10,12 @@ from typing import Literal, NamedTuple, TextIO, TypeAlias
 from spectrem.data.readers import display_name, read_bytes
 from spectrem.data.tagging.tagged_lines import (
     Lines,
+    Tagged,
     decoded_lines,
     parse_columns,
     parse_conllu,
     parse_slashes,
     parse_text,
-    sentence_starts,
 )
 from spectrem.data.tagging.tagged_output import FORMATTERS
 from spectrem.data.writers import open_output
@@ -25,6 +25,7 @@ TaggedFormat: TypeAlias = Literal["slash", "columns", "conllu"]
 ConlluField: TypeAlias = Literal["upos", "xpos"]
 
 _TOKEN = re.compile(r".+/[^/]+")
+_NEAR_TEN = (9, 10, 11)  # columns of a line that is CoNLL-U, or nearly
 _FIRST_ID = re.compile(r"1(-[0-9]+)?|0\.[0-9]+")
 
 
@@ -88,8 +89,8 @@ def read_tagged(
       lines are empty sentences.
     * ``columns``: one word per line, blank lines between sentences. Columns end at tabs if the first line has one,
       else at spaces; every line has as many.
-    * ``conllu``: the CoNLL-U of Universal Dependencies (and CoNLL-U Plus), read by the library ``conllu``; multiword
-      ranges and empty nodes are left out, and so are comments.
+    * ``conllu``: the CoNLL-U of Universal Dependencies (and CoNLL-U Plus); multiword ranges and empty nodes are left
+      out, and so are comments.
     * ``auto``: CoNLL-U if the name ends in ``.conllu`` or the first line is one of its ten columns, slashes if half the
       words of the first line have them, else columns.
 
@@ -121,8 +122,9 @@ def read_tagged(
     _check_options(format, ("auto", "slash", "columns", "conllu"), field)
     lines = decoded_lines(read_bytes(path), display_name(path))
     chosen = _guess(path, lines, otherwise="columns") if format == "auto" else format
-    corpus = _FileCorpus(*_parse(chosen, lines, columns, field))
-    corpus.starts = sentence_starts(chosen, lines)
+    words, tags, starts = _parse(chosen, lines, columns, field)
+    corpus = _FileCorpus(words, tags)
+    corpus.starts = starts
     return corpus
 
 
@@ -169,10 +171,9 @@ def read_sentences(
             f"looks like {chosen}, not like plain text; say format {chosen}, or text if every line is a sentence",
         )
     chosen = "text" if format == "plain" else chosen
-    sentences = FileSentences(
-        parse_text(lines) if chosen == "text" else _parse(chosen, lines, (column, column), None)[0]
-    )
-    sentences.starts = sentence_starts("slash" if chosen == "text" else chosen, lines)
+    found = _parse(chosen, lines, (column, column), None)
+    sentences = FileSentences(found.words)
+    sentences.starts = found.starts
     return sentences
 
 
@@ -242,9 +243,9 @@ def _paired(
         number += 1
 
 
-def _parse(
-    format: str, lines: Lines, columns: tuple[int, int], field: ConlluField | None
-) -> tuple[list[list[str]], list[list[str | None]]]:
+def _parse(format: str, lines: Lines, columns: tuple[int, int], field: ConlluField | None) -> Tagged:
+    if format == "text":
+        return parse_text(lines)
     if format == "slash":
         return parse_slashes(lines)
     if format == "columns":
@@ -258,7 +259,9 @@ def _guess(path: str | os.PathLike[str], lines: Lines, otherwise: str) -> str:
         return "conllu"
     first = next((line for line in lines.lines if line.strip(" \t")), "")
     fields = (next((line for line in lines.lines if line.strip(" \t") and line[:1] != "#"), "")).split("\t")
-    if first.startswith("# global.columns") or (len(fields) == 10 and _FIRST_ID.fullmatch(fields[0])):
+    if first.replace(" ", "").startswith("#global.columns=") or (
+        len(fields) in _NEAR_TEN and _FIRST_ID.fullmatch(fields[0])
+    ):
         return "conllu"
     words = [word for word in first.rpartition("\t")[2].split(" ") if word]
     n_tagged = sum(_TOKEN.fullmatch(word) is not None for word in words)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, NoReturn
+from collections.abc import Iterator
+from typing import NamedTuple, NoReturn
 
 from spectrem.data.decoding import decode
 from spectrem.exceptions import InvalidInputError, quoted, shorten
 
 MISSING = "_"
-_FIELDS = ("id", "form", "lemma", "upos", "xpos")
-_Tagged = tuple[list[list[str]], list[list[str | None]]]
+
+
+class Tagged(NamedTuple):
+    """Words and tags of sentences, and the line, from 1, where each sentence starts."""
+
+    words: list[list[str]]
+    tags: list[list[str | None]]
+    starts: list[int]
 
 
 class Lines(NamedTuple):
@@ -44,25 +50,16 @@ def decoded_lines(data: bytes, name: str) -> Lines:
     return Lines(name, text.removesuffix("\n").split("\n"))
 
 
-def sentence_starts(format: str, lines: Lines) -> list[int]:
-    """The line, from 1, where each sentence starts that the parser of a format finds."""
-    if format == "slash":
-        return list(range(1, len(lines.lines) + 1))
-    words = (
-        [number + 1 for number, line in run if format == "columns" or line[:1].isdigit()] for run in lines.sentences()
-    )
-    return [numbers[0] for numbers in words if numbers]
-
-
-def parse_text(lines: Lines) -> list[list[str]]:
+def parse_text(lines: Lines) -> Tagged:
     """A sentence per line; equal words are one object."""
     known: dict[str, str] = {}
-    return [
+    words = [
         [known.setdefault(word, word) for word in line.replace("\t", " ").split(" ") if word] for line in lines.lines
     ]
+    return Tagged(words, [], list(range(1, len(words) + 1)))
 
 
-def parse_slashes(lines: Lines) -> _Tagged:
+def parse_slashes(lines: Lines) -> Tagged:
     """A sentence per line of ``word/TAG``, perhaps with a name and a tab before it."""
     known: dict[str, tuple[str, str | None]] = {}
     words: list[list[str]] = []
@@ -80,19 +77,21 @@ def parse_slashes(lines: Lines) -> _Tagged:
                 found.append(pair)
         words.append([word for word, _ in found])
         tags.append([tag for _, tag in found])
-    return words, tags
+    return Tagged(words, tags, list(range(1, len(words) + 1)))
 
 
-def parse_columns(lines: Lines, columns: tuple[int, int]) -> _Tagged:
+def parse_columns(lines: Lines, columns: tuple[int, int]) -> Tagged:
     """A word per line, blank lines between sentences."""
     words: list[list[str]] = []
     tags: list[list[str | None]] = []
+    starts: list[int] = []
     known: dict[str, str] = {}
     first: tuple[int, int] | None = None  # line and number of columns
     tabs = False
     for run in lines.sentences():
         words.append([])
         tags.append([])
+        starts.append(run[0][0] + 1)
         for number, line in run:
             if first is None:
                 tabs = "\t" in line
@@ -111,62 +110,85 @@ def parse_columns(lines: Lines, columns: tuple[int, int]) -> _Tagged:
                 lines.refuse(number, f"has no {'tag' if word else 'word'} in {quoted(line)}; write _ for a missing tag")
             words[-1].append(known.setdefault(word, word))
             tags[-1].append(None if tag == MISSING else known.setdefault(tag, tag))
-    return words, tags
+    return Tagged(words, tags, starts)
 
 
-def parse_conllu(lines: Lines, field: str | None) -> _Tagged:
+def parse_conllu(lines: Lines, field: str | None) -> Tagged:
     """CoNLL-U: the form and one tag of every word; without a field, forms alone."""
     words: list[list[str]] = []
     tags: list[list[str | None]] = []
+    starts: list[int] = []
     known: dict[str, str] = {}
-    for rows in conllu_words(lines, _FIELDS):
+    for rows in conllu_words(lines):
         sentence: list[str] = []
         its_tags: list[str | None] = []
-        for number, token in rows:
-            form, tag = token.get("form"), token.get(field, "") if field else None
-            if token.get("id") is None or not form or tag == "":
+        for number, cells in rows:
+            form, tag = cells["form"], cells.get(field, "") if field else MISSING
+            if not form or cells["id"] == MISSING or not tag:
                 lines.refuse(
                     number,
                     f"must have a number, a form and {field or 'a tag'}, but is {quoted(lines.lines[number])}; "
                     "add columns",
                 )
             sentence.append(known.setdefault(form, form))
-            its_tags.append(None if tag is None or tag == MISSING else known.setdefault(tag, tag))
+            its_tags.append(None if tag == MISSING else known.setdefault(tag, tag))
         words.append(sentence)
         tags.append(its_tags)
-    return words, tags
+        starts.append(rows[0][0] + 1)
+    return Tagged(words, tags, starts)
 
 
-def conllu_words(lines: Lines, fields: tuple[str, ...]) -> Iterator[list[tuple[int, Mapping[str, Any]]]]:
-    """The words of every sentence of CoNLL-U: of each the number of its line, from 0, and its columns by name.
+def conllu_words(lines: Lines) -> Iterator[list[tuple[int, dict[str, str]]]]:
+    """The words of every sentence of CoNLL-U: of each the number of its line, from 0, and its cells by column.
 
-    Comments, multiword ranges and empty nodes are left out, and so are sentences without words.
+    Comments, multiword ranges and empty nodes are left out, and so are sentences without words. Columns are the ten of
+    the format, or those that a line ``# global.columns`` (CoNLL-U Plus) declares from there on, in lower case.
 
-    Parameters
-    ----------
-    lines : Lines
-    fields : tuple of str
-        Names of the first columns; a line ``# global.columns`` (CoNLL-U Plus) takes their place.
+    Raises
+    ------
+    InvalidInputError
+        Naming a line with more or fewer columns, or without a number.
     """
     from conllu.exceptions import ParseException
-    from conllu.parser import DEFAULT_FIELD_PARSERS, parse_line
+    from conllu.parser import DEFAULT_FIELDS, parse_id_value
 
-    parsers = {name: DEFAULT_FIELD_PARSERS[name] for name in ("id", "xpos", "head")}
+    columns: tuple[str, ...] = DEFAULT_FIELDS
     for run in lines.sentences():
-        sentence: list[tuple[int, Mapping[str, Any]]] = []
+        words: list[tuple[int, dict[str, str]]] = []
         for number, line in run:
             if line.startswith("#"):
-                if line.startswith("# global.columns ="):
-                    fields = tuple(line.split("=")[1].lower().split())
+                columns = _declared_columns(lines, number) or columns
                 continue
+            cells = line.split("\t")
+            if len(cells) != len(columns):
+                lines.refuse(
+                    number,
+                    f"must have the {len(columns)} columns {' '.join(columns).upper()} with tabs between, but has "
+                    f"{len(cells)}; write _ where there is nothing, or declare columns by a first line "
+                    "`# global.columns = ...`",
+                )
+            word = dict(zip(columns, cells, strict=True))
             try:
-                token = parse_line(line, fields, parsers)
-            except ParseException as error:
+                is_word = not isinstance(parse_id_value(word["id"]), tuple)
+            except (ParseException, ValueError) as error:  # the latter of a number of thousands of digits
                 lines.refuse(number, f"is not a line of CoNLL-U: {shorten(str(error))}")
-            if not isinstance(token.get("id"), tuple):  # neither a multiword range nor an empty node
-                sentence.append((number, token))
-        if sentence:
-            yield sentence
+            if is_word:
+                words.append((number, word))
+        if words:
+            yield words
+
+
+def _declared_columns(lines: Lines, number: int) -> tuple[str, ...] | None:
+    """The columns that a comment declares, in lower case, if it does."""
+    from conllu.parser import parse_pair_value
+
+    key, value = parse_pair_value(lines.lines[number][1:])
+    if key != "global.columns":
+        return None
+    columns = tuple((value or "").lower().split())
+    if not {"id", "form"} <= set(columns) or len(set(columns)) < len(columns):
+        lines.refuse(number, f"must declare columns, ID and FORM among them, each once, but declares {quoted(value)}")
+    return columns
 
 
 def _split(lines: Lines, number: int, token: str) -> tuple[str, str | None]:

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem._heads import ROOT
 from spectrem._validate import as_bool
 from spectrem.data.links import Links
-from spectrem.exceptions import InvalidInputError
 
 
 def conserved_arcs(
@@ -43,7 +42,7 @@ def conserved_arcs(
     Raises
     ------
     InvalidInputError
-        If numbers of sentences differ, or a link lies outside its sentences; the message names the line.
+        As `Links.check_inside`.
 
     Examples
     --------
@@ -58,7 +57,7 @@ def conserved_arcs(
     as_bool(roots, "roots")
     sizes = np.asarray(lengths, np.int64)
     trees = [np.asarray(own, np.int64) for own in heads]
-    check_links(links, [own.size for own in trees], sizes, name=name)
+    links.check_inside([own.size for own in trees], sizes, name)
     found = []
     for n, own in enumerate(trees):
         span = slice(links.offsets[n], links.offsets[n + 1])
@@ -112,36 +111,3 @@ def aligned_words(links: Links, lengths: ArrayLike) -> list[NDArray[np.bool_]]:
     for n, own in enumerate(marks):
         own[links.target[links.offsets[n] : links.offsets[n + 1]]] = True
     return marks
-
-
-def check_links(links: Links, source_lengths: ArrayLike, target_lengths: ArrayLike, *, name: str = "links") -> None:
-    """Raise unless links are those of sentence pairs of these lengths.
-
-    Parameters
-    ----------
-    links : Links
-    source_lengths, target_lengths : array-like of shape (n_sentences,), int
-        Numbers of words.
-    name : str
-        What messages call the links.
-
-    Raises
-    ------
-    InvalidInputError
-        Naming the line, counted from 1, and the link.
-    """
-    sizes = (np.asarray(source_lengths, np.int64), np.asarray(target_lengths, np.int64))
-    if not sizes[0].size == sizes[1].size == links.n_sentences:
-        raise InvalidInputError(
-            f"{name} must have one line per sentence pair, got {links.n_sentences} lines for {sizes[0].size} source "
-            f"and {sizes[1].size} target sentences; give the alignment of the same text"
-        )
-    sentence = links.sentence
-    outside = np.flatnonzero((links.source >= sizes[0][sentence]) | (links.target >= sizes[1][sentence]))
-    if outside.size:
-        k = outside[0]
-        n = sentence[k]
-        raise InvalidInputError(
-            f"{name}, line {n + 1}: the link {links.source[k]}-{links.target[k]} lies outside a pair of {sizes[0][n]} "
-            f"and {sizes[1][n]} words; count words from 0, and give the alignment of the same tokens"
-        )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from typing import Any, TextIO
+import re
+from collections.abc import Iterable
+from typing import TextIO
 
 import numpy as np
 
@@ -15,10 +16,9 @@ from spectrem.data.tagging.tagged_lines import MISSING, Lines, conllu_words, dec
 from spectrem.data.treebank.heads import describe_problem
 from spectrem.data.treebank.sentence import ParsedSentence, check_texts
 from spectrem.data.writers import open_output
-from spectrem.exceptions import InvalidInputError, quoted
+from spectrem.exceptions import InvalidInputError, quoted, shorten
 
-_FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats")
-_OF_TREES = ("head", "deprel")
+_NUMBER = re.compile("0|[1-9][0-9]{0,8}")
 _FORBIDDEN = "\t\n\r"
 
 
@@ -51,17 +51,17 @@ def read_conllu(path: str | os.PathLike[str], *, trees: bool = True) -> list[Par
     --------
     >>> import tempfile
     >>> from spectrem.data import write_lines
-    >>> rows = ["1-2\tvámonos\t_", "1\tvamos\t_\tVERB\t_\t_\t0\troot", "2\tnos\t_\tPRON\t_\t_\t1\tobj"]
+    >>> words = ["1\tvamos\t_\tVERB\t_\t_\t0\troot\t_\t_", "2\tnos\t_\tPRON\t_\t_\t1\tobj\t_\t_"]
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_lines(f"{folder}/a.conllu", rows)
+    ...     write_lines(f"{folder}/a.conllu", ["1-2\tvámonos" + "\t_" * 8, *words])
     ...     (sentence,) = read_conllu(f"{folder}/a.conllu")
     >>> sentence.forms, sentence.heads, sentence.relations
     (('vamos', 'nos'), array([-1,  0]), ('root', 'obj'))
     """
-    fields = (*_FIELDS, *_OF_TREES) if as_bool(trees, "trees") else _FIELDS
+    trees = as_bool(trees, "trees")
     lines = decoded_lines(read_bytes(path), display_name(path))
     known: dict[str, str] = {}
-    return [_sentence_of(lines, rows, known) for rows in conllu_words(lines, fields)]
+    return [_sentence_of(lines, rows, known, trees) for rows in conllu_words(lines)]
 
 
 def write_conllu(output: str | os.PathLike[str] | TextIO, sentences: Iterable[ParsedSentence]) -> None:
@@ -99,31 +99,32 @@ def write_conllu(output: str | os.PathLike[str] | TextIO, sentences: Iterable[Pa
         output.writelines(texts)
 
 
-def _sentence_of(lines: Lines, rows: list[tuple[int, Mapping[str, Any]]], known: dict[str, str]) -> ParsedSentence:
-    columns: dict[str, list[str]] = {"form": [], "upos": [], "xpos": [], "deprel": []}
+def _sentence_of(
+    lines: Lines, rows: list[tuple[int, dict[str, str]]], known: dict[str, str], trees: bool
+) -> ParsedSentence:
+    columns: dict[str, list[str]] = {name: [] for name in ("form", "upos", "xpos", *["deprel"] * trees)}
     heads = np.full(len(rows), UNKNOWN_HEAD, np.int64)
-    for place, (number, token) in enumerate(rows):
-        if token.get("id") != place + 1:
+    for place, (number, cells) in enumerate(rows):
+        if cells["id"] != str(place + 1):
             lines.refuse(
                 number,
                 f"must have the number {place + 1}, but is {quoted(lines.lines[number])}; number the words of every "
                 "sentence from 1 on, and leave a blank line between sentences",
             )
         for name, column in columns.items():
-            text = token.get(name, MISSING if name == "deprel" else "")
-            text = MISSING if text is None else text
+            text = cells.get(name, MISSING)
             if not text:
                 lines.refuse(number, f"has no {name} in {quoted(lines.lines[number])}; write _ where there is none")
             column.append(known.setdefault(text, text))
-        head = token.get("head")
-        if head is not None:
-            if not 0 <= head <= len(rows):
+        head = cells.get("head", MISSING) if trees else MISSING
+        if head != MISSING:
+            if not _NUMBER.fullmatch(head) or int(head) > len(rows):
                 lines.refuse(
                     number,
-                    f"has the head {head}, but the sentence has the words 1 to {len(rows)}; write 0 for the root, "
-                    "_ for a head that is not known",
+                    f"has the head {shorten(head)}, but the sentence has the words 1 to {len(rows)}; write 0 for the "
+                    "root, _ for a head that is not known",
                 )
-            heads[place] = head - 1
+            heads[place] = int(head) - 1
     problem = describe_problem(heads, first=1)
     if problem is not None:
         lines.refuse(
@@ -135,7 +136,7 @@ def _sentence_of(lines: Lines, rows: list[tuple[int, Mapping[str, Any]]], known:
         tuple(columns["upos"]),
         tuple(columns["xpos"]),
         None if (heads == UNKNOWN_HEAD).all() else heads,
-        None if all(relation == MISSING for relation in columns["deprel"]) else tuple(columns["deprel"]),
+        tuple(columns["deprel"]) if trees and set(columns["deprel"]) != {MISSING} else None,
     )
 
 

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from spectrem._heads import UNKNOWN_HEAD
 from spectrem.data.readers import display_name, read_bytes
-from spectrem.data.tagging.tagged_lines import MISSING, decoded_lines
+from spectrem.data.tagging.tagged_lines import MISSING, conllu_words, decoded_lines
 from spectrem.data.treebank.sentence import ParsedSentence
 from spectrem.exceptions import InvalidInputError
-
-_WORD = re.compile(r"[0-9]+\t")
-_HEAD, _RELATION, _GRAPH, _COLUMNS = 6, 7, 8, 10
 
 
 def copy_with_trees(path: str | os.PathLike[str], sentences: Iterable[ParsedSentence]) -> Iterator[str]:
     r"""The lines of a file of CoNLL-U with heads and relations of other trees over its words.
 
-    Comments, multiword ranges, empty nodes, lemmas and features stay as they are. The column of enhanced graphs becomes
-    ``_`` in lines of words, as these belong to the old trees.
+    Comments, multiword ranges, empty nodes, lemmas and features stay as they are, and columns those that
+    ``# global.columns`` declares (CoNLL-U Plus). The column of enhanced graphs becomes ``_`` in lines of words, as
+    these belong to the old trees.
 
     Parameters
     ----------
@@ -37,7 +35,8 @@ def copy_with_trees(path: str | os.PathLike[str], sentences: Iterable[ParsedSent
     Raises
     ------
     InvalidInputError
-        If the sentences do not have the words of the file.
+        Before the first line, if the sentences do not have the words of the file, or the file has no column for their
+        heads or relations.
 
     Examples
     --------
@@ -52,21 +51,28 @@ def copy_with_trees(path: str | os.PathLike[str], sentences: Iterable[ParsedSent
     ['# text = Go\n', '1\tGo\tgo\tVERB\t_\tMood=Imp\t0\troot\t_\t_\n']
     """
     lines = decoded_lines(read_bytes(path), display_name(path))
+    texts = list(lines.lines)
     words = (word for one in sentences for word in _words(one))
-    for number, line in enumerate(lines.lines):
-        if _WORD.match(line):
-            cells = line.split("\t")
-            cells += [MISSING] * (_COLUMNS - len(cells))
-            form, head, relation = next(words, (None, "", ""))
-            if form != cells[1]:
-                lines.refuse(number, f"has the word {cells[1]!r}, the sentences {form!r}; give those of the file")
-            cells[_HEAD], cells[_RELATION], cells[_GRAPH] = head, relation, MISSING
-            line = "\t".join(cells)
-        yield line + "\n"
+    for number, cells in chain.from_iterable(conllu_words(lines)):
+        form, head, relation = next(words, (None, "", ""))
+        if form != cells["form"]:
+            lines.refuse(number, f"has the word {cells['form']!r}, the sentences {form!r}; give those of the file")
+        for column, cell in (("head", head), ("deprel", relation), ("deps", MISSING)):
+            if column in cells:
+                cells[column] = cell
+            elif cell != MISSING:
+                lines.refuse(
+                    number,
+                    f"has no column {column.upper()}, which {cell!r} belongs into; declare it in `# global.columns`, "
+                    "and write _ there",
+                )
+        texts[number] = "\t".join(cells.values())
     left = next(words, None)
     if left is not None:
         raise InvalidInputError(f"{display_name(path)}: has no word {left[0]!r} at its end; give its own sentences")
-    if lines.lines and lines.lines[-1].strip():
+    for text in texts:
+        yield text + "\n"
+    if texts[-1].strip():
         yield "\n"
 
 

@@ -11,7 +11,6 @@ import numpy as np
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_bool
 from spectrem.data import Links, symmetrize
-from spectrem.exceptions import InvalidInputError
 from spectrem.metrics import Reliability, alignment_scores, expected_f1_threshold, reliability
 from spectrem.models.alignment import AlignmentModel, AlignmentParameters, BitextShard
 
@@ -79,19 +78,7 @@ class LinkPosteriors:
 
     def _cells(self, gold: Links) -> Ints:
         """The number of every gold link among all cells of all sentences."""
-        if gold.n_sentences != len(self.source_lengths):
-            raise InvalidInputError(
-                f"gold must have links of the same sentences, {len(self.source_lengths)} of them, got "
-                f"{gold.n_sentences}; give one line of links per sentence pair"
-            )
-        outside = gold.first_outside(self.source_lengths, self.target_lengths)
-        if outside is not None:
-            n, i, j = outside
-            raise InvalidInputError(
-                f"gold links must lie inside their sentences, got {i}-{j} for sentence {n} "
-                f"of {self.source_lengths[n]} and {self.target_lengths[n]} words (sentences and words count from 0); "
-                "compare the gold links with the text"
-            )
+        gold.check_inside(self.source_lengths, self.target_lengths, "gold")
         sizes = self.source_lengths * self.target_lengths
         starts, sentence = np.cumsum(sizes) - sizes, gold.sentence
         return starts[sentence] + gold.source * self.target_lengths[sentence] + gold.target

@@ -2,43 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spectrem.data import Vocabulary
 from spectrem.estimators.alignment.knowledge import listed_pairs
-from spectrem.estimators.declare import check_parameters
-from spectrem.estimators.storage import (
-    check_probabilities,
-    damage_named,
-    load_arrays,
-    pack_words,
-    read_parameters,
-    save_arrays,
-    settings_of,
-    take_saved_course,
-    unpack_words,
-)
+from spectrem.estimators.storage import Codec, check_probabilities, pack_words, unpack_words
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.alignments.classes import rows_increase
 from spectrem.kernels.alignments.pruning import mark_expected
-from spectrem.learning.schedule import check_gamma
 from spectrem.models.alignment import AlignmentModel, AlignmentParameters, DirectionParameters, PairTable, Totals
 from spectrem.models.alignment.parameters import as_single
 from spectrem.structures._ragged import offsets_of
 
-# Files of layout 1 hold no totals; those of 1 and 2 hold probabilities of word pairs in double precision.
-_KIND, _LAYOUT = "WordAligner", 3
 _ARRAYS = ("translation", "null", "jump", "end")
-_MEMBERS = {
-    **{"source_words": ("u1", 1), "target_words": ("u1", 1), "row_offsets": ("i8", 1), "targets": ("i4", 1)},
-    **{"source_counts": ("i8", 1), "target_counts": ("i8", 1)},
-    **{f"{side}_{name}": ("f8", 1) for side in ("forward", "backward") for name in (*_ARRAYS, "totals")},
-    **{f"{side}_translation": ("f4 f8", 1) for side in ("forward", "backward")},
-}
 
 
 class Pruned(NamedTuple):
@@ -59,8 +39,8 @@ class Pruned(NamedTuple):
 WHOLE = Pruned(0.0, 0.0)
 
 
-def save(aligner: Any, path: str | os.PathLike[str], min_count: float = 0.0) -> None:
-    """Write settings, words and parameters, without the word pairs of fewer expected links; see `prune`."""
+def _write(aligner: Any, min_count: float = 0.0) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Words and parameters, without the word pairs of fewer expected links; see `prune`."""
     table, params, pruned = aligner.table_, aligner.params_, aligner.pruned_
     if min_count != 0:
         table, params, lost = prune(table, params, min_count)
@@ -76,10 +56,7 @@ def save(aligner: Any, path: str | os.PathLike[str], min_count: float = 0.0) -> 
         for side in ("forward", "backward")
         for name in _ARRAYS
     }
-    header = {
-        **settings_of(aligner),
-        "threshold": aligner.threshold_,
-        "gamma": aligner.gamma_,
+    values: dict[str, Any] = {
         "n_source_words": len(aligner.source_vocabulary_),
         "n_target_words": len(aligner.target_vocabulary_),
         "pruned": [pruned.min_count, pruned.lost],
@@ -88,9 +65,9 @@ def save(aligner: Any, path: str | os.PathLike[str], min_count: float = 0.0) -> 
         totals = getattr(params, side).totals
         if totals is not None:
             sides[f"{side}_totals"] = totals.words
-            header[f"{side}_totals"] = [totals.null, totals.jumps, totals.ends]
+            values[f"{side}_totals"] = [totals.null, totals.jumps, totals.ends]
     pairs = {"row_offsets": table.row_offsets, "targets": table.targets}
-    save_arrays(path, _KIND, _LAYOUT, header, words | sides | pairs)
+    return values, words | sides | pairs
 
 
 def prune(
@@ -143,33 +120,25 @@ def prune(
     return smaller, AlignmentParameters(*sides), lost
 
 
-def load(aligner: Any, path: str | os.PathLike[str]) -> Any:
-    """Fill a new aligner with what `save` wrote, and return it."""
-    header, arrays = load_arrays(path, _KIND, _LAYOUT, _MEMBERS)
-    with damage_named(path, _KIND):
-        aligner.set_params(**{"rare_discount": 0.0, **read_parameters(header)})  # earlier versions had none
-        check_parameters(aligner)
-        aligner.source_vocabulary_ = Vocabulary(unpack_words(arrays["source_words"], header["n_source_words"]))
-        aligner.target_vocabulary_ = Vocabulary(unpack_words(arrays["target_words"], header["n_target_words"]))
-        aligner.source_counts_, aligner.target_counts_ = arrays["source_counts"], arrays["target_counts"]
-        table = PairTable(arrays["row_offsets"], arrays["targets"], header["n_target_words"])
-        sides = [
-            DirectionParameters(
-                as_single(arrays[f"{side}_translation"]),
-                **{name: arrays[f"{side}_{name}"] for name in _ARRAYS[1:]},
-                null_probability=aligner.null_probability,
-                totals=_read_totals(f"{side}_totals", header, arrays),
-            )
-            for side in ("forward", "backward")
-        ]
-        aligner.pruned_ = _read_pruned(header.get("pruned", [0.0, 0.0]))
-        aligner.threshold_, aligner.gamma_ = float(header["threshold"]), float(header["gamma"])
-        check_gamma(aligner.gamma_)
-        take_saved_course(aligner, header)
-        if not 0 <= aligner.threshold_ <= 1:
-            raise ValueError(f"the threshold must lie in [0, 1], got {aligner.threshold_}")
-        _check_arrays(aligner, table, *sides)
-        table, sides = _in_order(table, sides)
+def _read(aligner: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    aligner.source_vocabulary_ = Vocabulary(unpack_words(arrays["source_words"], values["n_source_words"]))
+    aligner.target_vocabulary_ = Vocabulary(unpack_words(arrays["target_words"], values["n_target_words"]))
+    aligner.source_counts_, aligner.target_counts_ = arrays["source_counts"], arrays["target_counts"]
+    table = PairTable(arrays["row_offsets"], arrays["targets"], values["n_target_words"])
+    sides = [
+        DirectionParameters(
+            as_single(arrays[f"{side}_translation"]),
+            **{name: arrays[f"{side}_{name}"] for name in _ARRAYS[1:]},
+            null_probability=aligner.null_probability,
+            totals=_read_totals(f"{side}_totals", values, arrays),
+        )
+        for side in ("forward", "backward")
+    ]
+    aligner.pruned_ = _read_pruned(values.get("pruned", [0.0, 0.0]))
+    if not 0 <= aligner.threshold_ <= 1:
+        raise ValueError(f"the threshold must lie in [0, 1], got {aligner.threshold_}")
+    _check_arrays(aligner, table, *sides)
+    table, sides = _in_order(table, sides)
     aligner.table_, aligner.params_ = table, AlignmentParameters(*sides)
     aligner.model_ = AlignmentModel(
         table,
@@ -178,7 +147,6 @@ def load(aligner: Any, path: str | os.PathLike[str]) -> Any:
         learn_positions=aligner.model != "ibm1",
         listed=listed_pairs(aligner, aligner.source_vocabulary_, aligner.target_vocabulary_),
     )
-    return aligner
 
 
 def _in_order(table: PairTable, sides: list[DirectionParameters]) -> tuple[PairTable, list[DirectionParameters]]:
@@ -235,3 +203,19 @@ def _check_arrays(aligner: Any, table: PairTable, forward: DirectionParameters, 
             total = getattr(direction, name).sum()
             if abs(total - 1) > 1e-6:
                 raise ValueError(f"{side}_{name} must sum to 1, got {total:g}")
+
+
+CODEC = Codec(
+    kind="WordAligner",
+    layout=3,  # 1 holds no totals; 1 and 2 hold probabilities of word pairs in double precision
+    members={
+        **{"source_words": ("u1", 1), "target_words": ("u1", 1), "row_offsets": ("i8", 1), "targets": ("i4", 1)},
+        **{"source_counts": ("i8", 1), "target_counts": ("i8", 1)},
+        **{f"{side}_{name}": ("f8", 1) for side in ("forward", "backward") for name in (*_ARRAYS, "totals")},
+        **{f"{side}_translation": ("f4 f8", 1) for side in ("forward", "backward")},
+    },
+    write=_write,
+    read=_read,
+    numbers=("threshold", "gamma"),
+    earlier={"rare_discount": 0.0},
+)

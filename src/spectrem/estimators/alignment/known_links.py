@@ -46,7 +46,7 @@ def read_anchors(bitext: Bitext, known: KnownLinks | None, anchors: KnownLinks |
     for name, given in (("known", known), ("anchors", anchors)):
         if given is not None:
             links = _sure(given, name, bitext.n_pairs)
-            check_inside(links, bitext, name)
+            links.check_inside(bitext.source_lengths, bitext.target_lengths, name)
             parts.append(links)
             if name == "known":
                 complete[:] = True if isinstance(given, Links) else [entry is not None for entry in given]
@@ -67,27 +67,6 @@ def impose(parts: Iterable[Links], anchors: Anchors | None) -> Iterator[Links]:
     for links in parts:
         yield links if anchors is None else anchors.impose(links, begin)
         begin += links.n_sentences
-
-
-def check_inside(links: Links, bitext: Bitext, name: str) -> None:
-    """Raise unless the words of every link are words of its sentence pair.
-
-    Parameters
-    ----------
-    links : Links
-        Of every pair of the bitext.
-    bitext : Bitext
-    name : str
-        Where the links come from, for the message.
-    """
-    outside = links.first_outside(bitext.source_lengths, bitext.target_lengths)
-    if outside is not None:
-        n, i, j = outside
-        raise InvalidInputError(
-            f"{name}: link {i}-{j} of sentence pair {n + 1} (counted from 1) lies "
-            f"outside its {bitext.source_lengths[n]} source and {bitext.target_lengths[n]} target words; count words "
-            "from 0"
-        )
 
 
 def _sure(given: KnownLinks, name: str, n_pairs: int) -> Links:

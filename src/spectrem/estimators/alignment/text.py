@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats, Ints
-from spectrem.data import Bitext, Vocabulary, encode_bitext
+from spectrem.data import Bitext, Links, Vocabulary, encode_bitext
 from spectrem.estimators.alignment.known_links import KnownLinks, read_anchors
 from spectrem.estimators.alignment.long_pairs import LongPair, LongShard, cut_shards, find_untrainable, most_cells
 from spectrem.estimators.conventions import row_weights
@@ -37,6 +37,13 @@ def as_bitext(source: Bitext | Lines, target: Lines | None) -> Bitext:
     if target is None:
         raise InvalidInputError("target must be given when source is a sequence of lines; or pass one Bitext")
     return encode_bitext(source, target)
+
+
+def judged_text(source: Bitext | Lines, target: Lines | None, gold: Links) -> Bitext:
+    """The pairs of a text, between whose words gold links must be."""
+    bitext = as_bitext(source, target)
+    gold.check_inside(bitext.source_lengths, bitext.target_lengths, "gold")
+    return bitext
 
 
 def recode(bitext: Bitext, vocabularies: tuple[Vocabulary, Vocabulary]) -> Bitext:
@@ -157,9 +164,9 @@ def unknown_shares(aligner: Any, source: Bitext | Lines, target: Lines | None) -
 
 def unseen_pairs(aligner: Any) -> UnseenPairs:
     """Probabilities of word pairs that training did not see; made when first needed, kept until the next fit."""
-    kept = getattr(aligner, "_unseen", None)
-    if kept is None or kept.table is not aligner.table_:
-        kept = aligner._unseen = UnseenPairs.of(
+    made = aligner.fitted_with_.made
+    if "unseen" not in made:
+        made["unseen"] = UnseenPairs.of(
             aligner.table_,
             aligner.params_,
             Language.of(aligner.source_vocabulary_, aligner.source_counts_),
@@ -167,4 +174,5 @@ def unseen_pairs(aligner: Any) -> UnseenPairs:
             stem_strength=aligner.stem_strength,
             cognate_strength=aligner.cognate_strength,
         )
-    return kept
+    found: UnseenPairs = made["unseen"]
+    return found

@@ -15,7 +15,7 @@ from spectrem.estimators.alignment.known_links import KnownLinks
 from spectrem.estimators.alignment.posteriors import choose_threshold
 from spectrem.estimators.alignment.report import report_fit
 from spectrem.estimators.alignment.text import Lines, count_sides, read_training, recode, unseen_pairs
-from spectrem.estimators.conventions import take_course
+from spectrem.estimators.conventions import as_fitted, take_course
 from spectrem.estimators.declare import check_parameters
 from spectrem.estimators.homes import beside, make_corpus
 from spectrem.estimators.shared_parameters import check_one_gamma
@@ -52,7 +52,7 @@ def update(
     given = given_counts(aligner, table, bitext.source_vocabulary, bitext.target_vocabulary)
     old, strength = aligner.params_, aligner.update_strength
     unseen = replace(
-        unseen_pairs(aligner), stem_strength=aligner.stem_strength, cognate_strength=aligner.cognate_strength
+        unseen_pairs(as_fitted(aligner)), stem_strength=aligner.stem_strength, cognate_strength=aligner.cognate_strength
     )
     new = Continuation.of(unseen, old, bitext, table, weights, strength, given)
     corpus = make_corpus(aligner, shards_to_train(bitext, table, weights, held))

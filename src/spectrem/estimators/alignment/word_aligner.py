@@ -28,12 +28,13 @@ from spectrem.estimators.alignment.parameters import AlignerParameters
 from spectrem.estimators.alignment.posteriors import choose_threshold, decode, map_shards, masses, posteriors
 from spectrem.estimators.alignment.report import report_fit
 from spectrem.estimators.alignment.scoring import score_text
-from spectrem.estimators.alignment.text import Lines, as_bitext, count_sides, read_training, unknown_shares
+from spectrem.estimators.alignment.text import Lines, as_bitext, count_sides, judged_text, read_training, unknown_shares
 from spectrem.estimators.alignment.update import update
-from spectrem.estimators.conventions import Estimator, not_fitted, take_course
+from spectrem.estimators.conventions import Estimator, as_fitted, check_fitted, take_course
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.homes import beside, make_corpus
 from spectrem.estimators.shared_parameters import check_one_gamma
+from spectrem.estimators.storage import Saved
 from spectrem.estimators.training import run_stage
 from spectrem.learning import Constant, FitStatus, PosedCorpus, Record, Schedule, Step, Stepwise, Stopping
 from spectrem.metrics import alignment_scores
@@ -52,7 +53,7 @@ from spectrem.models.alignment.lexical_prior import Classes
 
 @documented
 @dataclass(eq=False, repr=False)
-class WordAligner(AlignerParameters, Estimator):
+class WordAligner(Saved, AlignerParameters, Estimator):
     """Align the words of sentence pairs without labelled data.
 
     IBM Model 1, then (by default) an HMM are trained in both directions at once by EM whose posteriors are projected
@@ -101,6 +102,8 @@ class WordAligner(AlignerParameters, Estimator):
     >>> links.n_sentences
     2
     """
+
+    _codec = file.CODEC
 
     def fit(
         self,
@@ -232,7 +235,7 @@ class WordAligner(AlignerParameters, Estimator):
         ... )
         np.True_
         """
-        self._check_fitted()
+        check_fitted(self)
         update(self, source, target, known, anchors, sample_weight)
         return self
 
@@ -267,9 +270,9 @@ class WordAligner(AlignerParameters, Estimator):
         self, source: Bitext | Lines, target: Lines | None = None, *, anchors: KnownLinks | None = None
     ) -> Iterator[Links]:
         """The links of `predict`, some hundreds of sentence pairs at a time and in order."""
-        bitext = as_bitext(source, target)
+        fitted, bitext = as_fitted(self), as_bitext(source, target)
         held = read_anchors(bitext, None, anchors)
-        return impose(map_shards(self, partial(decode, self), bitext, None, held), held)
+        return impose(map_shards(fitted, partial(decode, fitted), bitext, None, held), held)
 
     def long_pairs(self, source: Bitext | Lines, target: Lines | None = None) -> long_pairs.LongPairs:
         """Which sentence pairs `predict` aligns without the chain, and which not at all.
@@ -297,20 +300,20 @@ class WordAligner(AlignerParameters, Estimator):
         self, source: Bitext | Lines, target: Lines | None = None, *, anchors: KnownLinks | None = None
     ) -> Iterator[LinkPosteriors]:
         """The posteriors of `predict_proba`, some hundreds of sentence pairs at a time and in order."""
-        bitext = as_bitext(source, target)
+        fitted, bitext = as_fitted(self), as_bitext(source, target)
 
         def matrices(shard: BitextShard) -> LinkPosteriors:
-            return as_matrices(shard, *posteriors(self, shard, self.gamma_))
+            return as_matrices(shard, *posteriors(fitted, shard, fitted.gamma_))
 
-        return map_shards(self, matrices, bitext, None, read_anchors(bitext, None, anchors))
+        return map_shards(fitted, matrices, bitext, None, read_anchors(bitext, None, anchors))
 
     def score(self, source: Bitext | Lines, target: Lines | None, gold: Links) -> float:
         """1 - alignment error rate ([OchNey2003]) against gold links."""
-        return 1.0 - alignment_scores(self.predict(source, target), gold).aer
+        return 1.0 - alignment_scores(self.predict(judged_text(source, target, gold)), gold).aer
 
     def score_pairs(self, source: Bitext | Lines, target: Lines | None = None) -> Floats:
         """How likely each pair is a translation, 0 to 1; see `spectrem.estimators.alignment.scoring.score_text`."""
-        return score_text(self, source, target)
+        return score_text(as_fitted(self), source, target)
 
     def tune(
         self, source: Bitext | Lines, target: Lines | None, gold: Links, *, gammas: Sequence[float] | None = None
@@ -319,9 +322,10 @@ class WordAligner(AlignerParameters, Estimator):
 
         Among equally good thresholds the middle one is taken.
         """
-        shards = list(map_shards(self, lambda shard: shard, source, target))
+        fitted = as_fitted(self)
+        shards = list(map_shards(fitted, lambda shard: shard, judged_text(source, target, gold), None))
         found = [
-            (*least_error_threshold(shards, [masses(self, shard, gamma) for shard in shards], gold), gamma)
+            (*least_error_threshold(shards, [masses(fitted, shard, gamma) for shard in shards], gold), gamma)
             for gamma in gammas or [self.gamma_]
         ]
         _, self.threshold_, self.gamma_ = min(found, key=lambda one: one[0])
@@ -329,13 +333,11 @@ class WordAligner(AlignerParameters, Estimator):
 
     def unknown_shares(self, source: Bitext | Lines, target: Lines | None = None) -> tuple[float, float]:
         """Parts of the source and of the target tokens of a text whose words did not occur in training."""
-        self._check_fitted()
-        return unknown_shares(self, source, target)
+        return unknown_shares(as_fitted(self), source, target)
 
     def lexicon(self, min_probability: float = 0.01) -> Iterator[tuple[str, str, float, float]]:
         """Word pairs with p(target | source) and p(source | target), if either reaches ``min_probability``."""
-        self._check_fitted()
-        return list_pairs(self, min_probability)
+        return list_pairs(as_fitted(self), min_probability)
 
     def save(self, path: str | os.PathLike[str], *, min_count: float = 0.0) -> None:
         """Write the fitted aligner, and how its training went, to one file of JSON and arrays.
@@ -360,23 +362,7 @@ class WordAligner(AlignerParameters, Estimator):
         UserWarning
             If such constraints, which only training needs, are left out.
         """
-        self._check_fitted()
-        file.save(self, path, min_count)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> WordAligner:
-        """Read an aligner that `save` wrote.
-
-        Raises
-        ------
-        InvalidInputError
-            If the file is missing, damaged or foreign.
-        """
-        return file.load(cls(), path)
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "params_"):
-            raise not_fitted(self)
+        self._save(path, min_count=min_count)
 
     def _train(
         self,

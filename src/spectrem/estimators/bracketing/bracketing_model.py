@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -18,10 +17,11 @@ from spectrem.estimators.bracketing.decoding import bracket, log_likelihoods, sp
 from spectrem.estimators.bracketing.input import SpanCoding, read_sentences
 from spectrem.estimators.bracketing.parameters import BracketingParameters, check_settings
 from spectrem.estimators.bracketing.training import make_model, train
-from spectrem.estimators.conventions import Estimator, not_fitted, row_weights, take_course
+from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, row_weights, take_course
 from spectrem.estimators.declare import documented
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.shared_parameters import constraint_names
+from spectrem.estimators.storage import Saved
 from spectrem.estimators.tagging.text import LabelledText, Sentences
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.bracketing import ConstituentContextModel, SpanParameters
@@ -34,7 +34,7 @@ Brackets = list[tuple[int, int]]
 
 @documented
 @dataclass(eq=False, repr=False)
-class BracketingModel(BracketingParameters, Estimator):
+class BracketingModel(Saved, BracketingParameters, Estimator):
     """Bracket sentences by a constituent-context model that is learned without trees.
 
     Every span of a sentence draws its tags, and the tags beside it, as a constituent or as something else
@@ -75,6 +75,8 @@ class BracketingModel(BracketingParameters, Estimator):
     >>> model.predict(["DT NN VBD DT NN"])
     [[(0, 2), (0, 5), (2, 5), (3, 5)]]
     """
+
+    _codec = file.CODEC
 
     def fit(self, sentences: Sentences, y: None = None, sample_weight: ArrayLike | None = None) -> BracketingModel:
         """Train on sentences.
@@ -132,7 +134,7 @@ class BracketingModel(BracketingParameters, Estimator):
         model, corpus, text = self._encoded(sentences)
         found = list(map(tuple, bracket(self, model, corpus).tolist()))
         ends = Bracketings(text.lengths).bracket_offsets.tolist()
-        return [found[start:end] for start, end in pairwise(ends)]
+        return PerSentence(found[start:end] for start, end in pairwise(ends))
 
     def predict_proba(self, sentences: Sentences) -> list[Floats]:
         """Posterior probabilities of spans to be constituents.
@@ -172,44 +174,9 @@ class BracketingModel(BracketingParameters, Estimator):
         model, corpus, _ = self._encoded(sentences)
         return np.concatenate([np.zeros(0), *corpus.collect(log_likelihoods, model, self.params_)])
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write what bracketing needs, and how training went, to one file of JSON and arrays.
-
-        Constraints are written as texts. Of the other parameters, those that only training reads and that are not plain
-        numbers, texts or lists come back as their defaults. ``report_`` is left out.
-
-        Raises
-        ------
-        InvalidInputError
-            If ``project_at_predict`` needs constraints that cannot be written as text (matrices, objects of your own).
-
-        Warns
-        -----
-        UserWarning
-            If such constraints, which only training needs, are left out.
-        """
-        self._check_fitted()
-        file.save(self, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> BracketingModel:
-        """Read a model that `save` wrote.
-
-        Raises
-        ------
-        InvalidInputError
-            If the file is missing, damaged or foreign.
-        """
-        return file.load(cls(), path)
-
-    def _check_fitted(self) -> None:
-        if "params_" not in vars(self):
-            raise not_fitted(self)
-
     def _encoded(self, sentences: Sentences) -> tuple[ConstituentContextModel, Corpus, LabelledText]:
-        self._check_fitted()
-        text = read_sentences(sentences)
-        return make_model(self, self.coding_), make_corpus(self, self.coding_.encode(text)), text
+        model, text = make_model(as_fitted(self), self.coding_), read_sentences(sentences)
+        return model, make_corpus(self, self.coding_.encode(text)), text
 
     def _take(self, coding: SpanCoding, params: SpanParameters, gamma: float, log_likelihood: float) -> None:
         """Set the attributes that bracketing needs, from training or a file."""

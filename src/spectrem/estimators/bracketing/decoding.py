@@ -8,7 +8,7 @@ import numpy as np
 
 from spectrem._arrays import Floats, Ints
 from spectrem.corpus import Corpus
-from spectrem.estimators.projecting import posed_at_predict, projects
+from spectrem.estimators.projecting import collect_at_predict
 from spectrem.learning import Posed, Step, posterior
 from spectrem.models.bracketing import BracketShard, ConstituentContextModel, SpanParameters
 from spectrem.structures import Bracketings, Parts
@@ -20,21 +20,15 @@ _TINY, _RARE = 1e-100, 1e-9
 def bracket(estimator: Any, model: ConstituentContextModel, corpus: Corpus) -> Ints:
     """Constituents of two words and more of all sentences, as `Bracketings.decode` gives them."""
     params, exact = floored(estimator.params_, _TINY), estimator.decode == "viterbi"
-    if not projects(estimator):
-        parts = corpus.collect(_best if exact else _most_expected, model, params)
-    else:
-        posed, step = _posed(estimator, model, corpus, exact)
-        parts = posed.collect(_most_expected_projected, step)
+    free, best = (_best, "trees") if exact else (_most_expected, None)
+    parts = collect_at_predict(estimator, model, params, corpus, free, _most_expected_projected, best=best)
     return np.concatenate([np.zeros((0, 2), np.int64), *parts])
 
 
 def span_posteriors(estimator: Any, model: ConstituentContextModel, corpus: Corpus) -> Floats:
     """Probability of every span to be a constituent, shape (n_spans,)."""
-    if not projects(estimator):
-        parts = corpus.collect(_shares, model, floored(estimator.params_, _TINY))
-    else:
-        posed, step = _posed(estimator, model, corpus, False)
-        parts = posed.collect(_projected_shares, step)
+    params = floored(estimator.params_, _TINY)
+    parts = collect_at_predict(estimator, model, params, corpus, _shares, _projected_shares)
     return np.concatenate([np.zeros(0), *parts])
 
 
@@ -69,11 +63,6 @@ def log_likelihood(shard: BracketShard, model: ConstituentContextModel, params: 
 def floored(params: SpanParameters, least: float) -> SpanParameters:
     """Parameters under which every sentence is possible, and others are as probable as they were."""
     return SpanParameters(np.maximum(params.yields, least), np.maximum(params.contexts, least))
-
-
-def _posed(estimator: Any, model: ConstituentContextModel, corpus: Corpus, exact: bool) -> tuple[Corpus, Step]:
-    params, best = floored(estimator.params_, _TINY), "trees" if exact else None
-    return posed_at_predict(estimator, model, params, corpus, best=best)
 
 
 def _best(shard: BracketShard, model: ConstituentContextModel, params: SpanParameters) -> Ints:

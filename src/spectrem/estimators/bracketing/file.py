@@ -2,68 +2,34 @@
 
 from __future__ import annotations
 
-import json
-import os
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spectrem.estimators.bracketing.input import SpanCoding
 from spectrem.estimators.bracketing.parameters import check_settings
-from spectrem.estimators.storage import (
-    check_probabilities,
-    damage_named,
-    load_arrays,
-    read_parameters,
-    save_arrays,
-    settings_of,
-    take_saved_course,
-)
-from spectrem.learning.schedule import check_gamma
+from spectrem.estimators.storage import Codec, check_shapes, pack_names, unpack_names
 from spectrem.models.bracketing import SpanParameters, SpanVocabulary
 
-_KIND, _LAYOUT = "BracketingModel", 1
 _VOCABULARY = ("yield_keys", "yield_offsets", "context_keys")
-_MEMBERS = {"tags": ("u1", 1), **dict.fromkeys(_VOCABULARY, ("i8", 1)), "yields": ("f8", 2), "contexts": ("f8", 2)}
 
 
-def save(estimator: Any, path: str | os.PathLike[str]) -> None:
-    """Write tags, spans, parameters, and the settings that JSON can hold."""
-    coding: SpanCoding = estimator.coding_
-    arrays = {
-        "tags": np.frombuffer(json.dumps(coding.tags).encode(), np.uint8),
-        **{name: getattr(coding.vocabulary, name) for name in _VOCABULARY},
-        "yields": estimator.params_.yields,
-        "contexts": estimator.params_.contexts,
-    }
-    header = {**settings_of(estimator), "gamma": estimator.gamma_, "log_likelihood": estimator.log_likelihood_}
-    save_arrays(path, _KIND, _LAYOUT, header, arrays)
+def _write(estimator: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    coding, params = estimator.coding_, estimator.params_
+    keys = {name: getattr(coding.vocabulary, name) for name in _VOCABULARY}
+    return {}, {"tags": pack_names(coding.tags), **keys, "yields": params.yields, "contexts": params.contexts}
 
 
-def load(estimator: Any, path: str | os.PathLike[str]) -> Any:
-    """Fill a new estimator with what `save` wrote, and return it."""
-    header, arrays = load_arrays(path, _KIND, _LAYOUT, _MEMBERS)
-    with damage_named(path, _KIND):
-        estimator.set_params(**read_parameters(header))
-        if isinstance(estimator.smoothing, list):
-            estimator.set_params(smoothing=tuple(estimator.smoothing))
-        check_settings(estimator)
-        tags = tuple(json.loads(arrays["tags"].tobytes()))
-        if len(set(tags)) < len(tags) or not all(type(tag) in (str, int) for tag in tags):
-            raise ValueError("tags must be distinct texts or numbers")
-        coding = SpanCoding(tags, _checked(len(tags), *(arrays[name] for name in _VOCABULARY)))
-        params = SpanParameters(arrays["yields"], arrays["contexts"])
-        sizes = {"yields": coding.vocabulary.n_yields, "contexts": coding.vocabulary.n_contexts}
-        for name, size in sizes.items():
-            table = getattr(params, name)
-            if table.shape != (2, size):
-                raise ValueError(f"{name} must have shape {(2, size)}, got {table.shape}")
-            check_probabilities(name, table)
-        gamma, likelihood = float(header["gamma"]), float(header["log_likelihood"])
-        check_gamma(gamma)
-        take_saved_course(estimator, header)
-    estimator._take(coding, params, gamma, likelihood)
-    return estimator
+def _read(estimator: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    if isinstance(estimator.smoothing, list):
+        estimator.set_params(smoothing=tuple(estimator.smoothing))
+    tags = unpack_names(arrays["tags"], "tags")
+    vocabulary = _checked(len(tags), *(arrays[name] for name in _VOCABULARY))
+    shapes = {"yields": (2, vocabulary.n_yields), "contexts": (2, vocabulary.n_contexts)}
+    check_shapes(arrays, shapes, probabilities=shapes)
+    params = SpanParameters(arrays["yields"], arrays["contexts"])
+    estimator._take(SpanCoding(tags, vocabulary), params, estimator.gamma_, estimator.log_likelihood_)
 
 
 def _checked(n_tags: int, keys: Any, offsets: Any, contexts: Any) -> SpanVocabulary:
@@ -80,3 +46,19 @@ def _checked(n_tags: int, keys: Any, offsets: Any, contexts: Any) -> SpanVocabul
     if not inside or not found or (length[before[~first]] != length[~first] - 1).any():
         raise ValueError("yields or contexts do not fit the tags")
     return vocabulary
+
+
+CODEC = Codec(
+    kind="BracketingModel",
+    layout=1,
+    members={
+        "tags": ("u1", 1),
+        **dict.fromkeys(_VOCABULARY, ("i8", 1)),
+        "yields": ("f8", 2),
+        "contexts": ("f8", 2),
+    },
+    write=_write,
+    read=_read,
+    numbers=("gamma", "log_likelihood"),
+    check=check_settings,
+)

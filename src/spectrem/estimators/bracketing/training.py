@@ -12,9 +12,9 @@ from spectrem.estimators.bracketing.decoding import floored, log_likelihood
 from spectrem.estimators.bracketing.input import SpanCoding, learn_spans
 from spectrem.estimators.bracketing.parameters import span_smoothing
 from spectrem.estimators.tagging.text import LabelledText
-from spectrem.estimators.training import run_stage
+from spectrem.estimators.training import estep_of, run_stage
 from spectrem.exceptions import InvalidInputError
-from spectrem.learning import EStep, FitResult, Step
+from spectrem.learning import FitResult, Step
 from spectrem.models.bracketing import (
     BracketShard,
     ConstituentContextModel,
@@ -75,13 +75,7 @@ def train(
         check_values(estimator.constraints, column, coding.names)
     model = make_model(estimator, coding)
     corpus = place(shards)
-    estep = EStep(
-        estimator.constraints,
-        warm_start=True,
-        dual_steps=estimator.dual_steps or None,
-        reference=_split_reference if estimator.reference == "split" else None,
-        infeasible=estimator.infeasible,
-    )
+    estep = estep_of(estimator, reference=_split_reference if estimator.reference == "split" else None)
     result = run_stage(estimator, model, corpus, _start(estimator, model, corpus), estep)
     value = corpus.sum(log_likelihood, model, result.params)
     step = Step(model, floored(result.params, 1e-100), result.history[-1].gamma, estep)

@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import _num_samples, validate_data
+from sklearn.utils.validation import validate_data
 
 from spectrem._arrays import Floats
-from spectrem._validate import as_sample_weight, check_same_index
+from spectrem._validate import check_same_index
 from spectrem.constraints import check_columns, check_values
 from spectrem.estimators.classification import file
 from spectrem.estimators.classification.parameters import MaxEntParameters
-from spectrem.estimators.classification.targets import read_targets
+from spectrem.estimators.classification.targets import read_targets, score_rows
 from spectrem.estimators.classification.training import fitted_model, infer, train
-from spectrem.estimators.conventions import not_fitted, take_course
+from spectrem.estimators.conventions import as_fitted, row_weights, take_course
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.shared_parameters import check_criterion_alone, check_one_gamma
-from spectrem.estimators.storage import save_arrays
-from spectrem.estimators.table_input import UNLABELLED, row_columns, split_columns
-from spectrem.exceptions import InvalidInputError
+from spectrem.estimators.storage import Saved
+from spectrem.estimators.table_input import labels_or_none, row_columns, split_columns
 from spectrem.models.loglinear import Features
 from spectrem.reports import ShowsReport, report_training
 
 
 @documented
 @dataclass(eq=False, repr=False)
-class MaxEntClassifier(ShowsReport, MaxEntParameters, ClassifierMixin, BaseEstimator):
+class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, BaseEstimator):
     """Logistic regression, which also learns from rows without a label, or with a part of one, under constraints.
 
     Where every row has a label, it is multinomial logistic regression. Otherwise, by turns, the distributions of the
@@ -86,6 +84,8 @@ class MaxEntClassifier(ShowsReport, MaxEntParameters, ClassifierMixin, BaseEstim
     ([0, 0, 0, 0, 1, 1], 2.0)
     """
 
+    _codec = file.CODEC
+
     def fit(
         self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None, columns: Any = None
     ) -> MaxEntClassifier:
@@ -124,28 +124,13 @@ class MaxEntClassifier(ShowsReport, MaxEntParameters, ClassifierMixin, BaseEstim
         check_one_gamma(self)
         check_criterion_alone(self)
         check_same_index(X=X, y=y, sample_weight=sample_weight, columns=columns)
-        if y is None:
-            if self.classes is None:
-                raise InvalidInputError(
-                    "MaxEntClassifier requires y to be passed, but the target y is None; -1 marks missing labels"
-                )
-            y = np.full(_num_samples(X), UNLABELLED)
+        y = labels_or_none(self, X, y)
         features, given = self._read(X, columns, reset=True)
-        targets = read_targets(y, self.classes)
         n = features.n_choices
-        if len(targets.known) != n:
-            raise InvalidInputError(
-                f"y must have one value per row of X, got {len(targets.known)} for {n} rows; found input variables "
-                "with inconsistent numbers of samples"
-            )
-        if len(targets.classes) < 2:
-            raise InvalidInputError(
-                f"y must hold at least two classes, got one class, {targets.classes.tolist()[0]!r}; list all in classes"
-            )
+        targets = read_targets(y, self.classes, n)
         check_values(self.constraints, "label", targets.classes.tolist())
-        check_columns(self.constraints, given)
-        weights = as_sample_weight(sample_weight, n, "row of X")
-        found = train(self, features, targets, np.ones(n) if weights is None else weights, given)
+        check_columns(self.constraints, {"row": range(n), **given})
+        found = train(self, features, targets, row_weights(sample_weight, n, "row of X"), given)
         self.classes_, self.label_distributions_ = targets.classes, found.distributions
         self.transduction_ = targets.classes[found.distributions.argmax(axis=1)]
         self._take(found.coefficients.T, found.intercept)
@@ -160,7 +145,7 @@ class MaxEntClassifier(ShowsReport, MaxEntParameters, ClassifierMixin, BaseEstim
 
         Constraints have no part in them.
         """
-        features, _ = self._read(X, None)
+        features, _ = as_fitted(self)._read(X, None)
         scores = np.asarray(features.matrix @ self.coef_.T) + self.intercept_
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
@@ -187,9 +172,15 @@ class MaxEntClassifier(ShowsReport, MaxEntParameters, ClassifierMixin, BaseEstim
         See Also
         --------
         spectrem.project : puts constraints on these probabilities.
+
+        Notes
+        -----
+        scikit-learn's ``cross_val_predict`` of probabilities numbers the labels of y, and takes those that are missing
+        for one more class: give it ``params={"y": y}`` in place of y.
         """
-        features, given = self._read(X, columns)
-        return infer(self, *fitted_model(self), features, given)
+        fitted = as_fitted(self)
+        features, given = fitted._read(X, columns)
+        return infer(fitted, *fitted_model(fitted), features, given)
 
     def predict_log_proba(self, X: Any, columns: Any = None) -> Floats:
         """The logarithm of `predict_proba`, nats."""
@@ -198,49 +189,31 @@ class MaxEntClassifier(ShowsReport, MaxEntParameters, ClassifierMixin, BaseEstim
 
     def predict(self, X: Any, columns: Any = None) -> NDArray:
         """The most probable label of every row, shape (n_rows,); parameters as of `predict_proba`."""
-        self._check_fitted()
-        return self.classes_[self.predict_proba(X, columns).argmax(axis=1)]
+        best = self.predict_proba(X, columns).argmax(axis=1)
+        return self.classes_[best]
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the classifier to one file of JSON and arrays, which `load` reads.
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """The share of the rows with a label in y, by weight, whose label `predict` finds, from 0 to 1.
 
-        It holds the weights, the course of training and the parameters that JSON can hold, but not what has a value
-        for every training row, nor ``report_`` or a schedule. Constraints are written as texts.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        InvalidInputError
-            If ``project_at_predict`` needs constraints that cannot be written as text (matrices, objects of your own).
-
-        Warns
-        -----
-        UserWarning
-            If such constraints, which only training needs, are left out.
-        """
-        self._check_fitted()
-        save_arrays(path, file.KIND, file.LAYOUT, *file.content_of(self))
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> MaxEntClassifier:
-        """Read a classifier that `save` wrote.
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,) or (n_rows, n_classes)
+            As in `fit`. Rows without a label are left out; a set counts as right where it holds the label that is
+            found, a distribution by the probability that it gives it.
+        sample_weight : array-like of shape (n_rows,), optional
+            At least 0.
 
         Raises
         ------
         InvalidInputError
-            If the file is missing, damaged or foreign.
+            If no row has a label.
         """
-        return file.load(cls(), path)
-
-    def _check_fitted(self) -> None:
-        if "coef_" not in vars(self):
-            raise not_fitted(self)
+        check_same_index(X=X, y=y, sample_weight=sample_weight)
+        return score_rows(self, y, self.predict(X), sample_weight)
 
     def _read(self, X: Any, columns: Any, reset: bool = False) -> tuple[Features, dict[str, NDArray]]:
         """Features and columns for constraints of the rows of X."""
-        if not reset:
-            self._check_fitted()
         X, inside = split_columns(X, self.columns)
         checked = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
         features = Features.of(checked)

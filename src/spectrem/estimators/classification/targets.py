@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Floats
-from spectrem.constraints.cells import is_missing
 from spectrem.data.frames import as_frame
-from spectrem.estimators.table_input import UNLABELLED, read_classes, read_labels
-from spectrem.exceptions import InvalidInputError, quoted
+from spectrem.estimators.conventions import as_fitted, row_weights
+from spectrem.estimators.labels import ROUNDING, Known, LabelReader, is_collection, plain_label
+from spectrem.estimators.table_input import choose_classes, number_labels, of_one_kind, read_classes
+from spectrem.exceptions import InvalidInputError
 from spectrem.models.loglinear import Labels
-
-# Probabilities of a row may miss 1 by this, and are then divided by their sum.
-_SUM_TOLERANCE = 1e-6
 
 
 class Targets(NamedTuple):
@@ -45,8 +42,8 @@ class Targets(NamedTuple):
         return Labels(offsets.astype(np.int64), label.astype(np.int64), self.allowed[row, label])
 
 
-def read_targets(y: Any, classes: Any = None) -> Targets:
-    """Read the labels that a classifier is trained on.
+def read_targets(y: Any, classes: Any = None, n_rows: int | None = None) -> Targets:
+    """Read the labels that a classifier is trained on; if the number of rows is given, of two classes at least.
 
     Parameters
     ----------
@@ -60,7 +57,8 @@ def read_targets(y: Any, classes: Any = None) -> Targets:
     Raises
     ------
     InvalidInputError
-        If a row has no possible label, a label that is not in ``classes``, or numbers that are no distribution.
+        If a row has no possible label, a label that is not in ``classes``, or numbers that are no distribution, or
+        there are more or fewer rows.
 
     Examples
     --------
@@ -70,26 +68,59 @@ def read_targets(y: Any, classes: Any = None) -> Targets:
     >>> targets.allowed.tolist()
     [[0.0, 0.0, 1.0], [1.0, 1.0, 1.0], [0.0, 1.0, 1.0], [0.75, 0.25, 0.0]]
     """
+    labels, known = _read_rows(y, classes)
+    labels = choose_classes(labels, classes, len(known.kind))
+    if n_rows is not None:
+        _check_rows(known, n_rows)
+        if len(labels) < 2:
+            raise InvalidInputError(
+                f"y must hold at least two classes, got one class, {labels.tolist()[0]!r}; list all in classes"
+            )
+    place = {label: k for k, label in enumerate(labels.tolist())}
+    allowed = np.zeros((len(known.kinds) + 1, len(labels)))
+    allowed[-1] = 1.0
+    for k, (own, shares) in enumerate(known.kinds):
+        allowed[k, [place[label] for label in own]] = 1.0 if shares is None else shares
+    return Targets(labels, allowed[known.kind], known.certain)
+
+
+def score_rows(classifier: Any, y: Any, predicted: NDArray, sample_weight: ArrayLike | None) -> float:
+    """The share of the rows with a label, by weight, whose prediction is right; see `Known.score`.
+
+    The columns of a table of probabilities are those of the classifier.
+    """
+    listed = as_fitted(classifier).classes
+    _, known = _read_rows(y, classifier.classes_ if listed is None else listed)
+    _check_rows(known, len(predicted))
+    weights, classes = row_weights(sample_weight, len(predicted), "row of X"), classifier.classes_.tolist()
+    return known.score(predicted.tolist(), weights, classes, "row")
+
+
+def _check_rows(known: Known, n_rows: int) -> None:
+    if len(known.kind) != n_rows:
+        raise InvalidInputError(
+            f"y must have one value per row of X, got {len(known.kind)} for {n_rows} rows; -1 marks missing labels "
+            "(found input variables with inconsistent numbers of samples)"
+        )
+
+
+def _read_rows(y: Any, columns: Any) -> tuple[NDArray, Known]:
+    """Labels in increasing order, and what is known of every row; ``columns`` name those of a table."""
     table = _as_table(y)
     if table is not None:
-        return _read_table(*table, classes)
+        return _read_table(*table, columns)
     rows = list(y) if isinstance(y, list | tuple) else np.asarray(y).tolist() if _holds_objects(y) else None
-    if rows is None or not any(_is_collection(value) for value in rows):
-        distinct, codes = read_labels(y, classes, "; to learn from constraints alone, list the labels in classes")
-        known = codes >= 0
-        allowed = np.ones((len(codes), len(distinct)))
-        allowed[known] = 0.0
-        allowed[known, codes[known]] = 1.0
-        return Targets(distinct, allowed, known)
-    return _read_rows(rows, classes)
+    if rows is None or not any(map(is_collection, rows)):
+        labels, codes = number_labels(y)
+        return labels, Known(codes, [((label,), None) for label in labels.tolist()])
+    reader = LabelReader(plain_label, "label")
+    kind = np.array(reader.read(rows, "row {}".format), np.int64)
+    named = [label for own, _ in reader.kinds for label in own]
+    return np.unique(of_one_kind("y", np.array(named, object))), Known(kind, reader.kinds)
 
 
 def _holds_objects(y: Any) -> bool:
     return np.asarray(y).dtype.kind == "O" if hasattr(y, "__array__") or hasattr(y, "dtype") else False
-
-
-def _is_collection(value: Any) -> bool:
-    return isinstance(value, Collection) and not isinstance(value, str | bytes)
 
 
 def _as_table(y: Any) -> tuple[Floats, Any] | None:
@@ -108,89 +139,23 @@ def _as_table(y: Any) -> tuple[Floats, Any] | None:
     return None
 
 
-def _read_table(table: Floats, names: Any, classes: Any) -> Targets:
+def _read_table(table: Floats, names: Any, classes: Any) -> tuple[NDArray, Known]:
     k = table.shape[1]
     labels = np.asarray(names if classes is None and names is not None else range(k) if classes is None else classes)
     if len(labels) != k:
         raise InvalidInputError(
             f"y must have a column for each of the {len(labels)} classes, got {k}; give the classes in their order"
         )
-    read_classes(labels)  # distinct, of one kind
+    distinct = read_classes(labels)
     missing: Bools = np.asarray(np.isnan(table).all(axis=1))
-    bad = ~missing & ~((table >= 0).all(axis=1) & (np.abs(table.sum(axis=1) - 1) <= _SUM_TOLERANCE))
+    bad = ~missing & ~((table >= 0).all(axis=1) & (np.abs(table.sum(axis=1) - 1) <= ROUNDING))
     if bad.any():
         row = int(np.argmax(bad))
         raise InvalidInputError(
             f"y must hold a distribution in every row, numbers of at least 0 that sum to 1, or NaN throughout; got "
             f"{table[row].tolist()!s:.200} in row {row}; divide it by its sum"
         )
-    order = np.argsort(labels, kind="stable")
-    allowed = np.ones_like(table)
-    allowed[~missing] = table[~missing] / table[~missing].sum(axis=1, keepdims=True)
-    return Targets(labels[order], np.ascontiguousarray(allowed[:, order]), ~missing)
-
-
-def _read_rows(rows: list[Any], classes: Any) -> Targets:
-    """Rows of which some are collections: sets of labels, or mappings of labels to probabilities."""
-    given = [_as_mapping(value, row) for row, value in enumerate(rows)]
-    listed = sorted_labels({label for own in given if own is not None for label in own})
-    if classes is None:
-        if not listed:
-            raise InvalidInputError(f"y must hold a label for some rows, got {len(rows)} rows and none with a label")
-        distinct = np.array(listed)
-    else:
-        distinct = read_classes(classes)
-    place = {label: k for k, label in enumerate(distinct.tolist())}
-    other = [label for label in listed if label not in place]
-    if other:
-        raise InvalidInputError(f"y must hold labels of classes={distinct.tolist()!r}, got {other[0]!r}; add it")
-    allowed, known = np.ones((len(rows), len(distinct))), np.zeros(len(rows), np.bool_)
-    for row, own in enumerate(given):
-        if own is not None:
-            allowed[row] = 0.0
-            for label, share in own.items():
-                allowed[row, place[label]] = share
-            known[row] = len(own) == 1 or isinstance(rows[row], Mapping)
-    return Targets(distinct, allowed, known)
-
-
-def _as_mapping(value: Any, row: int) -> dict[Any, float] | None:
-    """The labels of a row with 1, or with their probabilities; None where nothing is known."""
-    if not _is_collection(value):
-        missing = is_missing(value) or value == (str(UNLABELLED) if isinstance(value, str) else UNLABELLED)
-        return None if missing else {_plain(value): 1.0}
-    if not len(value):
-        raise InvalidInputError(f"y must allow some label in every row, got {value!r} in row {row}; None allows all")
-    if not isinstance(value, Mapping):
-        return {_plain(label): 1.0 for label in value}
-    shares = {_plain(label): share for label, share in value.items()}
-    try:
-        numbers = np.array(list(shares.values()), np.float64)
-    except (TypeError, ValueError):
-        numbers = np.full(1, np.nan)
-    if not ((numbers >= 0).all() and abs(numbers.sum() - 1) <= _SUM_TOLERANCE):
-        raise InvalidInputError(
-            f"y must hold a distribution where it has a mapping, numbers of at least 0 that sum to 1; got "
-            f"{quoted(value)} in row {row}; divide them by their sum"
-        )
-    return dict(zip(shares, (numbers / numbers.sum()).tolist(), strict=True))
-
-
-def _plain(label: Any) -> Any:
-    return label.item() if isinstance(label, np.generic) else label
-
-
-def sorted_labels(labels: set[Any]) -> list[Any]:
-    """Labels in increasing order.
-
-    Raises
-    ------
-    InvalidInputError
-        If some are text and some are not.
-    """
-    try:
-        return sorted(labels)
-    except TypeError:
-        raise InvalidInputError(
-            f"y must hold labels of one kind, got {quoted(sorted(labels, key=repr))}; convert all to text"
-        ) from None
+    own, kind = tuple(labels.tolist()), np.full(len(table), -1)
+    kind[~missing] = np.arange(int((~missing).sum()))
+    shares = table[~missing] / table[~missing].sum(axis=1, keepdims=True)
+    return distinct, Known(kind, [(own, row) for row in shares])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,10 +14,10 @@ from spectrem._arrays import Floats, Ints
 from spectrem.estimators.classification.targets import Targets
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.labelled import fit_labelled
-from spectrem.estimators.projecting import projects
-from spectrem.estimators.training import learn_unlabelled
+from spectrem.estimators.projecting import collect_at_predict
+from spectrem.estimators.training import estep_of, learn_unlabelled, report_labelled
 from spectrem.exceptions import InvalidInputError
-from spectrem.learning import EStep, FitStatus, Posed, PosedCorpus, Record, Step, Stopping, pose, posterior
+from spectrem.learning import FitStatus, Posed, Record, Step, Stopping, posterior
 from spectrem.models.loglinear import (
     Features,
     LogLinearModel,
@@ -73,15 +73,14 @@ def train(
     counts = weights
     weights = counts * np.where(known, _class_weights(settings, targets, counts), settings.unlabelled_weight)
     cut = partial(
-        build_shards, features, None, targets.labels, n_weights=model.n_weights, n_labels=n_classes,
-        counts=None if np.array_equal(weights, counts) or not settings.constraints else counts,
-    )  # fmt: skip
+        build_shards, features, None, targets.labels, n_weights=model.n_weights, n_labels=n_classes, counts=counts
+    )
     # Labelled rows stay with those that constraints tie them to; distributions are kept apart, as they cannot move.
     tied = known & (targets.allowed.max(axis=1) == 1) if learns and settings.constraints else np.zeros_like(known)
     shards = cut(known & ~tied, weights, columns, tied)
     labelled = cut(known, weights, columns) if tied.any() else shards
     start = make_corpus(settings, [shard for shard in labelled if shard.known] or labelled)
-    corpus = make_corpus(settings, shards) if learns else start
+    corpus = make_corpus(settings, shards) if learns or settings.constraints else start
     theta, seen = model.initial(), weights[known] @ targets.allowed[known] > 0
     if not seen.all() and not learns:
         unseen = targets.classes[~seen].tolist()[0]
@@ -92,9 +91,7 @@ def train(
     if seen.all():
         theta, _, record, status = fit_labelled(settings, model, start, goes_on=learns)
         history: tuple[Record, ...] = (record,)
-    estep = EStep(
-        settings.constraints, warm_start=True, infeasible=settings.infeasible, weight=settings.unlabelled_weight
-    )
+    estep = estep_of(settings)
     if learns:
         stopping = Stopping(settings.max_iter, settings.tol, scale=float(weights.sum()))
         found = learn_unlabelled(settings, model, corpus, theta, estep, stopping=stopping)
@@ -107,10 +104,12 @@ def train(
                 "y holds no label, and the constraints expect the same of every row, so that nothing tells the classes "
                 "apart; label some rows, or give constraints about groups of rows or about columns"
             )
-        distributions = _distributions(found.posed, found.step, targets.allowed.shape)
+        posed, step = found.posed.at_prices(found.step)
+        distributions = _in_order(posed.collect(_projected, step), targets.allowed.shape)
     else:
-        reports = ((), ())
-        distributions = np.where(known[:, None], targets.allowed, _probabilities(settings, model, theta, shards))
+        reports = report_labelled(settings, model, corpus, theta, estep)
+        tables = make_corpus(settings, shards).collect(_free, model, theta)
+        distributions = np.where(known[:, None], targets.allowed, _in_order(tables, targets.allowed.shape))
     return Trained(*coefficients_of(model, theta, merged), distributions, history, status, *reports)
 
 
@@ -178,16 +177,15 @@ def _class_weights(settings: Any, targets: Targets, weights: Floats) -> Floats:
     return np.where(known, targets.allowed @ factors, 1.0)
 
 
-def _distributions(posed: PosedCorpus, step: Step, shape: tuple[int, ...]) -> Floats:
-    """Distributions of the labels of all rows under the constraints, shape (n_rows, n_classes)."""
-    shards, priced = posed.at_prices(step)
+def _in_order(tables: Iterable[tuple[Ints, Floats]], shape: tuple[int, ...]) -> Floats:
+    """The rows of the tables of shards, each at its number."""
     found = np.zeros(shape)
-    for rows, table in shards.collect(_shard_distributions, priced):
+    for rows, table in tables:
         found[rows] = table
     return found
 
 
-def _shard_distributions(posed: Posed, step: Step) -> tuple[Ints, Floats]:
+def _projected(posed: Posed, step: Step) -> tuple[Ints, Floats]:
     """The numbers of the rows of a shard, and the distributions of their labels."""
     return posed.shard.instances, step.model.distributions(posed.shard, posterior(posed, step).marginals)
 
@@ -207,24 +205,13 @@ def infer(
     columns : mapping of name -> ndarray of shape (n_rows,)
     """
     shards = build_shards(features, columns=columns, n_labels=model.n_labels)
-    if not projects(settings):
-        return _probabilities(settings, model, theta, shards)
-    estep = EStep(settings.constraints, infeasible=settings.infeasible)
-    posed = pose(model, make_corpus(settings, shards), estep)
-    return _distributions(posed, Step(model, theta, settings.gamma_, estep), (features.n_choices, model.n_labels))
+    corpus = make_corpus(settings, shards)
+    found = collect_at_predict(settings, model, theta, corpus, _free, _projected)
+    return _in_order(found, (features.n_choices, model.n_labels))
 
 
-def _probabilities(settings: Any, model: LogLinearModel, theta: Floats, shards: list[LogLinearShard]) -> Floats:
-    """p(label | x) of the rows of all shards, shape (n_rows, n_classes), whatever labels they have."""
-    n_rows = sum(len(shard.instances) for shard in shards)
-    found = np.zeros((n_rows, model.n_labels))
-    tables = make_corpus(settings, shards).collect(_free_table, model, theta)
-    for shard, table in zip(shards, tables, strict=True):
-        found[shard.instances] = table
-    return found
-
-
-def _free_table(shard: LogLinearShard, model: LogLinearModel, theta: Floats) -> Floats:
+def _free(shard: LogLinearShard, model: LogLinearModel, theta: Floats) -> tuple[Ints, Floats]:
+    """The numbers of the rows of a shard, and p(label | x) whatever labels they have."""
     free = replace(shard, labels=None)
     _, marginals = model.structure(free).smoothed_max(model.scores(theta, free), 1.0)
-    return marginals.unary.reshape(-1, model.n_labels)
+    return shard.instances, marginals.unary.reshape(-1, model.n_labels)

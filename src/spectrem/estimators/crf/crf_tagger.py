@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,20 +11,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats
-from spectrem._validate import as_count, as_sample_weight
-from spectrem.estimators.conventions import Estimator, not_fitted, take_course
+from spectrem._validate import as_count
+from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, take_course
 from spectrem.estimators.crf import file
 from spectrem.estimators.crf.decoding import best_sequences, best_states, log_probabilities, posteriors_of
 from spectrem.estimators.crf.input import TokenText, read_more
-from spectrem.estimators.crf.labels import flat, read_labels
+from spectrem.estimators.crf.labels import read_labels
 from spectrem.estimators.crf.parameters import CRFParameters, check_settings
 from spectrem.estimators.crf.training import Trained, pairs_of, train
 from spectrem.estimators.declare import documented
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.shared_parameters import constraint_names
-from spectrem.estimators.storage import save_arrays
+from spectrem.estimators.storage import Saved
 from spectrem.estimators.tagging.text import Tag
-from spectrem.exceptions import InvalidInputError
 from spectrem.models.loglinear import Labels, LogLinearShard, build_shards
 from spectrem.reports import report_training
 
@@ -39,7 +37,7 @@ class TagSequence(NamedTuple):
 
 @documented
 @dataclass(eq=False, repr=False)
-class CRFTagger(CRFParameters, Estimator):
+class CRFTagger(Saved, CRFParameters, Estimator):
     """Tag tokens by a linear-chain conditional random field [Lafferty2001].
 
     The score of a sequence of tags is a sum of weights, of the pairs of a feature of a token and its tag, and of
@@ -85,6 +83,8 @@ class CRFTagger(CRFParameters, Estimator):
     >>> tagger.n_best([["a", "dog"]], n=2)[0][1].tags
     ['DT', 'VB']
     """
+
+    _codec = file.CODEC
 
     def fit(
         self,
@@ -159,22 +159,24 @@ class CRFTagger(CRFParameters, Estimator):
         NotFittedError
             Before `fit`.
         """
-        text = self._read(X, lengths, columns)
+        fitted = as_fitted(self)
+        text = fitted._read(X, lengths, columns)
         if not text.lengths.sum():
-            return [[] for _ in text.lengths]
-        found = best_states(self, make_corpus(self, self._shards(text)))
+            return PerSentence([] for _ in text.lengths)
+        found = best_states(fitted, make_corpus(self, self._shards(text)))
         names = np.array(self.tags_, object)[np.concatenate(list(found))].tolist()
-        return [names[end - size : end] for size, end in _spans(text)]
+        return PerSentence.cut(names, text.lengths)
 
     def predict_proba(
         self, X: Any, *, lengths: ArrayLike | None = None, columns: Mapping[str, Any] | None = None
     ) -> list[Floats]:
         """Posterior probabilities of tags (in the order of ``tags_``), an array of shape (tokens, n_tags) each."""
-        text = self._read(X, lengths, columns)
+        fitted = as_fitted(self)
+        text = fitted._read(X, lengths, columns)
         if not text.lengths.sum():
             return [np.zeros((0, len(self.tags_))) for _ in text.lengths]
-        table = np.concatenate(list(posteriors_of(self, make_corpus(self, self._shards(text)))))
-        return [table[end - size : end] for size, end in _spans(text)]
+        table = np.concatenate(list(posteriors_of(fitted, make_corpus(self, self._shards(text)))))
+        return list(PerSentence.cut(table, text.lengths))
 
     def n_best(self, X: Any, n: int = 5, *, lengths: ArrayLike | None = None) -> list[list[TagSequence]]:
         """The n most probable sequences of tags of every sentence, with their log-probabilities, best first.
@@ -189,7 +191,7 @@ class CRFTagger(CRFParameters, Estimator):
             At least 1.
         """
         n = as_count(n, "n", minimum=1)
-        text = self._read(X, lengths, None)
+        text = as_fitted(self)._read(X, lengths, None)
         shards = self._shards(text)
         found: list[list[TagSequence]] = []
         names, sizes = np.array(self.tags_, object), iter(text.lengths[text.lengths > 0].tolist())
@@ -211,8 +213,9 @@ class CRFTagger(CRFParameters, Estimator):
         ----------
         X, lengths
             As in `fit`.
-        y : sequence of sequences of tags
-            Tokens with None are left out.
+        y : sequence of sequences of labels
+            As in `fit`. Tokens without a label are left out; a set counts as right where it holds the tag that is
+            found, a distribution by the probability that it gives it.
         sample_weight : array-like of shape (n_sentences,), optional
             At least 0.
 
@@ -224,19 +227,11 @@ class CRFTagger(CRFParameters, Estimator):
         predicted = self.predict(X, lengths=lengths)
         sizes = np.array([len(own) for own in predicted], np.int64)
         labels = read_labels(y, sizes, self.tags_, stacked=lengths is not None)
-        given = as_sample_weight(sample_weight, len(sizes), "sentence")
-        weights = np.repeat(np.ones(len(sizes)) if given is None else given, sizes) * (labels.kind >= 0)
-        if not weights.any():
-            raise InvalidInputError("y must label some token of weight above 0 to be scored, got none")
-        right = [
-            kind >= 0 and tag in labels.kinds[kind][0]
-            for tag, kind in zip(flat(predicted), labels.kind.tolist(), strict=True)
-        ]
-        return float(np.average(right, weights=weights))
+        return labels.score(predicted, sample_weight, self.tags_)
 
     def score_samples(self, X: Any, y: Any, *, lengths: ArrayLike | None = None) -> Floats:
         """log p(y | X) of every sentence, shape (n_sentences,), nats; of partial labels, of all that they allow."""
-        text = self._read(X, lengths, None)
+        text = as_fitted(self)._read(X, lengths, None)
         labels = read_labels(y, text.lengths, self.tags_, stacked=lengths is not None)
         numbered, known = labels.numbered(self.tags_), labels.known()
         values = np.zeros(len(text.lengths))
@@ -259,8 +254,7 @@ class CRFTagger(CRFParameters, Estimator):
         dict of tag -> list of (name, weight)
             Weights decreasing; those of neighbouring tags are in ``transition_``.
         """
-        self._check_fitted()
-        names = self._feature_names()
+        names = as_fitted(self)._feature_names()
         support, weights = self.model_.support, self.model_.split(self.theta_).features
         found: dict[Tag, list[tuple[str, float]]] = {}
         feature, label = pairs_of(support)
@@ -275,46 +269,11 @@ class CRFTagger(CRFParameters, Estimator):
     @property
     def transition_(self) -> Floats:
         """Weights of neighbouring tags, shape (n_tags, n_tags), [from, to]; 0 for pairs without a weight."""
-        self._check_fitted()
-        n = len(self.tags_)
+        n = len(as_fitted(self).tags_)
         table = np.zeros(n * n)
         cells = self.model_.transitions
         table[slice(None) if cells is None else cells] = self.model_.split(self.theta_).transitions
         return table.reshape(n, n)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write what tagging needs, and how training went, to one file of JSON and arrays.
-
-        Constraints are written as texts. Of the other parameters, those that only training reads and that are not
-        plain numbers, texts or lists (a schedule, a callback ...) come back as their defaults. ``report_`` is left out.
-
-        Raises
-        ------
-        InvalidInputError
-            If ``project_at_predict`` needs constraints that cannot be written as text (matrices, objects of your own).
-
-        Warns
-        -----
-        UserWarning
-            If such constraints, which only training needs, are left out.
-        """
-        self._check_fitted()
-        save_arrays(path, file.KIND, file.LAYOUT, *file.content_of(self))
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> CRFTagger:
-        """Read a tagger that `save` wrote.
-
-        Raises
-        ------
-        InvalidInputError
-            If the file is missing, damaged or foreign.
-        """
-        return file.load(cls(), path)
-
-    def _check_fitted(self) -> None:
-        if "theta_" not in vars(self):
-            raise not_fitted(self)
 
     def _feature_names(self) -> Sequence[str]:
         if self.features_ is not None:
@@ -322,7 +281,6 @@ class CRFTagger(CRFParameters, Estimator):
         return [f"x{number}" for number in range(self.n_features_in_)]
 
     def _read(self, X: Any, lengths: ArrayLike | None, columns: Mapping[str, Any] | None) -> TokenText:
-        self._check_fitted()
         return read_more(self, self.features_, self.n_features_in_, X, lengths, columns)
 
     def _shards(self, text: TokenText, labels: Labels | None = None, known: Any = None) -> list[LogLinearShard]:
@@ -333,8 +291,3 @@ class CRFTagger(CRFParameters, Estimator):
         self.features_, self.n_features_in_ = found.features, found.model.support.n_features
         self.tags_, self.model_, self.theta_ = found.tags, found.model, found.theta
         self.gamma_ = found.history[-1].gamma
-
-
-def _spans(text: TokenText) -> Iterable[tuple[int, int]]:
-    """Length and end of every sentence."""
-    return zip(text.lengths.tolist(), np.cumsum(text.lengths).tolist(), strict=True)

@@ -10,7 +10,7 @@ from spectrem._arrays import Floats, Ints
 from spectrem.corpus import Corpus
 from spectrem.estimators.crf.pairs import PairModel
 from spectrem.estimators.crf.training import check_constraints, with_pairs
-from spectrem.estimators.projecting import posed_at_predict, projects
+from spectrem.estimators.projecting import collect_at_predict, projects
 from spectrem.learning import Posed, Step, posterior
 from spectrem.models.loglinear import LogLinearShard
 from spectrem.structures.chains.n_best import n_best
@@ -26,13 +26,11 @@ def best_states(tagger: Any, corpus: Corpus) -> Iterator[Ints]:
 
 def posteriors_of(tagger: Any, corpus: Corpus, *, exact: bool = False) -> Iterator[Floats]:
     """Posteriors of every shard, shape (n_tokens, n_tags), or indicators of best sequences that meet constraints."""
-    model = tagger.model_
-    if not projects(tagger):
-        return corpus.collect(posteriors, model, tagger.theta_)
-    check_constraints(tagger.constraints, tagger.tags_)
-    model, best = with_pairs(model, tagger.constraints), "sequences" if exact else None
-    shards, step = posed_at_predict(tagger, model, tagger.theta_, corpus, best=best)
-    return shards.collect(projected, step)
+    model, best = tagger.model_, "sequences" if exact else None
+    if projects(tagger):
+        check_constraints(tagger.constraints, tagger.tags_)
+        model = with_pairs(model, tagger.constraints)
+    return collect_at_predict(tagger, model, tagger.theta_, corpus, posteriors, projected, best=best)
 
 
 def viterbi(shard: LogLinearShard, model: Any, theta: Floats) -> Ints:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from spectrem._arrays import Bools, Floats, Ints
-from spectrem.estimators.tagging.text import Tag, check_one_each, check_tag, sort_tags
-from spectrem.exceptions import InvalidInputError, quoted
+from spectrem.estimators.conventions import PerSentence, row_weights
+from spectrem.estimators.labels import Kind, Known, LabelReader, place_of, plain_tokens
+from spectrem.estimators.tagging.text import Tag, as_sentences, check_tag, sort_tags
+from spectrem.exceptions import InvalidInputError
 from spectrem.models.loglinear import Labels
 from spectrem.structures._ragged import offsets_of, ranges_of
-
-# How far the probabilities of a token's labels may be from a sum of 1.
-_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,13 +33,18 @@ class TokenLabels:
     """
 
     kind: Ints
-    kinds: list[tuple[tuple[Tag, ...], tuple[float, ...] | None]]
+    kinds: list[Kind]
     lengths: Ints
 
     @property
     def tags(self) -> tuple[Tag, ...]:
         """All tags that occur, sorted."""
         return sort_tags(tag for tags, _ in self.kinds for tag in tags)
+
+    def score(self, predicted: Sequence[Sequence[Any]], sample_weight: ArrayLike | None, tags: Sequence[Tag]) -> float:
+        """The share of tokens with a label, by the weight of their sentences, whose tag is right; see `Known.score`."""
+        weights = np.repeat(row_weights(sample_weight, len(self.lengths), "sentence"), self.lengths)
+        return Known(self.kind, self.kinds).score(chain.from_iterable(predicted), weights, tags, "token")
 
     def known(self) -> Bools:
         """Sentences where every token has one label or a distribution, shape (n_sentences,).
@@ -50,7 +54,7 @@ class TokenLabels:
         InvalidInputError
             If a sentence has a distribution beside tokens without one and without a label.
         """
-        given = np.append([shares is not None or len(tags) == 1 for tags, shares in self.kinds], False)[self.kind]
+        given = Known(self.kind, self.kinds).certain
         soft = np.append([shares is not None for _, shares in self.kinds], False)[self.kind]
         whole = self._count(given) == self.lengths
         mixed = (self._count(soft) > 0) & ~whole
@@ -60,7 +64,7 @@ class TokenLabels:
             token = int(np.argmin(given[start : start + int(self.lengths[sentence])]))
             error = InvalidInputError(
                 "y must give every token of a sentence a label or a distribution where one has a distribution, got "
-                f"neither for {_place(sentence, token)}; give it a distribution, or leave them all out"
+                f"neither for {place_of(sentence, token)}; give it a distribution, or leave them all out"
             )
             error.keys = {"sentence": sentence, "token": token}
             raise error
@@ -106,7 +110,7 @@ class TokenLabels:
     def _first(self, kind: int) -> str:
         token = int(np.argmax(self.kind == kind))
         sentence = int(np.searchsorted(np.cumsum(self.lengths), token, side="right"))
-        return _place(sentence, token - int(self.lengths[:sentence].sum()))
+        return place_of(sentence, token - int(self.lengths[:sentence].sum()))
 
 
 def read_labels(y: Any, lengths: Ints, tags: Sequence[Tag] | None = None, *, stacked: bool = False) -> TokenLabels:
@@ -116,7 +120,7 @@ def read_labels(y: Any, lengths: Ints, tags: Sequence[Tag] | None = None, *, sta
     ----------
     y : sequence of (sequence of labels, array of shape (n_tokens, n_tags), or None)
         A label is a tag; a set, list or tuple of those that the token may have; a mapping of tags to probabilities; or
-        None. Arrays hold probabilities of ``tags``.
+        None, -1, NaN or another missing value. Arrays hold probabilities of ``tags``.
     lengths : ndarray of shape (n_sentences,), int64
     tags : sequence, optional
     stacked : bool
@@ -128,98 +132,31 @@ def read_labels(y: Any, lengths: Ints, tags: Sequence[Tag] | None = None, *, sta
         If ``y`` has other lengths, a label is not a tag, a collection is empty, or probabilities are negative or do not
         add up to 1.
     """
-    listed = _listed(y)
+    listed = as_sentences(y, "y")
     if stacked and len(listed) == lengths.sum() and (len(listed) != len(lengths) or not _is_row(listed)):
-        ends = np.cumsum(lengths)
-        listed = [listed[end - size : end] for size, end in zip(lengths.tolist(), ends.tolist(), strict=True)]
-    check_one_each(listed, lengths, "labels")
-    reader = _Reader(tags)
-    kind = np.full(int(lengths.sum()), -1, np.int64)
-    start = 0
-    for number, (own, size) in enumerate(zip(listed, lengths.tolist(), strict=True)):
-        if own is not None:
-            kind[start : start + size] = reader.sentence(own, number, size)
-        start += size
-    return TokenLabels(kind, reader.kinds, lengths)
+        listed = list(PerSentence.cut(listed, lengths))
 
-
-class _Reader:
-    """Numbers the distinct labels, sets of labels and distributions of a text."""
-
-    def __init__(self, tags: Sequence[Tag] | None) -> None:
-        self.kinds: list[tuple[tuple[Tag, ...], tuple[float, ...] | None]] = []
-        self._tags, self._number = tags, {None: -1}
-
-    def sentence(self, own: Any, number: int, size: int) -> list[int]:
-        if isinstance(own, np.ndarray) and own.ndim == 2:
-            own = self._from_table(own, number)
-        elif isinstance(own, np.ndarray):
-            own = own.tolist()
-        if isinstance(own, Mapping | set | frozenset | str) or not hasattr(own, "__len__") or len(own) != size:
-            got = len(own) if isinstance(own, list | tuple) else quoted(own)
+    def tokens(own: Any, number: int) -> Any:
+        if not (isinstance(own, np.ndarray) and own.ndim == 2):
+            return plain_tokens(own)
+        if tags is None or own.shape[1] != len(tags):
             raise InvalidInputError(
-                f"y must have a label per token of sentence {number} ({size}), got {got}; use None for tokens without "
-                "label"
+                f"tags must name the columns of distributions in y, got {'none' if tags is None else len(tags)} for "
+                f"the {own.shape[1]} columns of sentence {number}; set tags"
             )
-        try:
-            return [self._number[label] for label in own]
-        except (KeyError, TypeError):
-            return [self._kind(label, number, t) for t, label in enumerate(own)]
+        return [dict(zip(tags, row, strict=True)) for row in own.tolist()]
 
-    def _kind(self, label: Any, sentence: int, token: int) -> int:
-        if isinstance(label, Mapping):
-            key: Any = ("shares", *label.items())
-        elif isinstance(label, set | frozenset | list | tuple | np.ndarray):
-            key = frozenset(label)
-        else:
-            key = label
-        if key not in self._number:
-            self._number[key] = len(self.kinds)
-            self.kinds.append(_read(label, _place(sentence, token)))
-        return self._number[key]
-
-    def _from_table(self, table: NDArray, number: int) -> list[dict[Tag, float]]:
-        if self._tags is None or table.shape[1] != len(self._tags):
-            raise InvalidInputError(
-                "tags must name the columns of distributions in y, got "
-                f"{'none' if self._tags is None else len(self._tags)} for the {table.shape[1]} columns of sentence "
-                f"{number}; set tags"
-            )
-        return [
-            {tag: share for tag, share in zip(self._tags, row, strict=True) if share != 0} for row in table.tolist()
-        ]
+    known = LabelReader(check_tag, "tag").read_sentences(listed, lengths, tokens)
+    return TokenLabels(known.kind, [possible(kind) for kind in known.kinds], lengths)
 
 
-def _read(label: Any, place: str) -> tuple[tuple[Tag, ...], tuple[float, ...] | None]:
-    """A label, a set of labels or a distribution as tags and shares."""
-    if isinstance(label, Mapping):
-        shares = {check_tag(tag, f"y ({place})"): float(share) for tag, share in label.items()}
-        whole = sum(shares.values())
-        if (
-            not shares
-            or not all(0 <= share <= 1 + _ROUNDING for share in shares.values())
-            or abs(whole - 1) > _ROUNDING
-        ):
-            raise InvalidInputError(
-                f"y must hold distributions of probabilities that add up to 1, got {quoted(label)} in {place}; divide "
-                "them by their sum"
-            )
-        kept = tuple((tag, share / whole) for tag, share in shares.items() if share > 0)
-        return tuple(tag for tag, _ in kept), tuple(share for _, share in kept)
-    if isinstance(label, set | frozenset | list | tuple | np.ndarray):
-        tags = sort_tags(check_tag(tag, f"y ({place})") for tag in label)
-        if not tags:
-            raise InvalidInputError(
-                f"y must allow a tag, got an empty collection for {place}; use None to allow all tags"
-            )
-        return tags, None
-    return (check_tag(label, f"y ({place})"),), None
-
-
-def _listed(y: Any) -> list[Any]:
-    if isinstance(y, str | Mapping) or not hasattr(y, "__iter__"):
-        raise InvalidInputError(f"y must be a sequence of sentences of labels, got {quoted(y)}; put it in a list")
-    return list(y)
+def possible(kind: Kind) -> Kind:
+    """The same labels without those of probability 0."""
+    labels, shares = kind
+    if shares is None:
+        return kind
+    kept = [(label, share) for label, share in zip(labels, shares, strict=True) if share > 0]
+    return tuple(label for label, _ in kept), tuple(share for _, share in kept)
 
 
 def _is_row(listed: list[Any]) -> bool:
@@ -227,15 +164,6 @@ def _is_row(listed: list[Any]) -> bool:
     return all(own is None or isinstance(own, list | tuple | np.ndarray) for own in listed)
 
 
-def _place(sentence: int, token: int) -> str:
-    return f"sentence {sentence}, token {token}"
-
-
 def _shown(tags: Sequence[Tag], most: int = 12) -> str:
     text = ", ".join(map(str, tags[:most]))
     return text if len(tags) <= most else f"{text} and {len(tags) - most} more"
-
-
-def flat(sentences: Sequence[Sequence[Any]]) -> list[Any]:
-    """What stands at all tokens, one after another."""
-    return list(chain.from_iterable(sentences))

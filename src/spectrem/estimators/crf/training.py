@@ -20,9 +20,9 @@ from spectrem.estimators.crf.pairs import PairModel
 from spectrem.estimators.crf.scheme import check_labels, possible_moves
 from spectrem.estimators.labelled import fit_labelled
 from spectrem.estimators.tagging.text import Tag, check_tags
-from spectrem.estimators.training import learn_unlabelled
+from spectrem.estimators.training import estep_of, learn_unlabelled, report_labelled
 from spectrem.exceptions import InvalidInputError
-from spectrem.learning import EStep, FitStatus, Record
+from spectrem.learning import FitStatus, Record
 from spectrem.models.loglinear import (
     AgreedModel,
     Features,
@@ -110,12 +110,10 @@ def train(
     theta, n_steps = model.initial(), 0
     if any_known:
         theta, n_steps, record, status = fit_labelled(tagger, model, corpus, goes_on=learns)
-        if not learns:
-            return Trained(n_sentences, index, tags, model, theta, [record], status, n_steps)
-    constrained = with_pairs(model, tagger.constraints)
-    estep = EStep(
-        tagger.constraints, warm_start=True, dual_steps=tagger.dual_steps or None, infeasible=tagger.infeasible
-    )
+    constrained, estep = with_pairs(model, tagger.constraints), estep_of(tagger)
+    if not learns:
+        reports = report_labelled(tagger, constrained, corpus, theta, estep)
+        return Trained(n_sentences, index, tags, model, theta, [record], status, n_steps, *reports)
     found = learn_unlabelled(tagger, constrained, corpus, theta, estep)
     history = list(found.history)
     return Trained(n_sentences, index, tags, model, found.params, history, found.status, n_steps, *found.reports)
@@ -138,8 +136,9 @@ def _prepare(
         )
     weights = counts * np.where(known, 1.0, tagger.unlabelled_weight)
     shards = build_shards(
-        read.text.features, read.text.lengths, read.labels, known, weights, read.text.columns,
-        present=present if learns else present & known, n_weights=read.model.n_weights, n_labels=read.model.n_labels,
+        read.text.features, read.text.lengths, read.labels, known, weights, read.text.columns, counts=counts,
+        present=present if learns or tagger.constraints else present & known,
+        n_weights=read.model.n_weights, n_labels=read.model.n_labels,
     )  # fmt: skip
     return _Task(n, read.features, read.tags, read.model, shards, any_known, learns)
 

@@ -81,14 +81,13 @@ def learn_guide(
     sentences: Sequence[RelationSentence],
     names: Names,
     labels: tuple[Ints, Ints],
-    weights: Floats | None,
+    weight: Floats,
 ) -> tuple[Guide, Features]:
     """First classifiers, and the features of all pairs by predictions that were not trained on them.
 
     ``labels`` are the types of mentions and the relations of pairs, -1 where they are not known.
     """
     types, relations = labels
-    weight = np.ones(data.n_sentences) if weights is None else weights
     theta, kinds = _learn(
         make_member(settings, data.mention.n_features, names.types),
         settings, data.mention, data.mention_owner, types, sentences, weight,

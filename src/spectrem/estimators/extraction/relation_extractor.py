@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from spectrem.data import RelationSentence
-from spectrem.estimators.conventions import Estimator, not_fitted, take_course
+from spectrem.estimators.conventions import Estimator, as_fitted, take_course
 from spectrem.estimators.declare import documented
 from spectrem.estimators.extraction import file
 from spectrem.estimators.extraction.decoding import RelationPosteriors, infer
@@ -18,12 +18,15 @@ from spectrem.estimators.extraction.input import check_sentences
 from spectrem.estimators.extraction.parameters import ExtractionParameters, check_settings
 from spectrem.estimators.extraction.training import train
 from spectrem.estimators.shared_parameters import constraint_names
+from spectrem.estimators.storage import Saved
+from spectrem.exceptions import InvalidInputError
+from spectrem.metrics import relation_scores
 from spectrem.reports import report_training
 
 
 @documented
 @dataclass(eq=False, repr=False)
-class RelationExtractor(ExtractionParameters, Estimator):
+class RelationExtractor(Saved, ExtractionParameters, Estimator):
     """Types of mentions of entities, and relations between them, under constraints that tie both ([RothYih2004]).
 
     Two log-linear models give every mention a type and every ordered pair of mentions a relation or none; constraints
@@ -68,6 +71,8 @@ class RelationExtractor(ExtractionParameters, Estimator):
     >>> found.types, found.relations
     (('Peop', 'Peop'), {(0, 1): 'Kill'})
     """
+
+    _codec = file.CODEC
 
     def fit(
         self, sentences: Iterable[RelationSentence], sample_weight: ArrayLike | None = None, *, columns: Any = None
@@ -125,13 +130,12 @@ class RelationExtractor(ExtractionParameters, Estimator):
         NotFittedError
             Before `fit`.
         """
-        self._check_fitted()
-        listed = check_sentences(sentences)
+        fitted, listed = as_fitted(self), check_sentences(sentences)
         found = []
         bonus = self.relation_bonus
         if bonus is None:
             bonus = 0.0 if self.guide_ is None else self.guide_.bonus
-        inferred = infer(self, listed, columns, best=self.decode == "best", bonus=bonus)
+        inferred = infer(fitted, listed, columns, best=self.decode == "best", bonus=bonus)
         for sentence, own in zip(listed, inferred, strict=True):
             types = [self.types_[number] for number in own.types.argmax(axis=1).tolist()]
             chosen = zip(sentence.pairs, own.relations.argmax(axis=1).tolist(), strict=True)
@@ -146,34 +150,25 @@ class RelationExtractor(ExtractionParameters, Estimator):
 
         Under the constraints inside sentences if ``project_at_predict``, at the last gamma of training.
         """
-        self._check_fitted()
-        return infer(self, check_sentences(sentences), columns, best=False)
+        return infer(as_fitted(self), check_sentences(sentences), columns, best=False)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write what extraction needs, and how training went, to one file of JSON and arrays.
+    def score(self, sentences: Iterable[RelationSentence], y: None = None) -> float:
+        """F1 of the relations that `predict` finds, from 0 to 1; `spectrem.metrics.relation_scores` has others.
 
-        Constraints are written as texts. Of the other parameters, those that only training reads and that are not
-        plain numbers, texts or lists (a schedule, a callback ...) come back as their defaults. ``report_`` is left out.
-
-        Raises
-        ------
-        InvalidInputError
-            If ``project_at_predict`` and constraints cannot be written as text (matrices, objects of your own).
-        """
-        self._check_fitted()
-        file.save(self, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> RelationExtractor:
-        """Read an extractor that `save` wrote.
+        Parameters
+        ----------
+        sentences : iterable of RelationSentence
+            Pairs whose relation is not known are left out.
+        y : None
+            Not used; scikit-learn passes it.
 
         Raises
         ------
         InvalidInputError
-            If the file is missing, damaged or foreign.
+            If neither a sentence nor a prediction has a relation.
         """
-        return file.load(cls(), path)
-
-    def _check_fitted(self) -> None:
-        if "theta_" not in vars(self):
-            raise not_fitted(self)
+        gold = check_sentences(sentences)
+        found = relation_scores(self.predict(gold), gold).relations.total.f1
+        if math.isnan(found):
+            raise InvalidInputError("sentences must hold a relation to be scored, got none; label some")
+        return found

@@ -29,11 +29,11 @@ from spectrem.estimators.extraction.input import (
 )
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.table_input import row_columns
-from spectrem.estimators.training import run_stage
+from spectrem.estimators.training import asked_gamma, estep_of, learn_unlabelled, report_labelled
 from spectrem.exceptions import InvalidInputError
-from spectrem.learning import EStep, FitStatus, Record, Step
+from spectrem.learning import FitStatus, Record
 from spectrem.models.loglinear import JointModel, build_joint_shards
-from spectrem.reports import ConstraintReport, ConstraintSummary, report_posed
+from spectrem.reports import ConstraintReport, ConstraintSummary
 
 
 class Trained(NamedTuple):
@@ -77,8 +77,8 @@ def train(
         If no sentence has all labels, or constraints name what there is not.
     """
     n = len(sentences)
-    weights = row_weights(sample_weight, n, "sentence")
-    present = weights > 0
+    counts = row_weights(sample_weight, n, "sentence")
+    present = counts > 0
     given = row_columns((columns,), n, "RelationExtractor")
     names = _names(settings, sentences)
     check_constraints(settings.constraints, names, given)
@@ -94,16 +94,25 @@ def train(
         )
     guide, features = None, data.pair
     if settings.type_features:
-        guide, features = learn_guide(settings, data, indexes, sentences, names, (types, relations), weights)
+        guide, features = learn_guide(settings, data, indexes, sentences, names, (types, relations), counts)
     model = make_model(settings, names, data.mention.n_features, features.n_features)
     learns = settings.unlabelled_weight > 0 and bool((~known & present).any())
-    weights = weights * np.where(known, 1.0, settings.unlabelled_weight)
+    weights = counts * np.where(known, 1.0, settings.unlabelled_weight)
     members = data.members(features, labels_of(types, len(names.types)), labels_of(relations, len(names.relations)))
     sizes = {"mention": len(names.types), "pair": len(names.relations)}
 
     def cut(apart: Bools, weights: Floats, tied: Bools | None = None) -> Corpus:
         shards = build_joint_shards(
-            members, sizes, apart, weights, given, tied, present=present, n_instances=n, n_weights=model.n_weights
+            members,
+            sizes,
+            apart,
+            weights,
+            given,
+            tied,
+            counts,
+            present=present,
+            n_instances=n,
+            n_weights=model.n_weights,
         )
         return make_corpus(settings, shards)
 
@@ -112,22 +121,22 @@ def train(
     theta = whole.fit(cut(known, np.where(known, weights, 0.0)))
     constraints = [
         *flatten(settings.constraints),
-        *_count_constraints(settings, names, relations, known, data, weights),
+        *_count_constraints(settings, names, relations, known, data, counts),
     ]
+    # Labelled sentences stay with those that constraints over several sentences tie them to.
+    several = [one for one in constraints if not is_inside(one)]
+    tied, estep = known & bool(several), estep_of(settings, constraints)
+    corpus, n_known = cut(known & ~tied, weights, tied), int(known.sum())
     if not learns:
-        record = _record(whole, cut(known, np.where(known, weights, 0.0)), theta, started)
+        gamma = asked_gamma(settings)
+        record = _record(whole, cut(known, np.where(known, weights, 0.0)), theta, gamma, started)
         if settings.on_iteration is not None:
             settings.on_iteration(record)
-        return Trained(indexes, names, guide, model, theta, int(known.sum()), (record,), FitStatus.CONVERGED)
-    # Labelled sentences stay with those that constraints over several sentences tie them to.
-    tied = known if any(not is_inside(one) for one in constraints) else np.zeros(n, np.bool_)
-    estep = EStep(constraints, warm_start=True, dual_steps=settings.dual_steps or None, infeasible=settings.infeasible)
-    result = run_stage(settings, model, cut(known & ~tied, weights, tied), theta, estep, "em")
-    step = Step(model, result.params, result.history[-1].gamma, estep)
-    reports = report_posed(result.posed, step) if constraints else ((), ())
-    return Trained(
-        indexes, names, guide, model, result.params, int(known.sum()), result.history, result.status, *reports
-    )
+        unused = several if settings.project_at_predict else constraints
+        reports = report_labelled(settings, model, corpus, theta, estep, unused)
+        return Trained(indexes, names, guide, model, theta, n_known, (record,), FitStatus.CONVERGED, *reports)
+    found = learn_unlabelled(settings, model, corpus, theta, estep)
+    return Trained(indexes, names, guide, model, found.params, n_known, found.history, found.status, *found.reports)
 
 
 def make_model(settings: Any, names: Names, n_mention: int, n_pair: int) -> JointModel:
@@ -188,12 +197,12 @@ def _count_constraints(
     ]
 
 
-def _record(model: JointModel, corpus: Corpus, theta: Floats, started: float) -> Record:
+def _record(model: JointModel, corpus: Corpus, theta: Floats, gamma: float, started: float) -> Record:
     """The objective of labelled sentences at the end of training, nats."""
     log_likelihood = -corpus.sum(_cost, model, theta)
     log_prior = model.log_prior(theta)
     seconds = time.perf_counter() - started
-    return Record(1.0, log_likelihood + log_prior, log_likelihood, 0.0, seconds, log_prior)
+    return Record(gamma, log_likelihood + log_prior, log_likelihood, 0.0, seconds, log_prior)
 
 
 def _cost(shard: Any, model: JointModel, theta: Floats) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 
 from spectrem._arrays import Floats, Ints
 from spectrem.corpus import Corpus
-from spectrem.estimators.projecting import posed_at_predict, projects
+from spectrem.estimators.projecting import collect_at_predict, projects
 from spectrem.learning import Posed, Step, posterior
 from spectrem.models.grammar import GrammarParameters, GrammarShard, ValenceModel
 from spectrem.structures import Parts, ProjectiveTrees, ValenceTrees
@@ -53,11 +53,8 @@ def arcs_of(
     settings: Any, model: ValenceModel, params: GrammarParameters, corpus: Corpus, *, exact: bool = False
 ) -> Iterator[tuple[Ints, Floats]]:
     """Heads and probabilities of arcs of every shard or, if ``exact``, those of the best trees under constraints."""
-    if not projects(settings):
-        return corpus.collect(posteriors, model, params)
     best = "trees" if exact else None
-    shards, step = posed_at_predict(settings, model, floored(params), corpus, best=best)
-    return shards.collect(projected, step)
+    return collect_at_predict(settings, model, params, corpus, posteriors, projected, floored=floored, best=best)
 
 
 def viterbi(shard: GrammarShard, model: ValenceModel, params: GrammarParameters) -> Ints:

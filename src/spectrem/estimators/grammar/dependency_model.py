@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats, Ints
-from spectrem.estimators.conventions import Estimator, not_fitted, row_weights, take_course
+from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, row_weights, take_course
 from spectrem.estimators.declare import documented
 from spectrem.estimators.grammar import file
 from spectrem.estimators.grammar.decoding import (
@@ -28,6 +27,7 @@ from spectrem.estimators.grammar.text import TagText, read_columns, read_tags
 from spectrem.estimators.grammar.training import names_of, numbers_of, shards_of, train
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.shared_parameters import constraint_names
+from spectrem.estimators.storage import Saved
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.grammar import GrammarParameters, GrammarShard, ValenceModel, in_corpus_order
 from spectrem.reports import report_training
@@ -35,7 +35,7 @@ from spectrem.reports import report_training
 
 @documented
 @dataclass(eq=False, repr=False)
-class DependencyModel(GrammarSettings, Estimator):
+class DependencyModel(Saved, GrammarSettings, Estimator):
     """Parse sequences of tags by a grammar of dependencies with valence, learned with or without trees.
 
     The dependency model with valence [KleinManning2004]: heads take children on both sides, one by one, and stop. What
@@ -76,6 +76,8 @@ class DependencyModel(GrammarSettings, Estimator):
     >>> [heads.tolist() for heads in grammar.predict(["DET NOUN VERB NOUN"])]
     [[1, 2, -1, 2]]
     """
+
+    _codec = file.CODEC
 
     def fit(
         self,
@@ -148,7 +150,7 @@ class DependencyModel(GrammarSettings, Estimator):
         text = self._read(X)
         model, params, shards = self._encoded(text, columns)
         found = best_heads(self, model, params, make_corpus(self, shards))
-        return in_corpus_order(shards, list(found), len(text.lengths))
+        return PerSentence(in_corpus_order(shards, list(found), len(text.lengths)))
 
     def predict_proba(self, X: Any, *, columns: Mapping[str, Any] | None = None) -> list[Floats]:
         """Posterior probabilities of arcs.
@@ -188,59 +190,20 @@ class DependencyModel(GrammarSettings, Estimator):
     @property
     def root_(self) -> Floats:
         """Probabilities of tags under the root, shape (n_tags,)."""
-        self._check_fitted()
-        return self.params_.root
+        return as_fitted(self).params_.root
 
     @property
     def choose_(self) -> Floats:
         """Probabilities of tags of children."""
-        self._check_fitted()
-        return self.params_.choose
+        return as_fitted(self).params_.choose
 
     @property
     def stop_(self) -> Floats:
         """Probabilities of taking another child, and of stopping."""
-        self._check_fitted()
-        return self.params_.stop
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write what parsing needs, and how training went, to one file of JSON and arrays.
-
-        Constraints are written as texts. Parameters that only training reads and that are not plain numbers, texts or
-        lists (a schedule, a reference, a callback ...) come back as their defaults. ``report_`` is left out.
-
-        Raises
-        ------
-        InvalidInputError
-            If ``project_at_predict`` needs constraints that cannot be written as text.
-
-        Warns
-        -----
-        UserWarning
-            If such constraints, which only training needs, are left out.
-        """
-        self._check_fitted()
-        file.save(self, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> DependencyModel:
-        """Read a model that `save` wrote.
-
-        Raises
-        ------
-        InvalidInputError
-            If the file is missing, damaged or foreign.
-        """
-        loaded: DependencyModel = file.load(cls(), path)
-        return loaded
-
-    def _check_fitted(self) -> None:
-        if "params_" not in vars(self):
-            raise not_fitted(self)
+        return as_fitted(self).params_.stop
 
     def _read(self, X: Any, y: Any = None) -> TagText:
-        self._check_fitted()
-        return read_tags(X, y, single_root=self.single_root)
+        return read_tags(X, y, single_root=as_fitted(self).single_root)
 
     def _encoded(
         self, text: TagText, columns: Mapping[str, Any] | None = None
@@ -251,8 +214,9 @@ class DependencyModel(GrammarSettings, Estimator):
         if unknown:
             text = TagText([tag if tag not in unknown else _UNKNOWN for tag in text.tags], text.lengths, text.heads)
             tags, params = (*tags, _UNKNOWN), with_unknown(params)
-        model = ValenceModel(len(tags), self.adjacency, self.single_root, tags=names_of(tags))
-        named, weights = read_columns(columns, text.lengths), np.ones(len(text.lengths))
+        fitted, named = as_fitted(self), read_columns(columns, text.lengths)
+        model = ValenceModel(len(tags), fitted.adjacency, fitted.single_root, tags=names_of(tags))
+        weights = np.ones(len(text.lengths))
         return model, params, shards_of(model, text, numbers_of(tags, text), weights, named)
 
     def _log_likelihoods(self, text: TagText, of: Any) -> Floats:

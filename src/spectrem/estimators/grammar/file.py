@@ -2,60 +2,37 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
+from numpy.typing import NDArray
+
 from spectrem.estimators.grammar.parameters import TABLES, check_settings
-from spectrem.estimators.shared_parameters import NOT_SAVED
-from spectrem.estimators.storage import (
-    check_probabilities,
-    damage_named,
-    load_arrays,
-    read_parameters,
-    save_arrays,
-    settings_of,
-    take_saved_course,
-)
-from spectrem.estimators.tagging.text import check_tag
-from spectrem.learning.schedule import check_gamma
+from spectrem.estimators.storage import Codec, check_rows, check_shapes
+from spectrem.estimators.tagging.text import check_tags
 from spectrem.models.grammar import GrammarParameters, ValenceModel
 
-_KIND, _LAYOUT = "DependencyModel", 1
-_MEMBERS = {"root": ("f8", 1), "choose": ("f8", 4), "stop": ("f8", 4)}
-_APART = ("tags", *NOT_SAVED)
+
+def _write(model: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    return {"tags": list(model.tags_)}, {name: getattr(model.params_, name) for name in TABLES}
 
 
-def save(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write tags, tables, and the settings that JSON can hold."""
-    header = {
-        **settings_of(model, _APART),
-        "tags": list(model.tags_),
-        "gamma": model.gamma_,
-        "log_likelihood": model.log_likelihood_,
-    }
-    save_arrays(path, _KIND, _LAYOUT, header, {name: getattr(model.params_, name) for name in TABLES})
-
-
-def load(model: Any, path: str | os.PathLike[str]) -> Any:
-    """Fill a new model with what `save` wrote, and return it."""
-    header, arrays = load_arrays(path, _KIND, _LAYOUT, _MEMBERS)
-    with damage_named(path, _KIND):
-        model.set_params(**read_parameters(header))
-        check_settings(model)
-        tags = tuple(check_tag(tag, "tags") for tag in header["tags"])
-        if len(set(tags)) < len(tags) or not tags:
-            raise ValueError("tags must be distinct")
-        for name, shape in zip(TABLES, ValenceModel(len(tags), model.adjacency).shapes, strict=True):
-            if arrays[name].shape != shape:
-                raise ValueError(f"{name} must have shape {shape}, got {arrays[name].shape}")
-            check_probabilities(name, arrays[name])
-            # a mean-field prior makes the sums smaller
-            if (arrays[name].sum(axis=-1) > 1 + 1e-6).any():
-                raise ValueError(f"{name} must have rows that sum to 1 at most")
-        gamma, value = float(header["gamma"]), float(header["log_likelihood"])
-        check_gamma(gamma)
-        take_saved_course(model, header)
+def _read(model: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    tags = check_tags(values["tags"])
+    shapes = ValenceModel(len(tags), model.adjacency).shapes
+    check_shapes(arrays, dict(zip(TABLES, shapes, strict=True)), probabilities=TABLES)
+    for name in TABLES:
+        check_rows(name, arrays[name])
     model.set_params(tags=list(tags))
-    model._take(tags, GrammarParameters(arrays["root"], arrays["choose"], arrays["stop"]), gamma)
-    model.log_likelihood_ = value
-    return model
+    model._take(tags, GrammarParameters(arrays["root"], arrays["choose"], arrays["stop"]), model.gamma_)
+
+
+CODEC = Codec(
+    kind="DependencyModel",
+    layout=1,
+    members={"root": ("f8", 1), "choose": ("f8", 4), "stop": ("f8", 4)},
+    write=_write,
+    read=_read,
+    numbers=("gamma", "log_likelihood"),
+    apart=("tags",),
+    check=check_settings,
+)

@@ -13,7 +13,7 @@ from spectrem._validate import as_array
 from spectrem.data.treebank import ROOT, UNKNOWN_HEAD
 from spectrem.data.treebank.heads import describe_problem
 from spectrem.estimators.sentence_columns import read_sentence_columns
-from spectrem.estimators.tagging.text import Tag, check_one_each, check_tag, read_text
+from spectrem.estimators.tagging.text import Tag, check_tag, read_text
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.models.columns import Columns
 from spectrem.structures import ValenceTrees
@@ -50,7 +50,12 @@ def read_tags(X: Any, y: Any = None, *, single_root: bool = True) -> TagText:
     heads = np.full(len(tags), UNKNOWN_HEAD)
     if y is None:
         return TagText(tags, text.lengths, heads)
-    check_one_each(y, text.lengths, "heads")
+    is_list = hasattr(y, "__len__") and not isinstance(y, str | Mapping)
+    if not is_list or len(y) != len(text.lengths):
+        raise InvalidInputError(
+            f"y must have one entry per sentence ({len(text.lengths)}), got {len(y) if is_list else quoted(y)}; use "
+            "None for sentences without heads"
+        )
     offsets = offsets_of(text.lengths)
     for n, own in enumerate(y):
         if own is None:

@@ -19,9 +19,9 @@ from spectrem.estimators.grammar.text import TagText
 from spectrem.estimators.model_tables import table_priors
 from spectrem.estimators.sentence_columns import check_tree_values
 from spectrem.estimators.tagging.text import Tag, check_tags, sort_tags
-from spectrem.estimators.training import best_start, run_stage
+from spectrem.estimators.training import best_start, estep_of, run_stage, warn_unused
 from spectrem.exceptions import InvalidInputError
-from spectrem.learning import EStep, FitResult, Step
+from spectrem.learning import FitResult, Step
 from spectrem.models.columns import Columns
 from spectrem.models.grammar import (
     GrammarParameters,
@@ -85,20 +85,16 @@ def train(
     shards = shards_of(model, text, numbers_of(tags, text), weights, columns)
     for shard in shards:
         _check_heads(model, shard)
-    corpus = place(shards)
+    corpus, labelled = place(shards), all(shard.known for shard in shards)
     start, rng = _Start(settings, tags, model, corpus), as_generator(settings.random_state)
-    estep = EStep(
-        settings.constraints,
-        warm_start=bool(settings.constraints),
-        dual_steps=settings.dual_steps or None,
-        reference=_reference(settings, tags, model),
-        infeasible=settings.infeasible,
-    )
+    estep = estep_of(settings, reference=_reference(settings, tags, model))
 
     def run(number: int) -> FitResult[GrammarParameters]:
         return run_stage(settings, model, corpus, start.parameters(rng), estep, f"start-{number + 1}")
 
     result = best_start(run, settings.n_init)
+    if labelled and not settings.project_at_predict:
+        warn_unused(settings.constraints)
     value = corpus.sum(log_likelihood, model, result.params)
     step = Step(model, floored(result.params), result.history[-1].gamma, estep)
     return Trained(tags, result, value, *(report_posed(result.posed, step) if estep.constraints else ((), ())))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from spectrem._arrays import Floats, Ints
 from spectrem.corpus import Local
-from spectrem.estimators.conventions import not_fitted, take_course
+from spectrem.estimators.conventions import as_fitted, take_course
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.mixture import file
@@ -27,6 +26,8 @@ from spectrem.estimators.mixture.start import last_parameters, random_state_of, 
 from spectrem.estimators.mixture.table import ROUGH, ChunkModel, make_table
 from spectrem.estimators.mixture.training import settle, train
 from spectrem.estimators.shared_parameters import check_one_gamma
+from spectrem.estimators.storage import Saved
+from spectrem.estimators.training import warn_unused
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.mixtures import responsibilities
 from spectrem.learning import EStep
@@ -42,7 +43,7 @@ from spectrem.reports import ShowsReport
 
 @documented
 @dataclass(eq=False, repr=False)
-class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, BaseEstimator):
+class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixin, BaseEstimator):
     """Mixture of Gaussians by EM, with parameters and results as scikit-learn's.
 
     Beyond those: posteriors hardened or annealed by gamma ([Samdani2012], [SmithEisner2004]), weights of rows, rows
@@ -114,6 +115,8 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
     [[-4.1, 0.1], [3.8, -0.0], [0.0, 0.0]]
     """
 
+    _codec = file.CODEC
+
     def fit(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None, columns: Any = None
     ) -> GaussianMixture:
@@ -165,6 +168,8 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
             estep = EStep(rows=table.rows, warm_start=True, tol=ROUGH, infeasible=self.infeasible)
             trained = train(self, ChunkModel(model), Local([table]), estep, starts, total)
         take_course(self, trained.history, trained.status)
+        if rows.labels is not None and (rows.labels >= 0).all():
+            warn_unused(self.constraints, stacklevel=3)
         self.lower_bounds_ = [record.objective / total for record in trained.history]
         self.lower_bound_ = self.lower_bounds_[-1] if self.lower_bounds_ else -np.inf
         for name in file.BLOCKS:
@@ -295,67 +300,20 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
         NotFittedError
             Before `fit`.
         """
-        self._check_fitted()
+        covariance_type = as_fitted(self).covariance_type
         if n_samples < 1:
             raise InvalidInputError(f"n_samples must be at least 1, got {n_samples}")
         rng = random_state_of(self.random_state)
         counts = rng.multinomial(n_samples, self.weights_)
         drawn = []
         for k, count in enumerate(counts.tolist()):
-            if self.covariance_type in ("full", "tied"):
-                covariance = self.covariances_[k] if self.covariance_type == "full" else self.covariances_
+            if covariance_type in ("full", "tied"):
+                covariance = self.covariances_[k] if covariance_type == "full" else self.covariances_
                 drawn.append(rng.multivariate_normal(self.means_[k], covariance, count))
             else:
                 noise = rng.standard_normal(size=(count, self.n_features_in_))
                 drawn.append(self.means_[k] + noise * np.sqrt(self.covariances_[k]))
-        return np.vstack(drawn), np.repeat(np.arange(self.n_components), counts)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the mixture to one file, as JSON and arrays without pickles; `load` reads it.
-
-        It holds what `predict`, `score_samples`, `sample` and another ``warm_start`` need and the course of training,
-        and constraints as texts; not what has a value for every training row, nor ``report_``, a schedule, or where to
-        compute.
-
-        Parameters
-        ----------
-        path : path
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-
-        Warns
-        -----
-        UserWarning
-            If constraints are left out that cannot be written as text: matrices, objects of your own, and links
-            between rows by number.
-
-        Examples
-        --------
-        >>> import os, tempfile
-        >>> X = np.array([[1, 2], [1, 4], [1, 0], [10, 2], [10, 4], [10, 0]])
-        >>> mixture = GaussianMixture(2, random_state=0, n_threads=1).fit(X)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     mixture.save(os.path.join(folder, "mixture"))
-        ...     loaded = GaussianMixture.load(os.path.join(folder, "mixture"))
-        >>> (loaded.predict_proba(X) == mixture.predict_proba(X)).all()
-        np.True_
-        """
-        self._check_fitted()
-        file.save(self, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a mixture that `save` wrote.
-
-        Raises
-        ------
-        InvalidInputError
-            If the file is missing, damaged or of another kind.
-        """
-        return file.load(cls, path)
+        return np.vstack(drawn), np.repeat(np.arange(len(counts)), counts)
 
     def _model(self, n_features: int) -> MixtureModel:
         return MixtureModel(self.n_components, self.covariance_type, self.reg_covar, as_bounds(self, n_features))
@@ -366,9 +324,9 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
 
     def _joint(self, X: ArrayLike) -> tuple[Floats, Any]:
         """Log joint densities, and the dtype of the results that are made of them."""
-        self._check_fitted()
+        params = as_fitted(self)._params()
         x = validate_data(self, X, dtype=KEPT, order="C", reset=False)
-        joint = log_joint(self._params(), np.require(x, np.float64, requirements=["C", "W"]))
+        joint = log_joint(params, np.require(x, np.float64, requirements=["C", "W"]))
         return joint, np.result_type(x, self.means_)
 
     def _posteriors(self, X: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -378,8 +336,8 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
         return joint.astype(dtype, copy=False), values.astype(dtype, copy=False)
 
     def _n_parameters(self) -> int:
-        k, d = self.means_.shape
-        return count_free(as_bounds(self, d), k, d, self.covariance_type)
+        fitted, (k, d) = as_fitted(self), self.means_.shape
+        return count_free(as_bounds(fitted, d), k, d, fitted.covariance_type)
 
     def __getstate__(self) -> dict[str, Any]:
         return file.without_rows(super().__getstate__())
@@ -388,7 +346,3 @@ class GaussianMixture(ShowsReport, GaussianMixtureParameters, DensityMixin, Base
 
         def __getattr__(self, name: str) -> Any:
             raise file.missing(self, name)
-
-    def _check_fitted(self) -> None:
-        if "weights_" not in vars(self):
-            raise not_fitted(self)

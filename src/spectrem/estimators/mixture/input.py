@@ -68,7 +68,7 @@ def read_rows(
         )
     found = read_columns(columns, {"rows": len(x)}, taken=("row", "label"))
     given = {name: np.asarray(found[name]) for name in found}
-    check_columns(mixture.constraints, given)
+    check_columns(mixture.constraints, {"row": range(len(x)), **given})
     return MixtureRows(np.asarray(x, np.float64), x.dtype, labels, weights, given)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from spectrem._arrays import Floats, Ints
 from spectrem.corpus import Corpus
-from spectrem.estimators.projecting import posed_at_predict, projects
+from spectrem.estimators.projecting import collect_at_predict
 from spectrem.learning import Posed, Step, posterior
 from spectrem.models.parsing import EdgeFactoredModel, ParsingShard
 from spectrem.models.parsing.model import Table
@@ -18,18 +19,13 @@ from spectrem.structures import Parts
 
 def best_heads(parser: Any, corpus: Corpus) -> Iterator[Ints]:
     """Heads of all words, shard after shard, as the settings of a fitted parser say."""
-    if not projects(parser):
-        return corpus.collect(heads_of, parser.model_, parser.theta_, parser.decode == "posterior")
-    shards, step = _projected(parser, corpus)
-    return shards.collect(projected_heads, step)
+    free = partial(heads_of, by_posterior=parser.decode == "posterior")
+    return collect_at_predict(parser, parser.model_, parser.theta_, corpus, free, projected_heads)
 
 
 def arc_posteriors(parser: Any, corpus: Corpus) -> Iterator[Floats]:
     """Probabilities of all arcs, shard after shard, under the constraints where the parser's settings say so."""
-    if not projects(parser):
-        return corpus.collect(posteriors, parser.model_, parser.theta_)
-    shards, step = _projected(parser, corpus)
-    return shards.collect(projected, step)
+    return collect_at_predict(parser, parser.model_, parser.theta_, corpus, posteriors, projected)
 
 
 def heads_of(shard: ParsingShard, model: EdgeFactoredModel, theta: Table, by_posterior: bool) -> Ints:
@@ -61,7 +57,3 @@ def projected(posed: Posed, step: Step) -> Floats:
 def projected_heads(posed: Posed, step: Step) -> Ints:
     """The heads of all words of a shard in the trees of the largest sums of probabilities under constraints."""
     return posed.structure.decode(Parts(np.maximum(projected(posed, step), 0.0)))
-
-
-def _projected(parser: Any, corpus: Corpus) -> tuple[Corpus, Step]:
-    return posed_at_predict(parser, parser.model_, parser.theta_, corpus)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats, Ints
-from spectrem.data import ParsedSentence
-from spectrem.estimators.conventions import Estimator, not_fitted, take_course
+from spectrem.data import UNKNOWN_HEAD, ParsedSentence
+from spectrem.estimators.conventions import Estimator, PerSentence, check_fitted, row_weights, take_course
 from spectrem.estimators.declare import documented
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.parser import file
@@ -23,17 +22,17 @@ from spectrem.estimators.parser.relations import MISSING
 from spectrem.estimators.parser.training import Trained, tag_field, train
 from spectrem.estimators.projecting import projects
 from spectrem.estimators.shared_parameters import constraint_names
-from spectrem.estimators.storage import save_arrays
+from spectrem.estimators.storage import Saved
 from spectrem.exceptions import InvalidInputError
-from spectrem.metrics import attachment_scores, not_punctuation
+from spectrem.metrics import not_punctuation
 from spectrem.models.columns import Columns
-from spectrem.models.parsing import GIVEN, ParsingText
+from spectrem.models.parsing import SHARED, ParsingText
 from spectrem.reports import report_training
 
 
 @documented
 @dataclass(eq=False, repr=False)
-class EdgeFactoredParser(ParserParameters, Estimator):
+class EdgeFactoredParser(Saved, ParserParameters, Estimator):
     """Parse sentences into dependency trees by an edge-factored log-linear model ([McDonald2005], [Ganchev2010] §7).
 
     The score of a tree is the sum of the scores of its arcs, and its probability given the words and tags is in
@@ -81,6 +80,8 @@ class EdgeFactoredParser(ParserParameters, Estimator):
     >>> parser.predict([sentence("a/DET dog/NOUN saw/VERB the/DET cat/NOUN")])
     [array([ 1,  2, -1,  4,  2])]
     """
+
+    _codec = file.CODEC
 
     def fit(
         self,
@@ -151,7 +152,7 @@ class EdgeFactoredParser(ParserParameters, Estimator):
         """
         read = self._read(sentences)
         found = best_heads(self, make_corpus(self, self._text(read, columns).shards()))
-        return _split(np.concatenate(list(found)), [len(sentence.forms) for sentence in read])
+        return PerSentence(_split(np.concatenate(list(found)), [len(sentence.forms) for sentence in read]))
 
     def predict_proba(
         self, sentences: Iterable[ParsedSentence], *, columns: Mapping[str, Any] | None = None
@@ -202,34 +203,46 @@ class EdgeFactoredParser(ParserParameters, Estimator):
         names = [MISSING] * len(known.heads)
         if self.relations_ is not None and len(names):
             names = self.relations_.label(text.lengths, text.atoms, known.heads)
-        ends = np.cumsum(text.lengths).tolist()
-        return [tuple(names[end - size : end]) for size, end in zip(text.lengths.tolist(), ends, strict=True)]
+        return list(map(tuple, list(PerSentence.cut(names, text.lengths))))
 
-    def score(self, sentences: Iterable[ParsedSentence]) -> float:
+    def score(
+        self,
+        sentences: Iterable[ParsedSentence],
+        heads: Sequence[ArrayLike | None] | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
         """The share of words but punctuation (universal tag ``PUNCT``) whose head `predict` finds, from 0 to 1.
 
         This is the unlabelled attachment score; `spectrem.metrics.attachment_scores` has others.
 
         Parameters
         ----------
-        sentences : iterable of ParsedSentence
-            With all their heads.
+        sentences, heads
+            As in `fit`. Words whose head is not known are left out; a distribution counts as right by the probability
+            of the head that is found.
+        sample_weight : array-like of shape (n_sentences,), optional
+            At least 0.
 
         Raises
         ------
         InvalidInputError
-            If a sentence lacks heads, or no word is left to score.
+            If no word is left to score.
         """
         read = self._read(sentences)
-        known = read_heads(read, None, projective=False)
-        lacking = np.flatnonzero(known.kinds != GIVEN)
-        if len(lacking):
-            raise InvalidInputError(f"sentence {lacking[0]} must have all its heads to be scored; leave it out")
-        gold = _split(known.heads, [len(sentence.forms) for sentence in read])
-        mask = not_punctuation([sentence.upos for sentence in read])
-        if not any(np.any(own) for own in mask):
-            raise InvalidInputError("sentences must hold a word other than punctuation to be scored, got none")
-        return attachment_scores(gold, self.predict(read), mask=mask).uas
+        known, lengths = read_heads(read, heads, projective=False), [len(one.forms) for one in read]
+        weights = np.repeat(row_weights(sample_weight, len(read), "sentence"), lengths)
+        weights *= np.concatenate([np.zeros(0), *not_punctuation([one.upos for one in read])])
+        weights *= (known.heads != UNKNOWN_HEAD) | np.repeat(known.kinds == SHARED, lengths)
+        if not weights.any():
+            raise InvalidInputError(
+                "heads must be known of some word other than punctuation, of weight above 0, to be scored, got none"
+            )
+        predicted = self.predict(read)
+        right = [np.equal(own, gold) * 1.0 for own, gold in zip(predicted, _split(known.heads, lengths), strict=True)]
+        for number, shares in known.shares.items():
+            words = np.arange(lengths[number])
+            right[number] = shares[words, np.where(predicted[number] < 0, words, predicted[number])]
+        return float(np.average(np.concatenate(right), weights=weights))
 
     def score_samples(
         self, sentences: Iterable[ParsedSentence], heads: Sequence[ArrayLike | None] | None = None
@@ -256,43 +269,8 @@ class EdgeFactoredParser(ParserParameters, Estimator):
             values[shard.instances] = own
         return values
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write what parsing needs, and how training went, to one file of JSON and arrays.
-
-        Weights are written in single precision. Constraints are written as texts. Of the other parameters, those that
-        only training reads and that are not plain numbers, texts or lists come back as their defaults. ``report_`` and
-        ``n_lifted_`` are left out.
-
-        Raises
-        ------
-        InvalidInputError
-            If ``project_at_predict`` needs constraints that cannot be written as text (matrices, objects of your own).
-
-        Warns
-        -----
-        UserWarning
-            If such constraints, which only training needs, are left out.
-        """
-        self._check_fitted()
-        save_arrays(path, file.KIND, file.LAYOUT, *file.content_of(self))
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> EdgeFactoredParser:
-        """Read a parser that `save` wrote.
-
-        Raises
-        ------
-        InvalidInputError
-            If the file is missing, damaged or foreign.
-        """
-        return file.load(cls(), path)
-
-    def _check_fitted(self) -> None:
-        if "theta_" not in vars(self):
-            raise not_fitted(self)
-
     def _read(self, sentences: Iterable[ParsedSentence]) -> list[ParsedSentence]:
-        self._check_fitted()
+        check_fitted(self)
         return read_sentences(sentences)
 
     def _text(self, read: list[ParsedSentence], columns: Mapping[str, Any] | None) -> ParsingText:

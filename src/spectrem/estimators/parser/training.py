@@ -16,9 +16,9 @@ from spectrem.estimators.labelled import fit_labelled
 from spectrem.estimators.parser.input import TAGS, read_columns, read_heads, read_sentences
 from spectrem.estimators.parser.relations import RelationModel, labelled_words, relation_shards, train_relations
 from spectrem.estimators.sentence_columns import check_tree_values
-from spectrem.estimators.training import learn_unlabelled
+from spectrem.estimators.training import estep_of, learn_unlabelled, report_labelled, warn_unused
 from spectrem.exceptions import InvalidInputError, advice
-from spectrem.learning import EStep, FitStatus, Record, SmallSteps, Step, run_online
+from spectrem.learning import FitStatus, Record, SmallSteps, Step, run_online
 from spectrem.models.loglinear import Optimiser, WeightPrior
 from spectrem.models.parsing import FREE, ArcTemplates, EdgeFactoredModel, ParsingText, TokenAtoms
 from spectrem.models.parsing.model import Table
@@ -84,8 +84,8 @@ def train(parser: Any, sentences: Any, heads: Any, sample_weight: Any, columns: 
     named = read_columns(read, columns, tag_field(atoms) if parser.constraints else None)
     tags = {name: np.unique(named.of_words[name]).tolist() for name in TAGS if name in named.of_words}
     check_tree_values(parser.constraints, tags, named)
-    text = ParsingText(lengths, atoms.encode(read), known.heads, known.kinds, known.shares, weights, named)
-    text = text.without(~present if learns else ~present | free)
+    text = ParsingText(lengths, atoms.encode(read), known.heads, known.kinds, known.shares, weights, named, counts)
+    text = text.without(~present if learns or parser.constraints else ~present | free)
     check_possible(model, text)
     run = _in_small_steps if parser.learner == "online" else _in_batch
     found = run(parser, model, text, any_known, learns)
@@ -113,13 +113,6 @@ def trees_of(projective: bool) -> type:
 def tag_field(atoms: TokenAtoms) -> str:
     """Which tags of sentences constraints call ``tag``."""
     return "upos" if atoms.coarse else "xpos"
-
-
-def estep_of(parser: Any) -> EStep:
-    """How posteriors are found in training."""
-    return EStep(
-        parser.constraints, warm_start=True, dual_steps=parser.dual_steps or None, infeasible=parser.infeasible
-    )
 
 
 def check_possible(model: EdgeFactoredModel, text: ParsingText) -> None:
@@ -164,8 +157,8 @@ def _in_batch(parser: Any, model: EdgeFactoredModel, text: ParsingText, any_know
     theta: Any = model.initial()
     if any_known:
         theta, _, record, status = fit_labelled(parser, model, corpus, goes_on=learns)
-        if not learns:
-            return theta, [record], status, (), ()
+    if not learns:
+        return theta, [record], status, *report_labelled(parser, model, corpus, theta, estep_of(parser))
     found = learn_unlabelled(parser, model, corpus, theta, estep_of(parser))
     return found.params, list(found.history), found.status, *found.reports
 
@@ -193,4 +186,6 @@ def _in_small_steps(parser: Any, model: EdgeFactoredModel, text: ParsingText, an
     reports: Any = ((), ())
     if learns and parser.constraints:
         reports = report_posed(found.posed, Step(model, theta, parser.gamma, estep))
+    elif not (learns or parser.project_at_predict):
+        warn_unused(parser.constraints, stacklevel=5)
     return theta, history, found.status, *reports

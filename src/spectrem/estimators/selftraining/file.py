@@ -22,16 +22,19 @@ _LEARNED = ("estimator_", "classes_", "gamma_", "n_features_in_", "feature_names
 
 def save(trainer: Any, path: str | os.PathLike[str]) -> None:
     """Write the classifier, and the parameters that JSON can hold."""
-    content = {
+    data = _skops().dumps(_content(trainer))
+    with open_bytes(path) as file:
+        file.write(data)
+
+
+def _content(trainer: Any) -> dict[str, Any]:
+    return {
         "kind": _KIND,
         "version": _LAYOUT,
         **settings_of(trainer, (*NOT_SAVED, "estimator")),
         "estimator": trainer.estimator,
         "learned": {name: value for name, value in vars(trainer).items() if name in _LEARNED},
     }
-    data = _skops().dumps(content)
-    with open_bytes(path) as file:
-        file.write(data)
 
 
 def load(cls: type[T], path: str | os.PathLike[str], trusted: Sequence[str]) -> T:

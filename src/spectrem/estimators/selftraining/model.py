@@ -166,8 +166,6 @@ def keep_known(table: Floats, sample: Sample) -> None:
 
 def compile_rows(sample: Sample, constraints: Constraints) -> Rows:
     """Constraints over the sample; labelled rows count in those over several rows, others leave them alone."""
-    if sample.known.all():
-        constraints = ()
     own = {"label": np.tile(sample.classes, len(sample.codes)), "labelled": sample.known}
     rows = compile_constraints(constraints, sample.structure, {**sample.columns, **own}, sample.weights)
     inside = rows.row_instance >= 0

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.utils import indexable
-from sklearn.utils.validation import _num_samples
 
 from spectrem._arrays import Floats
 from spectrem._validate import check_same_index
 from spectrem.constraints import check_columns, check_values
 from spectrem.data.frames import as_frame
-from spectrem.estimators.conventions import not_fitted, row_weights, take_course
+from spectrem.estimators.classification.targets import score_rows
+from spectrem.estimators.conventions import as_fitted, check_fitted, row_weights, take_course
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.selftraining import file
 from spectrem.estimators.selftraining.classifier import check_classifier, class_probabilities, weight_names
@@ -33,8 +33,8 @@ from spectrem.estimators.selftraining.model import (
 from spectrem.estimators.selftraining.parameters import SelfTrainerParameters
 from spectrem.estimators.selftraining.shares import tell_shares
 from spectrem.estimators.shared_parameters import check_one_gamma
-from spectrem.estimators.table_input import UNLABELLED, read_labels, row_columns, split_columns
-from spectrem.estimators.training import run_stage
+from spectrem.estimators.table_input import choose_classes, labels_or_none, number_labels, row_columns, split_columns
+from spectrem.estimators.training import run_stage, warn_unused
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import EStep, Step, Stopping
 from spectrem.reports import ShowsReport, report_training
@@ -141,14 +141,14 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         check_one_gamma(self)
         check_classifier(self.estimator, self.soft_targets)
         check_same_index(X=X, y=y, sample_weight=sample_weight, columns=columns)
-        if y is None and self.classes is not None:
-            y = np.full(_num_samples(X), UNLABELLED)
-        classes, codes = read_labels(y, self.classes, "; to learn from constraints alone, list the labels in classes")
+        labels, codes = number_labels(labels_or_none(self, X, y))
+        classes = choose_classes(labels, self.classes, len(codes))
+        codes = np.append(np.searchsorted(classes, labels), -1)[codes]
         features, inside = split_columns(X, self.columns)
         features, _ = indexable(features, codes)
         given = row_columns((columns, inside), len(codes), "SelfTrainer")
         check_values(self.constraints, "label", classes.tolist())
-        check_columns(self.constraints, given)
+        check_columns(self.constraints, {"row": range(len(codes)), **given})
         weights = row_weights(sample_weight, len(codes), "row of X")
         sample = Sample(features, codes, classes, weights, given)
         model = ClassifierModel(self.estimator, self.weight, self.soft_targets, weight_names(self.estimator))
@@ -166,6 +166,8 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
             first = without_classifier(sample, estep)
         once = None if learns else Stopping(1, 0.0)
         result = run_stage(self, model, [sample], model.start(sample, first), estep, stopping=once)
+        if sample.known.all():
+            warn_unused(self.constraints, stacklevel=3)
         posteriors = result.params.posteriors
         assert posteriors is not None
         self.estimator_, self.classes_ = result.params.classifier, classes
@@ -211,9 +213,10 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         --------
         spectrem.project : puts constraints on what `predict_proba` gives.
         """
-        if self.soft_targets:
+        fitted = as_fitted(self)
+        if fitted.soft_targets:
             return self.classes_[self.predict_proba(X).argmax(axis=1)]  # its own predict may give probabilities
-        return self._classifier().predict(split_columns(X, self.columns)[0])
+        return self.estimator_.predict(split_columns(X, fitted.columns)[0])
 
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities of the labels by the classifier.
@@ -236,8 +239,14 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         See Also
         --------
         spectrem.project : puts constraints on these probabilities.
+
+        Notes
+        -----
+        scikit-learn's ``cross_val_predict`` of probabilities numbers the labels of y, and takes those that are missing
+        for one more class: give it ``params={"y": y}`` in place of y.
         """
-        return class_probabilities(self._classifier(), split_columns(X, self.columns)[0], self.classes_)
+        columns = as_fitted(self).columns
+        return class_probabilities(self.estimator_, split_columns(X, columns)[0], self.classes_)
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy on the rows of X that have a label in y; the others are left out.
@@ -261,14 +270,7 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
             If no row has a label.
         """
         check_same_index(X=X, y=y, sample_weight=sample_weight)
-        classes, codes = read_labels(y)
-        weights = (codes >= 0) * row_weights(sample_weight, len(codes), "row of X")
-        if not weights.any():
-            raise InvalidInputError("sample_weight must be above 0 for some labelled row to be scored, got none")
-        predicted = self.predict(X)
-        if len(codes) != len(predicted):
-            raise InvalidInputError(f"y must have one value per row of X, got {len(codes)} for {len(predicted)} rows")
-        return float(np.average(predicted == classes[codes], weights=weights))
+        return score_rows(self, y, self.predict(X), sample_weight)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the trainer to one file, which `load` reads.
@@ -295,7 +297,7 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
             If constraints are left out that cannot be written as text: matrices, objects of your own, and links
             between rows by number.
         """
-        self._classifier()
+        check_fitted(self)
         file.save(self, path)
 
     @classmethod
@@ -317,11 +319,6 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
             installed.
         """
         return file.load(cls, path, trusted)
-
-    def _classifier(self) -> Any:
-        if "estimator_" not in vars(self):
-            raise not_fitted(self)
-        return self.estimator_
 
     def _take_features(self, X: Any, n_inside: int) -> None:
         for name in ("n_features_in_", "feature_names_in_"):

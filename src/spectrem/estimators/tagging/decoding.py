@@ -11,7 +11,7 @@ import numpy as np
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints import check_values
 from spectrem.corpus import Corpus
-from spectrem.estimators.projecting import posed_at_predict, projects
+from spectrem.estimators.projecting import collect_at_predict, projects
 from spectrem.learning import Posed, Step, posterior
 from spectrem.models.tagging import HMMModel, HMMParameters, TagKernel, TagShard
 from spectrem.structures import Parts, TiedChain, TiedChain2
@@ -64,13 +64,10 @@ def best_states(tagger: Any, model: HMMModel, corpus: Corpus) -> Iterator[Ints]:
 
 def marginals_of(tagger: Any, model: HMMModel, corpus: Corpus, *, exact: bool = False) -> Iterator[Marginals]:
     """Posteriors of every shard or, if ``exact``, indicators of the best sequences that meet the constraints."""
-    if not projects(tagger):
-        return corpus.collect(posteriors, model, tagger.params_)
-    for name in ("tag", "label"):
+    for name in ("tag", "label") if projects(tagger) else ():
         check_values(tagger.constraints, name, tagger.coding_.tag_values)
     best = "sequences" if exact else None
-    shards, step = posed_at_predict(tagger, model, floored(tagger.params_), corpus, best=best)
-    return shards.collect(projected, step)
+    return collect_at_predict(tagger, model, tagger.params_, corpus, posteriors, projected, floored=floored, best=best)
 
 
 def posteriors(shard: TagShard, model: HMMModel, params: HMMParameters) -> Marginals:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -13,86 +11,48 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem.data import Vocabulary
 from spectrem.estimators.conventions import take_course
-from spectrem.estimators.shared_parameters import NOT_SAVED
-from spectrem.estimators.storage import (
-    check_probabilities,
-    damage_named,
-    load_arrays,
-    read_parameters,
-    save_arrays,
-    settings_of,
-    take_saved_course,
-)
+from spectrem.estimators.storage import Codec, check_names, check_rows, check_shapes, pack_names, unpack_names
 from spectrem.estimators.tagging.coding import Coding
 from spectrem.estimators.tagging.parameters import check_settings
 from spectrem.estimators.tagging.tables import by_cell
-from spectrem.estimators.tagging.text import Tag, Word, check_tag
+from spectrem.estimators.tagging.text import Tag, Word, check_tag, check_tags
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Constant, FitStatus
-from spectrem.learning.schedule import check_gamma
 from spectrem.models.tagging import HMMParameters
 
-_KIND, _LAYOUT = "HMMTagger", 1
-_MEMBERS = {
-    **{"words": ("u1", 1), "dictionary_words": ("u1", 1), "dictionary_offsets": ("i8", 1)},
-    **{"dictionary_states": ("i8", 1), "initial": ("f8", 1), "transition": ("f8", 3), "second": ("f8", 2)},
-    "emission": ("f8", 1),
-}
-# The dictionary is saved as arrays, and the tags and the vocabulary of a fitted tagger as they were learned.
-_APART = ("dictionary", "vocabulary", "tags", *NOT_SAVED)
+_TABLES = ("initial", "transition", "second", "emission")
 
 
-def save(tagger: Any, path: str | os.PathLike[str]) -> None:
-    """Write tags, words, dictionary, parameters, and the settings that JSON can hold."""
+def _write(tagger: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     coding: Coding = tagger.coding_
     listed = list(coding.dictionary.values())
     arrays = {
-        "words": _pack(coding.vocabulary.words),
-        "dictionary_words": _pack(tuple(coding.dictionary)),
+        "words": pack_names(coding.vocabulary.words),
+        "dictionary_words": pack_names(tuple(coding.dictionary)),
         "dictionary_offsets": np.cumsum([0] + [len(states) for states in listed]),
         "dictionary_states": np.array([state for states in listed for state in states], np.int64),
     }
-    tables = {name: getattr(tagger.params_, name) for name in ("initial", "transition", "second", "emission")}
+    tables = {name: getattr(tagger.params_, name) for name in _TABLES}
     arrays |= {name: table for name, table in tables.items() if table is not None}
-    header = {
-        **settings_of(tagger, _APART),
-        "tags": list(coding.tags),
-        "free": list(coding.free),
-        "unknown": coding.unknown,
-        "gamma": tagger.gamma_,
-    }
-    save_arrays(path, _KIND, _LAYOUT, header, arrays)
+    return {"tags": list(coding.tags), "free": list(coding.free), "unknown": coding.unknown}, arrays
 
 
-def load(tagger: Any, path: str | os.PathLike[str]) -> Any:
-    """Fill a new tagger with what `save` wrote, and return it."""
-    header, arrays = load_arrays(path, _KIND, _LAYOUT, _MEMBERS)
-    with damage_named(path, _KIND):
-        tagger.set_params(**read_parameters(header))
-        check_settings(tagger)
-        tags = _distinct(tuple(check_tag(tag, "tags") for tag in header["tags"]), "tags")
-        bounds = arrays["dictionary_offsets"].tolist()
-        words = _unpack(arrays["dictionary_words"])
-        states = arrays["dictionary_states"].tolist()
-        if bounds[0] != 0 or bounds[-1] != len(states) or bounds != sorted(bounds):
-            raise ValueError("dictionary_states do not fit their offsets")
-        dictionary = {
-            word: tuple(states[start:stop]) for word, start, stop in zip(words, bounds[:-1], bounds[1:], strict=True)
-        }
-        vocabulary = Vocabulary(_unpack(arrays["words"]))
-        [unknown] = _distinct((header["unknown"],), "the unknown word")
-        coding = Coding(tags, vocabulary, dictionary, tuple(header["free"]), unknown)
-        params = _checked(
-            coding, HMMParameters(arrays["initial"], arrays["transition"], arrays.get("second"), arrays["emission"])
-        )
-        gamma = float(header["gamma"])
-        check_gamma(gamma)
-        take_saved_course(tagger, header)
-    tagger.set_params(
-        tags=list(tags), dictionary={word: [tags[state] for state in own] for word, own in dictionary.items()} or None
-    )
-    tagger._take(coding, params, gamma)
-    return tagger
+def _read(tagger: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    tags = check_tags(values["tags"])
+    words = unpack_names(arrays["dictionary_words"], "words")
+    bounds, states = arrays["dictionary_offsets"].tolist(), arrays["dictionary_states"].tolist()
+    if bounds[0] != 0 or bounds[-1] != len(states) or bounds != sorted(bounds):
+        raise ValueError("dictionary_states do not fit their offsets")
+    listed = (states[start:stop] for start, stop in pairwise(bounds))
+    dictionary = {word: tuple(allowed) for word, allowed in zip(words, listed, strict=True)}
+    vocabulary = Vocabulary(unpack_names(arrays["words"], "words"))
+    [unknown] = check_names((values["unknown"],), "the unknown word")
+    coding = Coding(tags, vocabulary, dictionary, tuple(values["free"]), unknown)
+    tables = HMMParameters(arrays["initial"], arrays["transition"], arrays.get("second"), arrays["emission"])
+    params = _checked(coding, tables)
+    named = {word: [tags[state] for state in allowed] for word, allowed in dictionary.items()}
+    tagger.set_params(tags=list(tags), dictionary=named or None)
+    tagger._take(coding, params, tagger.gamma_)
 
 
 def from_tables(
@@ -143,30 +103,26 @@ def _checked(coding: Coding, params: HMMParameters) -> HMMParameters:
     # counted here, since the lexicon itself may be far larger than the file
     words = coding.vocabulary.words
     n_cells = sum(n if word == coding.unknown else len(coding.states(word)) for word in words)
-    shapes = [(n,), (n, n), (n_cells,)]
-    if params.second is not None:
-        shapes = [(n,), (n, n, n), (n_cells,), (n, n)]
-    for name, shape in zip(("initial", "transition", "emission", "second"), shapes, strict=False):
-        table = getattr(params, name)
-        if table.shape != shape:
-            raise ValueError(f"{name} must have shape {shape}, got {table.shape}")
-        check_probabilities(name, table)
-        # a mean-field prior makes the sums smaller
-        if name != "emission" and (table.sum(axis=-1) > 1 + 1e-6).any():
-            raise ValueError(f"{name} must have rows that sum to 1 at most")
+    second = params.second is not None
+    shapes = {"initial": (n,), "transition": (n,) * (3 if second else 2), "emission": (n_cells,)}
+    shapes |= {"second": (n, n)} if second else {}
+    check_shapes(vars(params), shapes, probabilities=shapes)
+    for name in shapes.keys() - {"emission"}:
+        check_rows(name, getattr(params, name))
     return params
 
 
-def _distinct(names: tuple[Any, ...], what: str) -> tuple[Any, ...]:
-    """Raise ValueError if one is there twice, or is neither text nor a whole number."""
-    if len(set(names)) < len(names) or not all(type(name) in (str, int) for name in names):
-        raise ValueError(f"{what} must be distinct texts or numbers")
-    return names
-
-
-def _pack(words: tuple[Any, ...]) -> NDArray[np.uint8]:
-    return np.frombuffer(json.dumps(words).encode(), np.uint8)
-
-
-def _unpack(data: NDArray[np.uint8]) -> tuple[Any, ...]:
-    return _distinct(tuple(json.loads(data.tobytes())), "words")
+CODEC = Codec(
+    kind="HMMTagger",
+    layout=1,
+    members={
+        **{"words": ("u1", 1), "dictionary_words": ("u1", 1), "dictionary_offsets": ("i8", 1)},
+        **{"dictionary_states": ("i8", 1), "initial": ("f8", 1), "transition": ("f8", 3), "second": ("f8", 2)},
+        "emission": ("f8", 1),
+    },
+    write=_write,
+    read=_read,
+    # The dictionary is saved as arrays, and the tags and the vocabulary of a fitted tagger as they were learned.
+    apart=("dictionary", "vocabulary", "tags"),
+    check=check_settings,
+)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,10 +13,11 @@ from numpy.typing import ArrayLike
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_generator, check_same_index
 from spectrem.data import TaggedCorpus
-from spectrem.estimators.conventions import Estimator, not_fitted, row_weights, take_course
+from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, check_fitted, row_weights, take_course
 from spectrem.estimators.declare import documented
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.shared_parameters import constraint_names
+from spectrem.estimators.storage import Saved
 from spectrem.estimators.tagging import file
 from spectrem.estimators.tagging.coding import Coding
 from spectrem.estimators.tagging.decoding import (
@@ -45,7 +45,7 @@ from spectrem.reports import report_training
 
 @documented
 @dataclass(eq=False, repr=False)
-class HMMTagger(TaggerParameters, Estimator):
+class HMMTagger(Saved, TaggerParameters, Estimator):
     """Tag words by a hidden Markov model learned with or without labels.
 
     The posteriors of EM can be restricted by a dictionary of the tags each word may have, by labels, and by constraints
@@ -87,6 +87,8 @@ class HMMTagger(TaggerParameters, Estimator):
     >>> tagger.fit(["the dog barks", "the dog sleeps"]).predict(["the dog barks"])
     [['DT', 'NN', 'VB']]
     """
+
+    _codec = file.CODEC
 
     @classmethod
     def from_parameters(
@@ -181,7 +183,7 @@ class HMMTagger(TaggerParameters, Estimator):
         found = best_states(self, model, make_corpus(self, shards))
         names = np.array(self.tags_, object)
         tags = names[in_corpus_order(shards, list(found))].tolist()
-        return [tags[end - size : end] for size, end in _spans(lengths)]
+        return PerSentence.cut(tags, lengths)
 
     def predict_proba(self, sentences: Sentences) -> list[Floats]:
         """Posterior probabilities of tags, in the order of ``tags_``.
@@ -194,7 +196,7 @@ class HMMTagger(TaggerParameters, Estimator):
         model, shards, lengths = self._encoded(read_text(sentences))
         found = marginals_of(self, model, make_corpus(self, shards))
         table = in_corpus_order(shards, [marginals.dense(len(self.tags_)) for marginals in found])
-        return [table[end - size : end] for size, end in _spans(lengths)]
+        return list(PerSentence.cut(table, lengths))
 
     def score(self, sentences: Sentences, y: Labels | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Mean log-likelihood per token in nats, of the words or, with labels, of words and labels; always finite.
@@ -237,7 +239,7 @@ class HMMTagger(TaggerParameters, Estimator):
         -------
         TaggedCorpus
         """
-        self._check_fitted()
+        check_fitted(self)
         lengths = np.full(n_sentences, length) if np.ndim(length) == 0 else np.asarray(length)
         if lengths.shape != (n_sentences,):
             expected = f"one number or {n_sentences}, one per sentence"
@@ -246,55 +248,15 @@ class HMMTagger(TaggerParameters, Estimator):
         numbers, states = sample_sentences(self.params_, self.lexicon_, lengths, rng)
         words = [self.vocabulary_.words[number] for number in numbers.tolist()]
         tags = [self.tags_[state] for state in states.tolist()]
-        return TaggedCorpus(
-            [words[end - size : end] for size, end in _spans(lengths)],
-            [tags[end - size : end] for size, end in _spans(lengths)],
-        )
+        return TaggedCorpus(list(PerSentence.cut(words, lengths)), list(PerSentence.cut(tags, lengths)))
 
     @property
     def emission_(self) -> Floats:
         """Probabilities of words, shape (n_states, n_words)."""
-        self._check_fitted()
-        return self.lexicon_.table(self.params_.emission)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write what tagging needs, and how training went, to one file of JSON and arrays.
-
-        Constraints are written as texts. Of the other parameters, those that only training reads and that are not
-        plain numbers, texts or lists (a schedule, a reference, given start parameters, a callback ...) come back as
-        their defaults. ``report_`` is left out.
-
-        Raises
-        ------
-        InvalidInputError
-            If ``project_at_predict`` needs constraints that cannot be written as text (matrices, objects of your own).
-
-        Warns
-        -----
-        UserWarning
-            If such constraints, which only training needs, are left out.
-        """
-        self._check_fitted()
-        file.save(self, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> HMMTagger:
-        """Read a tagger that `save` wrote.
-
-        Raises
-        ------
-        InvalidInputError
-            If the file is missing, damaged or foreign.
-        """
-        return file.load(cls(), path)
-
-    def _check_fitted(self) -> None:
-        if "params_" not in vars(self):
-            raise not_fitted(self)
+        return as_fitted(self).lexicon_.table(self.params_.emission)
 
     def _encoded(self, text: LabelledText) -> tuple[HMMModel, list[TagShard], Ints]:
-        self._check_fitted()
-        lexicon, entries = self.coding_.encode(text)
+        lexicon, entries = as_fitted(self).coding_.encode(text)
         model = HMMModel(lexicon, self.params_.order, names=self.coding_.names)
         return model, build_shards(lexicon, text.lengths, entries, known=text.labelled()), text.lengths
 
@@ -316,8 +278,3 @@ class HMMTagger(TaggerParameters, Estimator):
         self.coding_, self.params_, self.gamma_ = coding, params, gamma
         self.tags_, self.vocabulary_, self.lexicon_ = coding.tags, coding.vocabulary, coding.lexicon
         self.initial_, self.transition_ = params.initial, params.transition
-
-
-def _spans(lengths: Ints) -> Iterator[tuple[int, int]]:
-    """Length and end of every sentence."""
-    return zip(lengths.tolist(), np.cumsum(lengths).tolist(), strict=True)

@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from spectrem._arrays import Bools, Ints
-from spectrem.exceptions import InvalidInputError, quoted
+from spectrem.estimators.labels import LabelReader, is_unlabelled, plain_tokens
+from spectrem.exceptions import InvalidInputError
 
 Word: TypeAlias = str | int
 Tag: TypeAlias = str | int
@@ -65,7 +66,7 @@ def read_text(sentences: Sentences, y: Labels | None = None) -> LabelledText:
         If either is not a sequence of sentences, a word is neither text nor a whole number, ``y`` has another length
         than its sentences, or a label is not a tag, or an empty collection.
     """
-    read = [_tokens(sentence, n) for n, sentence in enumerate(_sentences(sentences, "sentences"))]
+    read = [_tokens(sentence, n) for n, sentence in enumerate(as_sentences(sentences, "sentences"))]
     lengths = np.array([len(sentence) for sentence in read], np.int64)
     words = [word for sentence in read for word in sentence]
     for kind in set(map(type, words)):
@@ -77,7 +78,13 @@ def read_text(sentences: Sentences, y: Labels | None = None) -> LabelledText:
             )
     if y is None:
         return LabelledText(words, lengths, None, [])
-    return LabelledText(words, lengths, *_read_labels(_sentences(y, "y"), lengths))
+
+    def tokens(own: Any, number: int) -> Any:
+        return _split(own) if isinstance(own, str) else plain_tokens(own)
+
+    reader = LabelReader(check_tag, "tag", soft=False)
+    known = reader.read_sentences(as_sentences(y, "y"), lengths, tokens)
+    return LabelledText(words, lengths, known.kind, [tags for tags, _ in known.kinds])
 
 
 def sort_tags(tags: Iterable[Tag]) -> tuple[Tag, ...]:
@@ -110,6 +117,9 @@ def check_tags(tags: Any) -> tuple[Tag, ...]:
     if isinstance(tags, str):
         raise InvalidInputError(f"tags must be a sequence of tags, got the string {tags!r}; put it in a list")
     checked = tuple(check_tag(tag, "tags") for tag in tags)
+    marks = [tag for tag in checked if is_unlabelled(tag)]
+    if marks:
+        raise InvalidInputError(f"tags must not hold {marks[0]!r}, which marks tokens without one; leave it out")
     repeated = next((tag for k, tag in enumerate(checked) if tag in checked[:k]), None)
     if not checked or repeated is not None:
         what = "none" if not checked else f"{repeated!r} twice"
@@ -117,7 +127,8 @@ def check_tags(tags: Any) -> tuple[Tag, ...]:
     return checked
 
 
-def _sentences(value: Any, name: str) -> list[Any]:
+def as_sentences(value: Any, name: str) -> list[Any]:
+    """A list of sentences, or of what is known of their labels; ``name`` is the argument that errors speak of."""
     if isinstance(value, str | Mapping) or not hasattr(value, "__iter__"):
         what = f"the string {value!r}" if isinstance(value, str) else f"{type(value).__name__} {value!r}"
         raise InvalidInputError(f"{name} must be a sequence of sentences, got {what}; put it in a list")
@@ -140,47 +151,3 @@ def _tokens(sentence: Any, n: int) -> list[Word]:
             "sentence, put it in a list"
         )
     return [word.item() if isinstance(word, np.generic) else word for word in sentence]
-
-
-def check_one_each(y: Any, lengths: Ints, what: str) -> None:
-    """Raise `InvalidInputError` unless there is an entry of ``y`` for every sentence."""
-    is_list = hasattr(y, "__len__") and not isinstance(y, str | Mapping)
-    if not is_list or len(y) != len(lengths):
-        size = len(y) if is_list else quoted(y)
-        raise InvalidInputError(
-            f"y must have one entry per sentence ({len(lengths)}), got {size}; use None for sentences without {what}"
-        )
-
-
-def _read_labels(y: list[Any], lengths: Ints) -> tuple[Ints, list[tuple[Tag, ...]]]:
-    check_one_each(y, lengths, "labels")
-    label = np.full(int(lengths.sum()), -1, np.int64)
-    labels: list[tuple[Tag, ...]] = []
-    number: dict[Any, int] = {}
-    start = 0
-    for n, (own, length) in enumerate(zip(y, lengths.tolist(), strict=True)):
-        if own is not None:
-            tags = _split(own) if isinstance(own, str) else own.tolist() if isinstance(own, np.ndarray) else own
-            if not hasattr(tags, "__len__") or isinstance(tags, Mapping | set | frozenset) or len(tags) != length:
-                size = len(tags) if hasattr(tags, "__len__") else repr(tags)
-                raise InvalidInputError(
-                    f"y must have a label per token of sentence {n} ({length}), got {size}; use None for tokens "
-                    "without label"
-                )
-            for t, tag in enumerate(tags):
-                if tag is not None:
-                    key = frozenset(tag) if isinstance(tag, set | frozenset | list | tuple | np.ndarray) else tag
-                    if key not in number:
-                        number[key] = len(labels)
-                        labels.append(_label(key, f"sentence {n}, token {t}"))
-                    label[start + t] = number[key]
-        start += length
-    return label, labels
-
-
-def _label(key: Any, place: str) -> tuple[Tag, ...]:
-    if not isinstance(key, frozenset):
-        return (check_tag(key, f"y ({place})"),)
-    if not key:
-        raise InvalidInputError(f"y must allow a tag, got an empty collection for {place}; use None to allow all tags")
-    return sort_tags(check_tag(tag, f"y ({place})") for tag in key)

@@ -18,7 +18,7 @@ from spectrem.estimators.tagging.parameters import TABLES, check_size
 from spectrem.estimators.tagging.start import Start, make_reference
 from spectrem.estimators.tagging.tables import restrictions
 from spectrem.estimators.tagging.text import LabelledText
-from spectrem.estimators.training import best_start, run_stage
+from spectrem.estimators.training import best_start, estep_of, run_stage, warn_unused
 from spectrem.learning import EStep, FitResult, Step
 from spectrem.models.tagging import HMMModel, HMMParameters, TagKernel, TagShard, build_shards
 from spectrem.reports import ConstraintReport, ConstraintSummary, report_posed
@@ -87,6 +87,8 @@ def train(tagger: Any, text: LabelledText, weights: Floats, place: Callable[[Ite
         return run_stage(tagger, model, corpus, start.parameters(rng), estep, f"start-{number + 1}")
 
     result = best_start(run, tagger.n_init)
+    if (text.labelled() | (text.lengths == 0)).all() and not tagger.project_at_predict:
+        warn_unused(tagger.constraints)
     value = corpus.sum(log_likelihood, TagKernel(model).table(result.params, 1.0))
     step = Step(model, floored(result.params), result.history[-1].gamma, estep)
     return Trained(coding, result, value, *(report_posed(result.posed, step) if estep.constraints else ((), ())))
@@ -97,10 +99,4 @@ def _estep(tagger: Any, model: HMMModel, reference: HMMParameters | Callable[[Ta
         return EStep(kernel=TagKernel(model, reference))
     if isinstance(reference, HMMParameters):
         reference = partial(model.scores, reference)
-    return EStep(
-        tagger.constraints,
-        warm_start=True,
-        dual_steps=tagger.dual_steps or None,
-        reference=reference,
-        infeasible=tagger.infeasible,
-    )
+    return estep_of(tagger, reference=reference)

@@ -185,13 +185,14 @@ class _Task(NamedTuple):
             model.set_params(init=self.start)
         elif self.start is not None:
             found = self._guess(sentences, own, constraints, model.infeasible)
+            model.set_params(constraints=())  # which these posteriors meet already
         if not len(self.labelled.sentences):
-            return model.fit(sentences, found, columns=own)
-        weights = np.repeat([1.0, self.labelled.weight], [len(sentences), len(self.labelled.sentences)])
-        whole = {name: [*values, *self.labelled.columns()[name]] for name, values in own.items()}
-        return model.fit(
-            [*sentences, *self.labelled.sentences], [*found, *self.labelled.heads], weights, columns=whole
-        )  # fmt: skip
+            model.fit(sentences, found, columns=own)
+        else:
+            weights = np.repeat([1.0, self.labelled.weight], [len(sentences), len(self.labelled.sentences)])
+            whole = {name: [*values, *self.labelled.columns()[name]] for name, values in own.items()}
+            model.fit([*sentences, *self.labelled.sentences], [*found, *self.labelled.heads], weights, columns=whole)
+        return model.set_params(constraints=constraints)
 
     def _guess(
         self, sentences: list[Any], columns: dict[str, list[Any]], constraints: list[Any], infeasible: str

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats
-from spectrem.estimators.classification import file as classifier_file
 from spectrem.estimators.classification.maxent_classifier import MaxEntClassifier
 from spectrem.estimators.classification.targets import read_targets
 from spectrem.estimators.classification.training import (
@@ -19,7 +17,6 @@ from spectrem.estimators.classification.training import (
     make_model,
     merge_proportional,
 )
-from spectrem.estimators.crf import file as tagger_file
 from spectrem.estimators.crf.crf_tagger import CRFTagger
 from spectrem.estimators.crf.parameters import check_settings
 from spectrem.estimators.crf.training import names_of, read_sentences
@@ -74,20 +71,15 @@ class Kind(NamedTuple):
         From a fitted estimator to its model and weights.
     names : callable
         From a fitted estimator to its labels by number.
-    content, restore, arrays
-        Of its file.
     """
 
-    estimator: type
+    estimator: Any
     used: frozenset[str]
     chain: bool
     read: Callable[..., Seen]
     read_more: Callable[..., Member]
     model: Callable[[Any], tuple[Any, Floats]]
     names: Callable[[Any], Sequence[Any]]
-    content: Callable[[Any], tuple[dict[str, Any], dict[str, NDArray[Any]]]]
-    restore: Callable[..., None]
-    arrays: Mapping[str, tuple[str, int]]
 
     def label_column(self, name: str) -> str:
         """What constraints over several views call the labels of a view of this kind."""
@@ -128,16 +120,7 @@ def _read_rows(estimator: MaxEntClassifier, X: Any, y: Any, columns: Any, constr
     features, _ = estimator._read(X, None, reset=True)
     if y is None:
         y = np.full(features.n_choices, UNLABELLED)
-    targets = read_targets(y, estimator.classes)
-    if len(targets.known) != features.n_choices:
-        raise InvalidInputError(
-            f"y must have one value per row of X, got {len(targets.known)} for {features.n_choices} rows; -1 marks "
-            "missing labels"
-        )
-    if len(targets.classes) < 2:
-        raise InvalidInputError(
-            f"y must hold at least two classes, got one class, {targets.classes.tolist()[0]!r}; list all in classes"
-        )
+    targets = read_targets(y, estimator.classes, features.n_choices)
     merged_features, merged = merge_proportional(estimator, features)
     model = make_model(estimator, merged_features.n_features, targets.classes)
 
@@ -206,9 +189,6 @@ ROWS = Kind(
     _read_more_rows,
     fitted_model,
     lambda found: found.classes_.tolist(),
-    classifier_file.content_of,
-    classifier_file.restore,
-    classifier_file.MEMBERS,
 )
 TOKENS = Kind(
     CRFTagger,
@@ -218,8 +198,5 @@ TOKENS = Kind(
     _read_more_tokens,
     lambda tagger: (tagger.model_, tagger.theta_),
     lambda tagger: list(tagger.tags_),
-    tagger_file.content_of,
-    tagger_file.restore,
-    tagger_file.MEMBERS,
 )
 KINDS = (ROWS, TOKENS)

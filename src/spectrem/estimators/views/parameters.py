@@ -70,8 +70,8 @@ class ViewsParameters(LearningParameters, ComputingParameters):
     feature_groups : mapping of view -> sequence, optional
         For one matrix or frame X: the columns that each view sees, by number, or of frames by name.
     unlabelled_weight : float
-        Of rows or sentences that no view has a label for, beside the others; at least 0. At 0 the views are trained
-        by themselves, and agree when they predict.
+        Of rows or sentences that some view has no label for, beside the others; at least 0. Constraints count them
+        as any others. At 0 the views are trained by themselves, and agree when they predict.
     decode : {"viterbi", "posterior"}
         Of taggers in full agreement: the most probable sequence, or the most probable tag of each token.
     project_at_predict : bool

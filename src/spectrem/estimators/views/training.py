@@ -15,7 +15,7 @@ from spectrem.estimators.crf.pairs import PairModel
 from spectrem.estimators.crf.training import with_pairs
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.projecting import projects
-from spectrem.estimators.training import run_stage
+from spectrem.estimators.training import asked_gamma, estep_of, learn_unlabelled, report_labelled
 from spectrem.estimators.views.agreement import ties_of
 from spectrem.estimators.views.input import NewData, TrainingData
 from spectrem.estimators.views.kinds import Seen, label_column
@@ -31,7 +31,7 @@ from spectrem.models.loglinear import (
     build_shards,
 )
 from spectrem.models.loglinear.model import fit_known
-from spectrem.reports import ConstraintReport, ConstraintSummary, report_posed
+from spectrem.reports import ConstraintReport, ConstraintSummary
 from spectrem.structures._ragged import offsets_of, ranges_of
 
 
@@ -109,33 +109,34 @@ def train(settings: Any, data: TrainingData, weights: Floats) -> Trained:
     tied = np.zeros(n_instances, np.bool_)
     if learns and settings.constraints and not any(model.chain for model in models.values()):
         tied = known & _everywhere({name: (~own.soft, place[name]) for name, own in seen.items()}, n_instances)
-    counted = weights * np.where(labelled, 1.0, settings.unlabelled_weight if learns else 1.0)
+    weighed = weights * np.where(known, 1.0, settings.unlabelled_weight or 1.0)
     sizes = {name: model.n_labels for name, model in models.items()}
     shards = build_joint_shards(
-        members, sizes, known & ~tied, counted, data.columns, tied, n_instances=n_instances, n_weights=model.n_weights
-    )
+        members, sizes, known & ~tied, weighed, data.columns, tied, weights,
+        n_instances=n_instances, n_weights=model.n_weights,
+    )  # fmt: skip
     corpus = make_corpus(settings, shards)
-    mass = float(counted[~known].sum())
+    mass = float(weights[~known].sum())
     before = distance(together, corpus, theta, settings.infeasible) / mass if mass else 0.0
     constraints = [*together.ties, *settings.constraints]
-    estep = EStep(constraints, warm_start=True, dual_steps=settings.dual_steps or None, infeasible=settings.infeasible)
+    estep = estep_of(settings, constraints)
     if not learns:
         value = -sum(value for _, value in found.values()) / n_views
         log_prior = model.log_prior(theta)
-        record = Record(settings.gamma, value, value - log_prior, 0.0, time.perf_counter() - started, log_prior)
+        gamma, seconds = asked_gamma(settings), time.perf_counter() - started
+        record = Record(gamma, value, value - log_prior, 0.0, seconds, log_prior)
         if settings.on_iteration is not None:
             settings.on_iteration(record)
         free = Step(model, theta, 1.0, EStep(together.ties, infeasible=settings.infeasible))
         tables = collect_tables(corpus, free, members)
-        return Trained(model.split(theta), (record,), FitStatus.CONVERGED, tables, (before, before))
-    stopping = Stopping(settings.max_iter, settings.tol, scale=float(counted.sum()))
-    result = run_stage(settings, model, corpus, theta, estep, "em", stopping=stopping)
-    theta = result.params
-    step = Step(model, theta, result.history[-1].gamma, estep)
-    tables = _tables(*result.posed.at_prices(step), members)
-    after = distance(together, corpus, theta, settings.infeasible) / mass
-    reports = report_posed(result.posed, step) if constraints else ((), ())
-    return Trained(model.split(theta), result.history, result.status, tables, (before, after), *reports)
+        unused = () if settings.project_at_predict else settings.constraints
+        reports = report_labelled(settings, model, corpus, theta, estep, unused)
+        return Trained(model.split(theta), (record,), FitStatus.CONVERGED, tables, (before, before), *reports)
+    stopping = Stopping(settings.max_iter, settings.tol, scale=float(weighed.sum()))
+    result = learn_unlabelled(settings, model, corpus, theta, estep, stopping=stopping)
+    tables = _tables(*result.posed.at_prices(result.step), members)
+    after = distance(together, corpus, result.params, settings.infeasible) / mass
+    return Trained(model.split(result.params), result.history, result.status, tables, (before, after), *result.reports)
 
 
 def _everywhere(masks: Mapping[str, tuple[Bools, Ints]], n: int) -> Bools:
@@ -185,7 +186,7 @@ def _exact(model: Any) -> Any:
 
 
 def distance(together: Together, corpus: Corpus, theta: Floats, infeasible: Any) -> float:
-    """How far apart the distributions of the views are, nats over all instances by weight, at gamma = 1.
+    """How far apart the distributions of the views are, nats over all instances as they count, at gamma = 1.
 
     The Kullback-Leibler divergence from the nearest distributions that agree, over the number of views: with two, the
     Bhattacharyya distance ([Ganchev2010] props 6.1 to 6.3).
@@ -202,10 +203,10 @@ def _distance(shard: JointShard, model: AgreedModel, theta: Floats) -> float:
     if shard.known:
         return 0.0
     agreed, _ = model.structure(shard).smoothed_max(model.scores(theta, shard), 1.0)
-    own, total = model.split(theta), 0.0
+    own, total, counts = model.split(theta), 0.0, shard.weights if shard.counts is None else shard.counts
     for name, view in model.members.items():
         values, _ = view.structure(shard.members[name]).smoothed_max(view.scores(own[name], shard.members[name]), 1.0)
-        total += float(shard.weights @ (values - agreed))
+        total += float(counts @ (values - agreed))
     return total / len(model.members)
 
 

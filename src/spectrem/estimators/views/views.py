@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -11,11 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats
-from spectrem.estimators.conventions import Estimator, not_fitted, row_weights, take_course
+from spectrem.estimators.classification.targets import score_rows
+from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, row_weights, take_course
 from spectrem.estimators.crf.decoding import best_states
+from spectrem.estimators.crf.labels import read_labels
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.shared_parameters import check_one_gamma, constraint_names
-from spectrem.estimators.storage import save_arrays
+from spectrem.estimators.storage import Saved
 from spectrem.estimators.views import file
 from spectrem.estimators.views.input import kinds_of, read_more, read_training
 from spectrem.estimators.views.parameters import ViewsParameters
@@ -27,7 +28,7 @@ from spectrem.reports import report_training
 
 @documented
 @dataclass(eq=False, repr=False)
-class Views(ViewsParameters, Estimator):
+class Views(Saved, ViewsParameters, Estimator):
     """Train models of several views of the same rows or sentences so that they agree where labels are missing.
 
     By turns, the distributions of missing labels become those nearest to all views on which the views agree, and every
@@ -79,6 +80,8 @@ class Views(ViewsParameters, Estimator):
     >>> views.fit(X, y).predict(X).tolist()
     ['place', 'person', 'place', 'place', 'place', 'person']
     """
+
+    _codec = file.CODEC
 
     def fit(
         self,
@@ -169,10 +172,10 @@ class Views(ViewsParameters, Estimator):
         NotFittedError
             Before `fit`.
         """
-        self._check_fitted()
-        read = read_more(self, X, columns, owners)
-        tables = infer(self, *self._whole(), read)
-        if self.agreement == "full":
+        fitted = self._as_fitted()
+        read = read_more(fitted, X, columns, owners)
+        tables = infer(fitted, *fitted._whole(), read)
+        if fitted.agreement == "full":
             name = next(iter(self.views_))
             return _by_instance(tables[name], read.members[name])
         return {name: _by_instance(table, read.members[name]) for name, table in tables.items()}
@@ -184,79 +187,50 @@ class Views(ViewsParameters, Estimator):
         Taggers in full agreement decode as ``decode`` says; otherwise every token has its most probable tag.
         Parameters as of `predict_proba`.
         """
-        self._check_fitted()
-        kinds = kinds_of(self)
-        if self.agreement != "full":
+        fitted = self._as_fitted()
+        kinds = kinds_of(fitted)
+        if fitted.agreement != "full":
             found = self.predict_proba(X, columns=columns, owners=owners)
             return {name: _best(table, kinds[name].names(self.views_[name])) for name, table in found.items()}
         if not next(iter(kinds.values())).chain:
             return self.classes_[self.predict_proba(X, columns=columns).argmax(axis=1)]
-        read = read_more(self, X, columns, owners)
+        read = read_more(fitted, X, columns, owners)
         member = next(iter(read.members.values()))
         states = np.zeros(member.features.n_choices, np.int64)
         if len(states):
-            states = np.concatenate(list(best_states(self, new_corpus(self, self.model_, read))))
+            states = np.concatenate(list(best_states(fitted, new_corpus(self, self.model_, read))))
         tags = np.array(self.tags_, object)[states].tolist()
-        return [tags[end - size : end] for size, end in _spans(member)]
+        return PerSentence.cut(tags, member.sizes)
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """The share of rows, or of tokens with a label in y, whose label `predict` finds, from 0 to 1.
+        """The share of rows, or of tokens, with a label in y whose label `predict` finds, from 0 to 1.
+
+        Rows, or tokens, without a label are left out; a set counts as right where it holds the label that is found, a
+        distribution by the probability that it gives it.
 
         Raises
         ------
         InvalidInputError
-            Without full agreement.
+            Without full agreement, and if nothing has a label.
         """
-        if self.agreement != "full":
+        if as_fitted(self).agreement != "full":
             raise InvalidInputError(
                 'agreement must be "full" for one score, got other ties; compare predict(X)[view] with the labels of '
                 "every view"
             )
         predicted = self.predict(X)
         if isinstance(predicted, np.ndarray):
-            return float(
-                np.average(predicted == np.asarray(y), weights=row_weights(sample_weight, len(predicted), "row"))
-            )
-        weights = row_weights(sample_weight, len(predicted), "sentence")
-        pairs = [
-            (weight, tag == label)
-            for weight, tags, labels in zip(weights.tolist(), predicted, y, strict=True)
-            for tag, label in zip(tags, labels, strict=True)
-            if label is not None
-        ]
-        total = sum(weight for weight, _ in pairs)
-        if not total:
-            raise InvalidInputError("y must label some token of weight above 0 to be scored, got none")
-        return sum(weight for weight, right in pairs if right) / total
+            return score_rows(self._agreed, y, predicted, sample_weight)
+        lengths = np.array([len(own) for own in predicted], np.int64)
+        return read_labels(y, lengths, self.tags_).score(predicted, sample_weight, self.tags_)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all views, and how training went, to one file of JSON and arrays, which `load` reads.
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags
 
-        Of the parameters it holds those that JSON can hold; constraints, also those of ``agreement``, as texts.
-
-        Raises
-        ------
-        InvalidInputError
-            If there are constraints that prediction needs and that cannot be written as text.
-
-        Warns
-        -----
-        UserWarning
-            If constraints that only training needs are left out.
-        """
-        self._check_fitted()
-        save_arrays(path, file.KIND, file.LAYOUT, *file.content_of(self))
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Views:
-        """Read what `save` wrote.
-
-        Raises
-        ------
-        InvalidInputError
-            If the file is missing, damaged or foreign.
-        """
-        return file.load(cls([]), path)
+        tags = super().__sklearn_tags__()
+        if self.agreement == "full" and not any(kind.chain for kind in kinds_of(self).values()):
+            tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
+        return tags
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name.
@@ -315,23 +289,25 @@ class Views(ViewsParameters, Estimator):
     @property
     def model_(self) -> Any:
         """The model of all views, an `AgreedModel` or a `JointModel`."""
-        return self._whole()[0].model
+        return self._as_fitted()._whole()[0].model
 
     @property
     def theta_(self) -> Floats:
         """The weights of ``model_``, view after view."""
-        return self._whole()[1]
+        return self._as_fitted()._whole()[1]
 
     @property
     def _agreed(self) -> Any:
         """The first of the views that agree fully."""
-        if self.agreement != "full" or "views_" not in vars(self):
+        if as_fitted(self).agreement != "full":
             raise AttributeError("without full agreement every view has labels of its own, see views_")
         return next(iter(self.views_.values()))
 
-    def _check_fitted(self) -> None:
-        if "views_" not in vars(self):
-            raise not_fitted(self)
+    def _as_fitted(self) -> Views:
+        """With the parameters of training, also those of every view; see `as_fitted`."""
+        found = as_fitted(self)
+        found.views_ = {name: as_fitted(own) for name, own in self.views_.items()}
+        return found
 
     def _whole(self) -> tuple[Together, Floats]:
         """One model of all views, and its weights."""
@@ -344,9 +320,7 @@ class Views(ViewsParameters, Estimator):
 
 def _by_instance(table: Floats, member: Member) -> Any:
     """A table of all rows as it is, one of all tokens as a list with one table per sentence."""
-    if member.lengths is None:
-        return table
-    return [table[end - size : end] for size, end in _spans(member)]
+    return table if member.lengths is None else list(PerSentence.cut(table, member.lengths))
 
 
 def _best(table: Any, names: Sequence[Any]) -> Any:
@@ -354,8 +328,3 @@ def _best(table: Any, names: Sequence[Any]) -> Any:
     if isinstance(table, np.ndarray):
         return np.array(names)[table.argmax(axis=1)]
     return [np.array(names, object)[own.argmax(axis=1)].tolist() for own in table]
-
-
-def _spans(member: Member) -> Iterable[tuple[int, int]]:
-    """Length and end of every sentence."""
-    return zip(member.sizes.tolist(), np.cumsum(member.sizes).tolist(), strict=True)

@@ -16,6 +16,7 @@ from spectrem.inference.batch import project_batch
 from spectrem.inference.conflict.text import place_of
 from spectrem.inference.corpus.mixture import CorpusMixture
 from spectrem.inference.highs import Deadline, run_integer
+from spectrem.inference.infeasible import Infeasible
 from spectrem.inference.integer import refuse_curved
 from spectrem.inference.oracle import shift_scores
 from spectrem.inference.program import Program, compile_slack_variables, write_program
@@ -67,6 +68,7 @@ def find_variants(
     *,
     weights: Floats | None = None,
     inside: Rows | None = None,
+    infeasible: Infeasible = "raise",
 ) -> ShardVariants:
     """The best structures at several points, without those that differ in nothing that rows of corpus scope see.
 
@@ -82,6 +84,8 @@ def find_variants(
     weights : ndarray of shape (n_instances,) or None
     inside : Rows or None
         Rows inside instances, which the structures meet.
+    infeasible : {"raise", "skip"}
+        As in `project_batch`.
 
     Examples
     --------
@@ -101,7 +105,7 @@ def find_variants(
     mark, score = np.zeros((len(points), n)), np.zeros((len(points), n))
     expectations = []
     for k, point in enumerate(points):
-        unary, values = _best(structure, shift_scores(scores, transpose, point), weights, inside)
+        unary, values = _best(structure, shift_scores(scores, transpose, point), weights, inside, infeasible)
         score[k] = weight * (values + sum_by(structure.instance, (transpose @ point) * unary, n))
         data = matrix.data * unary[matrix.indices] * weight[owner]
         taken = data != 0
@@ -129,12 +133,14 @@ def find_variants(
     )
 
 
-def _best(structure: Structure, scores: Parts, weights: Floats | None, inside: Rows | None) -> tuple[Floats, Floats]:
+def _best(
+    structure: Structure, scores: Parts, weights: Floats | None, inside: Rows | None, infeasible: Infeasible
+) -> tuple[Floats, Floats]:
     """Indicators and scores of the best structures, less what rows inside instances cost."""
     if inside is None or not len(inside.bounds):
         values, marginals = structure.smoothed_max(scores, 0.0)
         return marginals.unary, values
-    found = project_batch(structure, scores, inside, -np.inf, weights=weights)
+    found = project_batch(structure, scores, inside, -np.inf, weights=weights, infeasible=infeasible)
     terms = compile_slack(inside.blocks, inside.row_instance, structure.n_instances)
     return found.marginals.unary, found.values - terms.cost(inside.matrix @ found.marginals.unary - inside.bounds)
 

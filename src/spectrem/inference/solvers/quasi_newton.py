@@ -79,7 +79,8 @@ class QuasiNewton:
             # Rounding in the gradient may pass for curvature where there is none: a step moves scores at most 30 times
             # as far as the last one did.
             leap = max_by(problem, np.abs(direction) * dual.lever, n)
-            tame = np.where(wanted & (leap > 30.0 * reach), 30.0 * reach / np.maximum(leap, 1e-300), 1.0)
+            most = np.where(wanted, 30.0 * reach, np.inf)
+            tame = np.divide(most, leap, out=np.ones(n), where=leap > most)
             fresh = wanted[problem]
             direction *= tame[problem]
             direction = np.where(fresh & at_low, terms.lower - x, direction)

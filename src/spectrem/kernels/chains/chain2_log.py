@@ -1,15 +1,14 @@
 """Forward-backward of second-order chains in log space, for what the scaled pass of `chain2` loses.
 
-Tables, rows and nodes are those of `chain2`. Forward scores are normalised token by token as there, so that they do not
-grow with the length of a sentence, which would cost digits. All stay in nats, so that no division by gamma overflows:
-only differences from a largest term, which are at most zero, are divided.
+Tables, rows and nodes are those of `chain2`. It keeps digits, and makes posteriors of what is large, as `chain_log`
+does. All stay in nats, so that no division by gamma overflows: only differences from a largest term, which are at most
+zero, are divided.
 """
-
-import math
 
 import numpy as np
 
 from spectrem._compiled import njit
+from spectrem._logs import log_sum, share_out
 from spectrem.kernels.chains.chain2 import states_of
 
 
@@ -28,20 +27,6 @@ def _longest(token_offsets, rows, offsets, status):
             n_tokens = max(n_tokens, token_offsets[n + 1] - token_offsets[n])
             n_nodes = max(n_nodes, nodes)
     return n_tokens, n_nodes, n_pairs
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _smoothed_max(terms, gamma):
-    """gamma * log(sum(exp(terms / gamma))); the largest term is taken out, so that the sum is between 1 and n."""
-    best = -np.inf
-    for k in range(len(terms)):
-        best = max(best, terms[k])
-    if best == -np.inf:
-        return best
-    total = 0.0
-    for k in range(len(terms)):
-        total += math.exp((terms[k] - best) / gamma)
-    return best + gamma * math.log(total)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -66,9 +51,9 @@ def _forward(first, n_tokens, rows, table, alpha_space, begins, scale, terms):
                     for i in range(len(prior)):
                         leaving = table.transition_scores[prior[i], before[j], here[k]]
                         terms[i] = previous[i * len(before) + j] + leaving
-                    arriving = _smoothed_max(terms[: len(prior)], table.gamma)
+                    arriving = log_sum(terms[: len(prior)], table.gamma)
                 alpha[j * width + k] = arriving + scores[k]
-        scale[t] = _smoothed_max(alpha, table.gamma)
+        scale[t] = log_sum(alpha, table.gamma)
         if scale[t] == -np.inf:
             return -np.inf
         value += scale[t]
@@ -79,44 +64,40 @@ def _forward(first, n_tokens, rows, table, alpha_space, begins, scale, terms):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _backward(
-    first, n_tokens, rows, table, weight, row_weight, alpha_space, begins, scale, beta, future, terms, expected
-):
-    """Matrices of nodes are [before, here] throughout; ``future`` = beta + score - scale."""
-    gamma = table.gamma
-    beta[: begins[n_tokens] - begins[n_tokens - 1]] = 0.0
+def _backward(first, n_tokens, rows, table, weight, row_weight, alpha_space, begins, present, later, terms, expected):
+    """Matrices of nodes are [before, here] throughout."""
+    n_last = begins[n_tokens] - begins[n_tokens - 1]
+    present[:n_last] = alpha_space[begins[n_tokens - 1] : begins[n_tokens]]
+    share_out(present[:n_last], table.gamma)
     for t in range(n_tokens - 1, -1, -1):
         row = rows[first + t]
         start, here = table.offsets[row], states_of(row, table)
         width = len(here)
-        alpha = alpha_space[begins[t] : begins[t + 1]]
-        for node in range(len(alpha)):
-            k = node % width
-            present = math.exp((alpha[node] + beta[node]) / gamma)
-            expected.rows[start + k] += row_weight * present
+        for node in range(begins[t + 1] - begins[t]):
+            expected.rows[start + node % width] += row_weight * present[node]
             if t == 0:
-                expected.initial[here[k]] += weight * present
-            future[node] = beta[node] + table.scores[start + k] - scale[t]
+                expected.initial[here[node]] += weight * present[node]
         if t == 0:
             return
         before, previous = states_of(rows[first + t - 1], table), alpha_space[begins[t - 1] : begins[t]]
-        if t == 1:
-            for j in range(len(before)):
-                for k in range(width):
-                    terms[k] = table.second_scores[before[j], here[k]] + future[j * width + k]
-                    pair = math.exp((previous[j] + terms[k]) / gamma)
-                    expected.second[before[j], here[k]] += weight * pair
-                beta[j] = _smoothed_max(terms[:width], gamma)
-            continue
-        prior = states_of(rows[first + t - 2], table)
-        for i in range(len(prior)):
-            for j in range(len(before)):
-                node = i * len(before) + j
-                for k in range(width):
-                    terms[k] = table.transition_scores[prior[i], before[j], here[k]] + future[j * width + k]
-                    triple = math.exp((previous[node] + terms[k]) / gamma)
-                    expected.transition[prior[i], before[j], here[k]] += weight * triple
-                beta[node] = _smoothed_max(terms[:width], gamma)
+        present, later = later, present
+        present[: len(previous)] = 0.0
+        prior = states_of(rows[first + max(t - 2, 0)], table)
+        for j in range(len(before)):
+            for k in range(width):
+                mass = later[j * width + k]
+                if t == 1:
+                    expected.second[before[j], here[k]] += weight * mass
+                    present[j] += mass
+                elif mass > 0.0:
+                    for i in range(len(prior)):
+                        leaving = table.transition_scores[prior[i], before[j], here[k]]
+                        terms[i] = previous[i * len(before) + j] + leaving
+                    share_out(terms[: len(prior)], table.gamma)
+                    for i in range(len(prior)):
+                        triple = mass * terms[i]
+                        expected.transition[prior[i], before[j], here[k]] += weight * triple
+                        present[i * len(before) + j] += triple
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -124,7 +105,7 @@ def sum_pass(token_offsets, rows, table, weights, row_weights, values, expected,
     """The same as ``chain2.sum_pass``, many times slower, for the instances of ``status`` 1."""
     longest, n_nodes, n_pairs = _longest(token_offsets, rows, table.offsets, status)
     alpha, scale, begins = np.empty(n_nodes), np.empty(longest), np.empty(longest + 1, np.int64)
-    beta, future, terms = np.empty(n_pairs), np.empty(n_pairs), np.empty(len(table.initial))
+    present, later, terms = np.empty(n_pairs), np.empty(n_pairs), np.empty(len(table.initial))
     for n in range(len(status)):
         if status[n] != 1:
             continue
@@ -132,6 +113,5 @@ def sum_pass(token_offsets, rows, table, weights, row_weights, values, expected,
         values[n] = _forward(first, n_tokens, rows, table, alpha, begins, scale, terms)
         if values[n] > -np.inf and n_tokens > 0:
             _backward(
-                first, n_tokens, rows, table, weights[n], row_weights[n], alpha, begins, scale, beta, future, terms,
-                expected,
+                first, n_tokens, rows, table, weights[n], row_weights[n], alpha, begins, present, later, terms, expected
             )  # fmt: skip

@@ -1,28 +1,15 @@
 """Forward-backward of first-order chains in log space, for what the scaled passes lose.
 
 Forward scores are normalised token by token, so that they do not grow with the length of a sentence, which would cost
-digits. Every term of a sum is less its largest, so that no exponential overflows.
+digits. Every term of a sum is less its largest, so that no exponential overflows. From the last token on, what is known
+of a token is shared out among the states before it: posteriors are probabilities, and agree with each other, however
+large the scores, whose sums lose digits then.
 """
-
-import math
 
 import numpy as np
 
 from spectrem._compiled import njit
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def log_sum(terms, gamma):
-    """gamma * log(sum(exp(terms / gamma))); in nats throughout, so that no division by gamma overflows."""
-    top = -np.inf
-    for k in range(len(terms)):
-        top = max(top, terms[k])
-    if top == -np.inf:
-        return top
-    total = 0.0
-    for k in range(len(terms)):
-        total += math.exp((terms[k] - top) / gamma)
-    return top + gamma * math.log(total)
+from spectrem._logs import log_sum, share_out
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -33,7 +20,7 @@ def sum_pass(token_offsets, rows, table, row_weights, weights, values, expected,
         if status[n] == 1:
             longest = max(longest, token_offsets[n + 1] - token_offsets[n])
     alpha, scale = np.empty((longest, n_states)), np.empty(longest)
-    beta, future, terms = np.empty(n_states), np.empty(n_states), np.empty(n_states)
+    present, later, terms = np.empty(n_states), np.empty(n_states), np.empty(n_states)
     for n in range(len(status)):
         if status[n] != 1:
             continue
@@ -61,21 +48,26 @@ def sum_pass(token_offsets, rows, table, row_weights, weights, values, expected,
         values[n] = value
         if value == -np.inf or n_tokens == 0:
             continue
-        beta[:] = 0.0
         for t in range(n_tokens - 1, -1, -1):
             begin, end = table.offsets[rows[first + t]], table.offsets[rows[first + t] + 1]
             here = table.states if table.dense else table.states[begin:end]
-            if t < n_tokens - 1:
-                for i in range(len(here)):
-                    for k in range(len(before)):
-                        terms[k] = transition[here[i], before[k]] + future[k]
-                        pair = math.exp((alpha[t, i] + terms[k]) / gamma)
-                        expected.transition[here[i], before[k]] += weights[n] * pair
-                    beta[i] = log_sum(terms[: len(before)], gamma)
+            if t == n_tokens - 1:
+                present[: len(here)] = alpha[t, : len(here)]
+                share_out(present[: len(here)], gamma)
+            else:
+                present, later = later, present
+                present[: len(here)] = 0.0
+                for k in range(len(before)):
+                    if later[k] > 0.0:
+                        for i in range(len(here)):
+                            terms[i] = alpha[t, i] + transition[here[i], before[k]]
+                        share_out(terms[: len(here)], gamma)
+                        for i in range(len(here)):
+                            pair = later[k] * terms[i]
+                            expected.transition[here[i], before[k]] += weights[n] * pair
+                            present[i] += pair
             for k in range(len(here)):
-                posterior = row_weights[n] * math.exp((alpha[t, k] + beta[k]) / gamma)
-                expected.rows[begin + k] += posterior
+                expected.rows[begin + k] += row_weights[n] * present[k]
                 if t == 0:
-                    expected.initial[here[k]] += posterior
-                future[k] = beta[k] + table.scores[begin + k] - scale[t]
+                    expected.initial[here[k]] += row_weights[n] * present[k]
             before = here

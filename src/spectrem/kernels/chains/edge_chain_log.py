@@ -1,15 +1,12 @@
 """Forward-backward in log space of chains with scores of their own for every pair, for what the scaled pass leaves.
 
-Forward scores are normalised token by token, so that they do not grow with the length of a sentence, which would cost
-digits. Every term of a sum is less its largest, so that no exponential overflows.
+It keeps digits, and makes posteriors of what is large, as `chain_log` does.
 """
-
-import math
 
 import numpy as np
 
 from spectrem._compiled import njit
-from spectrem.kernels.chains.chain_log import log_sum
+from spectrem._logs import log_sum, share_out
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -21,7 +18,7 @@ def sum_pass(token_offsets, widths, offsets, scores, gamma, values, marginals, s
     for t in range(len(widths)):
         widest = max(widest, widths[t])
     alpha, scale = np.empty((longest, widest)), np.empty(longest)
-    beta, terms, earlier = np.empty(widest), np.empty(widest), np.empty(widest)
+    present, later, terms = np.empty(widest), np.empty(widest), np.empty(widest)
     for n in range(len(status)):
         if status[n] != 1:
             continue
@@ -47,16 +44,19 @@ def sum_pass(token_offsets, widths, offsets, scores, gamma, values, marginals, s
         values[n] = value
         if value == -np.inf or n_tokens == 0:
             continue
-        beta[:] = 0.0
+        present[:width] = alpha[n_tokens - 1, :width]
+        share_out(present[:width], gamma)
         for t in range(n_tokens - 1, 0, -1):
             start, width, before = offsets[first + t], widths[first + t], widths[first + t - 1]
-            for i in range(before):
-                row = start + i * width
-                for k in range(width):
-                    terms[k] = scores[row + k] + beta[k] - scale[t]
-                    marginals[row + k] = math.exp((alpha[t - 1, i] + terms[k]) / gamma)
-                earlier[i] = log_sum(terms[:width], gamma)
-            for i in range(before):
-                beta[i] = earlier[i]
+            present, later = later, present
+            present[:before] = 0.0
+            for k in range(width):
+                if later[k] > 0.0:
+                    for i in range(before):
+                        terms[i] = alpha[t - 1, i] + scores[start + i * width + k]
+                    share_out(terms[:before], gamma)
+                    for i in range(before):
+                        marginals[start + i * width + k] = later[k] * terms[i]
+                        present[i] += later[k] * terms[i]
         for k in range(widths[first]):
-            marginals[offsets[first] + k] = math.exp((alpha[0, k] + beta[k]) / gamma)
+            marginals[offsets[first] + k] = present[k]

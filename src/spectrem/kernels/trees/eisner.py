@@ -1,11 +1,12 @@
 """Inside and outside passes of projective trees, scaled, LANES sentences side by side.
 
-``eisner_log`` says what the tables are, ``_lanes`` how sentences share them. The potentials of a word as a dependent
+``eisner_wide`` says what the tables are, ``_lanes`` how sentences share them. The potentials of a word as a dependent
 are scaled to a largest one of 1. So a sum over partial trees is at most their number, which is below (27/4)^n for n
 words. Outside sums, the derivatives of the log of the total by inside sums, are at most that number divided by the
 total. Whatever underflows loses less than 1e-307 of a sum, which changes the total and all probabilities by no more
-than 1e-307 times both numbers. A sentence is left to the pass in log space where this could be noticed, which is where
-the logs of both together are above ROOM; below it, nothing overflows either.
+than 1e-307 times both numbers. A sentence is left to ``eisner_wide`` where this could be noticed, which is where the
+logs of both together are above ROOM; below it, nothing overflows either. So are sentences of more than LONGEST words:
+one of them takes a sixth of the time there of a group of them here.
 """
 
 import math
@@ -17,7 +18,7 @@ from spectrem._lanes import LANES, add_products, empty_table, load_arcs, sum_pro
 
 ROOM = 600.0
 GROWTH = math.log(27 / 4)
-LONGEST = int(ROOM / GROWTH)
+LONGEST = 200
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -143,4 +144,4 @@ def sum_pass(order, lengths, offsets, parts, tops, token_offsets, gamma, single_
             for d in range(size):
                 row = arcs[d * stride : d * stride + size * LANES]
                 for h in range(size):
-                    own[d * size + h] = row[h * LANES + lane]
+                    own[d * size + h] = min(row[h * LANES + lane], 1.0)

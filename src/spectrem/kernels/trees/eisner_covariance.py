@@ -1,6 +1,6 @@
 """Covariances of the arcs of a projective tree with a sum over the arcs that it takes, from its tables in log space.
 
-``eisner_log`` says what the tables are. Upwards, ``sums`` of a span is the expected sum of the values inside it, the
+``eisner_wide`` says what the tables are. Upwards, ``sums`` of a span is the expected sum of the values inside it, the
 mean over the ways to make it. Downwards, spans pass on their probabilities and the derivatives of these as scores move
 along the values: a way to make a span gains as much as its own expected sum lies above that of the span. All numbers
 are probabilities, or means of sums, which neither over- nor underflow.
@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from spectrem._compiled import njit
+from spectrem.kernels.trees.eisner_wide import empty_tables, inside
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -102,20 +103,36 @@ def _down(n, complete, incomplete, joint, sums, open_sums, joint_sums, spans, ar
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def covary(scores, values, complete, incomplete, joint, prefix, rooted, out):
-    """out = cov(whether an arc is taken, sum of ``values`` of the arcs taken), of one possible sentence at gamma = 1.
+def _logs(table):
+    return np.log(table[0]) + table[1] * math.log(2.0)
 
-    ``scores``, ``values`` and ``out`` are indexed [dependent, head], the tables are those of ``eisner_log.inside``.
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def covary(scores, single_root, values, out):
+    """out = cov(whether an arc is taken, sum of ``values`` of the arcs taken), of one sentence at gamma = 1.
+
+    ``scores``, ``values`` and ``out`` are indexed [dependent, head]; ``out`` of an impossible sentence stays.
     """
     n = len(scores)
+    tables = empty_tables(n)
+    inside(n, scores, 1.0, False, single_root, *tables)
+    arcs, complete, incomplete = _logs(tables[0]), _logs(tables[1]), _logs(tables[3])
+    prefix, rooted = _logs(tables[4])[0], _logs(tables[5])[0]
+    if prefix[n] == -np.inf:
+        return
+    joint = np.full((n, n), -np.inf)
+    for h in range(n):
+        for d in range(n):
+            if h != d and arcs[d, h] > -np.inf:
+                joint[min(h, d), max(h, d)] = incomplete[h, d] - arcs[d, h]
     sums, open_sums, joint_sums = np.zeros((n, n)), np.zeros((n, n)), np.zeros((n, n))
     prefix_sums, rooted_sums = np.zeros(n + 1), np.zeros(n)
     _means(n, values, complete, incomplete, joint, sums, open_sums, joint_sums)
-    _means_root(n, values, scores, complete, prefix, rooted, sums, prefix_sums, rooted_sums)
-    spans, arcs = np.zeros((2, n, n)), np.zeros((2, n, n))
-    _down_root(n, values, scores, complete, prefix, rooted, sums, prefix_sums, rooted_sums, spans, out)
-    _down(n, complete, incomplete, joint, sums, open_sums, joint_sums, spans, arcs)
+    _means_root(n, values, arcs, complete, prefix, rooted, sums, prefix_sums, rooted_sums)
+    spans, taken = np.zeros((2, n, n)), np.zeros((2, n, n))
+    _down_root(n, values, arcs, complete, prefix, rooted, sums, prefix_sums, rooted_sums, spans, out)
+    _down(n, complete, incomplete, joint, sums, open_sums, joint_sums, spans, taken)
     for d in range(n):
         for h in range(n):
             if h != d:
-                out[d, h] = arcs[1, h, d]
+                out[d, h] = taken[1, h, d]

@@ -1,14 +1,16 @@
 """The best projective trees of sentences, LANES of them side by side.
 
-``eisner_log`` says what the tables are, ``_lanes`` how sentences share them; they hold largest sums of scores. The best
-tree is read from the tables afterwards, sentence by sentence: a sum that is computed again is the same to the last bit,
-so that no pass needs to remember the best way to make a span.
+``eisner_wide`` says what the tables are, ``_lanes`` how sentences share them; they hold largest sums of scores. The
+best tree is read from the tables afterwards, sentence by sentence: a sum that is computed again is the same to the last
+bit, so that no pass needs to remember the best way to make a span.
 """
 
 import numpy as np
 
 from spectrem._compiled import njit
 from spectrem._lanes import LANES, empty_table, largest_sum, load_arcs
+
+LONGEST = 128  # one of sixteen longer sentences side by side takes as long as alone, and 16 times the memory
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -40,7 +42,7 @@ def _inside_root(n, stride, single_root, arcs, complete, prefix, rooted, spare):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _trace(n, arcs, complete, incomplete, prefix, rooted, stack, heads):
+def trace(n, arcs, complete, incomplete, prefix, rooted, stack, heads):
     """Read one tree from its tables: of several best ways to make a span, the leftmost.
 
     Every word puts a span of each side on the stack, so that this holds at most two of each.
@@ -109,5 +111,5 @@ def max_pass(order, lengths, offsets, token_offsets, scores, single_root, values
             values[member] = value
             if value > -np.inf:
                 own = (all_arcs[:, :, lane], all_complete[:, :, lane], all_incomplete[:, :, lane])
-                _trace(n, *own, prefix[lane::LANES], rooted[lane::LANES], stack, tree)
+                trace(n, *own, prefix[lane::LANES], rooted[lane::LANES], stack, tree)
                 heads[first : first + size] = tree[:size]

@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 from spectrem._compiled import njit
+from spectrem._logs import share_out
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -132,10 +133,7 @@ def sum_pass(lengths, starts, scores, single_root, gamma, values, marginals, sta
             continue
         out = marginals[starts[sentence] : starts[sentence] + n * n].reshape((n, n))
         for d in range(n):
-            total = -np.inf
             for h in range(n):
                 root = block[d, h] if owns[1, d] == 1.0 else -np.inf
                 out[d, h] = root if h == d else block[d, h] + reaches[1, h, d]
-                total = _add(total, out[d, h], gamma)
-            for h in range(n):
-                out[d, h] = math.exp((out[d, h] - total) / gamma)
+            share_out(out[d], gamma)

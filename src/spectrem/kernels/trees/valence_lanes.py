@@ -1,16 +1,12 @@
 """Inside and outside passes of projective trees with valence, scaled, LANES sentences side by side.
 
-``valence`` says what is summed, ``_lanes`` how sentences share a table. Here a half of a head is named by the place
-where it ends, and places stand between words: place b lies before word b. ``opened[h, b]`` is the half of h that ends
-at b, to the left of h where b <= h and to its right where b > h, before it stops; ``closed[h, b]`` the same half after
-it has stopped. Both halves of a word without children thus have entries, b = h and b = h + 1. ``arcs[h, d]`` are the
-words from h to d under an arc from h to d, of which ``joint[h, d]`` is the sum where d is a later child. Sums over the
-words up to a place, with all their roots, are in ``prefix``.
+``valence_wide`` says what is summed and what the tables are, ``_lanes`` how sentences share them; ``linked`` is called
+``arcs`` here, and ``joint`` is ``later`` without the arc.
 
 The scores of an arc and of a stop are scaled as in ``eisner``: by the largest one of the dependent, and of a side of a
-head, so that no sum is above the number of trees, which is below (27/4)^n. As there, sentences are left to the pass in
-log space where something might under- or overflow. Words that a sentence shorter than others of its group does not
-have are impossible; it ends at a place of its own.
+head, so that no sum is above the number of trees, which is below (27/4)^n. As there, sentences that are long, or in
+which something might under- or overflow, are left to ``valence_wide``. Words that a sentence shorter than others of its
+group does not have are impossible; it ends at a place of its own.
 """
 
 import math
@@ -19,10 +15,7 @@ import numpy as np
 
 from spectrem._compiled import njit
 from spectrem._lanes import LANES, add_products, empty_table, load_valence, sum_products
-
-ROOM = 600.0
-GROWTH = math.log(27 / 4)
-LONGEST = int(ROOM / GROWTH)
+from spectrem.kernels.trees.eisner import GROWTH, ROOM
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -35,10 +28,10 @@ def _unload(members, lengths, offsets, status, stride, first, later, stops, marg
         for d in range(size):
             row, other = first[d * stride : (d + 1) * stride], later[d * stride : (d + 1) * stride]
             for h in range(size):
-                own[2 * (d * size + h)] = row[h * LANES + lane]
-                own[2 * (d * size + h) + 1] = other[h * LANES + lane] if h != d else 0.0
+                own[2 * (d * size + h)] = min(row[h * LANES + lane], 1.0)
+                own[2 * (d * size + h) + 1] = min(other[h * LANES + lane], 1.0) if h != d else 0.0
         for k in range(4 * size):
-            own[2 * size * size + k] = stops[k * LANES + lane]
+            own[2 * size * size + k] = min(stops[k * LANES + lane], 1.0)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

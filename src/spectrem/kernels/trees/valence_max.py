@@ -47,7 +47,7 @@ def _inside_root(n, stride, single_root, first, closed, prefix, rooted, spare):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _trace(n, single_root, first, later, opened, closed, arcs, prefix, rooted, stack, heads):
+def trace(n, single_root, first, later, opened, closed, arcs, prefix, rooted, stack, heads):
     """Read one tree of n words from its tables; the stack holds at most both halves of every word."""
     top, end = 0, n
     while end > 0:
@@ -122,5 +122,5 @@ def max_pass(order, lengths, offsets, token_offsets, scores, single_root, values
             if values[member] > -np.inf:
                 own = (all_first[:, :, lane], all_later[:, :, lane], all_opened[:, :, lane], all_closed[:, :, lane])
                 totals = (all_arcs[:, :, lane], prefix[lane::LANES], rooted[lane::LANES])
-                _trace(words, single_root, *own, *totals, stack, tree)
+                trace(words, single_root, *own, *totals, stack, tree)
                 heads[begin : begin + words] = tree[:words]

@@ -115,6 +115,10 @@ class AgreedModel:
         """Weight of every instance, shape (n_instances,)."""
         return shard.weights
 
+    def counts(self, shard: JointShard) -> Floats | None:
+        """How often every instance counts in constraints, shape (n_instances,); None where by its weight."""
+        return shard.counts
+
     def columns(self, shard: JointShard) -> Mapping[str, Key]:
         """Columns for constraints: those of the first view, ``labelled``, and those of the shard."""
         name, own = self._first(shard)

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem._validate import as_count, as_integers
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.loglinear.features import sort_rows
+from spectrem.structures._ragged import offsets_of
 
 _MOST_FEATURES = 2**31 - 1
 
@@ -20,6 +21,8 @@ _MOST_FEATURES = 2**31 - 1
 @dataclass(frozen=True, eq=False)
 class Features:
     """The features of every choice, as compressed rows; immutable, and small to send and to keep.
+
+    A feature whose value is 0 is one that the choice does not have: no row holds it.
 
     Attributes
     ----------
@@ -50,7 +53,8 @@ class Features:
     def of(cls, matrix: Any) -> Features:
         """The features of a matrix of shape (n_choices, n_features), dense or sparse.
 
-        Those that are 0 are left out, unless most of a dense matrix is not 0: products with it as a whole are quicker.
+        They depend on its numbers alone, to the bit, and not on how it stores them: those that are 0 are left out,
+        several of one place are added up, and the features of a choice increase.
 
         Parameters
         ----------
@@ -68,25 +72,21 @@ class Features:
                 raise InvalidInputError(
                     f"features must have the shape (n_choices, n_features), got {matrix.shape}; put one choice in a row"
                 )
-        rows = _filled(matrix) if isinstance(matrix, np.ndarray) else sp.csr_array(matrix)
-        n_features = int(rows.shape[1])
+        n_features = int(matrix.shape[1])
         if n_features > _MOST_FEATURES:
             raise InvalidInputError(
                 f"features must be at most {_MOST_FEATURES}, got {n_features}; hash them into fewer columns"
             )
-        values: NDArray[np.floating] = rows.data.astype(np.float32 if rows.dtype == np.float32 else np.float64)
+        indptr, indices, data = _compressed(matrix)
+        values: NDArray[np.floating] = data.astype(np.float32 if data.dtype == np.float32 else np.float64)
         if not np.isfinite(values).all():
             at = int(np.argmin(np.isfinite(values)))
-            row = int(np.searchsorted(rows.indptr, at, side="right")) - 1
+            row = int(np.searchsorted(indptr, at, side="right")) - 1
             raise InvalidInputError(
-                f"features must be finite, got {values[at]} in row {row}, column {rows.indices[at]}; replace or "
-                "impute it"
+                f"features must be finite, got {values[at]} in row {row}, column {indices[at]}; replace or impute it"
             )
         return cls(
-            rows.indptr.astype(np.int64),
-            rows.indices.astype(np.int32),
-            None if (values == 1).all() else values,
-            n_features,
+            indptr.astype(np.int64), indices.astype(np.int32), None if (values == 1).all() else values, n_features
         )
 
     @classmethod
@@ -157,13 +157,17 @@ class Features:
 
     @cached_property
     def table(self) -> NDArray[np.floating] | None:
-        """Values as an array of shape (n_choices, n_features), where every choice has every feature; else None."""
+        """Values as an array of shape (n_choices, n_features), where at least half are not 0; else None.
+
+        Products with it as a whole are then quicker than those with single values.
+        """
         shape = (self.n_choices, self.n_features)
-        if self.values is None or len(self.indices) != shape[0] * shape[1]:
+        if self.values is None or 2 * len(self.indices) < shape[0] * shape[1]:
             return None
-        regular = (np.diff(self.indptr) == shape[1]).all()
-        in_order = regular and (self.indices.reshape(shape) == np.arange(shape[1])).all()
-        return self.values.reshape(shape) if in_order else None
+        if (np.diff(self.indptr) == shape[1]).all() and (self.indices.reshape(shape) == np.arange(shape[1])).all():
+            return self.values.reshape(shape)
+        whole: NDArray[np.floating] = sp.csr_array((self.values, self.indices, self.indptr), shape=shape).toarray()
+        return whole
 
     @property
     def matrix(self) -> sp.csr_array:
@@ -172,10 +176,15 @@ class Features:
         return sp.csr_array((values, self.indices, self.indptr), shape=(self.n_choices, self.n_features))
 
 
-def _filled(matrix: NDArray[Any]) -> sp.csr_array:
-    """A dense matrix as compressed rows, with its zeros if they are few."""
-    n, k = matrix.shape
-    if 2 * np.count_nonzero(matrix) < n * k:
-        return sp.csr_array(matrix)
-    indices = np.tile(np.arange(k, dtype=np.int32), n)
-    return sp.csr_array((matrix.ravel(), indices, k * np.arange(n + 1)), shape=(n, k))
+def _compressed(matrix: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Rows of a matrix: where they start, and the columns, in increasing order, and values of what is not 0 there."""
+    if isinstance(matrix, np.ndarray):
+        kept = matrix != 0
+        columns = np.broadcast_to(np.arange(matrix.shape[1], dtype=np.int32), matrix.shape)
+        return offsets_of(np.count_nonzero(kept, axis=1)), columns[kept], matrix[kept]
+    rows = sp.csr_array(matrix)
+    if not rows.has_canonical_format or not rows.data.all():
+        rows = rows.copy()  # it may share its arrays with the matrix
+        rows.sum_duplicates()
+        rows.eliminate_zeros()
+    return rows.indptr, rows.indices, rows.data

@@ -39,6 +39,8 @@ class JointShard:
         What constraints may name beside the columns of the members.
     given : ndarray of shape (n_instances,), bool, or None
         Instances that are labelled among others that are not; None if there are none.
+    counts : ndarray of shape (n_instances,), float64, or None
+        How often instances count in constraints; None: by their weights.
     """
 
     members: Mapping[str, LogLinearShard]
@@ -48,6 +50,7 @@ class JointShard:
     known: bool
     columns: Mapping[str, NDArray] = field(default_factory=dict)
     given: Bools | None = None
+    counts: Floats | None = None
 
 
 def build_joint_shards(
@@ -57,6 +60,7 @@ def build_joint_shards(
     weights: ArrayLike | None = None,
     columns: Mapping[str, NDArray] | None = None,
     given: ArrayLike | None = None,
+    counts: ArrayLike | None = None,
     *,
     present: ArrayLike | None = None,
     n_instances: int | None = None,
@@ -70,7 +74,7 @@ def build_joint_shards(
     members : mapping of name -> Member
         Those without owners have the instances of the whole.
     n_labels : mapping of name -> int
-    known, weights, columns, given, present, n_weights, least
+    known, weights, columns, given, counts, present, n_weights, least
         As for `build_shards`, of whole instances.
     n_instances : int, optional
         Needed where every member has owners.
@@ -100,27 +104,29 @@ def build_joint_shards(
                 f"members[{key!r}].owners must have an instance in 0..{n - 1} for each of {member.n_instances}, got "
                 f"{owner.tolist()[:10]} ({len(owner)}); count instances from 0"
             )
-        counts = np.bincount(owner, minlength=n)
+        n_own = np.bincount(owner, minlength=n)
         order[key] = np.argsort(owner, kind="stable")
-        own[key] = offsets_of(counts)[:-1], counts
+        own[key] = offsets_of(n_own)[:-1], n_own
         np.add.at(work, owner, member.work(n_labels[key]))
     for name, column in (columns or {}).items():
         if len(column) != n:
             raise InvalidInputError(f"columns[{name!r}] must have {n} values, one per instance; got {len(column)}")
     weight = as_weights(weights, n)
+    count = None if counts is None else as_weights(counts, n)
     among = None if given is None else np.asarray(given, np.bool_)
 
     def take(chosen: Ints, kind: bool) -> JointShard:
         shards, owners = {}, {}
         for key, member in members.items():
-            first, counts = own[key]
-            mine = order[key][ranges_of(first[chosen], counts[chosen])]
-            owner = np.repeat(np.arange(len(chosen)), counts[chosen])
+            first, n_own = own[key]
+            mine = order[key][ranges_of(first[chosen], n_own[chosen])]
+            owner = np.repeat(np.arange(len(chosen)), n_own[chosen])
             shards[key] = member.take(mine, kind, n_labels[key], weight[chosen][owner])
             if member.owners is not None:
                 owners[key] = owner
         extra = {name: column[chosen] for name, column in (columns or {}).items()}
-        return JointShard(shards, owners, weight[chosen], chosen, kind, extra, some_of(among, chosen))
+        in_constraints = None if count is None else count[chosen]
+        return JointShard(shards, owners, weight[chosen], chosen, kind, extra, some_of(among, chosen), in_constraints)
 
     work *= True if present is None else np.asarray(present, np.bool_)
     pieces = cut_instances(work, work > 0, known, most=largest_work(n_weights, least))
@@ -223,6 +229,10 @@ class JointModel:
     def weights(self, shard: JointShard) -> Floats:
         """Weight of every instance, shape (n_instances,)."""
         return shard.weights
+
+    def counts(self, shard: JointShard) -> Floats | None:
+        """How often every instance counts in constraints, shape (n_instances,); None where by its weight."""
+        return shard.counts
 
     def is_known(self, shard: JointShard) -> bool:
         """Whether the labels of the shard are given."""

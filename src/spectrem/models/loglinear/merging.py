@@ -43,7 +43,7 @@ class Merged:
 
 
 def merge_features(features: Features) -> Merged:
-    """Merge the features whose values, choice by choice, are in one proportion.
+    """Merge the features whose values, choice by choice, are in one proportion, of those that `Features.of` makes.
 
     Examples
     --------
@@ -52,13 +52,8 @@ def merge_features(features: Features) -> Merged:
     ([[5.0, 1.0], [0.0, 1.0]], [0, 0, 1, -1], [0.6, 0.8, 1.0, 0.0])
     """
     columns = sp.csc_array(features.matrix)
-    columns.sum_duplicates()
-    columns.eliminate_zeros()
-    n, starts, sizes = (
-        features.n_features,
-        columns.indptr[:-1].astype(np.int64),
-        np.diff(columns.indptr).astype(np.int64),
-    )
+    n, starts = features.n_features, columns.indptr[:-1].astype(np.int64)
+    sizes = np.diff(columns.indptr).astype(np.int64)
     used = np.flatnonzero(sizes)
     first = np.zeros(n)
     first[used] = columns.data[starts[used]]

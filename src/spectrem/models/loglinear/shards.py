@@ -82,7 +82,7 @@ class LogLinearShard:
     given : ndarray of shape (n_instances,), bool, or None
         Instances that are labelled, each choice with one label, among others that are not; None if there are none.
     counts : ndarray of shape (n_instances,), float64, or None
-        How often instances count in constraints, where not by their weights; of rows, not of sentences.
+        How often instances count in constraints; None: by their weights.
     """
 
     features: Features
@@ -141,7 +141,7 @@ def build_shards(
         Instances that are labelled, each choice with one label, but stay among those that are not since constraints
         tie them to others; they are not ``known``. By default none.
     counts : array-like of shape (n_instances,), optional
-        How often rows count in constraints, at least 0; by default by their weights.
+        How often instances count in constraints, at least 0; by default by their weights.
     present : array-like of shape (n_instances,), bool, optional
         The others are in no shard. By default all are that have a choice.
     n_weights, n_labels : int

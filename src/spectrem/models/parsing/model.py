@@ -191,6 +191,10 @@ class EdgeFactoredModel:
         """Weight of every sentence, shape (n_sentences,)."""
         return shard.weights
 
+    def counts(self, shard: ParsingShard) -> Floats | None:
+        """How often every sentence counts in constraints, shape (n_sentences,); None where by its weight."""
+        return shard.counts
+
     def is_known(self, shard: ParsingShard) -> bool:
         """Whether the trees of the shard are given."""
         return shard.known

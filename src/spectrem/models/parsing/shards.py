@@ -43,6 +43,8 @@ class ParsingShard:
         Numbers of the sentences in the corpus.
     columns : Columns
         What constraints may name.
+    counts : ndarray of shape (n_sentences,), float64, or None
+        How often sentences count in constraints; None: by their weights.
     """
 
     lengths: Ints
@@ -53,6 +55,7 @@ class ParsingShard:
     weights: Floats
     instances: Ints
     columns: Columns = Columns()  # noqa: RUF009
+    counts: Floats | None = None
 
     @property
     def labels(self) -> Ints | Floats | None:
@@ -76,6 +79,8 @@ class ParsingText:
         Of the number of every sentence with distributions, these, [dependent, head].
     weights : ndarray of shape (n_sentences,), float64
     columns : Columns
+    counts : ndarray of shape (n_sentences,), float64, or None
+        How often sentences count in constraints; None: by their weights.
 
     Examples
     --------
@@ -91,6 +96,7 @@ class ParsingText:
     shares: Mapping[int, Floats]
     weights: Floats
     columns: Columns = Columns()  # noqa: RUF009
+    counts: Floats | None = None
 
     @classmethod
     def raw(cls, lengths: Ints, atoms: Atoms, columns: Columns = Columns()) -> ParsingText:  # noqa: B008
@@ -112,7 +118,9 @@ class ParsingText:
         none = kind == SHARED or (kind == FREE and bool((own_heads == UNKNOWN_HEAD).all()))
         heads = None if none else own_heads
         columns = self.columns.take(own, self.lengths)
-        return ParsingShard(sizes, self.atoms[words], heads, shares, kind != FREE, self.weights[own], own, columns)
+        counts = None if self.counts is None else self.counts[own]
+        known = kind != FREE
+        return ParsingShard(sizes, self.atoms[words], heads, shares, known, self.weights[own], own, columns, counts)
 
     def without(self, left_out: Bools) -> ParsingText:
         """The same sentences, some of which, shape (n_sentences,), are in no shard."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from spectrem._heads import UNKNOWN_HEAD
 from spectrem._validate import as_gamma
 from spectrem.kernels.chains.potentials import subtract_tops
-from spectrem.kernels.trees import eisner, eisner_covariance, eisner_log, eisner_max
+from spectrem.kernels.trees import eisner, eisner_covariance, eisner_max, eisner_wide
 from spectrem.structures._polytopes import check_tree_program
 from spectrem.structures._ragged import Inputs, check_inputs, check_instance, check_scores
 from spectrem.structures.parts import Parts
@@ -97,7 +97,7 @@ class ProjectiveTrees(ArcStructure):
         if status.any():
             marginals[np.repeat(status == 1, self.lengths**2)] = 0.0
             layout = (self.lengths, self.block_offsets, given.unary)
-            eisner_log.sum_pass(*layout, gamma, self.single_root, values, marginals, status)
+            eisner_wide.sum_pass(*layout, gamma, self.single_root, values, marginals, status)
         return values, Parts(marginals)
 
     def covariances(
@@ -121,10 +121,8 @@ class ProjectiveTrees(ArcStructure):
         given, found = check_inputs(self, scores, None, weights), np.zeros(self.n_unary)
         for n in np.flatnonzero(self.lengths):
             shape, own = (self.lengths[n], self.lengths[n]), slice(self.block_offsets[n], self.block_offsets[n + 1])
-            arcs = given.unary[own].reshape(shape)
-            tables = eisner_log.inside(arcs, 1.0, self.single_root)
-            if tables[3][-1] > -np.inf:
-                eisner_covariance.covary(arcs, values[own].reshape(shape), *tables, found[own].reshape(shape))
+            arcs, sums = given.unary[own].reshape(shape), values[own].reshape(shape)
+            eisner_covariance.covary(arcs, self.single_root, sums, found[own].reshape(shape))
         return Parts(found)
 
     def decode(self, scores: Parts) -> NDArray[np.int64]:
@@ -155,7 +153,10 @@ class ProjectiveTrees(ArcStructure):
         """Values, and heads of all words."""
         values, heads = np.zeros(self.n_instances), np.full(self.n_tokens, UNKNOWN_HEAD)
         layout = (self.lengths, self.block_offsets, self.token_offsets, given.unary)
-        eisner_max.max_pass(self.by_length(given.active), *layout, self.single_root, values, heads)
+        short = given.active & (self.lengths <= eisner_max.LONGEST)
+        eisner_max.max_pass(self.by_length(short), *layout, self.single_root, values, heads)
+        if not short.all():
+            eisner_wide.max_pass(self.by_length(given.active & ~short), *layout, self.single_root, values, heads)
         return values, heads
 
 

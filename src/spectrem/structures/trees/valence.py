@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem._heads import ROOT, UNKNOWN_HEAD
 from spectrem._validate import as_gamma
 from spectrem.kernels.chains.potentials import subtract_tops
-from spectrem.kernels.trees import valence as kernel
-from spectrem.kernels.trees import valence_lanes, valence_max
+from spectrem.kernels.trees import eisner, eisner_max, valence_lanes, valence_max, valence_wide
 from spectrem.structures._columns import missing_where
 from spectrem.structures._polytopes import check_tree_program
 from spectrem.structures._ragged import (
@@ -316,14 +315,13 @@ class ValenceTrees:
         if not given.active.all():
             marginals[np.repeat(~given.active, np.diff(self.offsets))] = 0.0
         status = (given.active & (self.lengths > 0)).astype(np.int8)
-        order = self.arcs.by_length(given.active & (self.lengths <= valence_lanes.LONGEST))
+        order = self.arcs.by_length(given.active & (self.lengths <= eisner.LONGEST))
         scaled = (marginals, tops, self.token_offsets, gamma, self.single_root)
         valence_lanes.sum_pass(order, self.lengths, self.offsets, *scaled, values, status)
         if status.any():
             marginals[np.repeat(status == 1, np.diff(self.offsets))] = 0.0
-            kernel.sum_pass(
-                self.lengths, self.offsets, self.single_root, given.unary, gamma, status != 0, values, marginals
-            )
+            layout = (self.lengths, self.offsets, self.single_root, given.unary)
+            valence_wide.sum_pass(*layout, gamma, status != 0, values, marginals)
         return values, Parts(marginals)
 
     def decode(self, scores: Parts) -> NDArray[np.int64]:
@@ -337,7 +335,10 @@ class ValenceTrees:
         """Values, and heads of all words."""
         values, heads = np.zeros(self.n_instances), np.full(self.n_tokens, UNKNOWN_HEAD)
         layout = (self.lengths, self.offsets, self.token_offsets, given.unary)
-        valence_max.max_pass(self.arcs.by_length(given.active), *layout, self.single_root, values, heads)
+        short = given.active & (self.lengths <= eisner_max.LONGEST)
+        valence_max.max_pass(self.arcs.by_length(short), *layout, self.single_root, values, heads)
+        if not short.all():
+            valence_wide.max_pass(self.arcs.by_length(given.active & ~short), *layout, self.single_root, values, heads)
         return values, heads
 
     def polytope(self, scores: Parts, instance: int) -> Polytope:

@@ -1,0 +1,190 @@
+"""Numbers of any size, and sums of their products along rows: the inner loops of kernels for one long instance.
+
+A number is ``mantissa * 2**exponent``, its exponent a whole number of its own, so that neither products of a thousand
+potentials nor potentials of ``exp(-1e15)`` leave the range, and nothing is rounded but mantissas. 0 has the exponent
+-inf. A table of them has the shape (2, rows, columns), mantissas before exponents; a row ends with MARGIN columns that
+stay zero, since rows are read LANES numbers at a time. A place counts the numbers before an entry, row by row.
+
+Where ``hard`` is true, sums of products become largest sums: exponents are scores in nats, and mantissas are one.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from spectrem._compiled import njit
+from spectrem._vectors import LANES, larger, largest, load, load_some, power_of_two, spread, store, total
+
+MARGIN = LANES
+# The most that exponents are, in nats: sums of ten thousand of them are still far from the largest double.
+_FARTHEST = 1e303
+_LARGEST = np.finfo(np.float64).max
+_LOG_2 = math.log(2.0)
+# the same in two parts, of which products with whole numbers below 2**21 are exact
+_LOG_2_HIGH, _LOG_2_LOW = float.fromhex("0x1.62e42feep-1"), float.fromhex("0x1.a39ef35793c76p-33")
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def fill_row(scores, gamma, hard, mantissas, exponents):  # type: ignore[no-untyped-def]
+    """Numbers exp((score - largest) / gamma) of a row of scores; returns the largest, or the scores and 0 if hard."""
+    top = -np.inf
+    for k in range(len(scores)):
+        top = max(top, scores[k])
+    for k in range(len(scores)):
+        if hard or scores[k] == -np.inf:
+            mantissas[k], exponents[k] = 1.0, scores[k]
+            continue
+        # impossible are only scores of -inf, whatever a difference over gamma may be
+        power = max((scores[k] - top) / gamma, -_FARTHEST)
+        exponents[k] = np.rint(power / _LOG_2)
+        rest = power - exponents[k] * _LOG_2_HIGH - exponents[k] * _LOG_2_LOW
+        mantissas[k] = math.exp(min(max(rest, -0.5), 0.5))
+    return 0.0 if hard else top
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def unit_of(scores, gamma):  # type: ignore[no-untyped-def]
+    """Gamma, or a larger unit where differences of scores over gamma would leave the range of exponents."""
+    low, high = np.inf, -np.inf
+    for score in scores.flat:
+        if score > -np.inf:
+            low, high = min(low, score), max(high, score)
+    return max(gamma, min(high - low, _LARGEST) / _FARTHEST)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def nats(number, unit, tops):  # type: ignore[no-untyped-def]
+    """tops + unit * log(number), which keeps its digits where the two terms cancel."""
+    mantissa, exponent = number
+    return tops + unit * (exponent * _LOG_2_HIGH) + unit * (exponent * _LOG_2_LOW + math.log(mantissa))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def entry(table, row, column):  # type: ignore[no-untyped-def]
+    """Mantissa and exponent of a number of a table."""
+    return table[0, row, column], table[1, row, column]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def put(table, row, column, number):  # type: ignore[no-untyped-def]
+    """Store mantissa and exponent of a number."""
+    table[0, row, column], table[1, row, column] = number
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def times(number, table, row, column):  # type: ignore[no-untyped-def]
+    """A number times an entry of a table."""
+    return number[0] * table[0, row, column], number[1] + table[1, row, column]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _common(one, other):  # type: ignore[no-untyped-def]
+    """The mantissas that two numbers have with the larger one of their exponents, and this."""
+    top = max(one[1], other[1])
+    if top == -np.inf:
+        return 0.0, 0.0, top
+    return one[0] * np.exp2(max(one[1] - top, -1e4)), other[0] * np.exp2(max(other[1] - top, -1e4)), top
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add(hard, one, other):  # type: ignore[no-untyped-def]
+    """The sum of two numbers."""
+    first, second, top = _common(one, other)
+    return 1.0 if hard else first + second, top
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def divide(mass, one, other):  # type: ignore[no-untyped-def]
+    """Divide a mass between two numbers, in proportion; between zeros, nothing."""
+    first, second, _ = _common(one, other)
+    both = first + second
+    return (mass * (first / both), mass * (second / both)) if both > 0.0 else (0.0, 0.0)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _exponents(left, l_at, right, r_at, count):  # type: ignore[no-untyped-def]
+    """The largest exponent of the products of two rows, and a vector of the last ones, which are not whole vectors."""
+    l_at, r_at, whole = l_at + left.strides[0] // 8, r_at + right.strides[0] // 8, count // LANES * LANES
+    last = load_some(left, l_at + whole, count - whole, -np.inf) + load(right, r_at + whole)
+    top = last
+    for k in range(0, whole, LANES):
+        top = larger(top, load(left, l_at + k) + load(right, r_at + k))
+    return largest(top), last
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _product(left, l_at, right, r_at, exponents):  # type: ignore[no-untyped-def]
+    """Products of mantissas, times powers of two."""
+    return load(left, l_at) * load(right, r_at) * power_of_two(larger(exponents, spread(-1023.0)))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sum_products(hard, left, l_at, right, r_at, count):  # type: ignore[no-untyped-def]
+    """Mantissa and exponent of the sum over k < count of left[l_at + k] * right[r_at + k]."""
+    top, last = _exponents(left, l_at, right, r_at, count)
+    if top == -np.inf or hard:
+        return 1.0, top
+    l_exponent, r_exponent, whole = l_at + left.strides[0] // 8, r_at + right.strides[0] // 8, count // LANES * LANES
+    so_far = _product(left, l_at + whole, right, r_at + whole, last - spread(top))
+    for k in range(0, whole, LANES):
+        exponents = load(left, l_exponent + k) + load(right, r_exponent + k) - spread(top)
+        so_far = so_far + _product(left, l_at + k, right, r_at + k, exponents)
+    mantissa, exponent = math.frexp(total(so_far))
+    return mantissa, exponent + top
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def share(mass, left, l_at, right, r_at, count, terms, to_left, tl_at, to_right, tr_at):  # type: ignore[no-untyped-def]
+    """Divide a mass among the products of two rows, in proportion; each adds its share to the masses of both factors.
+
+    Shares add up to the mass whatever was rounded. ``terms`` has room for the row. Nothing is divided where all
+    products are 0.
+    """
+    if mass == 0.0:
+        return
+    top, last = _exponents(left, l_at, right, r_at, count)
+    if top == -np.inf:
+        return
+    l_exponent, r_exponent, whole = l_at + left.strides[0] // 8, r_at + right.strides[0] // 8, count // LANES * LANES
+    so_far = _product(left, l_at + whole, right, r_at + whole, last - spread(top))
+    store(terms, whole, so_far)
+    for k in range(0, whole, LANES):
+        exponents = load(left, l_exponent + k) + load(right, r_exponent + k) - spread(top)
+        term = _product(left, l_at + k, right, r_at + k, exponents)
+        store(terms, k, term)
+        so_far = so_far + term
+    sum_of_terms = spread(total(so_far))
+    for k in range(0, count, LANES):
+        part = load(terms, k) / sum_of_terms * spread(mass)  # all of it, to the last bit, for an only term
+        store(to_left, tl_at + k, load(to_left, tl_at + k) + part)
+        store(to_right, tr_at + k, load(to_right, tr_at + k) + part)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def log_sum(terms, gamma):  # type: ignore[no-untyped-def]
+    """gamma * log(sum(exp(terms / gamma))); in nats throughout, so that no division by gamma overflows."""
+    top = -np.inf
+    for k in range(len(terms)):
+        top = max(top, terms[k])
+    if top == -np.inf:
+        return top
+    total = 0.0
+    for k in range(len(terms)):
+        total += math.exp((terms[k] - top) / gamma)
+    return top + gamma * math.log(total)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def normalise(terms, gamma):  # type: ignore[no-untyped-def]
+    """Replace terms by exp(terms / gamma) over their sum; not all are -inf."""
+    top = -np.inf
+    for k in range(len(terms)):
+        top = max(top, terms[k])
+    total = 0.0
+    for k in range(len(terms)):
+        terms[k] = math.exp((terms[k] - top) / gamma)
+        total += terms[k]
+    for k in range(len(terms)):
+        terms[k] /= total

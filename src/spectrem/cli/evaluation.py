@@ -1,0 +1,94 @@
+"""What the commands that judge predictions by those made by hand share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from spectrem.exceptions import InvalidInputError, printable, quoted
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def _numbered(sentence: int) -> str:
+    return f"sentence {sentence + 1}"
+
+
+def check_same_text(
+    names: tuple[str, str],
+    texts: tuple[Sequence[Sequence[str]], Sequence[Sequence[str]]],
+    places: tuple[Callable[[int], str], Callable[[int], str]] = (_numbered, _numbered),
+) -> None:
+    """Raise unless two files have the same words in the same sentences.
+
+    Parameters
+    ----------
+    names : (str, str)
+        Of the files.
+    texts : (sequence of sequence of str, the same)
+        Their words, sentence by sentence.
+    places : (function, function)
+        Where a sentence, counted from 0, stands in each.
+
+    Raises
+    ------
+    InvalidInputError
+        Naming the first sentence that differs.
+
+    Examples
+    --------
+    >>> check_same_text(("a", "b"), ([["go"]], [["went"]]))  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    InvalidInputError: a, sentence 1, and b, sentence 1, must have the same words, but have 'go' and 'went' in 'go'; ...
+    """
+    if len(texts[0]) != len(texts[1]):
+        raise InvalidInputError(
+            f"{names[0]} has {len(texts[0])} sentences, but {names[1]} has {len(texts[1])}; give labellings of one text"
+        )
+    for number, (left, right) in enumerate(zip(*texts, strict=True)):
+        if list(left) != list(right):
+            pair = next(pair for pair in zip_longest(left, right) if pair[0] != pair[1])
+            differ = f"{len(left)} and {len(right)} words" if None in pair else " and ".join(map(quoted, pair))
+            first, second = (f"{name}, {place(number)}" for name, place in zip(names, places, strict=True))
+            raise InvalidInputError(
+                f"{first}, and {second}, must have the same words, but have {differ} in {quoted(' '.join(left))}; give "
+                "labellings of one text"
+            )
+
+
+def column_titles(names: Sequence[str]) -> list[str]:
+    """Names of files above columns of a table, without their folders where that leaves them different.
+
+    Examples
+    --------
+    >>> column_titles(["here/a.txt", "there/b.txt"]), column_titles(["here/a.txt", "there/a.txt"])
+    (['a.txt', 'b.txt'], ['here/a.txt', 'there/a.txt'])
+    """
+    short = [name.rpartition("/")[2] for name in names]
+    return [printable(name) for name in (short if len(set(short)) == len(names) else names)]
+
+
+def json_number(value: float) -> float | None:
+    """None for NaN, which JSON does not have."""
+    return None if value != value else value
+
+
+def print_table(table: Table) -> None:
+    """Print a table on standard output, its text as it stands: brackets and colons are no markup."""
+    from rich.console import Console
+
+    Console(markup=False, emoji=False).print(table)
+
+
+def print_sign_tests(tests: Mapping[str, Mapping[str, Any]], about: str = "") -> None:
+    """Print the outcome of sign tests of two predictions, by the unit that each counts."""
+    for unit, test in tests.items():
+        chance = f"p = {test['p_value']:.3g}" if test["p_value"] > 0 else "p < 1e-300"
+        typer.echo(
+            f"sign test by {unit.removesuffix('s')}{about}: the first is better in {test['n_first']} {unit}, the "
+            f"second in {test['n_second']}, {chance}"
+        )

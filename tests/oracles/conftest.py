@@ -1,0 +1,1 @@
+"""Makes the oracles that several sets share importable."""

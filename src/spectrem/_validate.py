@@ -36,6 +36,15 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
         raise InvalidInputError(f"{name} must be an array, got {quoted(values)}; give rows of one length") from None
 
 
+def as_texts(values: Any, name: str, hint: str, *, unknown: bool = False) -> tuple[Any, ...]:
+    """Texts as a tuple, in which None may stand for those that are not known."""
+    listed = [values] if isinstance(values, str) or not hasattr(values, "__iter__") else list(values)
+    for value in listed:
+        if value is values or not (isinstance(value, str) or (unknown and value is None)):
+            raise InvalidInputError(f"{name} must be a sequence of texts, got {quoted(value)}; {hint}")
+    return tuple(listed)
+
+
 def as_generator(random_state: Any, name: str = "random_state") -> np.random.Generator:
     """The generator of random numbers that `numpy.random.default_rng` makes of a user's value."""
     try:

@@ -103,13 +103,13 @@ def test_side_inputs_that_do_not_fit(call, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"forms": None}, "sentence 1: forms must hold a text for every word, got None; write '_' where there is none"),
-        ({"forms": (1, 2)}, "sentence 1: forms must hold a text for every word, got 1"),
-        ({"forms": "ab"}, "sentence 1: forms must hold a text for every word, got 'ab'"),
-        ({"upos": None}, "sentence 1: upos must hold a text for every word, got None"),
-        ({"xpos": ("_", None)}, "sentence 1: xpos must hold a text for every word, got None"),
-        ({"relations": ("x", None)}, "sentence 1: relations must hold a text for every word, got None"),
-        ({"relations": "xy"}, "sentence 1: relations must hold a text for every word, got 'xy'"),
+        ({"forms": None}, "sentence 1: forms must be a sequence of texts, got None; write '_' where there is none"),
+        ({"forms": (1, 2)}, "sentence 1: forms must be a sequence of texts, got 1"),
+        ({"forms": "ab"}, "sentence 1: forms must be a sequence of texts, got 'ab'"),
+        ({"upos": None}, "sentence 1: upos must be a sequence of texts, got None"),
+        ({"xpos": ("_", None)}, "sentence 1: xpos must be a sequence of texts, got None"),
+        ({"relations": ("x", None)}, "sentence 1: relations must be a sequence of texts, got None"),
+        ({"relations": "xy"}, "sentence 1: relations must be a sequence of texts, got 'xy'"),
         ({"relations": ("x", "y", "z")}, "sentence 1: relations must be one per word, got 3 for 2 words"),
     ],
 )

@@ -9,12 +9,14 @@ from itertools import permutations
 from operator import index
 from typing import Any
 
+from spectrem._validate import as_texts
 from spectrem.data.readers import display_name, read_bytes
 from spectrem.data.tagging.tagged_lines import MISSING, Lines, decoded_lines
 from spectrem.data.writers import open_output
 from spectrem.exceptions import InvalidInputError, quoted
 
 OUTSIDE = "O"
+_HINT = "put texts into a list"
 _TOKEN, _RELATION = 9, 3  # columns of a line
 
 
@@ -68,9 +70,9 @@ class RelationSentence:
         tags: Sequence[str] | None = None,
         name: str = "",
     ) -> None:
-        forms, spans = _texts("words", words), _pairs("mentions", mentions)
-        n, known = len(forms), None if types is None else _texts("types", types, unknown=True)
-        parts_of_speech = None if tags is None else _texts("tags", tags)
+        forms, spans = as_texts(words, "words", _HINT), _pairs("mentions", mentions)
+        n, known = len(forms), None if types is None else as_texts(types, "types", _HINT, unknown=True)
+        parts_of_speech = None if tags is None else as_texts(tags, "tags", _HINT)
         for start, stop in spans:
             if not 0 <= start < stop <= n:
                 raise InvalidInputError(
@@ -92,7 +94,7 @@ class RelationSentence:
                 raise InvalidInputError(
                     f"relations must be between two of {len(spans)} mentions, got {quoted(pair)}; count mentions from 0"
                 )
-        _texts("relations", (relations or {}).values(), unknown=True)
+        as_texts((relations or {}).values(), "relations", _HINT, unknown=True)
         vars(self).update(
             words=forms,
             mentions=spans,
@@ -114,15 +116,6 @@ class RelationSentence:
     def unlabelled(self) -> RelationSentence:
         """The same sentence with its mentions alone."""
         return RelationSentence(self.words, self.mentions, tags=self.tags, name=self.name)
-
-
-def _texts(name: str, values: Any, *, unknown: bool = False) -> tuple[Any, ...]:
-    """Texts as a tuple, in which None may stand for those that are not known."""
-    listed = [values] if isinstance(values, str) or not hasattr(values, "__iter__") else list(values)
-    for value in listed:
-        if value is values or not (isinstance(value, str) or (unknown and value is None)):
-            raise InvalidInputError(f"{name} must be a sequence of texts, got {quoted(value)}; put texts into a list")
-    return tuple(listed)
 
 
 def _pairs(name: str, values: Any) -> tuple[tuple[int, int], ...]:

@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
+from importlib import import_module
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
@@ -177,24 +178,12 @@ def switch(default: bool, **shown: Any) -> Any:
     Traceback (most recent call last):
     spectrem.exceptions.InvalidInputError: soft_targets must be True or False; got 'no'
     """
-
-    def check(name: str, value: Any) -> None:
-        from spectrem._validate import as_bool
-
-        as_bool(value, name)
-
-    return _field(default, check, convert=bool, **shown)
+    return _field(default, partial(_validate, "as_bool"), convert=bool, **shown)
 
 
 def seed(**shown: Any) -> Any:
     """Declare a parameter that says where random numbers come from: None, a whole number, or a generator."""
-
-    def check(name: str, value: Any) -> None:
-        from spectrem._validate import as_generator
-
-        as_generator(value, name)
-
-    return _field(None, check, convert=int, least=0, most=2**32 - 1, **shown)
+    return _field(None, partial(_validate, "as_generator"), convert=int, least=0, most=2**32 - 1, **shown)
 
 
 def given(
@@ -242,6 +231,11 @@ def rule(text: str, holds: Callable[[Any], object], hint: str = "") -> Callable[
             raise InvalidInputError(f"{name} must {text}, got {quoted(value)}{hint}")
 
     return check
+
+
+def _validate(function: str, name: str, value: Any) -> None:
+    """Hold a value against the rule of a function of `spectrem._validate`, which loads NumPy."""
+    getattr(import_module("spectrem._validate"), function)(value, name)
 
 
 def _field(default: Any, check: Callable[[str, Any], None], **known: Any) -> Any:

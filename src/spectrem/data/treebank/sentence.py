@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from spectrem._arrays import Ints
-from spectrem.exceptions import InvalidInputError, quoted
+from spectrem._validate import as_texts
+from spectrem.exceptions import InvalidInputError
+
+_HINT = "write '_' where there is none"
 
 
 class ParsedSentence(NamedTuple):
@@ -44,19 +46,8 @@ def check_texts(sentence: ParsedSentence, number: int) -> None:
         texts = getattr(sentence, name)
         if texts is None and name == "relations":
             continue
-        wrong = [texts] if isinstance(texts, str) or not hasattr(texts, "__len__") else _others(texts)
-        if wrong:
+        size, n = len(as_texts(texts, f"sentence {number}: {name}", _HINT)), len(sentence.forms)
+        if size != n and name == "relations":
             raise InvalidInputError(
-                f"sentence {number}: {name} must hold a text for every word, got {quoted(wrong[0])}; write '_' where "
-                "there is none"
+                f"sentence {number}: relations must be one per word, got {size} for {n} words; {_HINT}"
             )
-        if name == "relations" and len(texts) != len(sentence.forms):
-            raise InvalidInputError(
-                f"sentence {number}: relations must be one per word, got {len(texts)} for {len(sentence.forms)} words; "
-                "write '_' where there is none"
-            )
-
-
-def _others(values: Iterable[object]) -> list[object]:
-    """The values that are not texts."""
-    return [value for value in values if not isinstance(value, str)]

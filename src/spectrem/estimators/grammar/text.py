@@ -50,11 +50,11 @@ def read_tags(X: Any, y: Any = None, *, single_root: bool = True) -> TagText:
     heads = np.full(len(tags), UNKNOWN_HEAD)
     if y is None:
         return TagText(tags, text.lengths, heads)
-    if isinstance(y, str | Mapping) or not hasattr(y, "__len__") or len(y) != len(text.lengths):
-        size = len(y) if hasattr(y, "__len__") and not isinstance(y, str | Mapping) else quoted(y)
+    is_list = hasattr(y, "__len__") and not isinstance(y, str | Mapping)
+    if not is_list or len(y) != len(text.lengths):
         raise InvalidInputError(
-            f"y must have one entry per sentence ({len(text.lengths)}), got {size}; use None for sentences without "
-            "heads"
+            f"y must have one entry per sentence ({len(text.lengths)}), got {len(y) if is_list else quoted(y)}; use "
+            "None for sentences without heads"
         )
     offsets = offsets_of(text.lengths)
     for n, own in enumerate(y):

@@ -10,24 +10,7 @@ import numpy as np
 
 from spectrem._compiled import njit
 from spectrem._wide import log_sum, normalise
-from spectrem.kernels.chains.chain2 import states_of
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _longest(token_offsets, rows, offsets, status):
-    """Tokens and nodes of the instances of ``status`` 1 that have most, and the most nodes of a token."""
-    n_tokens, n_nodes, n_pairs = 0, 0, 0
-    for n in range(len(status)):
-        if status[n] == 1:
-            nodes, before = 0, 1
-            for t in range(token_offsets[n], token_offsets[n + 1]):
-                width = offsets[rows[t] + 1] - offsets[rows[t]]
-                nodes += before * width
-                n_pairs = max(n_pairs, before * width)
-                before = width
-            n_tokens = max(n_tokens, token_offsets[n + 1] - token_offsets[n])
-            n_nodes = max(n_nodes, nodes)
-    return n_tokens, n_nodes, n_pairs
+from spectrem.kernels.chains.chain2 import sizes_of, states_of
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -98,7 +81,7 @@ def _backward(first, n_tokens, rows, table, weight, row_weight, alpha, begins, p
 @njit(cache=True, nogil=True, error_model="numpy")
 def sum_pass(token_offsets, rows, table, weights, row_weights, values, expected, status):
     """The same as ``chain2.sum_pass``, many times slower, for the instances of ``status`` 1."""
-    longest, n_nodes, n_pairs = _longest(token_offsets, rows, table.offsets, status)
+    longest, n_nodes, n_pairs = sizes_of(token_offsets, rows, table.offsets)
     alpha, begins = np.empty(n_nodes), np.empty(longest + 1, np.int64)
     present, earlier, terms = np.empty(n_pairs), np.empty(n_pairs), np.empty(len(table.initial))
     for n in range(len(status)):

@@ -9,16 +9,14 @@ import numpy as np
 
 from spectrem._compiled import njit
 from spectrem._wide import log_sum, normalise
+from spectrem.kernels.chains.chain import longest_of
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sum_pass(token_offsets, rows, table, row_weights, weights, values, expected, status):
     """The same as ``chain.sum_pass``, many times slower, for the instances of ``status`` 1."""
-    gamma, transition, n_states, longest = table.gamma, table.transition, len(table.start), 0
-    for n in range(len(status)):
-        if status[n] == 1:
-            longest = max(longest, token_offsets[n + 1] - token_offsets[n])
-    alpha = np.empty((longest, n_states))
+    gamma, transition, n_states = table.gamma, table.transition, len(table.start)
+    alpha = np.empty((longest_of(token_offsets), n_states))
     terms, earlier, posterior = np.empty(n_states), np.empty(n_states), np.empty(n_states)
     for n in range(len(status)):
         if status[n] != 1:

@@ -4,16 +4,13 @@ import numpy as np
 
 from spectrem._compiled import njit
 from spectrem._wide import log_sum, normalise
+from spectrem.kernels.chains.edge_chain import sizes_of
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sum_pass(token_offsets, widths, offsets, scores, gamma, values, marginals, status):
     """The same as ``edge_chain.sum_pass`` from scores, many times slower, for the instances of ``status`` 1."""
-    longest, widest = 0, 0
-    for n in range(len(status)):
-        longest = max(longest, token_offsets[n + 1] - token_offsets[n])
-    for t in range(len(widths)):
-        widest = max(widest, widths[t])
+    longest, widest = sizes_of(token_offsets, widths)
     alpha = np.empty((longest, widest))
     terms, earlier, posterior = np.empty(widest), np.empty(widest), np.empty(widest)
     for n in range(len(status)):

@@ -96,8 +96,8 @@ class ProjectiveTrees(ArcStructure):
         eisner.sum_pass(order, self.lengths, self.block_offsets, *scaled, values, status)
         if status.any():
             marginals[np.repeat(status == 1, self.lengths**2)] = 0.0
-            layout = (self.lengths, self.block_offsets, given.unary)
-            eisner_wide.sum_pass(*layout, gamma, self.single_root, values, marginals, status)
+            layout = (np.flatnonzero(status), self.lengths, self.block_offsets, given.unary)
+            eisner_wide.sum_pass(*layout, gamma, self.single_root, values, marginals)
         return values, Parts(marginals)
 
     def covariances(

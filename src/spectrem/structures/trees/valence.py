@@ -303,8 +303,8 @@ class ValenceTrees:
         valence_lanes.sum_pass(order, self.lengths, self.offsets, *scaled, values, status)
         if status.any():
             marginals[np.repeat(status == 1, np.diff(self.offsets))] = 0.0
-            layout = (self.lengths, self.offsets, self.single_root, given.unary)
-            valence_wide.sum_pass(*layout, gamma, status != 0, values, marginals)
+            layout = (np.flatnonzero(status), self.lengths, self.offsets, given.unary)
+            valence_wide.sum_pass(*layout, gamma, self.single_root, values, marginals)
         return values, Parts(marginals)
 
     def decode(self, scores: Parts) -> NDArray[np.int64]:

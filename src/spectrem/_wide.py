@@ -1,4 +1,4 @@
-"""Numbers of any size, and sums of their products along rows: the inner loops of kernels for one long instance.
+"""Numbers of any size, and sums of their products along rows: the inner loops of kernels for one instance of any kind.
 
 A number is ``mantissa * 2**exponent``, its exponent a whole number of its own, so that neither products of a thousand
 potentials nor potentials of ``exp(-1e15)`` leave the range, and nothing is rounded but mantissas. 0 has the exponent
@@ -6,6 +6,8 @@ potentials nor potentials of ``exp(-1e15)`` leave the range, and nothing is roun
 stay zero, since rows are read LANES numbers at a time. A place counts the numbers before an entry, row by row.
 
 Where ``hard`` is true, sums of products become largest sums: exponents are scores in nats, and mantissas are one.
+
+``log_sum`` and ``normalise`` sum exponentials of any size term by term, where nothing is gained by more.
 """
 
 from __future__ import annotations
@@ -170,10 +172,10 @@ def log_sum(terms, gamma):  # type: ignore[no-untyped-def]
         top = max(top, terms[k])
     if top == -np.inf:
         return top
-    total = 0.0
+    sum_of_terms = 0.0
     for k in range(len(terms)):
-        total += math.exp((terms[k] - top) / gamma)
-    return top + gamma * math.log(total)
+        sum_of_terms += math.exp((terms[k] - top) / gamma)
+    return top + gamma * math.log(sum_of_terms)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -182,9 +184,9 @@ def normalise(terms, gamma):  # type: ignore[no-untyped-def]
     top = -np.inf
     for k in range(len(terms)):
         top = max(top, terms[k])
-    total = 0.0
+    sum_of_terms = 0.0
     for k in range(len(terms)):
         terms[k] = math.exp((terms[k] - top) / gamma)
-        total += terms[k]
+        sum_of_terms += terms[k]
     for k in range(len(terms)):
-        terms[k] /= total
+        terms[k] /= sum_of_terms

@@ -43,11 +43,11 @@ def _arrive(i, moves, leaving, below, above, terms):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _divide_tails(leaving, below, gamma, tails, left):
+def _divide_tails(leaving, below, gamma, mass, left):
     """Divide the probability of leaving one of the positions up to each among them; ``left`` takes it."""
     pair, carried = np.empty(2), 0.0
     for p in range(len(leaving) - 1, -1, -1):
-        carried += tails[p]
+        carried += mass[p]
         if carried > 0.0:
             pair[0], pair[1] = leaving[p], below[p - 1] if p > 0 else -np.inf
             normalise(pair, gamma)

@@ -155,8 +155,7 @@ def sum_pass(order, lengths, offsets, parts, tops, token_offsets, gamma, single_
 
     Sentence n has the potentials ``parts[offsets[n]:offsets[n + 1]]``. ``tops`` are the scores that were taken off, in
     nats, three for every word of the batch. Marginals take the place of potentials, and ``status`` becomes 0; where
-    this fails, both are left as they are. Sentences that follow each other should not differ much in length; above
-    LONGEST words none succeeds.
+    this fails, both are left as they are. Sentences that follow each other should not differ much in length.
     """
     longest = longest_of(order, lengths)
     # an odd number of cache lines keeps the entries of a column from competing for the same places

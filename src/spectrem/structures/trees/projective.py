@@ -25,8 +25,9 @@ class ProjectiveTrees(ArcStructure):
     """Dependency trees without crossing arcs: every word takes one head, another word or the root.
 
     The sum pass is the inside-outside algorithm over the spans of [Eisner1996], the max pass his parser. Time grows
-    with the cube of the length of a sentence, memory with its square: for n words the sum pass takes 640 n² bytes (26
-    MB for 200 words) and the max pass 384 n², beside 16 n² for scores and marginals.
+    with the cube of the length of a sentence, memory with its square: up to 200 words, sixteen sentences at once take
+    640 n² bytes in the sum pass (26 MB for 200 words), a longer one alone 88 n² (56 MB for 800 words, and half a
+    second); the max pass takes less, and scores and marginals 16 n².
 
     Use when words depend on words and word order is mostly projective: dependency parsers, grammar induction.
 

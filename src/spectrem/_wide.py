@@ -1,4 +1,4 @@
-"""Numbers of any size, and sums of their products along rows: the inner loops of kernels for one instance of any kind.
+"""Numbers of any size, and sums of their products along rows: the inner loops of kernels for instances one at a time.
 
 A number is ``mantissa * 2**exponent``, its exponent a whole number of its own, so that neither products of a thousand
 potentials nor potentials of ``exp(-1e15)`` leave the range, and nothing is rounded but mantissas. 0 has the exponent

@@ -154,10 +154,10 @@ class ProjectiveTrees(ArcStructure):
         """Values, and heads of all words."""
         values, heads = np.zeros(self.n_instances), np.full(self.n_tokens, UNKNOWN_HEAD)
         layout = (self.lengths, self.block_offsets, self.token_offsets, given.unary)
-        short = given.active & (self.lengths <= eisner_max.LONGEST)
-        eisner_max.max_pass(self.by_length(short), *layout, self.single_root, values, heads)
-        if not short.all():
-            eisner_wide.max_pass(self.by_length(given.active & ~short), *layout, self.single_root, values, heads)
+        long = given.active & (self.lengths > eisner_max.LONGEST)
+        eisner_max.max_pass(self.by_length(given.active & ~long), *layout, self.single_root, values, heads)
+        if long.any():
+            eisner_wide.max_pass(self.by_length(long), *layout, self.single_root, values, heads)
         return values, heads
 
 

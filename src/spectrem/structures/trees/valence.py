@@ -318,10 +318,10 @@ class ValenceTrees:
         """Values, and heads of all words."""
         values, heads = np.zeros(self.n_instances), np.full(self.n_tokens, UNKNOWN_HEAD)
         layout = (self.lengths, self.offsets, self.token_offsets, given.unary)
-        short = given.active & (self.lengths <= eisner_max.LONGEST)
-        valence_max.max_pass(self.arcs.by_length(short), *layout, self.single_root, values, heads)
-        if not short.all():
-            valence_wide.max_pass(self.arcs.by_length(given.active & ~short), *layout, self.single_root, values, heads)
+        long = given.active & (self.lengths > eisner_max.LONGEST)
+        valence_max.max_pass(self.arcs.by_length(given.active & ~long), *layout, self.single_root, values, heads)
+        if long.any():
+            valence_wide.max_pass(self.arcs.by_length(long), *layout, self.single_root, values, heads)
         return values, heads
 
     def polytope(self, scores: Parts, instance: int) -> Polytope:

@@ -114,6 +114,15 @@ raise_to_sum = _fold(None, _larger_sum)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def longest_of(members, lengths):  # type: ignore[no-untyped-def]
+    """The length of the longest of some sentences, 0 without any."""
+    longest = 0
+    for member in members:
+        longest = max(longest, lengths[member])
+    return longest
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def empty_table(n_entries):  # type: ignore[no-untyped-def]
     """An array of ``n_entries * LANES`` numbers that starts where a cache line does, so that no entry takes two."""
     numbers = np.empty((n_entries + 1) * LANES)

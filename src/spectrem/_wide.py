@@ -1,4 +1,4 @@
-"""Numbers of any size, and sums of their products along rows: the inner loops of kernels for one long instance.
+"""Numbers of any size, and sums of their products along rows: the inner loops of kernels for instances one at a time.
 
 A number is ``mantissa * 2**exponent``, its exponent a whole number of its own, so that neither products of a thousand
 potentials nor potentials of ``exp(-1e15)`` leave the range, and nothing is rounded but mantissas. 0 has the exponent
@@ -6,6 +6,8 @@ potentials nor potentials of ``exp(-1e15)`` leave the range, and nothing is roun
 stay zero, since rows are read LANES numbers at a time. A place counts the numbers before an entry, row by row.
 
 Where ``hard`` is true, sums of products become largest sums: exponents are scores in nats, and mantissas are one.
+
+``log_sum`` and ``normalise`` sum exponentials of any size term by term, where nothing is gained by more.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from structure_cases import GAMMAS, SCORE_KINDS, random_scores
 
-from spectrem.constraints import E, part
+from spectrem.constraints import E, compile_constraints, part
 from spectrem.exceptions import InvalidInputError
+from spectrem.inference import project_batch
 from spectrem.kernels.trees import eisner, eisner_max, eisner_wide
 from spectrem.structures import ROOT, Parts, Product, ProjectiveTrees, _polytopes
 from spectrem.testing import brute_force_smoothed_max, check_constraint, check_projection, check_structure
@@ -18,10 +19,8 @@ roots = pytest.mark.parametrize("single_root", [True, False], ids=["single root"
 def with_wide_numbers(trees, scores, gamma):
     """Values and marginals by the pass that neither over- nor underflows."""
     values, marginals = np.zeros(trees.n_instances), np.zeros(trees.n_unary)
-    status = (trees.lengths > 0).astype(np.int8)
-    layout = (trees.lengths, trees.block_offsets, scores.unary)
-    eisner_wide.sum_pass(*layout, gamma, trees.single_root, values, marginals, status)
-    assert not status.any()
+    layout = (np.flatnonzero(trees.lengths), trees.lengths, trees.block_offsets, scores.unary)
+    eisner_wide.sum_pass(*layout, gamma, trees.single_root, values, marginals)
     return values, marginals
 
 
@@ -168,6 +167,15 @@ def test_a_long_sentence_equals_a_recursion_on_logarithms(kind):
     along = rng.normal(size=trees.n_unary)
     up, down = (trees.smoothed_max(Parts(scores.unary + by * along), 1.0)[0][0] for by in (1e-3, -1e-3))
     np.testing.assert_allclose((up - down) / 2e-3, along @ marginals.unary, atol=1e-4)
+
+
+def test_a_long_sentence_under_constraints_takes_few_evaluations():
+    trees = ProjectiveTrees([300])
+    scores = Parts(np.random.default_rng(8).normal(size=trees.n_unary))
+    rules = [(E[part("length") > 5] <= 60).per("sentence"), (E[part("direction") == "left"] >= 180).per("sentence")]
+    found = project_batch(trees, scores, compile_constraints(rules, trees), gamma=1.0)
+    assert found.violation < 1e-5
+    assert found.n_evaluations <= 20
 
 
 def test_a_program_that_would_be_too_large_is_refused_beforehand():

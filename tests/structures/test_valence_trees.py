@@ -199,10 +199,8 @@ def test_the_stated_number_of_variables_is_the_built_one(single_root, monkeypatc
 def with_wide_numbers(trees, scores, gamma):
     """Values and marginals by the pass that neither over- nor underflows."""
     values, marginals = np.zeros(trees.n_instances), np.zeros(trees.n_unary)
-    active = trees.lengths > 0
-    valence_wide.sum_pass(
-        trees.lengths, trees.offsets, trees.single_root, scores.unary, gamma, active, values, marginals
-    )
+    layout = (np.flatnonzero(trees.lengths), trees.lengths, trees.offsets, scores.unary)
+    valence_wide.sum_pass(*layout, gamma, trees.single_root, values, marginals)
     return values, marginals
 
 

@@ -168,7 +168,8 @@ class Bracketings:
         tops[~several] = 0.0
         totals = gamma * totals + np.maximum(self.lengths - 2, 0) * (tops - gamma * math.log(inside_outside.QUARTER))
         if status.any():
-            inside_outside_wide.sum_pass(self.lengths, self.span_offsets, own, gamma, totals, shares, status)
+            layout = (np.flatnonzero(status), self.lengths, self.span_offsets, own)
+            inside_outside_wide.sum_pass(*layout, gamma, totals, shares)
         values = np.where(several, base + totals, base)
         marginals = np.zeros(self.n_unary)
         possible = given.active & (values > -np.inf)

@@ -1,8 +1,8 @@
 """Forward-backward of the alignment chain in log space, where probabilities leave the range of a double.
 
-All is in nats, and every sum is of terms less their largest. Backwards, every last source position shares its
-probability out among those before it, so that what comes out are probabilities whatever was rounded. Moves of clipped
-width share a score: their sources are one term, and what it gets is divided by running sums.
+All is in nats, and every sum is of terms less their largest. Backwards, every last source position divides its
+probability among those before it, so that what comes out are probabilities whatever was rounded. Moves of clipped width
+share a score: their sources are one term, and what it gets is divided by running sums.
 """
 
 import numpy as np
@@ -20,14 +20,10 @@ def _add(a, b, gamma):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _leave(position, departure, gamma, leaving, below, above):
-    """Fill the scores of leaving each position, and of leaving one up to it, or from it on."""
-    n = len(leaving)
-    for p in range(n):
-        leaving[p] = position[p] + departure[p]
+def _running_sums(leaving, gamma, below):
+    """Fill the scores of leaving one of the positions up to each."""
+    for p in range(len(leaving)):
         below[p] = _add(below[p - 1], leaving[p], gamma) if p > 0 else leaving[p]
-    for p in range(n - 1, -1, -1):
-        above[p] = _add(above[p + 1], leaving[p], gamma) if p < n - 1 else leaving[p]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -47,21 +43,13 @@ def _arrive(i, moves, leaving, below, above, terms):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _divide_tails(leaving, below, above, gamma, from_below, from_above, left):
-    """Divide the probability of leaving some position up to p, or from p on, among these; ``left`` takes it."""
+def _divide_tails(leaving, below, gamma, mass, left):
+    """Divide the probability of leaving one of the positions up to each among them; ``left`` takes it."""
     pair, carried = np.empty(2), 0.0
     for p in range(len(leaving) - 1, -1, -1):
-        carried += from_below[p]
+        carried += mass[p]
         if carried > 0.0:
             pair[0], pair[1] = leaving[p], below[p - 1] if p > 0 else -np.inf
-            share_out(pair, gamma)
-            left[p] += carried * pair[0]
-            carried *= pair[1]
-    carried = 0.0
-    for p in range(len(leaving)):
-        carried += from_above[p]
-        if carried > 0.0:
-            pair[0], pair[1] = leaving[p], above[p + 1] if p < len(leaving) - 1 else -np.inf
             share_out(pair, gamma)
             left[p] += carried * pair[0]
             carried *= pair[1]
@@ -74,7 +62,7 @@ def sum_pass(scores, gamma, chosen, weights, values, marginals, expected):
     Impossible ones get value -inf.
     """
     source_lengths, target_lengths, offsets, unary, jump, departure, end = scores
-    _, low, _, high = tails(len(jump) // 2, 1)
+    before, low, after, high = tails(len(jump) // 2, 1)
     for n in range(len(source_lengths)):
         if not chosen[n]:
             continue
@@ -86,7 +74,9 @@ def sum_pass(scores, gamma, chosen, weights, values, marginals, expected):
         position, terms, pair = np.full((rows + 1, columns + 1), -np.inf), np.empty(columns + 3), np.empty(2)
         position[0, 0] = 0.0
         for j in range(rows):
-            _leave(position[j], depart, gamma, leaving, below, above)
+            leaving[:] = position[j] + depart
+            _running_sums(leaving, gamma, below)
+            _running_sums(leaving[::-1], gamma, above[::-1])
             position[j + 1, 0] = position[j, 0] + score[j, columns]
             for i in range(columns):
                 _, count = _arrive(i, jump, leaving, below, above, terms)
@@ -104,7 +94,9 @@ def sum_pass(scores, gamma, chosen, weights, values, marginals, expected):
             expected.end[min(columns - p, len(end) - 1)] += weights[n] * present[p]
         stayed, left, tail = np.empty(columns + 1), np.empty(columns + 1), np.empty((2, columns + 1))
         for j in range(rows - 1, -1, -1):
-            _leave(position[j], depart, gamma, leaving, below, above)
+            leaving[:] = position[j] + depart
+            _running_sums(leaving, gamma, below)
+            _running_sums(leaving[::-1], gamma, above[::-1])
             stayed[:], left[:], tail[:] = 0.0, 0.0, 0.0
             stayed[0] = present[0]
             for i in range(columns):
@@ -123,14 +115,14 @@ def sum_pass(scores, gamma, chosen, weights, values, marginals, expected):
                     if k > 1:
                         left[first + k - 2] += terms[k]
                         expected.jump[len(jump) // 2 + 1 + i - (first + k - 2)] += weights[n] * terms[k]
-                before, _, after, _ = tails(len(jump) // 2, 1)
                 if terms[0] > 0.0:
                     tail[0, i - before] += terms[0]
                 if terms[1] > 0.0:
                     tail[1, i + after] += terms[1]
                 expected.jump[low] += weights[n] * terms[0]
                 expected.jump[high] += weights[n] * terms[1]
-            _divide_tails(leaving, below, above, gamma, tail[0], tail[1], left)
+            _divide_tails(leaving, below, gamma, tail[0], left)
+            _divide_tails(leaving[::-1], above[::-1], gamma, tail[1, ::-1], left[::-1])
             real[j, columns] = stayed.sum()
             for p in range(columns + 1):
                 expected.departure[columns, p] += weights[n] * left[p]

@@ -7,6 +7,7 @@ sums over places to cut a span run along rows. Numbers and shares are those of `
 import numpy as np
 
 from spectrem._compiled import njit
+from spectrem._lanes import longest_of
 from spectrem._wide import MARGIN, entry, fill_row, nats, put, share, sum_products, times, unit_of
 
 # Spans are filled in squares of so many starts and ends, whose rows stay in the second-level cache.
@@ -62,20 +63,14 @@ def _outside(size, inside, by_end, terms, mass, mass_by_end, shares):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sum_pass(lengths, offsets, gains, gamma, totals, shares, status):
-    """The smoothed max over trees of sums of gains, and the share of the trees with each span, where ``status`` is 1.
+def sum_pass(order, lengths, offsets, gains, gamma, totals, shares):
+    """The smoothed max over trees of sums of gains, and the share of the trees with each span, of some sentences.
 
-    A sentence where no tree is possible gets the total -inf; those of ``status`` 1 have three words or more.
+    A sentence where no tree is possible gets the total -inf; those in ``order`` have three words or more.
     """
-    most = 0
-    for n in range(len(lengths)):
-        if status[n] == 1:
-            most = max(most, lengths[n])
-    inside, by_end, potentials = _empty_tables(most)
+    inside, by_end, potentials = _empty_tables(longest_of(order, lengths))
     mass, mass_by_end, terms = np.empty(inside.shape[1:]), np.empty(inside.shape[1:]), np.empty(inside.shape[2])
-    for n in range(len(lengths)):
-        if status[n] != 1:
-            continue
+    for n in order:
         size, own = lengths[n], gains[offsets[n] : offsets[n + 1]]
         unit = unit_of(own, gamma)
         top = _inside(size, own, unit, inside, by_end, potentials)

@@ -196,15 +196,21 @@ def _backward(first, n_tokens, rows, table, row_weight, weight, alpha_space, sca
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def longest_of(offsets):
+    """The number of tokens of the instance that has most."""
+    longest = 0
+    for n in range(len(offsets) - 1):
+        longest = max(longest, offsets[n + 1] - offsets[n])
+    return longest
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def sum_pass(token_offsets, rows, table, row_weights, weights, values, expected, status):
     """Smoothed max of every instance of ``status`` 1 in scaled probabilities; it becomes 0 where little is lost.
 
     Adds posteriors times ``row_weights`` and expected transitions times ``weights`` to ``expected``.
     """
-    n_states, longest = len(table.start), 0
-    for n in range(len(status)):
-        if status[n] == 1:
-            longest = max(longest, token_offsets[n + 1] - token_offsets[n])
+    n_states, longest = len(table.start), longest_of(token_offsets)
     alpha, scale = np.empty((longest, n_states)), np.empty(longest)
     beta, future, lost = np.empty(n_states), np.empty(n_states), np.empty((2, n_states))
     pairs = np.zeros((n_states, n_states))
@@ -224,21 +230,13 @@ def sum_pass(token_offsets, rows, table, row_weights, weights, values, expected,
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _longest(offsets):
-    longest = 0
-    for n in range(len(offsets) - 1):
-        longest = max(longest, offsets[n + 1] - offsets[n])
-    return longest
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def max_pass(
     token_offsets, offsets, states, dense, unary, transition, active, weights,
     values, choices, counts,
 ):  # fmt: skip
     """Best state sequence of every active instance; ``choices[t]`` indexes the token's own states, -1 if impossible."""
     n_states = len(transition)
-    longest = _longest(token_offsets)
+    longest = longest_of(token_offsets)
     came_from = np.empty((longest, n_states), np.int64)
     best = np.empty(n_states)
     following = np.empty(n_states)

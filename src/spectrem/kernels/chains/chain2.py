@@ -87,7 +87,7 @@ def states_of(row, table):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _longest(token_offsets, rows, offsets):
+def sizes_of(token_offsets, rows, offsets):
     """Tokens and nodes of the instances that have most, and the most nodes of a token."""
     n_tokens, n_nodes, n_pairs = 0, 0, 0
     for n in range(len(token_offsets) - 1):
@@ -322,7 +322,7 @@ def sum_pass(token_offsets, rows, table, active, weights, row_weights, values, e
     ``row_weights`` multiply the counts of rows, ``weights`` all others.
     """
     n_states = len(table.initial)
-    longest, n_nodes, n_pairs = _longest(token_offsets, rows, table.offsets)
+    longest, n_nodes, n_pairs = sizes_of(token_offsets, rows, table.offsets)
     alpha, scale, begins = np.empty(n_nodes), np.empty(longest), np.empty(longest + 1, np.int64)
     lost, beta, future = np.empty((2, n_pairs)), np.empty(n_pairs), np.empty(n_nodes)
     seconds, triples = np.zeros((n_states, n_states)), np.zeros((n_states, n_states, n_states))

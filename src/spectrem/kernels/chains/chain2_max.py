@@ -8,22 +8,7 @@ Token t of the batch may take the states ``states[offsets[t]:offsets[t + 1]]``, 
 import numpy as np
 
 from spectrem._compiled import njit
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _longest(token_offsets, offsets):
-    """Tokens and nodes of the instances that have most, and the most nodes of a token."""
-    n_tokens, n_nodes, n_pairs = 0, 0, 0
-    for n in range(len(token_offsets) - 1):
-        nodes, before = 0, 1
-        for t in range(token_offsets[n], token_offsets[n + 1]):
-            width = offsets[t + 1] - offsets[t]
-            nodes += before * width
-            n_pairs = max(n_pairs, before * width)
-            before = width
-        n_tokens = max(n_tokens, token_offsets[n + 1] - token_offsets[n])
-        n_nodes = max(n_nodes, nodes)
-    return n_tokens, n_nodes, n_pairs
+from spectrem.kernels.chains.chain2 import sizes_of
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -114,7 +99,7 @@ def max_pass(
     values, choices, seconds, transitions,
 ):  # fmt: skip
     """Best state sequence of every active instance; ``choices[t]`` indexes the token's own states, -1 if impossible."""
-    longest, n_nodes, n_pairs = _longest(token_offsets, offsets)
+    longest, n_nodes, n_pairs = sizes_of(token_offsets, np.arange(len(offsets) - 1), offsets)
     best_spaces, origins = np.empty((2, n_pairs)), np.empty(n_nodes, np.int64)
     begins = np.empty(longest + 1, np.int64)
     for n in range(len(values)):

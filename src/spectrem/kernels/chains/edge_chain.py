@@ -74,13 +74,20 @@ def _backward(first, n_tokens, widths, offsets, potentials, alpha, scale, beta, 
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sum_pass(token_offsets, widths, offsets, potentials, tops, floored, gamma, values, marginals, status):
-    """Smoothed max and marginals of every instance of ``status`` 1, which becomes 0 but where log space is needed."""
+def sizes_of(token_offsets, widths):
+    """Tokens of the instance that has most, and the most states of a token."""
     longest, widest = 0, 0
-    for n in range(len(status)):
+    for n in range(len(token_offsets) - 1):
         longest = max(longest, token_offsets[n + 1] - token_offsets[n])
     for t in range(len(widths)):
         widest = max(widest, widths[t])
+    return longest, widest
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sum_pass(token_offsets, widths, offsets, potentials, tops, floored, gamma, values, marginals, status):
+    """Smoothed max and marginals of every instance of ``status`` 1, which becomes 0 but where log space is needed."""
+    longest, widest = sizes_of(token_offsets, widths)
     alpha, scale = np.empty((longest, widest)), np.empty(longest)
     beta, future = np.empty(widest), np.empty(widest)
     for n in range(len(status)):
@@ -98,11 +105,7 @@ def sum_pass(token_offsets, widths, offsets, potentials, tops, floored, gamma, v
 @njit(cache=True, nogil=True, error_model="numpy")
 def max_pass(token_offsets, widths, offsets, scores, active, values, choices):
     """Best sequence of every active instance; ``choices[t]`` is the part that token t takes, -1 if impossible."""
-    longest, widest = 0, 0
-    for n in range(len(active)):
-        longest = max(longest, token_offsets[n + 1] - token_offsets[n])
-    for t in range(len(widths)):
-        widest = max(widest, widths[t])
+    longest, widest = sizes_of(token_offsets, widths)
     came_from = np.empty((longest, widest), np.int64)
     best, following = np.empty(widest), np.empty(widest)
     for n in range(len(active)):

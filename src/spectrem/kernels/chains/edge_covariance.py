@@ -8,16 +8,13 @@ find the expected sums on both sides. All numbers on the way are means of sums, 
 import numpy as np
 
 from spectrem._compiled import njit
+from spectrem.kernels.chains.edge_chain import sizes_of
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def covary(token_offsets, widths, offsets, marginals, values, out):
     """out = cov(whether a part is taken, sum of ``values`` of the parts taken), instance by instance."""
-    longest, widest = 0, 0
-    for n in range(len(token_offsets) - 1):
-        longest = max(longest, token_offsets[n + 1] - token_offsets[n])
-    for t in range(len(widths)):
-        widest = max(widest, widths[t])
+    longest, widest = sizes_of(token_offsets, widths)
     behind, mass = np.zeros((longest, widest)), np.zeros(widest)
     ahead, further = np.zeros(widest), np.zeros(widest)
     for n in range(len(token_offsets) - 1):

@@ -3,6 +3,7 @@
 import numpy as np
 
 from spectrem._compiled import njit
+from spectrem.kernels.chains.chain import longest_of
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -13,10 +14,7 @@ def n_best(token_offsets, unary, transition, edges, values, states):
     (n, n_tokens); -1 where there is no sequence. Among equals those with the lower last state come first, then those
     with the lower state before it.
     """
-    n, n_states = states.shape[0], len(transition)
-    longest = 0
-    for s in range(len(token_offsets) - 1):
-        longest = max(longest, token_offsets[s + 1] - token_offsets[s])
+    n, n_states, longest = states.shape[0], len(transition), longest_of(token_offsets)
     best = np.empty((2, n_states, n))
     state_before = np.empty((longest, n_states, n), np.int32)
     rank_before = np.empty((longest, n_states, n), np.int32)

@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from spectrem._compiled import njit
-from spectrem._lanes import LANES, add_products, empty_table, load_arcs, sum_products
+from spectrem._lanes import LANES, add_products, empty_table, load_arcs, longest_of, sum_products
 
 ROOM = 600.0
 GROWTH = math.log(27 / 4)
@@ -101,11 +101,9 @@ def sum_pass(order, lengths, offsets, parts, tops, token_offsets, gamma, single_
     Sentence n has the potentials ``parts[offsets[n]:offsets[n + 1]]``, indexed [dependent, head], with arcs from the
     root on the diagonal, and its words the scores ``tops``, in nats, that were taken off. Marginals take the place of
     potentials, and ``status`` becomes 0; where this fails, both are left as they are. Sentences that follow each other
-    should not differ much in length; above LONGEST words none succeeds.
+    should not differ much in length.
     """
-    longest = 0
-    for n in order:
-        longest = max(longest, lengths[n])
+    longest = longest_of(order, lengths)
     # an odd number of cache lines keeps the entries of a column from competing for the same places
     columns = longest | 1
     arcs, complete = empty_table(longest * columns), empty_table(longest * columns)
@@ -114,9 +112,8 @@ def sum_pass(order, lengths, offsets, parts, tops, token_offsets, gamma, single_
     prefix, d_prefix = empty_table(longest + 1), empty_table(longest + 1)
     rooted, d_rooted = empty_table(longest), empty_table(longest)
     for start in range(0, len(order), LANES):
-        members, n = order[start : start + LANES], 0
-        for member in members:
-            n = max(n, lengths[member])
+        members = order[start : start + LANES]
+        n = longest_of(members, lengths)
         stride = (n | 1) * LANES
         load_arcs(members, lengths, offsets, parts, 0.0, 1.0, n, stride, arcs)
         _inside(n, stride, arcs, complete, incomplete, spare)

@@ -8,7 +8,7 @@ bit, so that no pass needs to remember the best way to make a span.
 import numpy as np
 
 from spectrem._compiled import njit
-from spectrem._lanes import LANES, empty_table, largest_sum, load_arcs
+from spectrem._lanes import LANES, empty_table, largest_sum, load_arcs, longest_of
 
 LONGEST = 128  # one of sixteen longer sentences side by side takes as long as alone, and 16 times the memory
 
@@ -85,9 +85,7 @@ def max_pass(order, lengths, offsets, token_offsets, scores, single_root, values
     A head is -1 for the root; heads of a sentence without any possible tree are left as they are. Sentences that follow
     each other should not differ much in length.
     """
-    longest = 0
-    for n in order:
-        longest = max(longest, lengths[n])
+    longest = longest_of(order, lengths)
     # an odd number of cache lines keeps the entries of a column from competing for the same places
     columns = longest | 1
     arcs, complete = empty_table(longest * columns), empty_table(longest * columns)
@@ -95,9 +93,8 @@ def max_pass(order, lengths, offsets, token_offsets, scores, single_root, values
     prefix, rooted = empty_table(longest + 1), empty_table(longest)
     stack, tree = np.empty((2 * longest + 2, 2), np.int64), np.empty(longest, np.int64)
     for start in range(0, len(order), LANES):
-        members, n = order[start : start + LANES], 0
-        for member in members:
-            n = max(n, lengths[member])
+        members = order[start : start + LANES]
+        n = longest_of(members, lengths)
         stride = (n | 1) * LANES
         load_arcs(members, lengths, offsets, scores, -np.inf, 0.0, n, stride, arcs)
         _inside(n, stride, arcs, complete, incomplete, spare)

@@ -16,6 +16,7 @@ probabilities whatever was rounded. Where ``hard`` is true, all sums are largest
 import numpy as np
 
 from spectrem._compiled import njit
+from spectrem._lanes import longest_of
 from spectrem._wide import MARGIN, entry, fill_row, nats, put, share, sum_products, times, unit_of
 from spectrem.kernels.trees.eisner_max import trace
 
@@ -106,23 +107,18 @@ def _outside(n, complete, by_end, incomplete, terms, mass, mass_by_end, p_arcs):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sum_pass(lengths, offsets, scores, gamma, single_root, values, marginals, status):
-    """Smoothed max and marginals of the sentences of ``status`` 1, which becomes 0; none of them is empty.
+def sum_pass(order, lengths, offsets, scores, gamma, single_root, values, marginals):
+    """Smoothed max and marginals of the sentences in ``order``, none of them empty.
 
     Sentence m has the scores ``scores[offsets[m]:offsets[m + 1]]``; ``marginals`` of impossible ones stay.
     """
-    longest = 0
-    for m in range(len(status)):
-        if status[m] == 1:
-            longest = max(longest, lengths[m])
+    longest = longest_of(order, lengths)
     tables, columns = empty_tables(longest), longest + MARGIN
     _, complete, by_end, incomplete, prefix, rooted = tables
     mass, mass_by_end, p_arcs = np.empty((longest, columns)), np.empty((longest, columns)), np.empty((longest, columns))
     p_prefix, p_rooted, terms = np.empty(columns + 1), np.empty(columns), np.empty(columns)
-    for m in range(len(status)):
-        if status[m] != 1:
-            continue
-        status[m], n = 0, lengths[m]
+    for m in order:
+        n = lengths[m]
         own = scores[offsets[m] : offsets[m + 1]].reshape(n, n)
         unit = unit_of(own, gamma)
         tops = inside(n, own, unit, False, single_root, *tables)
@@ -142,9 +138,7 @@ def sum_pass(lengths, offsets, scores, gamma, single_root, values, marginals, st
 @njit(cache=True, nogil=True, error_model="numpy")
 def max_pass(order, lengths, offsets, token_offsets, scores, single_root, values, heads):
     """Score and heads of the best trees of the sentences in ``order``, as in ``eisner_max``, to the last bit."""
-    longest = 0
-    for m in order:
-        longest = max(longest, lengths[m])
+    longest = longest_of(order, lengths)
     tables, stack = empty_tables(longest), np.empty((2 * longest + 2, 2), np.int64)
     _, complete, _, incomplete, prefix, rooted = tables
     for m in order:

@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from spectrem._compiled import njit
-from spectrem._lanes import LANES, add_products, empty_table, load_valence, sum_products
+from spectrem._lanes import LANES, add_products, empty_table, load_valence, longest_of, sum_products
 from spectrem.kernels.trees.eisner import GROWTH, ROOM
 
 
@@ -155,12 +155,9 @@ def sum_pass(order, lengths, offsets, parts, tops, token_offsets, gamma, single_
 
     Sentence n has the potentials ``parts[offsets[n]:offsets[n + 1]]``. ``tops`` are the scores that were taken off, in
     nats, three for every word of the batch. Marginals take the place of potentials, and ``status`` becomes 0; where
-    this fails, both are left as they are. Sentences that follow each other should not differ much in length; above
-    LONGEST words none succeeds.
+    this fails, both are left as they are. Sentences that follow each other should not differ much in length.
     """
-    longest = 0
-    for n in order:
-        longest = max(longest, lengths[n])
+    longest = longest_of(order, lengths)
     # an odd number of cache lines keeps the entries of a column from competing for the same places
     size = longest * ((longest + 1) | 1)
     first, later, opened, closed = empty_table(size), empty_table(size), empty_table(size), empty_table(size)
@@ -169,9 +166,8 @@ def sum_pass(order, lengths, offsets, parts, tops, token_offsets, gamma, single_
     prefix, d_prefix = empty_table(longest + 1), empty_table(longest + 1)
     rooted, d_rooted, spare = empty_table(longest), empty_table(longest), empty_table(2)
     for start in range(0, len(order), LANES):
-        members, n = order[start : start + LANES], 0
-        for member in members:
-            n = max(n, lengths[member])
+        members = order[start : start + LANES]
+        n = longest_of(members, lengths)
         stride = ((n + 1) | 1) * LANES
         load_valence(members, lengths, offsets, parts, 0.0, n, stride, first, later, stops)
         _inside(n, stride, first, later, stops, opened, closed, arcs, joint)

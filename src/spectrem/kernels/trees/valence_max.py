@@ -8,7 +8,7 @@ over a later one, and then the split with the lowest position.
 import numpy as np
 
 from spectrem._compiled import njit
-from spectrem._lanes import LANES, empty_table, largest_sum, load_valence, raise_to_sum
+from spectrem._lanes import LANES, empty_table, largest_sum, load_valence, longest_of, raise_to_sum
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -94,9 +94,7 @@ def max_pass(order, lengths, offsets, token_offsets, scores, single_root, values
     A head is -1 for the root; heads of a sentence without any possible tree are left as they are. Sentences that follow
     each other should not differ much in length.
     """
-    longest = 0
-    for n in order:
-        longest = max(longest, lengths[n])
+    longest = longest_of(order, lengths)
     # an odd number of cache lines keeps the entries of a column from competing for the same places
     size = longest * ((longest + 1) | 1)
     first, later, arcs = empty_table(size), empty_table(size), empty_table(size)
@@ -104,9 +102,8 @@ def max_pass(order, lengths, offsets, token_offsets, scores, single_root, values
     prefix, rooted, spare = empty_table(longest + 1), empty_table(longest), empty_table(1)
     stack, tree = np.empty((2 * longest + 2, 2), np.int64), np.empty(longest, np.int64)
     for start in range(0, len(order), LANES):
-        members, n = order[start : start + LANES], 0
-        for member in members:
-            n = max(n, lengths[member])
+        members = order[start : start + LANES]
+        n = longest_of(members, lengths)
         stride = ((n + 1) | 1) * LANES
         load_valence(members, lengths, offsets, scores, -np.inf, n, stride, first, later, stops)
         _inside(n, stride, first, later, stops, opened, closed, arcs, spare)

@@ -20,6 +20,7 @@ all else.
 import numpy as np
 
 from spectrem._compiled import njit
+from spectrem._lanes import longest_of
 from spectrem._wide import MARGIN, add, divide, entry, fill_row, nats, put, share, sum_products, times, unit_of
 from spectrem.kernels.trees.eisner_wide import TILE, inside_root, outside_root
 from spectrem.kernels.trees.valence_max import trace
@@ -112,23 +113,18 @@ def _outside(n, arcs, opened, closed, by_end, linked, later, terms, m_opened, m_
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sum_pass(lengths, offsets, single_root, scores, gamma, active, values, marginals):
-    """Smoothed max, nats, and marginals of every active sentence, which has words; values of the others stay.
+def sum_pass(order, lengths, offsets, scores, gamma, single_root, values, marginals):
+    """Smoothed max, nats, and marginals of the sentences in ``order``, none of them empty.
 
     Marginals are zero at first.
     """
-    longest = 0
-    for m in range(len(lengths)):
-        if active[m]:
-            longest = max(longest, lengths[m])
+    longest = longest_of(order, lengths)
     tables, spans = _empty_tables(longest), (longest + 1, longest + 1 + MARGIN)
     arcs, _, opened, closed, by_end, linked, later, prefix, rooted = tables
     m_opened, m_closed, m_by_end, m_linked = np.empty(spans), np.empty(spans), np.empty(spans), np.empty(spans)
     masses = (m_opened, m_closed, m_by_end, m_linked)
     p_prefix, p_rooted, terms = np.empty(spans[1]), np.empty(spans[1]), np.empty(spans[1])
-    for m in range(len(lengths)):
-        if not active[m]:
-            continue
+    for m in order:
         n, parts, found = lengths[m], scores[offsets[m] : offsets[m + 1]].copy(), marginals[offsets[m] : offsets[m + 1]]
         for d in range(n):
             parts[2 * (d * n + d) + 1] = -np.inf
@@ -149,9 +145,7 @@ def sum_pass(lengths, offsets, single_root, scores, gamma, active, values, margi
 @njit(cache=True, nogil=True, error_model="numpy")
 def max_pass(order, lengths, offsets, token_offsets, scores, single_root, values, heads):
     """Score and heads of the best trees of the sentences in ``order``, as in ``valence_max``, to the last bit."""
-    longest = 0
-    for m in order:
-        longest = max(longest, lengths[m])
+    longest = longest_of(order, lengths)
     tables, stack = _empty_tables(longest), np.empty((2 * longest + 2, 2), np.int64)
     _, _, opened, closed, _, linked, _, prefix, rooted = tables
     for m in order:

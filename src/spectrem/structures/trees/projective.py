@@ -25,8 +25,9 @@ class ProjectiveTrees(ArcStructure):
     """Dependency trees without crossing arcs: every word takes one head, another word or the root.
 
     The sum pass is the inside-outside algorithm over the spans of [Eisner1996], the max pass his parser. Time grows
-    with the cube of the length of a sentence, memory with its square: for n words the sum pass takes 640 n² bytes (26
-    MB for 200 words) and the max pass 384 n², beside 16 n² for scores and marginals.
+    with the cube of the length of a sentence, memory with its square: up to 200 words, sixteen sentences at once take
+    640 n² bytes in the sum pass (26 MB for 200 words), a longer one alone 88 n² (56 MB for 800 words, and half a
+    second); the max pass takes less, and scores and marginals 16 n².
 
     Use when words depend on words and word order is mostly projective: dependency parsers, grammar induction.
 
@@ -96,8 +97,8 @@ class ProjectiveTrees(ArcStructure):
         eisner.sum_pass(order, self.lengths, self.block_offsets, *scaled, values, status)
         if status.any():
             marginals[np.repeat(status == 1, self.lengths**2)] = 0.0
-            layout = (self.lengths, self.block_offsets, given.unary)
-            eisner_wide.sum_pass(*layout, gamma, self.single_root, values, marginals, status)
+            layout = (np.flatnonzero(status), self.lengths, self.block_offsets, given.unary)
+            eisner_wide.sum_pass(*layout, gamma, self.single_root, values, marginals)
         return values, Parts(marginals)
 
     def covariances(
@@ -153,10 +154,10 @@ class ProjectiveTrees(ArcStructure):
         """Values, and heads of all words."""
         values, heads = np.zeros(self.n_instances), np.full(self.n_tokens, UNKNOWN_HEAD)
         layout = (self.lengths, self.block_offsets, self.token_offsets, given.unary)
-        short = given.active & (self.lengths <= eisner_max.LONGEST)
-        eisner_max.max_pass(self.by_length(short), *layout, self.single_root, values, heads)
-        if not short.all():
-            eisner_wide.max_pass(self.by_length(given.active & ~short), *layout, self.single_root, values, heads)
+        long = given.active & (self.lengths > eisner_max.LONGEST)
+        eisner_max.max_pass(self.by_length(given.active & ~long), *layout, self.single_root, values, heads)
+        if long.any():
+            eisner_wide.max_pass(self.by_length(long), *layout, self.single_root, values, heads)
         return values, heads
 
 

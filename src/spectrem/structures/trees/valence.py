@@ -320,8 +320,8 @@ class ValenceTrees:
         valence_lanes.sum_pass(order, self.lengths, self.offsets, *scaled, values, status)
         if status.any():
             marginals[np.repeat(status == 1, np.diff(self.offsets))] = 0.0
-            layout = (self.lengths, self.offsets, self.single_root, given.unary)
-            valence_wide.sum_pass(*layout, gamma, status != 0, values, marginals)
+            layout = (np.flatnonzero(status), self.lengths, self.offsets, given.unary)
+            valence_wide.sum_pass(*layout, gamma, self.single_root, values, marginals)
         return values, Parts(marginals)
 
     def decode(self, scores: Parts) -> NDArray[np.int64]:
@@ -335,10 +335,10 @@ class ValenceTrees:
         """Values, and heads of all words."""
         values, heads = np.zeros(self.n_instances), np.full(self.n_tokens, UNKNOWN_HEAD)
         layout = (self.lengths, self.offsets, self.token_offsets, given.unary)
-        short = given.active & (self.lengths <= eisner_max.LONGEST)
-        valence_max.max_pass(self.arcs.by_length(short), *layout, self.single_root, values, heads)
-        if not short.all():
-            valence_wide.max_pass(self.arcs.by_length(given.active & ~short), *layout, self.single_root, values, heads)
+        long = given.active & (self.lengths > eisner_max.LONGEST)
+        valence_max.max_pass(self.arcs.by_length(given.active & ~long), *layout, self.single_root, values, heads)
+        if long.any():
+            valence_wide.max_pass(self.arcs.by_length(long), *layout, self.single_root, values, heads)
         return values, heads
 
     def polytope(self, scores: Parts, instance: int) -> Polytope:

@@ -39,7 +39,7 @@ def test_sum_equals_enumeration(family, data, gamma, kind, seed):
     )
 
 
-@pytest.mark.parametrize("family", sorted(FAMILIES.keys() - {"projective trees", "trees with valence"}))
+@families
 @settings(max_examples=40)
 @given(
     data=st.data(),

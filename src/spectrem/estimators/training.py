@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -25,7 +24,6 @@ from spectrem.learning import (
     Schedule,
     Step,
     Stopping,
-    keep_best,
     pose,
     run_em,
 )
@@ -206,12 +204,3 @@ def _reports(criterion: Expectations | Posteriors | None, posed: PosedCorpus, st
     if isinstance(criterion, Expectations):
         return report_expectations(posed, step.model, step.params, criterion, step.estep)
     return report_posed(posed, step) if step.estep.constraints else ((), ())
-
-
-def best_start(run: Callable[[int], FitResult[Params]], n_starts: int) -> FitResult[Params]:
-    """The result with the largest objective at the end, of runs that take the number of their start, from 0.
-
-    To be called by a function that ``fit`` calls: warnings then belong to the line that calls ``fit``.
-    """
-    runs = [partial(run, number) for number in range(n_starts)]
-    return keep_best(runs, lambda found: found.history[-1].objective, stacklevel=4)

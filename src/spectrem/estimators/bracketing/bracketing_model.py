@@ -17,15 +17,13 @@ from spectrem.estimators.bracketing.decoding import bracket, log_likelihoods, sp
 from spectrem.estimators.bracketing.input import SpanCoding, read_sentences
 from spectrem.estimators.bracketing.parameters import BracketingParameters, check_settings
 from spectrem.estimators.bracketing.training import make_model, train
-from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, row_weights, take_course
+from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, row_weights
 from spectrem.estimators.declare import documented
 from spectrem.estimators.homes import make_corpus
-from spectrem.estimators.shared_parameters import constraint_names
+from spectrem.estimators.probability_tables import mean_log_likelihood, record_training
 from spectrem.estimators.storage import Saved
 from spectrem.estimators.tagging.text import LabelledText, Sentences
-from spectrem.exceptions import InvalidInputError
 from spectrem.models.bracketing import ConstituentContextModel, SpanParameters
-from spectrem.reports import report_training
 from spectrem.structures import Bracketings
 
 Brackets = list[tuple[int, int]]
@@ -105,17 +103,12 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
         check_settings(self)
         check_same_index(sentences=sentences, sample_weight=sample_weight)
         text = read_sentences(sentences)
-        n_sentences = len(text.lengths)
-        weights = row_weights(sample_weight, n_sentences, "sentence")
-        coding, result, likelihood, reports, summaries = train(self, text, weights, partial(make_corpus, self))
-        self._take(coding, result.params, result.history[-1].gamma, likelihood)
-        take_course(self, result.history, result.status)
-        settings = {
-            "model": "yields given their length" if self.by_length else "yields of all lengths",
-            "tags": len(coding.tags),
-            "constraints": constraint_names(self.constraints),
-        }
-        self.report_ = report_training(self, n_sentences, settings, reports, unit="sentences", summaries=summaries)
+        weights = row_weights(sample_weight, len(text.lengths), "sentence")
+        coding, trained = train(self, text, weights, partial(make_corpus, self))
+        self._take(coding, trained.result.params, trained.result.history[-1].gamma)
+        yields = "yields given their length" if self.by_length else "yields of all lengths"
+        self.log_likelihood_ = trained.log_likelihood
+        record_training(self, len(text.lengths), {"model": yields, "tags": len(coding.tags)}, trained)
         return self
 
     def predict(self, sentences: Sentences) -> list[Brackets]:
@@ -158,12 +151,8 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
 
     def score(self, sentences: Sentences, y: None = None, sample_weight: ArrayLike | None = None) -> float:
         """Mean log-likelihood per word in nats; always finite, see `score_samples`."""
-        values = self.score_samples(sentences)
-        weights = row_weights(sample_weight, len(values), "sentence")
-        words = float(weights @ read_sentences(sentences).lengths)
-        if words <= 0:
-            raise InvalidInputError("sentences must hold at least one word to be scored, got none with weight above 0")
-        return float(weights @ values) / words
+        lengths = read_sentences(sentences).lengths
+        return mean_log_likelihood("sentences", self.score_samples(sentences), lengths, sample_weight)
 
     def score_samples(self, sentences: Sentences) -> Floats:
         """Log-likelihood of every sentence, shape (n_sentences,), nats.
@@ -178,7 +167,6 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
         model, text = make_model(as_fitted(self), self.coding_), read_sentences(sentences)
         return model, make_corpus(self, self.coding_.encode(text)), text
 
-    def _take(self, coding: SpanCoding, params: SpanParameters, gamma: float, log_likelihood: float) -> None:
+    def _take(self, coding: SpanCoding, params: SpanParameters, gamma: float) -> None:
         """Set the attributes that bracketing needs, from training or a file."""
-        self.coding_, self.params_, self.gamma_ = coding, params, gamma
-        self.tags_, self.log_likelihood_ = coding.tags, log_likelihood
+        self.coding_, self.params_, self.gamma_, self.tags_ = coding, params, gamma, coding.tags

@@ -8,18 +8,16 @@ import numpy as np
 
 from spectrem._arrays import Floats, Ints
 from spectrem.corpus import Corpus
+from spectrem.estimators.probability_tables import RARE, floored
 from spectrem.estimators.projecting import collect_at_predict
 from spectrem.learning import Posed, Step, posterior
 from spectrem.models.bracketing import BracketShard, ConstituentContextModel, SpanParameters
 from spectrem.structures import Bracketings, Parts
 
-# The probability of an impossible event where a sentence needs one, to bracket it and to score it.
-_TINY, _RARE = 1e-100, 1e-9
-
 
 def bracket(estimator: Any, model: ConstituentContextModel, corpus: Corpus) -> Ints:
     """Constituents of two words and more of all sentences, as `Bracketings.decode` gives them."""
-    params, exact = floored(estimator.params_, _TINY), estimator.decode == "viterbi"
+    params, exact = floored(estimator.params_), estimator.decode == "viterbi"
     free, best = (_best, "trees") if exact else (_most_expected, None)
     parts = collect_at_predict(estimator, model, params, corpus, free, _most_expected_projected, best=best)
     return np.concatenate([np.zeros((0, 2), np.int64), *parts])
@@ -27,7 +25,7 @@ def bracket(estimator: Any, model: ConstituentContextModel, corpus: Corpus) -> I
 
 def span_posteriors(estimator: Any, model: ConstituentContextModel, corpus: Corpus) -> Floats:
     """Probability of every span to be a constituent, shape (n_spans,)."""
-    params = floored(estimator.params_, _TINY)
+    params = floored(estimator.params_)
     parts = collect_at_predict(estimator, model, params, corpus, _shares, _projected_shares)
     return np.concatenate([np.zeros(0), *parts])
 
@@ -42,7 +40,7 @@ def log_likelihoods(shard: BracketShard, model: ConstituentContextModel, params:
     values, _ = structure.smoothed_max(model.scores(params, shard), 1.0)
     impossible = np.isneginf(values)
     if impossible.any():
-        again, _ = structure.smoothed_max(model.scores(floored(params, _RARE), shard), 1.0, active=impossible)
+        again, _ = structure.smoothed_max(model.scores(floored(params, RARE), shard), 1.0, active=impossible)
         values = np.where(impossible, again, values)
     vocabulary = model.vocabulary
     start, end = structure.spans
@@ -53,16 +51,6 @@ def log_likelihoods(shard: BracketShard, model: ConstituentContextModel, params:
     cost = np.where(shard.yields < 0, np.log(sizes[end - start - 1] + 1.0), 0.0)
     cost += np.where(shard.contexts < 0, np.log(vocabulary.n_contexts + 1.0), 0.0)
     return values - np.bincount(structure.instance[::2], cost, len(values))
-
-
-def log_likelihood(shard: BracketShard, model: ConstituentContextModel, params: SpanParameters) -> float:
-    """The weighted sum of `log_likelihoods` over the sentences of a shard, nats."""
-    return float(shard.weights @ log_likelihoods(shard, model, params))
-
-
-def floored(params: SpanParameters, least: float) -> SpanParameters:
-    """Parameters under which every sentence is possible, and others are as probable as they were."""
-    return SpanParameters(np.maximum(params.yields, least), np.maximum(params.contexts, least))
 
 
 def _best(shard: BracketShard, model: ConstituentContextModel, params: SpanParameters) -> Ints:

@@ -29,7 +29,7 @@ def _read(estimator: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]
     shapes = {"yields": (2, vocabulary.n_yields), "contexts": (2, vocabulary.n_contexts)}
     check_shapes(arrays, shapes, probabilities=shapes)
     params = SpanParameters(arrays["yields"], arrays["contexts"])
-    estimator._take(SpanCoding(tags, vocabulary), params, estimator.gamma_, estimator.log_likelihood_)
+    estimator._take(SpanCoding(tags, vocabulary), params, estimator.gamma_)
 
 
 def _checked(n_tags: int, keys: Any, offsets: Any, contexts: Any) -> SpanVocabulary:

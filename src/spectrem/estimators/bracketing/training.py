@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 from spectrem._arrays import Floats
 from spectrem.constraints import check_values
 from spectrem.corpus import Corpus
-from spectrem.estimators.bracketing.decoding import floored, log_likelihood
+from spectrem.estimators.bracketing.decoding import log_likelihoods
 from spectrem.estimators.bracketing.input import SpanCoding, learn_spans
 from spectrem.estimators.bracketing.parameters import span_smoothing
+from spectrem.estimators.probability_tables import Trained, log_likelihood, train_from_starts
 from spectrem.estimators.tagging.text import LabelledText
-from spectrem.estimators.training import estep_of, run_stage
+from spectrem.estimators.training import estep_of
 from spectrem.exceptions import InvalidInputError
-from spectrem.learning import FitResult, Step
 from spectrem.models.bracketing import (
     BracketShard,
     ConstituentContextModel,
@@ -22,35 +23,12 @@ from spectrem.models.bracketing import (
     start_from,
     tree_scores,
 )
-from spectrem.reports import ConstraintReport, ConstraintSummary, report_posed
 from spectrem.structures import Parts
-
-
-class Trained(NamedTuple):
-    """The result of training.
-
-    Attributes
-    ----------
-    coding : SpanCoding
-    result : FitResult
-    log_likelihood : float
-        Of the sentences, nats.
-    constraints : tuple of ConstraintReport
-        Reports of the constraints over the corpus, at the parameters learned.
-    summaries : tuple of ConstraintSummary
-        Summaries of the constraints inside sentences, and of longer ones.
-    """
-
-    coding: SpanCoding
-    result: FitResult[SpanParameters]
-    log_likelihood: float
-    constraints: tuple[ConstraintReport, ...]
-    summaries: tuple[ConstraintSummary, ...]
 
 
 def train(
     estimator: Any, text: LabelledText, weights: Floats, place: Callable[[Iterable[BracketShard]], Corpus]
-) -> Trained:
+) -> tuple[SpanCoding, Trained]:
     """Train with the settings of a BracketingModel, which have been checked.
 
     Parameters
@@ -60,10 +38,6 @@ def train(
     weights : ndarray of shape (n_sentences,)
     place : callable
         A function from shards to the corpus that keeps them.
-
-    Returns
-    -------
-    Trained
 
     Raises
     ------
@@ -76,10 +50,10 @@ def train(
     model = make_model(estimator, coding)
     corpus = place(shards)
     estep = estep_of(estimator, reference=_split_reference if estimator.reference == "split" else None)
-    result = run_stage(estimator, model, corpus, _start(estimator, model, corpus), estep)
-    value = corpus.sum(log_likelihood, model, result.params)
-    step = Step(model, floored(result.params, 1e-100), result.history[-1].gamma, estep)
-    return Trained(coding, result, value, *(report_posed(result.posed, step) if estep.constraints else ((), ())))
+    likelihood = partial(corpus.sum, log_likelihood, log_likelihoods, model)
+    return coding, train_from_starts(
+        estimator, model, corpus, partial(_start, estimator, model, corpus), estep, likelihood
+    )
 
 
 def make_model(estimator: Any, coding: SpanCoding) -> ConstituentContextModel:

@@ -9,22 +9,12 @@ import numpy as np
 
 from spectrem._arrays import Floats, Ints
 from spectrem.corpus import Corpus
+from spectrem.estimators.probability_tables import RARE, floored
 from spectrem.estimators.projecting import collect_at_predict, projects
 from spectrem.learning import Posed, Step, posterior
 from spectrem.models.grammar import GrammarParameters, GrammarShard, ValenceModel
 from spectrem.structures import Parts, ProjectiveTrees, ValenceTrees
 from spectrem.structures._ragged import offsets_of, ranges_of
-
-# The probability of an impossible event in a sentence that needs one: it costs 230 nats.
-_TINY = 1e-100
-# The same when models are compared: it costs 20.7 nats.
-_RARE = 1e-9
-
-
-def floored(params: GrammarParameters, least: float = _TINY) -> GrammarParameters:
-    """Parameters under which every sentence is possible, and others are as probable as they were."""
-    root, choose, stop = (np.maximum(table, least) for table in (params.root, params.choose, params.stop))
-    return GrammarParameters(root, choose, stop)
 
 
 def with_unknown(params: GrammarParameters) -> GrammarParameters:
@@ -105,10 +95,5 @@ def finite_log_likelihoods(shard: GrammarShard, model: ValenceModel, params: Gra
     values = log_likelihoods(shard, model, params)
     impossible = np.isneginf(values)
     if impossible.any():
-        values[impossible] = log_likelihoods(shard, model, floored(params, _RARE))[impossible]
+        values[impossible] = log_likelihoods(shard, model, floored(params, RARE))[impossible]
     return values
-
-
-def log_likelihood(shard: GrammarShard, model: ValenceModel, params: GrammarParameters) -> float:
-    """Weighted sum over the sentences of a shard, nats."""
-    return float(shard.weights @ log_likelihoods(shard, model, params))

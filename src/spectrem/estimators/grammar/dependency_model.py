@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats, Ints
-from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, row_weights, take_course
+from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, row_weights
 from spectrem.estimators.declare import documented
 from spectrem.estimators.grammar import file
 from spectrem.estimators.grammar.decoding import (
@@ -26,11 +26,9 @@ from spectrem.estimators.grammar.parameters import GrammarSettings, check_settin
 from spectrem.estimators.grammar.text import TagText, read_columns, read_tags
 from spectrem.estimators.grammar.training import names_of, numbers_of, shards_of, train
 from spectrem.estimators.homes import make_corpus
-from spectrem.estimators.shared_parameters import constraint_names
+from spectrem.estimators.probability_tables import mean_log_likelihood, record_training
 from spectrem.estimators.storage import Saved
-from spectrem.exceptions import InvalidInputError
 from spectrem.models.grammar import GrammarParameters, GrammarShard, ValenceModel, in_corpus_order
-from spectrem.reports import report_training
 
 
 @documented
@@ -119,14 +117,10 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         text = read_tags(X, y, single_root=self.single_root)
         weights = row_weights(sample_weight, len(text.lengths), "sentence")
         named = read_columns(columns, text.lengths)
-        found = train(self, text, weights, named, partial(make_corpus, self))
-        self._take(found.tags, found.result.params, found.result.history[-1].gamma)
-        self.log_likelihood_ = found.log_likelihood
-        take_course(self, found.result.history, found.result.status)
-        settings = {"tags": len(found.tags), "constraints": constraint_names(self.constraints)}
-        self.report_ = report_training(
-            self, len(text.lengths), settings, found.constraints, unit="sentences", summaries=found.summaries
-        )
+        tags, trained = train(self, text, weights, named, partial(make_corpus, self))
+        self._take(tags, trained.result.params, trained.result.history[-1].gamma)
+        self.log_likelihood_ = trained.log_likelihood
+        record_training(self, len(text.lengths), {"tags": len(tags)}, trained)
         return self
 
     def predict(self, X: Any, *, columns: Mapping[str, Any] | None = None) -> list[Ints]:
@@ -177,11 +171,7 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         """
         text = self._read(X, y)
         values = self._log_likelihoods(text, finite_log_likelihoods)
-        weights = row_weights(sample_weight, len(values), "sentence")
-        words = float(weights @ text.lengths)
-        if words <= 0:
-            raise InvalidInputError("X must hold at least one word to be scored, got none with weight above 0")
-        return float(weights @ values) / words
+        return mean_log_likelihood("X", values, text.lengths, sample_weight)
 
     def score_samples(self, X: Any, y: Any = None) -> Floats:
         """Log-likelihood of every sentence (with heads, of tags and heads), shape (n_sentences,), nats."""

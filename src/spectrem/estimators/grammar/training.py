@@ -13,15 +13,15 @@ from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_generator
 from spectrem.corpus import Corpus
 from spectrem.estimators.conventions import check_words_to_learn
-from spectrem.estimators.grammar.decoding import floored, log_likelihood
+from spectrem.estimators.grammar.decoding import log_likelihoods
 from spectrem.estimators.grammar.parameters import TABLES
 from spectrem.estimators.grammar.text import TagText
 from spectrem.estimators.model_tables import table_priors
+from spectrem.estimators.probability_tables import Trained, floored, log_likelihood, train_from_starts
 from spectrem.estimators.sentence_columns import check_tree_values
 from spectrem.estimators.tagging.text import Tag, check_tags, sort_tags
-from spectrem.estimators.training import best_start, estep_of, run_stage, warn_unused
+from spectrem.estimators.training import estep_of
 from spectrem.exceptions import InvalidInputError
-from spectrem.learning import FitResult, Step
 from spectrem.models.columns import Columns
 from spectrem.models.grammar import (
     GrammarParameters,
@@ -35,32 +35,10 @@ from spectrem.models.grammar import (
     supervised,
     uniform,
 )
-from spectrem.reports import ConstraintReport, ConstraintSummary, report_posed
 from spectrem.structures import Parts
 
 # How often arcs of rules count that training starts from.
 _PREFERENCE = 100.0
-
-
-class Trained(NamedTuple):
-    """The result of training.
-
-    Attributes
-    ----------
-    tags : tuple of str or int
-    result : FitResult
-        The result of the start whose last objective is the largest.
-    log_likelihood : float
-        The log-likelihood of the sentences, nats.
-    constraints, summaries
-        Reports of the constraints over the corpus and summaries of those inside sentences, at the parameters learned.
-    """
-
-    tags: tuple[Tag, ...]
-    result: FitResult[GrammarParameters]
-    log_likelihood: float
-    constraints: tuple[ConstraintReport, ...]
-    summaries: tuple[ConstraintSummary, ...]
 
 
 def train(
@@ -69,7 +47,7 @@ def train(
     weights: Floats,
     columns: Columns,
     place: Callable[[Iterable[GrammarShard]], Corpus],
-) -> Trained:
+) -> tuple[tuple[Tag, ...], Trained]:
     """Train with the settings of a DependencyModel, which have been checked.
 
     Raises
@@ -88,16 +66,9 @@ def train(
     corpus, labelled = place(shards), all(shard.known for shard in shards)
     start, rng = _Start(settings, tags, model, corpus), as_generator(settings.random_state)
     estep = estep_of(settings, reference=_reference(settings, tags, model))
-
-    def run(number: int) -> FitResult[GrammarParameters]:
-        return run_stage(settings, model, corpus, start.parameters(rng), estep, f"start-{number + 1}")
-
-    result = best_start(run, settings.n_init)
-    if labelled and not settings.project_at_predict:
-        warn_unused(settings.constraints)
-    value = corpus.sum(log_likelihood, model, result.params)
-    step = Step(model, floored(result.params), result.history[-1].gamma, estep)
-    return Trained(tags, result, value, *(report_posed(result.posed, step) if estep.constraints else ((), ())))
+    likelihood = partial(corpus.sum, log_likelihood, log_likelihoods, model)
+    begin = partial(start.parameters, rng)
+    return tags, train_from_starts(settings, model, corpus, begin, estep, likelihood, labelled=labelled)
 
 
 def names_of(tags: Sequence[Tag]) -> tuple[Any, ...]:

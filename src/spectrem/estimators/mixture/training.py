@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -11,9 +12,9 @@ from spectrem._arrays import Floats, Ints
 from spectrem.corpus import Corpus
 from spectrem.estimators.mixture.report import report_rows
 from spectrem.estimators.mixture.table import FINE, ChunkModel, ChunkTable, feasible_labels, rows_of
-from spectrem.estimators.training import best_start, run_stage
+from spectrem.estimators.training import run_stage
 from spectrem.inference import project_batch
-from spectrem.learning import EStep, FitResult, FitStatus, Record, Stopping
+from spectrem.learning import EStep, FitResult, FitStatus, Record, Stopping, keep_best
 from spectrem.learning.estep import multipliers_of
 from spectrem.learning.posed_corpus import PosedCorpus
 from spectrem.models.mixture import MixtureModel, MixtureParameters
@@ -65,7 +66,8 @@ def train(
             mixture, model, corpus, starts[number](), estep, stage, stopping=stopping, on_iteration=announce
         )
 
-    return best_start(run, len(starts))
+    runs = [partial(run, number) for number in range(len(starts))]
+    return keep_best(runs, lambda found: found.history[-1].objective, stacklevel=3)
 
 
 def settle(

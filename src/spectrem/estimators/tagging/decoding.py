@@ -11,15 +11,11 @@ import numpy as np
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints import check_values
 from spectrem.corpus import Corpus
+from spectrem.estimators.probability_tables import RARE, floored
 from spectrem.estimators.projecting import collect_at_predict, projects
 from spectrem.learning import Posed, Step, posterior
 from spectrem.models.tagging import HMMModel, HMMParameters, TagKernel, TagShard
 from spectrem.structures import Parts, TiedChain, TiedChain2
-
-# The probability of an impossible event in a sentence that needs one: it costs 230 nats.
-_TINY = 1e-100
-# The same when models are compared: it costs 20.7 nats, and a table of a million words still sums to 1.001.
-_RARE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,23 +108,12 @@ def finite_log_likelihoods(
     values = log_likelihoods(shard, table)
     impossible = np.isneginf(values)
     if impossible.any():
-        rare = TagKernel(model).table(floored(params, _RARE), 1.0)
+        rare = TagKernel(model).table(floored(params, RARE), 1.0)
         values = np.where(impossible, 0.0, values)
         values[impossible] = log_likelihoods(pick(shard, impossible), rare)
     sentence = np.repeat(np.arange(len(shard.lengths)), shard.lengths)
     never = model.lexicon.entry_words[shard.entries] < 0
     return values - np.log(model.lexicon.n_words + 1.0) * np.bincount(sentence, never, len(values))
-
-
-def log_likelihood(shard: TagShard, table: TiedChain | TiedChain2) -> float:
-    """Weighted sum over the sentences of a shard, nats."""
-    return weighted_sum(shard.weights, log_likelihoods(shard, table))
-
-
-def weighted_sum(weights: Floats, values: Floats) -> float:
-    """Sum in which weight 0 leaves out even -inf."""
-    counted = weights > 0
-    return float(np.sum(weights[counted] * values[counted]))
 
 
 def projected(posed: Posed, step: Step) -> Marginals:
@@ -140,13 +125,6 @@ def as_marginals(model: HMMModel, shard: TagShard, marginals: Parts) -> Marginal
     """Marginals of a structure that `HMMModel.structure` made, with the states they belong to."""
     layout = model.layout(shard)
     return Marginals(layout.offsets, layout.states, marginals.unary)
-
-
-def floored(params: HMMParameters, least: float = _TINY) -> HMMParameters:
-    """Parameters under which every sentence is possible, and others are as probable as they were."""
-    second = None if params.second is None else np.maximum(params.second, least)
-    initial, transition, emission = (np.maximum(t, least) for t in (params.initial, params.transition, params.emission))
-    return HMMParameters(initial, transition, second, emission)
 
 
 def pick(shard: TagShard, sentences: Bools) -> TagShard:

@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_generator, check_same_index
 from spectrem.data import TaggedCorpus
-from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, check_fitted, row_weights, take_course
+from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, check_fitted, row_weights
 from spectrem.estimators.declare import documented
 from spectrem.estimators.homes import make_corpus
-from spectrem.estimators.shared_parameters import constraint_names
+from spectrem.estimators.probability_tables import mean_log_likelihood, record_training
 from spectrem.estimators.storage import Saved
 from spectrem.estimators.tagging import file
 from spectrem.estimators.tagging.coding import Coding
@@ -25,7 +25,6 @@ from spectrem.estimators.tagging.decoding import (
     finite_log_likelihoods,
     log_likelihoods,
     marginals_of,
-    weighted_sum,
 )
 from spectrem.estimators.tagging.parameters import TaggerParameters, check_settings
 from spectrem.estimators.tagging.text import LabelledText, Labels, Sentences, Tag, Word, read_text
@@ -40,7 +39,6 @@ from spectrem.models.tagging import (
     in_corpus_order,
     sample_sentences,
 )
-from spectrem.reports import report_training
 
 
 @documented
@@ -158,15 +156,10 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         check_same_index(sentences=sentences, y=y, sample_weight=sample_weight)
         text = read_text(sentences, y)
         weights = row_weights(sample_weight, len(text.lengths), "sentence")
-        coding, result, self.log_likelihood_, reports, summaries = train(
-            self, text, weights, partial(make_corpus, self)
-        )
-        self._take(coding, result.params, result.history[-1].gamma)
-        take_course(self, result.history, result.status)
-        constraints = constraint_names(self.constraints)
-        settings = {"order": self.order, "tags": len(coding.tags), "constraints": constraints}
-        n_sentences = len(text.lengths)
-        self.report_ = report_training(self, n_sentences, settings, reports, unit="sentences", summaries=summaries)
+        coding, trained = train(self, text, weights, partial(make_corpus, self))
+        self._take(coding, trained.result.params, trained.result.history[-1].gamma)
+        self.log_likelihood_ = trained.log_likelihood
+        record_training(self, len(text.lengths), {"order": self.order, "tags": len(coding.tags)}, trained)
         return self
 
     def predict(self, sentences: Sentences) -> list[list[Tag]]:
@@ -206,11 +199,7 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         """
         text = read_text(sentences, y)
         values = self._log_likelihoods(text, finite=True)
-        weights = row_weights(sample_weight, len(values), "sentence")
-        tokens = float(weights @ text.lengths)
-        if tokens <= 0:
-            raise InvalidInputError("sentences must hold at least one word to be scored, got none with weight above 0")
-        return weighted_sum(weights, values) / tokens
+        return mean_log_likelihood("sentences", values, text.lengths, sample_weight)
 
     def score_samples(self, sentences: Sentences, y: Labels | None = None) -> Floats:
         """Log-likelihood of every sentence (with labels, of words and labels), shape (n_sentences,), nats.

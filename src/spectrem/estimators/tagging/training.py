@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from spectrem._arrays import Floats
 from spectrem._validate import as_generator
@@ -12,43 +12,22 @@ from spectrem.constraints import check_values
 from spectrem.corpus import Corpus
 from spectrem.estimators.conventions import check_words_to_learn
 from spectrem.estimators.model_tables import table_priors
+from spectrem.estimators.probability_tables import Trained, log_likelihood, train_from_starts
 from spectrem.estimators.tagging.coding import Coding, learn_coding
-from spectrem.estimators.tagging.decoding import floored, log_likelihood
+from spectrem.estimators.tagging.decoding import log_likelihoods
 from spectrem.estimators.tagging.parameters import TABLES, check_size
 from spectrem.estimators.tagging.start import Start, make_reference
 from spectrem.estimators.tagging.tables import restrictions
 from spectrem.estimators.tagging.text import LabelledText
-from spectrem.estimators.training import best_start, estep_of, run_stage, warn_unused
-from spectrem.learning import EStep, FitResult, Step
+from spectrem.estimators.training import estep_of
+from spectrem.learning import EStep
 from spectrem.models.tagging import HMMModel, HMMParameters, TagKernel, TagShard, build_shards
-from spectrem.reports import ConstraintReport, ConstraintSummary, report_posed
 from spectrem.structures import Parts
 
 
-class Trained(NamedTuple):
-    """The result of training.
-
-    Attributes
-    ----------
-    coding : Coding
-    result : FitResult
-        The result of the start whose last objective is the largest.
-    log_likelihood : float
-        The log-likelihood of the text, nats.
-    constraints : tuple of ConstraintReport
-        Reports of the constraints over the corpus, at the parameters learned.
-    summaries : tuple of ConstraintSummary
-        Summaries of the constraints inside sentences, and of longer ones.
-    """
-
-    coding: Coding
-    result: FitResult[HMMParameters]
-    log_likelihood: float
-    constraints: tuple[ConstraintReport, ...]
-    summaries: tuple[ConstraintSummary, ...]
-
-
-def train(tagger: Any, text: LabelledText, weights: Floats, place: Callable[[Iterable[TagShard]], Corpus]) -> Trained:
+def train(
+    tagger: Any, text: LabelledText, weights: Floats, place: Callable[[Iterable[TagShard]], Corpus]
+) -> tuple[Coding, Trained]:
     """Train with the settings of a HMMTagger, which have been checked.
 
     Parameters
@@ -58,10 +37,6 @@ def train(tagger: Any, text: LabelledText, weights: Floats, place: Callable[[Ite
     weights : ndarray of shape (n_sentences,)
     place : callable
         A function from shards to the corpus that keeps them.
-
-    Returns
-    -------
-    Trained
 
     Raises
     ------
@@ -82,16 +57,13 @@ def train(tagger: Any, text: LabelledText, weights: Floats, place: Callable[[Ite
     corpus = place(build_shards(lexicon, text.lengths, entries, weights, known=text.labelled()))
     estep = _estep(tagger, model, make_reference(tagger.reference, coding, model, text.lengths))
     start, rng = Start(tagger, coding, model, corpus), as_generator(tagger.random_state)
+    labelled = bool((text.labelled() | (text.lengths == 0)).all())
 
-    def run(number: int) -> FitResult[HMMParameters]:
-        return run_stage(tagger, model, corpus, start.parameters(rng), estep, f"start-{number + 1}")
+    def likelihood(params: HMMParameters) -> float:
+        return corpus.sum(log_likelihood, log_likelihoods, TagKernel(model).table(params, 1.0))
 
-    result = best_start(run, tagger.n_init)
-    if (text.labelled() | (text.lengths == 0)).all() and not tagger.project_at_predict:
-        warn_unused(tagger.constraints)
-    value = corpus.sum(log_likelihood, TagKernel(model).table(result.params, 1.0))
-    step = Step(model, floored(result.params), result.history[-1].gamma, estep)
-    return Trained(coding, result, value, *(report_posed(result.posed, step) if estep.constraints else ((), ())))
+    begin = partial(start.parameters, rng)
+    return coding, train_from_starts(tagger, model, corpus, begin, estep, likelihood, labelled=labelled)
 
 
 def _estep(tagger: Any, model: HMMModel, reference: HMMParameters | Callable[[TagShard], Parts] | None) -> EStep:

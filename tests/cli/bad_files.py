@@ -20,6 +20,7 @@ TEXTS = {
         "0\tPeop\t0\tO\tNNP\tRay\tO\tO\tO\n0\tO\t1\tO\tVBD\tshot\tO\tO\tO\n"
         "0\tPeop\t2\tO\tNNP\tKing\tO\tO\tO\n\n0\t2\tKill\n\n"
     ),
+    "rel-blank.corp": "\n",
     "rel-other.corp": (
         "0\tPeop\t0\tO\tNNP\tTim\tO\tO\tO\n0\tO\t1\tO\tVBD\tshot\tO\tO\tO\n"
         "0\tPeop\t2\tO\tNNP\tKing\tO\tO\tO\n\n0\t2\tKill\n\n"

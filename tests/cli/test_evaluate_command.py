@@ -53,10 +53,10 @@ def test_numbers_of_sentences_differ(run, folder):
     (folder / "short").write_text("0-0\n")
     result = run("evaluate", folder / "short", folder / "gold")
     assert result.exit_code == 2
-    assert "short has 1 lines, but the bitext has 3 sentence pairs" in result.stderr
+    assert f"short has 1 lines, but {folder / 'gold'} has 3 sentence pairs" in result.stderr
     result = run("evaluate", "-", folder / "gold", stdin=b"0-0\n")
     assert result.exit_code == 2
-    assert "standard input has 1 lines, but the bitext has 3 sentence pairs" in result.stderr
+    assert f"standard input has 1 lines, but {folder / 'gold'} has 3 sentence pairs" in result.stderr
 
 
 def test_a_line_that_is_no_link(run, folder):

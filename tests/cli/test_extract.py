@@ -91,7 +91,7 @@ def test_damaged_files_are_named(run, files):
     assert "labelled, line 1: has a relation that stands behind no sentence" in result.stderr
     write_relations(files / "labelled", [one.unlabelled() for one in sentences(3)])
     result = run(*train(files))
-    assert "sentences must hold a type and a relation" in result.stderr
+    assert f"{files}/labelled: holds no mentions with types, or no relations, to learn from" in result.stderr
     result = run("extract", "evaluate", files / "more", files / "labelled")
     assert f"{files}/more has 12 sentences, but {files}/labelled has 3; give labellings of one text" in result.stderr
 

@@ -85,20 +85,20 @@ def read_both_links(first: str | os.PathLike[str], second: str | os.PathLike[str
     names = [display_name(path) for path in (first, second)]
     texts = [read_text(path) for path in (first, second)]
     first_links, second_links = (_parse(text, name, None) for text, name in zip(texts, names, strict=True))
-    n_sentences = max(first_links.n_sentences, second_links.n_sentences)
-    return tuple(
-        links if links.n_sentences == n_sentences else _parse(text, name, n_sentences)
-        for links, text, name in zip((first_links, second_links), texts, names, strict=True)
-    )  # type: ignore[return-value]
+    if first_links.n_sentences < second_links.n_sentences:
+        first_links = _parse(texts[0], names[0], second_links.n_sentences, names[1])
+    elif second_links.n_sentences < first_links.n_sentences:
+        second_links = _parse(texts[1], names[1], first_links.n_sentences, names[0])
+    return first_links, second_links
 
 
-def _parse(data: bytes, name: str, n_sentences: int | None) -> Links:
+def _parse(data: bytes, name: str, n_sentences: int | None, bitext: str = "the bitext") -> Links:
     if data.lstrip().startswith(b"{"):
-        return parse_json_links(data, name, n_sentences)
+        return parse_json_links(data, name, n_sentences, bitext)
     text = tokenise(data, name)
     if text.tokens.size and _WHOLE.fullmatch(text.words[text.tokens[0]]):
         return _parse_shared_task(text, name, n_sentences)
-    return _parse_pharaoh(text, name, n_sentences)
+    return _parse_pharaoh(text, name, n_sentences, bitext)
 
 
 def write_pharaoh(path: str | os.PathLike[str], links: Links) -> None:
@@ -140,10 +140,10 @@ def write_shared_task(path: str | os.PathLike[str], links: Links) -> None:
     write_lines(path, (f"{n:04d} {i} {j} {'S' if sure else 'P'}" for n, i, j, sure in rows))
 
 
-def _parse_pharaoh(text: Text, name: str, n_sentences: int | None) -> Links:
+def _parse_pharaoh(text: Text, name: str, n_sentences: int | None, bitext: str) -> Links:
     if n_sentences is not None and text.n_lines != n_sentences:
         raise InvalidInputError(
-            f"{name} has {text.n_lines} lines, but the bitext has {n_sentences} sentence pairs; "
+            f"{name} has {text.n_lines} lines, but {bitext} has {n_sentences} sentence pairs; "
             "give the alignment of the same file, one line per pair"
         )
     matches = [_PHARAOH.fullmatch(word) for word in text.words]

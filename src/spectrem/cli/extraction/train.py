@@ -16,6 +16,7 @@ from spectrem.cli.homes import Home
 from spectrem.cli.options import Quiet, refuse_unused
 from spectrem.estimators.extraction.parameters import ExtractionParameters
 from spectrem.estimators.shared_parameters import TRAINING
+from spectrem.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
     from spectrem.estimators import RelationExtractor
@@ -85,12 +86,17 @@ def train(own: TrainingOptions, settings: Settings, annealing: Annealing, home: 
     with command_files(inputs, {"--model": own.model}, home.folders(settings)), home.opened(settings) as placed:
         from spectrem.cli.constraint_option import parse_options
         from spectrem.cli.progress import fit_and_save, warn_gaining
-        from spectrem.data import read_relations
+        from spectrem.data import display_name, read_relations
         from spectrem.estimators import RelationExtractor
 
         started = time.perf_counter()
         constraints = parse_options(own.constraint or (), COLUMNS)
         sentences = read_relations(own.labelled)
+        if not any(any(one.types or ()) for one in sentences) or not any(one.relations for one in sentences):
+            raise InvalidInputError(
+                f"{display_name(own.labelled)}: holds no mentions with types, or no relations, to learn from; name a "
+                "file with both"
+            )
         if own.unlabelled is not None:
             sentences += [sentence.unlabelled() for sentence in read_relations(own.unlabelled)]
         extractor = RelationExtractor(constraints=constraints, **annealing.schedule(placed))

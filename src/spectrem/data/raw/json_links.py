@@ -9,7 +9,7 @@ from spectrem.data.raw.json_lines import describe, parse_objects
 from spectrem.exceptions import InvalidInputError, quoted, shorten
 
 
-def parse_json_links(data: bytes, name: str, n_sentences: int | None) -> Links:
+def parse_json_links(data: bytes, name: str, n_sentences: int | None, bitext: str = "the bitext") -> Links:
     """Links of one JSON object a line, whose key ``links`` holds one ``[i, j]`` or ``[i, j, probability]`` per link.
 
     Parameters
@@ -19,6 +19,8 @@ def parse_json_links(data: bytes, name: str, n_sentences: int | None) -> Links:
         How error messages call the text.
     n_sentences : int, optional
         How many objects there must be.
+    bitext : str
+        What has so many sentence pairs, for messages.
 
     Raises
     ------
@@ -49,7 +51,7 @@ def parse_json_links(data: bytes, name: str, n_sentences: int | None) -> Links:
         n_found += 1
     if n_sentences is not None and n_found != n_sentences:
         raise InvalidInputError(
-            f"{name} has {n_found} JSON objects, but the bitext has {n_sentences} sentence pairs; give the alignment "
+            f"{name} has {n_found} JSON objects, but {bitext} has {n_sentences} sentence pairs; give the alignment "
             "of the same file, one object per pair"
         )
     return Links.from_arrays(sentences, sources, targets, n_sentences=n_found)

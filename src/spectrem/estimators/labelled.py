@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from spectrem._arrays import Floats
 from spectrem.corpus import Corpus
-from spectrem.estimators.training import asked_gamma
+from spectrem.estimators.training import record_labelled
 from spectrem.exceptions import warn_unconverged
 from spectrem.learning import FitStatus, Record
 from spectrem.learning.checkpoint import Checkpoint
@@ -65,8 +65,7 @@ def fit_labelled(estimator: Any, model: Any, corpus: Corpus, *, goes_on: bool) -
     optimiser = Optimiser(None if goes_on else own.max_steps, own.tol, own.memory)
 
     def record_at(point: Floats, value: float) -> Record:
-        log_prior = model.log_prior(point)
-        return Record(asked_gamma(estimator), -value, -value - log_prior, 0.0, time.perf_counter() - started, log_prior)
+        return record_labelled(estimator, model, point, -value, started)
 
     steps = _Steps(None if goes_on else estimator.on_iteration, record_at)
     state = None

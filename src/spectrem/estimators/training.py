@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -197,6 +198,13 @@ def asked_gamma(estimator: Any) -> float:
     if criterion is None:
         return float(list((estimator.schedule or Constant(estimator.gamma)).gammas())[-1])
     return float(getattr(criterion, "gamma", 1.0))
+
+
+def record_labelled(estimator: Any, model: Any, params: Floats, objective: float, started: float) -> Record:
+    """The record of training on labels alone: its objective, nats, and the time since ``started``."""
+    log_prior = float(model.log_prior(params))
+    seconds = time.perf_counter() - started
+    return Record(asked_gamma(estimator), objective, objective - log_prior, 0.0, seconds, log_prior)
 
 
 def _reports(criterion: Expectations | Posteriors | None, posed: PosedCorpus, step: Step) -> Reports:

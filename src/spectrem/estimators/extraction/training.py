@@ -29,7 +29,7 @@ from spectrem.estimators.extraction.input import (
 )
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.table_input import row_columns
-from spectrem.estimators.training import asked_gamma, estep_of, learn_unlabelled, report_labelled
+from spectrem.estimators.training import estep_of, learn_unlabelled, record_labelled, report_labelled
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import FitStatus, Record
 from spectrem.models.loglinear import JointModel, build_joint_shards
@@ -128,8 +128,8 @@ def train(
     tied, estep = known & bool(several), estep_of(settings, constraints)
     corpus, n_known = cut(known & ~tied, weights, tied), int(known.sum())
     if not learns:
-        gamma = asked_gamma(settings)
-        record = _record(whole, cut(known, np.where(known, weights, 0.0)), theta, gamma, started)
+        cost = cut(known, np.where(known, weights, 0.0)).sum(_cost, whole, theta)
+        record = record_labelled(settings, whole, theta, whole.log_prior(theta) - cost, started)
         if settings.on_iteration is not None:
             settings.on_iteration(record)
         unused = several if settings.project_at_predict else constraints
@@ -195,14 +195,6 @@ def _count_constraints(
         for name, share in zip(names.relations[1:], shares[1:].tolist(), strict=True)
         if share > 0
     ]
-
-
-def _record(model: JointModel, corpus: Corpus, theta: Floats, gamma: float, started: float) -> Record:
-    """The objective of labelled sentences at the end of training, nats."""
-    log_likelihood = -corpus.sum(_cost, model, theta)
-    log_prior = model.log_prior(theta)
-    seconds = time.perf_counter() - started
-    return Record(gamma, log_likelihood + log_prior, log_likelihood, 0.0, seconds, log_prior)
 
 
 def _cost(shard: Any, model: JointModel, theta: Floats) -> float:

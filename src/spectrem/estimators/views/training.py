@@ -15,7 +15,7 @@ from spectrem.estimators.crf.pairs import PairModel
 from spectrem.estimators.crf.training import with_pairs
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.projecting import projects
-from spectrem.estimators.training import asked_gamma, estep_of, learn_unlabelled, report_labelled
+from spectrem.estimators.training import estep_of, learn_unlabelled, record_labelled, report_labelled
 from spectrem.estimators.views.agreement import ties_of
 from spectrem.estimators.views.input import NewData, TrainingData
 from spectrem.estimators.views.kinds import Seen, label_column
@@ -122,9 +122,7 @@ def train(settings: Any, data: TrainingData, weights: Floats) -> Trained:
     estep = estep_of(settings, constraints)
     if not learns:
         value = -sum(value for _, value in found.values()) / n_views
-        log_prior = model.log_prior(theta)
-        gamma, seconds = asked_gamma(settings), time.perf_counter() - started
-        record = Record(gamma, value, value - log_prior, 0.0, seconds, log_prior)
+        record = record_labelled(settings, model, theta, value, started)
         if settings.on_iteration is not None:
             settings.on_iteration(record)
         free = Step(model, theta, 1.0, EStep(together.ties, infeasible=settings.infeasible))

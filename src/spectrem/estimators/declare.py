@@ -67,13 +67,13 @@ class Parameter:
     help: str = ""
 
 
-def count(default: int | None, least: int = 1, *, hint: str = "", **shown: Any) -> Any:
-    """Declare a parameter that is a whole number of at least ``least``; None is allowed where it is the default.
+def count(default: int | None, least: int = 1, most: float = math.inf, *, hint: str = "", **shown: Any) -> Any:
+    """Declare a parameter that is a whole number from ``least`` to ``most``; None is allowed where it is the default.
 
     Parameters
     ----------
     default : int or None
-    least : int
+    least, most : int
     hint : str
         The end of the error message, from its semicolon on.
     **shown
@@ -94,8 +94,10 @@ def count(default: int | None, least: int = 1, *, hint: str = "", **shown: Any) 
             raise InvalidInputError(f"{name} must be an integer, got {quoted(value)}{hint}")
         if value < least:
             raise InvalidInputError(f"{name} must be at least {least}, got {value}{hint}")
+        if int(value) > most:
+            raise InvalidInputError(f"{name} must be at most {most}, got {value}{hint}")
 
-    return _field(default, check, convert=int, least=least, **shown)
+    return _field(default, check, convert=int, least=least, most=most, **shown)
 
 
 def number(

@@ -192,7 +192,7 @@ class AlignerParameters(LearningParameters, ComputingParameters):
     tol: float = number(0.0, group=TRAINING, metavar="GAIN")
     model1_iterations: int = count(5, 0, group=TRAINING)
     null_probability: float = number(0.1, 0, 1, open=True, hint="; try 0.1", group=TRAINING, metavar="P")
-    max_jump: int = count(100, group=TRAINING, metavar="WORDS")
+    max_jump: int = count(100, most=1_000_000, group=TRAINING, metavar="WORDS")
     stem_strength: float = number(10.0, group=TRAINING, metavar="COUNT")
     cognate_strength: float = number(5.0, group=TRAINING, metavar="COUNT")
     discount: float = number(0.5, 0, 1, group=TRAINING, metavar="PART")

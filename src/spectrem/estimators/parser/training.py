@@ -76,6 +76,10 @@ def train(parser: Any, sentences: Any, heads: Any, sample_weight: Any, columns: 
     learns = parser.unlabelled_weight > 0 and bool((free & present).any())
     any_known = bool((~free & present).any())
     any_head = bool((known.heads >= -1)[np.repeat(present, lengths)].any())
+    if not any_known and not learns and (free & present).any():
+        raise InvalidInputError(
+            "unlabelled_weight must be above 0 where no sentence has all its heads, got 0; raise it, or give trees"
+        )
     if not any_known and not (learns and (parser.constraints or any_head)):
         raise InvalidInputError(
             "heads must be known of some word, got none; without heads or constraints nothing says what trees are like"

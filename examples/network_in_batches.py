@@ -15,7 +15,7 @@ from spectrem import ConstrainedTargets, E, part
 from spectrem.constraints import label_proportions
 
 SHARES = np.array([0.5, 0.3, 0.2])
-N, BATCH, EPOCHS = 1000, 50, 8
+N, BATCH, EPOCHS = 1000, 50, 12
 
 rng = np.random.default_rng(0)
 kinds = [[0, 0, 0, 1, 1], [0, 0, 0, 1, 2], [0, 0, 1, 1, 2], [0, 0, 1, 2, 2]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,11 +17,13 @@ from spectrem.constraints.compilation.groups import Key, KeyColumns, as_key, joi
 from spectrem.constraints.compilation.rows import Block
 from spectrem.constraints.compilation.table import PartTable
 from spectrem.constraints.constraint import Constraint
+from spectrem.inference.segments import row_maxima
 from spectrem.inference.slack import SlackTerms, compile_slack
+from spectrem.tables.quadratic import Quadratic
 from spectrem.tables.structure import TableStructure
 
-# Curvatures below this share of the most that there can be are taken for it: steps stay finite where nothing moves.
-_FLAT = 1e-3
+# Least curvature, relative to the square of the row's coefficients, so that quotients are finite.
+_TINY = 1e-100
 # How often a batch is looked at, as long as prices are far from what it asks for.
 _LOOKS = 30
 
@@ -40,9 +42,10 @@ class KeptRows:
         The part of the bound that does not depend on the data.
     prices : ndarray of shape (n_rows,)
         Multipliers, nats per unit of the row.
-    curvature : ndarray of shape (n_rows,)
-        How much the expectation of the row over the whole set falls when its price, and those of rows that share its
-        parts, rise.
+    moments : ndarray of shape (n_rows,)
+        Second moments of the row over the whole set, on the average of batches, over gamma.
+    largest : ndarray of shape (n_rows,)
+        The largest size of a coefficient of the row at a possible label.
     seen : ndarray of shape (n_rows,)
         How many instances prices rest on.
     over : ndarray of shape (n_rows, n_shares)
@@ -55,7 +58,8 @@ class KeptRows:
     keys: Mapping[str, Key]
     constant: Floats
     prices: Floats
-    curvature: Floats
+    moments: Floats
+    largest: Floats
     seen: Floats
     over: Floats
     total: int = 0
@@ -65,13 +69,14 @@ class KeptRows:
         """Before any batch."""
         nothing, keys = np.zeros(0), dict.fromkeys(constraint.key_columns, np.zeros(0))
         shares = {term.over for side in constraint.sides for term in side.terms} - {None}
-        return cls(np.zeros(0, np.int64), keys, nothing, nothing, nothing, nothing, np.zeros((0, len(shares))))
+        over = np.zeros((0, len(shares)))
+        return cls(np.zeros(0, np.int64), keys, nothing, nothing, nothing, nothing, nothing, over)
 
     def __len__(self) -> int:
         return len(self.side)
 
-    def join(self, rows: RowFacts) -> tuple[KeptRows, Ints]:
-        """The same with the rows of a batch, and which of them those are; in the order of sides and keys."""
+    def join(self, rows: RowFacts) -> tuple[KeptRows, Ints, Ints]:
+        """The same with the rows of a batch, in the order of sides and keys; where those of before and those are."""
         n = len(self)
         if not n:
             keys = dict(rows.keys)
@@ -86,33 +91,52 @@ class KeptRows:
             found[own] = values
             return found
 
-        return KeptRows(
+        joined = KeptRows(
             side[first],
             {name: key[first] for name, key in keys.items()},
             np.concatenate([self.constant, rows.constant])[first],
             widen(self.prices),
-            widen(self.curvature),
+            widen(self.moments),
+            widen(self.largest),
             widen(self.seen),
             widen(self.over),
             self.total,
-        ), row[n:]
+        )
+        return joined, own, row[n:]
 
     @property
     def state(self) -> dict[str, Any]:
         """All of it as lists of numbers and text."""
         keys = {name: [plain(value) for value in np.asarray(key)] for name, key in self.keys.items()}
-        names = ("side", "constant", "prices", "curvature", "seen", "over")
+        names = ("side", "constant", "prices", "moments", "largest", "seen", "over")
         return {"keys": keys, "total": self.total, **{name: getattr(self, name).tolist() for name in names}}
 
     @classmethod
     def of_state(cls, state: Mapping[str, Any]) -> KeptRows:
         """What `state` gave."""
         keys = {name: as_key(np.array(values)) for name, values in state["keys"].items()}
-        names, n = ("constant", "prices", "curvature", "seen"), len(state["side"])
-        constant, prices, curvature, seen = (np.array(state[name], np.float64) for name in names)
+        names, n = ("constant", "prices", "moments", "largest", "seen"), len(state["side"])
+        constant, prices, moments, largest, seen = (np.array(state[name], np.float64) for name in names)
         over = np.array(state["over"], np.float64).reshape(n, -1 if n else 0)
         side = np.array(state["side"], np.int64)
-        return cls(side, keys, constant, prices, curvature, seen, over, int(state["total"]))
+        return cls(side, keys, constant, prices, moments, largest, seen, over, int(state["total"]))
+
+
+class Look(NamedTuple):
+    """What a batch shows at some prices.
+
+    Attributes
+    ----------
+    marginals : ndarray of shape (n_unary,)
+    curvature : csr_array of shape (n_rows, n_rows)
+        How much the expectations of the rows over the batch fall when prices rise.
+    moments : ndarray of shape (n_rows,)
+        The second moments of the rows over the batch, over gamma, which are at least as large.
+    """
+
+    marginals: Floats
+    curvature: sp.csr_array
+    moments: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +151,8 @@ class BatchRows:
         One per constraint.
     matrix : csr_array of shape (n_rows, n_unary)
         Of all rows kept, constraint after constraint.
+    curvature : csr_array of shape (n_rows, n_rows)
+        How much the expectations of all rows over the whole set fall when their prices rise, on the average of batches.
     bounds : ndarray of shape (n_rows,)
         Those of the whole set, as the batch lets them be estimated.
     observed : ndarray of shape (n_rows,), bool
@@ -138,6 +164,7 @@ class BatchRows:
     kept: tuple[KeptRows, ...]
     heads: tuple[Head, ...]
     matrix: sp.csr_array
+    curvature: sp.csr_array
     bounds: Floats
     observed: Bools
     open: Ints
@@ -147,56 +174,80 @@ class BatchRows:
         """Of all rows, shape (n_rows,)."""
         return self._gathered("prices")
 
-    def descend(
-        self, structure: TableStructure, posterior: Callable[[BatchRows], Floats], weight: float, gamma: float
-    ) -> BatchRows:
+    def descend(self, n: int, look: Callable[[BatchRows], Look], weight: float, gamma: float) -> BatchRows:
         """The same with prices that have made a step down the dual.
 
-        The step is the gradient over the curvature of the row, both as the batch lets them be estimated, the latter on
-        the average of batches. It becomes shorter as 2 / (t + 2) with the number t of batches, which makes prices an
-        average of what batches ask for in which late ones count more. Far from the solution, where the curvature says
-        little, scores move by no more than gamma, and the batch is looked at again.
+        New prices x minimise the dual of the batch and a quadratic approximation of those of the batches before it,
+
+            D(x) + (x - x0) . P (x - x0) / 2,    P = t / 2 * H,
+
+        with the old prices x0, the number t of batches before, and the curvature H of all rows together on the average
+        of these: the covariance of the rows under the targets, over gamma. That is Newton's method by stochastic
+        approximation with implicit steps ([Amari1998]; [Toulis2017]): rows that overlap, or say the same twice,
+        are solved for together, and far from the solution no batch moves prices farther than those before it allow. The
+        average curvature is (1 - s) H + s C, with that of the batch C and s = 2 / (t + 2), which makes prices an
+        average of what batches ask for in which late ones count more.
+
+        Every look at the batch takes one Newton step of this problem, within the signs and under the slack of the rows,
+        whose curvature is raised by that of as many independent instances as rows meet in it, over the number of
+        instances seen (Levenberg's damping: few instances do not show how many rows curve together). Scores move by no
+        more than gamma; where they would, the batch is looked at again.
 
         Parameters
         ----------
-        structure : TableStructure
-            Of the batch.
-        posterior : callable
-            From these rows to the marginals of the batch at their prices, shape (n_unary,).
+        n : int
+            Instances of the batch.
+        look : callable
+            From these rows to what the batch shows at their prices.
         weight : float
             How many instances of the whole set one of the batch stands for.
         gamma : float
         """
-        rows, n = self, structure.n_instances
-        share = 2.0 * n / (rows._gathered("seen") + 2.0 * n)
-        limit = gamma / np.maximum(_largest(rows.matrix), 1e-300)
-        terms = rows._terms
+        rows, seen, moments_before = self, self._gathered("seen"), self._gathered("moments")
+        before = float(seen.max(initial=0.0))
+        total = before + n
+        share, latest = 2.0 * n / (seen + 2.0 * n), 2.0 * n / (before + 2.0 * n)
+        # The average has zeros from before a row was seen. This part of it, exact for batches of one size, has not.
+        missed = before - seen
+        known = 1.0 - missed * (missed + n) / (total * (total + n))
+        # The curvature of the problem is that of the average over its share, of each row.
+        stretch = 1.0 / np.sqrt(known * share)
+        former = (1.0 - latest) * self.curvature
+        pull, terms, here = _scaled(former, stretch), self._terms, row_maxima(self.matrix)
+        largest = np.maximum(here, self._gathered("largest"))
         for _ in range(_LOOKS):
-            marginals = posterior(rows)
-            gradient = np.where(rows.observed, rows.bounds - weight * (rows.matrix @ marginals), 0.0)
-            bend, most = (weight / gamma * own for own in _curvatures(rows.matrix, structure, marginals))
-            curvature = rows._gathered("curvature")
-            curvature = curvature + share * (np.maximum(bend, _FLAT * most) - curvature)
-            length = np.divide(share, curvature, out=np.zeros(len(share)), where=curvature > 0)
-            change = np.clip(-length * gradient, -limit, limit)
-            prices = terms.prox(rows.prices + change, length)
-            moved = np.abs(prices - rows.prices)
-            rows = rows._with(prices=prices, curvature=curvature)
-            if not (moved >= limit).any():
+            marginals, curvature, batch_moments = look(rows)
+            average = sp.csr_array(former + (latest * weight) * curvature)
+            moments = moments_before + share * (weight * batch_moments - moments_before)
+            known_slope = rows.observed & (largest > 0)
+            slope = np.where(known_slope, rows.bounds - weight * (rows.matrix @ marginals), 0.0)
+            slope += pull @ (rows.prices - self.prices)
+            joint = _scaled(average, stretch)
+            damping = np.diff(average.indptr) / (seen + n) * moments / share
+            # With this on its diagonal no row alone moves scores by more than gamma, however little it curves.
+            least = np.abs(slope) * largest / gamma - joint.diagonal()
+            raised = np.where(largest > 0, np.maximum(np.maximum(damping, least), _TINY * largest**2), 1.0)
+            move = Quadratic(terms, rows.prices, slope, joint, raised, weight * n * gamma).minimum() - rows.prices
+            reach = max(
+                float(np.abs(rows.matrix.T @ move).max(initial=0.0)),
+                float(np.abs(largest * move)[here == 0].max(initial=0.0)),
+            )
+            prices = rows.prices + move * min(1.0, gamma / max(reach, 1e-300))
+            rows = replace(rows._with(prices=prices, moments=moments, largest=largest), curvature=average)
+            held = (least >= raised) & (np.abs(move) * here > 0.5 * gamma)
+            if reach <= gamma and not held.any():
                 break
-        return rows._with(seen=np.where(rows.observed, rows._gathered("seen") + n, rows._gathered("seen")))
+        return rows._with(seen=np.where(rows.observed, seen + n, seen))
 
-    def solved(
-        self, structure: TableStructure, posterior: Callable[[BatchRows], Floats], prices: Floats, gamma: float
-    ) -> BatchRows:
+    def solved(self, n: int, look: Callable[[BatchRows], Look], prices: Floats, gamma: float) -> BatchRows:
         """The same with the prices of the ``open`` rows that solve the dual of the whole set, which is the batch."""
-        found, curvature = np.zeros(len(self.bounds)), np.zeros(len(self.bounds))
+        found = np.zeros(len(self.bounds))
         found[self.open] = prices
-        rows = self._with(prices=found, seen=np.full(len(found), float(structure.n_instances)))
-        if gamma > 0:
-            bend, most = _curvatures(self.matrix, structure, posterior(rows))
-            curvature = np.maximum(bend, _FLAT * most) / gamma
-        return rows._with(curvature=curvature)
+        rows = self._with(prices=found, seen=np.full(len(found), float(n)))
+        if not gamma > 0:
+            return rows
+        _, curvature, moments = look(rows)
+        return replace(rows._with(moments=moments, largest=row_maxima(self.matrix)), curvature=curvature)
 
     @property
     def _terms(self) -> SlackTerms:
@@ -230,7 +281,12 @@ class BatchRows:
 
 
 def batch_rows(
-    constraints: Sequence[Constraint], kept: Sequence[KeptRows], table: PartTable, *, learns: bool
+    constraints: Sequence[Constraint],
+    kept: Sequence[KeptRows],
+    curvature: sp.csr_array,
+    table: PartTable,
+    *,
+    learns: bool,
 ) -> BatchRows:
     """The rows over the whole set of some constraints, as a batch shows them.
 
@@ -239,6 +295,8 @@ def batch_rows(
     constraints : sequence of Constraint
     kept : sequence of KeptRows
         One per constraint.
+    curvature : csr_array of shape (n_kept_rows, n_kept_rows)
+        That of all these rows, as in `BatchRows`.
     table : PartTable
         The columns of the batch, whose ``weights`` say how many instances of the whole set each stands for.
     learns : bool
@@ -246,10 +304,10 @@ def batch_rows(
     """
     assert table.weights is not None
     n, weight = table.structure.n_instances, float(table.weights[0])
-    heads, joined, entries, bounds, observed, held, start = [], [], [], [], [], [], 0
+    heads, joined, entries, bounds, observed, held, former, start = [], [], [], [], [], [], [], 0
     for constraint, before in zip(constraints, kept, strict=True):
         draft = draft_rows(constraint, table)
-        rows, place = before.join(draft.rows)
+        rows, own, place = before.join(draft.rows)
         if draft.shares and (learns or not rows.total):
             counts = rows.over.copy()
             for k, (_, over) in enumerate(draft.rows.shares):
@@ -261,9 +319,10 @@ def batch_rows(
         bound[place] += draft.rows.tally.total()
         for factor, (tally, _) in zip(factors, draft.rows.shares, strict=True):
             bound[place] += tally.total() * factor[place]
-        for own, factor in zip((draft.entries, *draft.shares), (np.ones(len(rows)), *factors), strict=True):
-            row, part = own.tocoo().coords
-            entries.append((start + place[row], part, own.tocoo().data * factor[place[row]]))
+        for terms, factor in zip((draft.entries, *draft.shares), (np.ones(len(rows)), *factors), strict=True):
+            row, cell = terms.tocoo().coords
+            entries.append((start + place[row], cell, terms.tocoo().data * factor[place[row]]))
+        former.append(start + own)
         heads.append(draft.head)
         joined.append(rows)
         bounds.append(bound)
@@ -272,29 +331,33 @@ def batch_rows(
         start += len(rows)
     row, part, values = (np.concatenate(own) for own in zip(*entries, strict=True))
     nothing = np.zeros(0, np.int64)
+    former_row = np.concatenate(former)
+    pair = tuple(former_row[index] for index in curvature.tocoo().coords)
     return BatchRows(
         tuple(joined),
         tuple(heads),
         sp.csr_array((values, (row, part)), shape=(start, table.structure.n_unary)),
+        sp.csr_array((curvature.tocoo().data, pair), shape=(start, start)),
         np.concatenate(bounds),
         np.concatenate(observed),
         np.concatenate([nothing, *held]),
     )
 
 
-def _curvatures(matrix: sp.csr_array, structure: TableStructure, marginals: Floats) -> tuple[Floats, Floats]:
-    """Bounds of the curvature by row: sums over its row of the sizes of the covariances, and of the second moments.
+def covariances(matrix: sp.csr_array, structure: TableStructure, marginals: Floats) -> tuple[sp.csr_array, Floats]:
+    """Covariances of the rows, added up over the choices of a batch, and second moments of each.
 
-    With them, steps of length 1 do not overshoot, whatever rows overlap. Tokens of a lattice count as independent.
+    Tokens of a lattice count as independent, which changes how fast prices converge, not to what.
     """
     weighted = matrix * marginals[None, :]
-    second = weighted @ matrix.T
+    second = sp.csr_array(weighted @ matrix.T)
     choice = structure.choice
     spread = sp.csr_array((np.ones(len(choice)), (np.arange(len(choice)), choice)))
     means = sp.csr_array(weighted @ spread)
-    return abs(second - means @ means.T).sum(axis=1), abs(second).sum(axis=1)
+    return sp.csr_array(second - means @ means.T), second.diagonal()
 
 
-def _largest(matrix: sp.csr_array) -> Floats:
-    """The largest size of an entry of every row, shape (n_rows,); 0 where there is none."""
-    return abs(matrix).max(axis=1).toarray().ravel() if matrix.nnz else np.zeros(matrix.shape[0])
+def _scaled(matrix: sp.csr_array, factor: Floats) -> sp.csr_array:
+    """The matrix with every row and column times its factor."""
+    data = matrix.data * np.repeat(factor, np.diff(matrix.indptr)) * factor[matrix.indices]
+    return sp.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)

@@ -4,30 +4,34 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
+import scipy.sparse as sp
 
 from spectrem._arrays import Floats
 from spectrem._validate import as_count
 from spectrem.constraints.compilation.compile import Constraints, flatten
 from spectrem.constraints.compilation.draft import each_columns, weight_columns
+from spectrem.constraints.compilation.rows import Rows, no_rows
 from spectrem.constraints.compilation.table import PartTable
 from spectrem.constraints.constraint import Constraint
 from spectrem.constraints.links import ColumnLinks, resolve_links
 from spectrem.constraints.values import check_values
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.inference.batch import project_batch
+from spectrem.inference.corpus.curvature import curvature_of_batch
+from spectrem.inference.result import Projection
 from spectrem.learning.schedule import check_gamma
 from spectrem.structures.parts import Parts
 from spectrem.tables.alike import compile_table
 from spectrem.tables.lattice import Lattice
 from spectrem.tables.project import names_pairs, project
+from spectrem.tables.quadratic import MOST_ROWS
 from spectrem.tables.reading import Cells, label_columns, read_cells, user_columns
-from spectrem.tables.stochastic import BatchRows, KeptRows, batch_rows
+from spectrem.tables.stochastic import BatchRows, KeptRows, Look, batch_rows, covariances
 
 # Columns that all tables have; rows per the first two lie inside a row of the table.
 _INSIDE, _OWN = ("row", "occurrence"), ("label", "previous", "token")
@@ -40,10 +44,17 @@ class ConstrainedTargets:
     A trainer of any kind asks for targets, batch by batch or epoch by epoch, and fits its model to them: posterior
     regularisation ([Ganchev2010] eqs 24-30), at other gammas unified EM ([Samdani2012]), without giving up its loop.
     Constraints inside rows are solved in every batch. Constraints over the whole set, such as shares of labels, keep
-    their prices from batch to batch: every `update` makes a step down their dual, whose gradient the batch lets be
-    estimated. Steps become shorter as 2 / (t + 2), so that for a model that stays as it is prices converge to those
-    of the whole set; those of a model that changes lag behind it. `solve` finds them at once, from the predictions for
-    all rows, between two epochs for example.
+    their prices from batch to batch. Every `update` makes a step down their dual, whose gradient g the batch lets be
+    estimated: prices change by about -2 / (t + 2) H^-1 g after t batches, within the signs and under the slack of their
+    constraints. H is the curvature of all these constraints together on the average of batches, the covariance of their
+    rows under the targets over gamma; they may overlap and repeat each other. This is Newton's method by stochastic
+    approximation ([Amari1998]) with implicit steps ([Toulis2017]). For random batches and a model that stays as it is,
+    targets converge to those of the whole set, and so do prices where these are unique, about as fast as means of as
+    many rows as batches had; prices of a model that changes lag behind it. `solve` finds them at once, from the
+    predictions for all rows, between two epochs for example.
+
+    Up to 500 rows of such constraints are factorised together at every update; of more, only the curvature of those
+    that meet in a row of the table is kept, and the step is found by a quasi-Newton method.
 
     Use when a neural network, or whatever else is trained in batches, has unlabelled data about which something is
     known together.
@@ -120,7 +131,7 @@ class ConstrainedTargets:
         self._within = [one for one, inside in zip(listed, within, strict=True) if inside]
         self._across = [one for one, inside in zip(listed, within, strict=True) if not inside]
         self._where = [k for k, inside in enumerate(within) if not inside]
-        self._kept = tuple(KeptRows.none(one) for one in self._across)
+        self._forget()
 
     def update(self, log_probabilities: Any, columns: Any = None) -> Any:
         """Targets for a batch, after a step of the prices of constraints over the whole set.
@@ -146,13 +157,14 @@ class ConstrainedTargets:
             If constraints within the batch cannot hold.
         """
         cells, given = self._read(log_probabilities, columns)
-        rows, weight = None, 1.0
+        rows, within = None, self._rows_within(cells, given)
         if self._across:
             weight = self._weight(cells.table.n_instances)
             rows = self._rows(cells, given, weight, learns=True)
-            rows = rows.descend(cells.table, partial(self._posterior, cells, given), weight, self.gamma)
-            self._kept = rows.kept
-        return cells.table.cut(self._posterior(cells, given, rows))
+            n = cells.table.n_instances
+            rows = rows.descend(n, partial(self._look, cells, within), weight, self.gamma)
+            self._kept, self._curvature = rows.kept, rows.curvature
+        return cells.table.cut(self._posterior(cells, within, rows).marginals.unary)
 
     def targets(self, log_probabilities: Any, columns: Any = None) -> Any:
         """Targets at the prices as they are; parameters and result as of `update`.
@@ -163,7 +175,7 @@ class ConstrainedTargets:
         rows = None
         if self._across:
             rows = self._rows(cells, given, self._weight(cells.table.n_instances), learns=False)
-        return cells.table.cut(self._posterior(cells, given, rows))
+        return cells.table.cut(self._posterior(cells, self._rows_within(cells, given), rows).marginals.unary)
 
     def solve(self, log_probabilities: Any, columns: Any = None) -> Any:
         """Targets for the whole set, which are those of `spectrem.project`; its prices are kept.
@@ -202,10 +214,11 @@ class ConstrainedTargets:
             blocks = [table._rows.blocks[k] for k in self._where]
             prices = [table.multipliers[block.start : block.stop] for block in blocks]
             cells, given = self._read(log_probabilities, columns)
-            self._kept = tuple(KeptRows.none(one) for one in self._across)
+            self._forget()
             rows = self._rows(cells, given, 1.0, learns=True)
-            posterior = partial(self._posterior, cells, given)
-            self._kept = rows.solved(cells.table, posterior, np.concatenate(prices), self.gamma).kept
+            look = partial(self._look, cells, self._rows_within(cells, given))
+            rows = rows.solved(n, look, np.concatenate(prices), self.gamma)
+            self._kept, self._curvature = rows.kept, rows.curvature
         return table.proba
 
     @property
@@ -234,7 +247,12 @@ class ConstrainedTargets:
         >>> again.prices_ == targets.prices_
         True
         """
-        return {"constraints": self._texts, "rows": [own.state for own in self._kept]}
+        curvature = self._curvature.tocoo()
+        return {
+            "constraints": self._texts,
+            "rows": [own.state for own in self._kept],
+            "curvature": [values.tolist() for values in (*curvature.coords, curvature.data)],
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from the prices of what `state_dict` gave.
@@ -250,6 +268,13 @@ class ConstrainedTargets:
                 "object as it was made when the state was saved"
             )
         self._kept = tuple(KeptRows.of_state(own) for own in state["rows"])
+        row, column, values = state["curvature"]
+        n = sum(map(len, self._kept))
+        self._curvature = sp.csr_array((np.array(values, np.float64), (row, column)), shape=(n, n))
+
+    def _forget(self) -> None:
+        """Start with no rows of constraints over the whole set."""
+        self._kept, self._curvature = tuple(KeptRows.none(one) for one in self._across), sp.csr_array((0, 0))
 
     @property
     def _texts(self) -> list[str]:
@@ -313,17 +338,39 @@ class ConstrainedTargets:
     def _rows(self, cells: Cells, given: Mapping[str, Any], weight: float, *, learns: bool) -> BatchRows:
         columns = ChainMap(label_columns(cells), cast(Any, given))
         weights = np.full(cells.table.n_instances, weight)
-        return batch_rows(self._across, self._kept, PartTable(cells.table, columns, weights=weights), learns=learns)
+        table = PartTable(cells.table, columns, weights=weights)
+        rows = batch_rows(self._across, self._kept, self._curvature, table, learns=learns)
+        # No price changes what is impossible.
+        return replace(rows, matrix=sp.csr_array(rows.matrix * np.isfinite(cells.scores.unary)))
 
-    def _posterior(self, cells: Cells, given: Mapping[str, Any], rows: BatchRows | None) -> NDArray[np.float64]:
-        """Projected onto the constraints within the batch, at the prices of the others."""
-        scores = cells.scores
-        if rows is not None:
-            scores = Parts(scores.unary - rows.matrix.T @ rows.prices, scores.factors)
-        within = None
-        if self._within:
-            links = resolve_links(
-                self._within, ChainMap(cast(Any, cells.table.columns), cast(Any, given)), cells.table.n_instances
-            )
-            within = compile_table(list(links), cells, given)
-        return project_batch(cells.table.inner, scores, within, self.gamma, tol=self.tol).marginals.unary
+    def _rows_within(self, cells: Cells, given: Mapping[str, Any]) -> Rows:
+        """The rows of the constraints within the batch."""
+        if not self._within:
+            return no_rows(cells.table.n_unary)
+        known = ChainMap(cast(Any, cells.table.columns), cast(Any, given))
+        return compile_table(list(resolve_links(self._within, known, cells.table.n_instances)), cells, given)
+
+    def _posterior(self, cells: Cells, within: Rows, rows: BatchRows | None) -> Projection:
+        """The projection onto the constraints within the batch, at the prices of the others."""
+        return project_batch(cells.table.inner, _shifted(cells, rows), within, self.gamma, tol=self.tol)
+
+    def _look(self, cells: Cells, within: Rows, rows: BatchRows) -> Look:
+        """Marginals and curvature of the rows over the whole set, less what the rows within the batch take up."""
+        found = self._posterior(cells, within, rows)
+        curvature, moments = covariances(rows.matrix, cells.table, found.marginals.unary)
+        curvature, moments = sp.csr_array(curvature / self.gamma), moments / self.gamma
+        if len(within.bounds) and len(moments) <= MOST_ROWS:
+            exact = curvature_of_batch(
+                cells.table.inner, _shifted(cells, rows), within, found.multipliers, self.gamma,
+                np.ones(cells.table.n_instances), sp.csr_array(rows.matrix.T),
+            )  # fmt: skip
+            if np.isfinite(exact).all():
+                curvature = sp.csr_array(exact)
+        return Look(found.marginals.unary, curvature, moments)
+
+
+def _shifted(cells: Cells, rows: BatchRows | None) -> Parts:
+    """The scores of a batch, less the prices of its rows over the whole set."""
+    if rows is None:
+        return cells.scores
+    return Parts(cells.scores.unary - rows.matrix.T @ rows.prices, cells.scores.factors)

@@ -34,11 +34,14 @@ class Curved:
         Largest residual, relative to the size of the row.
     max_iter : int
         Evaluations.
+    far : float
+        Steps that move scores farther than so many gammas are damped; inf suits a quadratic function.
     """
 
     curvature: Callable[[Floats], Floats]
     tol: float = 1e-8
     max_iter: int = 40
+    far: float = _FAR
 
     def solve(self, dual: DualFunction, start: Floats) -> Solution:
         terms, active = dual.terms, np.ones(1, np.bool_)
@@ -55,7 +58,7 @@ class Curved:
             if residual[0] <= self.tol:
                 return Solution(x, np.full(1, Status.SOLVED, np.int8), residual, count)
             step = self._step(dual, x, g, min(1e-3, float(residual[0])))
-            length = 1.0 if step is None else _damping(float(np.abs(step * dual.lever).max()) / dual.gamma)
+            length = 1.0 if step is None else _damping(float(np.abs(step * dual.lever).max()) / dual.gamma, self.far)
             while step is not None and length > 1e-6 and count < self.max_iter:
                 trial = np.clip(x + length * step, terms.lower, terms.upper)
                 expected = 1e-4 * float(g @ (trial - x))
@@ -94,9 +97,9 @@ class Curved:
         return step
 
 
-def _damping(reach: float) -> float:
+def _damping(reach: float, far: float) -> float:
     """The share of a step that is tried first, by how far it moves scores, in units of gamma.
 
     Far steps cost more than they gain, as all problems inside evaluations move as far.
     """
-    return 1.0 if reach <= _FAR else _FAR * math.log1p(reach / _FAR) / reach
+    return 1.0 if reach <= far else far * math.log1p(reach / far) / reach

@@ -115,6 +115,9 @@ def test_a_state_goes_on_where_it_was_saved():
     go_through(second, scores, columns, epochs=1, seed=2)
     for name, prices in whole.prices_.items():
         np.testing.assert_array_equal(second.prices_[name], prices)
+    earlier = {name: value for name, value in first.state_dict().items() if name != "curvature"}
+    with pytest.raises(InvalidInputError, match="state must be what state_dict"):
+        first.load_state_dict(earlier)
     with pytest.raises(InvalidInputError, match=r"state must be that of the same constraints, .*; make the object as"):
         make(SHARE).load_state_dict(first.state_dict())
     make(SHARE).load_state_dict(make(SHARE).state_dict())  # before any batch

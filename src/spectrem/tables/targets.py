@@ -260,8 +260,13 @@ class ConstrainedTargets:
         Raises
         ------
         InvalidInputError
-            If they are those of other constraints.
+            If they are those of other constraints, or of an earlier version.
         """
+        if "curvature" not in state:
+            raise InvalidInputError(
+                f"state must be what state_dict of this version gives, got {', '.join(map(repr, state))}; start anew, "
+                "with update or solve"
+            )
         if state["constraints"] != self._texts:
             raise InvalidInputError(
                 f"state must be that of the same constraints, {self._texts}, got {state['constraints']}; make the "

@@ -8,12 +8,12 @@ from scipy.optimize import rosen, rosen_der
 from spectrem.models.loglinear.lbfgs import Ending, minimise
 
 
-def never(value, norm):
+def never(point, value, slope):
     return False
 
 
-def flat(value, norm):
-    return norm < 1e-8
+def flat(point, value, slope):
+    return np.linalg.norm(slope) < 1e-8
 
 
 def quadratic(n=200, seed=0, condition=1e4):
@@ -37,7 +37,7 @@ def test_minima_of_quadratics_and_of_rosenbrock(memory):
 
 def test_it_needs_no_more_evaluations_than_scipy():
     bowl, _, _ = quadratic()
-    ours = minimise(bowl, np.zeros(200), done=lambda value, norm: value < 1e-9, memory=10)
+    ours = minimise(bowl, np.zeros(200), done=lambda point, value, slope: value < 1e-9, memory=10)
     calls = []
 
     def counted(x):
@@ -94,3 +94,31 @@ def test_the_start_may_be_the_minimum_and_stays_as_it_is():
     assert (found.n_steps, found.n_evaluations) == (0, 1)
     minimise(lambda x: (float(x @ x), 2 * x), start, done=flat)
     assert start.tolist() == [1.0] * 3
+
+
+@pytest.mark.parametrize("factor", [2.0**-60, 2.0**60])
+@pytest.mark.parametrize("unit", [2.0**-30, 2.0**30])
+def test_units_of_the_function_and_of_variables_do_not_matter(factor, unit):
+    bowl, best, _ = quadratic(50, condition=1e3)
+
+    def measured(x):
+        value, gradient = bowl(x / unit)
+        return factor * value, gradient * (factor / unit)
+
+    found = minimise(measured, np.zeros(50), done=lambda point, value, slope: value < 1e-12 * factor)
+    assert found.ending is Ending.CONVERGED
+    assert found.n_steps < 250
+    np.testing.assert_allclose(found.point / unit, best, atol=1e-5)
+
+
+def test_evaluations_are_bounded_by_steps():
+    """Even of a function whose value and gradient disagree."""
+    calls = []
+
+    def broken(x):
+        calls.append(1)
+        return float(np.sin(1e8 * x).sum()), 1.0 - x
+
+    found = minimise(broken, np.zeros(3), done=never, max_steps=10)
+    assert found.ending is not Ending.CONVERGED
+    assert len(calls) == found.n_evaluations <= 2 * 10 + 2 * 40

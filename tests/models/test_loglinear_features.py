@@ -172,6 +172,7 @@ def test_shards_hold_every_instance_once_and_do_not_change_the_optimum():
     [
         (lambda: Features.of(np.zeros(3)), "features must have the shape (n_choices, n_features), got (3,)"),
         (lambda: Features.of([[0.0, np.nan]]), "features must be finite, got nan in row 0, column 1; replace or"),
+        (lambda: Features.of([[0.0, 1e200]]), "features must be below 1e+100 in size, got 1e+200 in row 0, column 1"),
         (lambda: Features.of(sp.csr_array([[0.0], [np.inf]])), "got inf in row 1, column 0"),
         (lambda: Features.checked([0, 2], [0], None, 3), "indptr must rise from 0 to the number of indices, 1, got"),
         (lambda: Features.checked([0, 1], [3], None, 3), "indices must be in 0..2, got 3; raise n_features"),

@@ -96,7 +96,8 @@ def warn_gaining(estimator: Any) -> None:
     if estimator.status_.name == "MAX_ITERATIONS":
         reached, remedy = f"{estimator.max_iter} iterations", "--max-iter or --tol"
     elif estimator.status_.name == "MAX_STEPS":
-        reached, remedy = f"{estimator.m_steps} steps", "--m-steps or --m-tol"
+        reached = "the last step" if estimator.m_steps is None else f"{estimator.m_steps} steps"
+        remedy = "--m-steps or --m-tol"
     else:
         return
     say(f"spectrem: warning: still gaining after {reached}; raise {remedy}")

@@ -16,6 +16,7 @@ from spectrem.learning.checkpoint import Checkpoint
 from spectrem.models.loglinear import Optimiser
 from spectrem.models.loglinear.lbfgs import Ending, State
 from spectrem.models.loglinear.model import fit_known
+from spectrem.models.loglinear.optimise import advice
 
 # The state is written after so many steps, each of which takes less time than a large state takes to be written.
 _APART = 10
@@ -59,7 +60,7 @@ def fit_labelled(estimator: Any, model: Any, corpus: Corpus, *, goes_on: bool) -
     Warns
     -----
     ConvergenceWarning
-        If training ends here, and after ``m_steps`` before it reached ``m_tol``, unless that is 0.
+        If training ended before it reached ``m_tol``, unless that is 0 and ``m_steps`` were taken.
     """
     started, own = time.perf_counter(), model.optimiser
     optimiser = Optimiser(None if goes_on else own.max_steps, own.tol, own.memory)
@@ -72,21 +73,22 @@ def fit_labelled(estimator: Any, model: Any, corpus: Corpus, *, goes_on: bool) -
     if estimator.checkpoint is not None:
         blank = State.blank()
         folder = Path(estimator.checkpoint) / "labelled"
-        steps.saved = Checkpoint.at(folder, corpus, blank, model, optimiser)
+        # states of earlier versions were not in the coordinates of the model
+        steps.saved = Checkpoint.at(folder, corpus, blank, model, optimiser, "in coordinates")
         if steps.saved.path.exists():
             state, history = steps.saved.load_params(blank)
             steps.replay(history)
     best = fit_known(model, corpus, optimiser=optimiser, state=state, on_state=steps.take)
     steps.end()
     record = record_at(best.point, best.value)
-    # Where no step raises the objective any more, it is at its maximum as far as rounding lets it.
     status = FitStatus.CONVERGED
-    if best.ending is Ending.STEPS:
-        status = FitStatus.MAX_STEPS if own.tol > 0 else FitStatus.FIXED_ITERATIONS
+    if best.ending is not Ending.CONVERGED:
+        fixed = own.tol == 0 and best.ending is Ending.STEPS and optimiser.max_steps is not None
+        status = FitStatus.FIXED_ITERATIONS if fixed else FitStatus.MAX_STEPS
     if not goes_on and estimator.on_iteration is not None and not best.n_steps:
         estimator.on_iteration(record)
-    if not goes_on and status is FitStatus.MAX_STEPS:
-        warn_unconverged(f"{status.value} (after {best.n_steps} steps): raise m_steps or m_tol", stacklevel=4)
+    if status is FitStatus.MAX_STEPS:
+        warn_unconverged(f"{status.value} (after {best.n_steps} steps): {advice(best, optimiser)}", stacklevel=4)
     return LabelledFit(best.point, best.n_steps, record, status)
 
 
@@ -105,11 +107,11 @@ class _Steps:
         for record in history if self._listener is not None else ():
             self._listener(record)  # type: ignore[misc]
 
-    def take(self, state: State) -> None:
+    def take(self, state: State, theta: Floats) -> None:
         """Tell of a step, and write its state if it is its turn."""
         if self._listener is None and self.saved is None:
             return
-        record = self._record_at(state.point, state.value)
+        record = self._record_at(theta, state.value)
         self._history.append(record)
         self._unsaved = state
         if state.n_steps % _APART == 0:

@@ -22,7 +22,7 @@ from spectrem.learning.history import FitResult, FitStatus, Record
 from spectrem.learning.model import log_prior
 from spectrem.learning.posed_corpus import PosedCorpus, pose
 from spectrem.models.loglinear.lbfgs import Ending
-from spectrem.models.loglinear.optimise import maximise_posterior, moments
+from spectrem.models.loglinear.optimise import advice, maximise_posterior, moments, spread
 
 
 class _Evaluated(NamedTuple):
@@ -122,12 +122,13 @@ def run_ascent(
         if on_iteration is not None:
             on_iteration(record)
 
-    best = maximise_posterior(model, evaluate, theta, on_step=on_step)
+    best = maximise_posterior(model, evaluate, theta, home.sum(spread, model, False), on_step=on_step)
     if tried[0][1].skipped:
         warn_skipped(tried[0][1].skipped)
-    if best.ending is Ending.STEPS:
-        warn_unconverged(f"the objective still rose after {best.n_steps} steps: raise m_steps or m_tol", stacklevel=2)
-    status = FitStatus.MAX_STEPS if best.ending is Ending.STEPS else FitStatus.CONVERGED
+    status = FitStatus.CONVERGED if best.ending is Ending.CONVERGED else FitStatus.MAX_STEPS
+    if status is FitStatus.MAX_STEPS:
+        what_next = advice(best, model.optimiser)
+        warn_unconverged(f"the objective still rose after {best.n_steps} steps: {what_next}", stacklevel=2)
     return FitResult(best.point, tuple(history), status, posed)
 
 

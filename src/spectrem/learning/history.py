@@ -55,7 +55,7 @@ class FitStatus(Enum):
     CONVERGED = "the objective's gain fell below tol at every gamma"
     FIXED_ITERATIONS = "ran the iterations asked for"
     MAX_ITERATIONS = "max_iter was reached before the objective's gain fell below tol"
-    MAX_STEPS = "the objective was not within m_tol of its maximum when m_steps was reached"
+    MAX_STEPS = "the objective was not within m_tol of its maximum when L-BFGS ended"
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ _ENDINGS = {
     FitStatus.CONVERGED: "converged",
     FitStatus.FIXED_ITERATIONS: "ran the iterations asked for",
     FitStatus.MAX_ITERATIONS: "not converged, still gaining after max_iter iterations",
-    FitStatus.MAX_STEPS: "not converged, still gaining after m_steps steps",
+    FitStatus.MAX_STEPS: "not converged, still gaining after m_steps or the most steps there are",
 }
 
 

@@ -85,6 +85,7 @@ def test_a_generator_is_gone_through_once():
         ([{"a": 1}], "every sentence must be a sequence of tokens"),
         ([[["a"]], [["b"], ["a", 7]]], "names of features must be text, got 7 in sentence 1, token 1; write '7'"),
         ([[{"a": np.nan}]], "the value of the feature 'a' must be finite, got nan in sentence 0, token 0; leave"),
+        ([[{"a": -1e100}]], "the value of the feature 'a' must be below 1e.100 in size, got -1e.100 in sentence 0"),
         ([[{"a": {"b": np.inf}}]], "the value of the feature 'a:b' must be finite, got inf"),
         ([[{"a": None}]], "the value of the feature 'a' must be a number, text, or a list or mapping of further"),
         ([[{3: 1}]], "names of features must be text, got 3"),

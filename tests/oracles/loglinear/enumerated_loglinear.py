@@ -101,18 +101,20 @@ class Loss:
 
         x = np.concatenate([np.maximum(start, 0.0) / size, np.maximum(-start, 0.0) / size])
         unit = max(abs(loss(x)[0]), 1e-300)
-        for _ in range(3):
-            found = so.minimize(
-                lambda x: tuple(part / unit for part in loss(x)),
-                x,
-                jac=True,
-                method="L-BFGS-B",
-                bounds=[(0, None)] * (2 * n),
-                options={"ftol": 1e-15, "gtol": 1e-12, "maxiter": 2000, "maxfun": 4000},
-            )
-            x = found.x
-        theta = size * (x[:n] - x[n:])
-        return min((self.value(theta), theta), (self.value(start), start), key=lambda pair: pair[0])
+        with np.errstate(all="ignore"):
+            for _ in range(3):
+                found = so.minimize(
+                    lambda x: tuple(part / unit for part in loss(x)),
+                    x,
+                    jac=True,
+                    method="L-BFGS-B",
+                    bounds=[(0, None)] * (2 * n),
+                    options={"ftol": 1e-15, "gtol": 1e-12, "maxiter": 2000, "maxfun": 4000},
+                )
+                x = found.x
+            theta = size * (x[:n] - x[n:])
+            lowest = self.value(theta)  # NaN where the search left what is finite
+        return (lowest, theta) if lowest < self.value(start) else (self.value(start), start)
 
 
 def label_features(X, n_classes, intercept):

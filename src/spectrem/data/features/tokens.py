@@ -12,6 +12,8 @@ import numpy as np
 from spectrem.exceptions import InvalidInputError, quoted
 
 _LISTS = frozenset({list, tuple})
+LARGEST_VALUE = 1e100
+"""Values of features are smaller in size than this, so that their squares add up to numbers."""
 
 
 def check_sentence(sentence: Any, number: int) -> None:
@@ -80,9 +82,11 @@ def _check_name(name: Any, where: str) -> None:
 
 
 def _number(value: Any, name: str, where: str) -> float:
-    if isinstance(value, Real | np.bool_) and math.isfinite(float(value)):
+    if isinstance(value, Real | np.bool_) and abs(float(value)) < LARGEST_VALUE:
         return float(value)
-    kind = "finite" if isinstance(value, Real) else "a number, text, or a list or mapping of further features"
+    kind = "a number, text, or a list or mapping of further features"
+    if isinstance(value, Real):
+        kind = f"below {LARGEST_VALUE:g} in size" if math.isfinite(float(value)) else "finite"
     raise InvalidInputError(
         f"the value of the feature {quoted(name)} must be {kind}, got {quoted(value)} {where}; leave the feature out "
         "where it is unknown"

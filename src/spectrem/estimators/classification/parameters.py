@@ -63,8 +63,9 @@ class MaxEntParameters(CriterionParameters, LearningParameters, ComputingParamet
     tol : float
         Gain of the objective, in nats per row, below which training stops at a gamma; 0 runs all iterations.
     m_steps : int, optional
-        Steps of L-BFGS in an M-step at most. By default as many as ``m_tol`` needs; with few, such as 5, an iteration
-        is cheap and gains a little (generalised EM). The start from labelled rows is always solved to ``m_tol``.
+        Steps of L-BFGS in an M-step at most. By default as many as ``m_tol`` needs, 1000 at most; with few, such as 5,
+        an iteration is cheap and gains a little (generalised EM). The start from labelled rows is always solved to
+        ``m_tol``.
     m_tol : float
         How far from its maximum, relative to the objective, an M-step may stop.
     project_at_predict : bool

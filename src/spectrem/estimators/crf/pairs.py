@@ -12,7 +12,8 @@ from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.compilation.groups import Coded
 from spectrem.corpus import Corpus
 from spectrem.models.loglinear import LogLinearModel, LogLinearShard, Support
-from spectrem.models.loglinear.optimise import Moments, maximise
+from spectrem.models.loglinear.coordinates import Coordinates, Scales
+from spectrem.models.loglinear.optimise import Moments, m_step
 from spectrem.structures import EdgeChain, Known, Parts, Structure
 
 
@@ -116,9 +117,16 @@ class PairModel:
         """Sum over sentences of weight times the log of the sum of ``exp(score)`` over all sequences, nats."""
         return self.moments(theta, shard).value
 
+    def coordinates(self, scales: Scales, mean: Floats) -> Coordinates:
+        """The variables of the M-step, from scales and means of features."""
+        single = self.model.coordinates(scales, mean)
+        if self.edges is None:
+            return single
+        return replace(single, scale=np.concatenate([single.scale, self.edges.per_weight(scales.features)]))
+
     def m_step(self, theta: Floats, stats: Floats, corpus: Corpus) -> Floats:
         """Weights that maximise ``theta . stats`` less the log-normaliser plus the log-prior, from ``theta`` on."""
-        return maximise(self, theta, stats, corpus).point  # type: ignore[arg-type]
+        return m_step(self, theta, stats, corpus)
 
     def columns(self, shard: LogLinearShard) -> Mapping[str, Any]:
         """Those of the model, and by name the tag of every part and the tag before it, ``previous``."""

@@ -77,8 +77,8 @@ class ExtractionParameters(LearningParameters, ComputingParameters):
         How much a sentence counts whose labels are missing or partial, beside those with all labels. At 0 they are
         left out.
     m_steps : int, optional
-        Steps of L-BFGS in an iteration of EM at most; by default as many as ``m_tol`` needs. Sentences with all labels
-        are first trained on by themselves, to ``m_tol``.
+        Steps of L-BFGS in an iteration of EM at most; by default as many as ``m_tol`` needs, 1000 at most. Sentences
+        with all labels are first trained on by themselves, to ``m_tol``.
     m_tol : float
         How far from its maximum, relative to the objective, an M-step may stop.
     dual_steps : int

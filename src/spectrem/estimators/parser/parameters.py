@@ -84,7 +84,8 @@ class ParserParameters(CriterionParameters, LearningParameters, ComputingParamet
     unlabelled_weight : float
         How much a sentence counts of which not all heads are known, beside the others. At 0 they are left out.
     m_steps : int, optional
-        Of batch learning: steps of L-BFGS in an iteration of EM at most; by default as many as ``m_tol`` needs.
+        Of batch learning: steps of L-BFGS in an iteration of EM at most; by default as many as ``m_tol`` needs, 1000 at
+        most.
     m_tol : float
         Of batch learning: how far below its maximum, relative to its size, the objective of an M-step may end.
     decode : {"posterior", "viterbi"}

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._validate import as_count, as_integers
+from spectrem.data.features.tokens import LARGEST_VALUE
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.loglinear.features import sort_rows
 from spectrem.structures._ragged import offsets_of
@@ -64,7 +65,7 @@ class Features:
         Raises
         ------
         InvalidInputError
-            If there are other axes than two, or a value is NaN or infinite.
+            If there are other axes than two, or a value is NaN, infinite or 1e100 and more in size.
         """
         if not sp.issparse(matrix):
             matrix = np.asarray(matrix)
@@ -79,11 +80,15 @@ class Features:
             )
         indptr, indices, data = _compressed(matrix)
         values: NDArray[np.floating] = data.astype(np.float32 if data.dtype == np.float32 else np.float64)
-        if not np.isfinite(values).all():
-            at = int(np.argmin(np.isfinite(values)))
-            row = int(np.searchsorted(indptr, at, side="right")) - 1
+        usable = np.abs(values) < np.float64(LARGEST_VALUE)
+        if not usable.all():
+            at = int(np.argmin(usable))
+            row, kind = int(np.searchsorted(indptr, at, side="right")) - 1, "finite"
+            advice = "replace or impute it"
+            if np.isfinite(values[at]):
+                kind, advice = f"below {LARGEST_VALUE:g} in size", "give it in larger units"
             raise InvalidInputError(
-                f"features must be finite, got {values[at]} in row {row}, column {indices[at]}; replace or impute it"
+                f"features must be {kind}, got {values[at]} in row {row}, column {indices[at]}; {advice}"
             )
         return cls(
             indptr.astype(np.int64), indices.astype(np.int32), None if (values == 1).all() else values, n_features

@@ -15,8 +15,9 @@ from spectrem._arrays import Bools, Floats, Ints
 from spectrem._validate import as_bool
 from spectrem.constraints.compilation.groups import Key
 from spectrem.corpus import Corpus, Local
+from spectrem.models.loglinear.coordinates import Coordinates, Scales, Spread
 from spectrem.models.loglinear.lbfgs import Minimum
-from spectrem.models.loglinear.optimise import Moments, Optimiser, maximise
+from spectrem.models.loglinear.optimise import Moments, Optimiser, m_step, maximise
 from spectrem.models.loglinear.prior import WeightPrior
 from spectrem.models.loglinear.shards import LogLinearShard
 from spectrem.models.loglinear.support import Support
@@ -198,7 +199,7 @@ class LogLinearModel:
 
     def m_step(self, theta: Floats, stats: Floats, corpus: Corpus) -> Floats:
         """Weights that maximise ``theta . stats`` less the log-normaliser plus the log-prior, from ``theta`` on."""
-        return maximise(self, theta, stats, corpus).point
+        return m_step(self, theta, stats, corpus)
 
     def fit(self, shards: Corpus | Sequence[LogLinearShard], theta: Floats | None = None) -> Floats:
         """The weights that are best for the shards that are known; the others have no part in it.
@@ -231,6 +232,18 @@ class LogLinearModel:
             table[tokens] = self._by_choice(marginals)
             moves += marginals.factors[0]
         return Moments(total, self._counts(shard, table, (moves,)))
+
+    def spread(self, shard: LogLinearShard) -> Spread:
+        """How the values of features spread over the choices of a shard."""
+        plain = shard.features.values is None and not self.intercept
+        return Spread.of(shard.weights, shard.choices_per_instance, self.n_labels, None if plain else shard.features)
+
+    def coordinates(self, scales: Scales, mean: Floats) -> Coordinates:
+        """The variables of the M-step, from scales and means of features."""
+        _, n_transitions, n_intercepts = self._sizes
+        of_features = self.support.per_weight(scales.features)
+        scale = np.concatenate([of_features, np.full(n_transitions, scales.constant), np.ones(n_intercepts)])
+        return Coordinates(scale, self.support, mean if self.intercept else None)
 
     @property
     def n_penalised(self) -> int:
@@ -323,7 +336,7 @@ def fit_known(
 ) -> Minimum:
     """Maximise the log-likelihood of the shards that are known plus the log-prior, from ``theta`` or 0 on.
 
-    ``course`` may hold ``state`` and ``on_state``, as of `spectrem.models.loglinear.lbfgs.minimise`.
+    ``course`` may hold ``state`` and ``on_state``, as of `spectrem.models.loglinear.optimise.maximise_posterior`.
     """
     start = model.initial() if theta is None else theta
     return maximise(model, start, corpus.sum(known_counts, model), corpus, known=True, optimiser=optimiser, **course)

@@ -10,11 +10,17 @@ import numpy as np
 
 from spectrem._arrays import Floats
 from spectrem.corpus import Corpus
-from spectrem.models.loglinear.lbfgs import Minimum, State, minimise
+from spectrem.exceptions import warn_unconverged
+from spectrem.models.loglinear.coordinates import Scales, Spread
+from spectrem.models.loglinear.lbfgs import Ending, Minimum, State, minimise
 from spectrem.models.loglinear.shards import LogLinearShard
 
 if TYPE_CHECKING:
     from spectrem.models.loglinear.model import LogLinearModel
+
+
+MOST_STEPS = 1000
+"""Steps of L-BFGS in an M-step for which no other number is given."""
 
 
 @dataclass(frozen=True)
@@ -24,10 +30,13 @@ class Optimiser:
     Parameters
     ----------
     max_steps : int, optional
-        Steps of L-BFGS at most. By default as many as ``tol`` needs; with few, every M-step gains a little.
+        Steps of L-BFGS at most; with few, every M-step gains a little. By default as many as ``tol`` needs, but not
+        above `MOST_STEPS`: that these do not suffice is warned about.
     tol : float
-        Relative to the objective, how far from its maximum an M-step may stop. The distance is bounded by the norm of
-        the gradient, as the prior makes the objective strongly concave.
+        How far from its maximum an M-step may stop, relative to the objective or, where this is more, to one nat for an
+        instance of average weight. The distance is bounded by the gradient, as the prior makes the objective strongly
+        concave; along intercepts and wherever the prior is weak, a small share of the curvature that the data may have
+        stands in for that of the prior.
     memory : int
         Steps that L-BFGS remembers, of two arrays of the size of the parameters, in single precision, each.
     """
@@ -58,6 +67,11 @@ def moments(shard: LogLinearShard, model: LogLinearModel, theta: Floats, known: 
     if known and not shard.known:
         return Moments(0.0, np.zeros(model.n_weights))
     return model.moments(theta, shard)
+
+
+def spread(shard: LogLinearShard, model: LogLinearModel, known: bool) -> Spread:
+    """How values of features spread over a shard; nothing for one that is not known where only those count."""
+    return Spread() if known and not shard.known else model.spread(shard)
 
 
 def maximise(
@@ -93,17 +107,39 @@ def maximise(
         gradient -= stats
         return found.value - float(x @ stats), gradient
 
-    return maximise_posterior(model, evaluate, theta, optimiser, **course)
+    return maximise_posterior(model, evaluate, theta, corpus.sum(spread, model, known), optimiser, **course)
+
+
+def advice(best: Minimum, optimiser: Optimiser) -> str:
+    """What to try where training ended before weights were within ``tol`` of the best."""
+    if best.ending is Ending.STALLED:
+        return "rounding hides how it could rise; subtract from features what is the same in all rows"
+    if optimiser.max_steps is not None:
+        return "raise m_steps or m_tol"
+    return "bring features to similar sizes, strengthen the prior (a smaller C), raise m_tol, or set m_steps"
+
+
+def m_step(model: Any, theta: Floats, stats: Floats, corpus: Corpus) -> Floats:
+    """The weights of `maximise`, with a warning where they are not within ``tol`` of the best unawares."""
+    best = maximise(model, theta, stats, corpus)
+    fixed = best.ending is Ending.STEPS and model.optimiser.max_steps is not None
+    if best.ending is not Ending.CONVERGED and not fixed:
+        warn_unconverged(
+            f"the objective of an M-step was not within m_tol of its maximum after {best.n_steps} steps: "
+            f"{advice(best, model.optimiser)}"
+        )
+    return best.point
 
 
 def maximise_posterior(
     model: LogLinearModel,
     evaluate: Callable[[Floats], tuple[float, Floats]],
     theta: Floats,
+    spread: Spread,
     optimiser: Optimiser | None = None,
     on_step: Callable[[float], None] | None = None,
     state: State | None = None,
-    on_state: Callable[[State], None] | None = None,
+    on_state: Callable[[State, Floats], None] | None = None,
 ) -> Minimum:
     """Maximise a function of the weights plus their log-prior, from ``theta`` on.
 
@@ -114,42 +150,88 @@ def maximise_posterior(
     evaluate : callable
         From weights to minus the function and a fresh array of its gradient.
     theta : ndarray of shape (n_weights,)
+    spread : Spread
+        How features spread over the instances that the function is about.
     optimiser : Optimiser, optional
         By default that of the model.
     on_step : callable, optional
         Called at the start and after every step with the value, of minus the function less the log-prior.
-    state, on_state
-        As of `minimise`.
+    state : State, optional
+        As for `minimise`, in the `Coordinates` of the model.
+    on_state : callable, optional
+        As for `minimise`, called with the weights, too.
 
     Returns
     -------
     Minimum
-        Of minus the function less the log-prior.
+        Of minus the function less the log-prior; its slope is that in the `Coordinates` of the model. Where no step
+        raises the function any more and rounding hides next to nothing, it has converged.
     """
-    l2, l1 = model.prior.l2, model.prior.l1
-    n_penalised, how = model.n_penalised, optimiser or model.optimiser
+    l2, l1, n = model.prior.l2, model.prior.l1, model.n_penalised
+    how = optimiser or model.optimiser
+    weights: Callable[[Floats], Floats] = _same
+    gradient_at, point, scale, apart = weights, weights, np.ones(1), np.ones(1)
+    if len(spread.mean):
+        coordinates = model.coordinates(Scales.of(spread, l2, centred=model.intercept), spread.mean)
+        weights, gradient_at, point = coordinates.weights, coordinates.gradient, coordinates.point
+        scale = coordinates.scale[:n]
+        if not model.intercept:  # features far from 0 are all alike, up to how they spread
+            share = np.divide(spread.square, spread.whole, out=np.ones(len(spread.mean)), where=spread.whole > 0)
+            apart = model.coordinates(Scales(share, 1.0), spread.mean).scale[:n]
+    prior, free = np.broadcast_to(l2 * scale**2, n), max(_FREE * spread.curvature, _TINY)
+    weak = np.broadcast_to(apart * (_WEAK * spread.curvature if l2 else free), n)
+    least, unsure = np.maximum(prior, weak), prior < weak
+    sizes = np.append(np.broadcast_to(l1 * scale, n), np.zeros(len(theta) - n)) if l1 else None
+    unit = spread.instance_weight / max(spread.n_instances, 1)
 
-    def penalised(x: Floats) -> tuple[float, Floats]:
+    def penalised(u: Floats) -> tuple[float, Floats]:
+        x = weights(u)
         value, gradient = evaluate(x)
         if l2:
-            own = x[:n_penalised]
-            value += 0.5 * l2 * float(own @ own)
-            gradient[:n_penalised] += l2 * own
-        return value, gradient
+            value += 0.5 * l2 * float(x[:n] @ x[:n])
+            gradient[:n] += l2 * x[:n]
+        return value, gradient_at(gradient)
 
-    def done(value: float, norm: float) -> bool:
+    def near(u: Floats, value: float, slope: Floats, tol: float, hidden: float) -> bool:
+        # A function that curves by at least h_j along variable j is above its minimum by at most sum g_j^2 / (2 h_j).
+        size, first = max(abs(value), unit), slope[:n]
+        bound = 0.5 * (float(first @ (first / np.maximum(least, _TINY))) + float(slope[n:] @ slope[n:]) / free)
+        if bound > tol * size:
+            return False
+        # Where that curvature is assumed, g_j^2 / (2 l2_j) still bounds what variable j adds, and so does |g_j u_j| if
+        # the minimum is no farther from u than 0 is.
+        steep, far = np.abs(first)[unsure], np.abs(u[:n])[unsure]
+        if l2:
+            far = np.minimum(far, 0.5 * steep / prior[unsure])
+        return float(steep @ far) <= max(tol, hidden) * size
+
+    def done(u: Floats, value: float, slope: Floats) -> bool:
         if on_step is not None:
             on_step(value)
-        # A function that is l2-strongly convex is above its minimum by at most norm^2 / (2 l2).
-        return norm * norm <= 2.0 * max(l2, _FLAT) * how.tol * max(abs(value), 1.0)
+        return near(u, value, slope, how.tol, _HIDDEN)
 
-    sizes = None
-    if l1:
-        sizes = np.zeros(len(theta))
-        sizes[:n_penalised] = l1
-    course = {"max_steps": how.max_steps, "memory": how.memory, "state": state, "on_state": on_state}
-    return minimise(penalised, theta, done=done, sizes=sizes, **course)  # type: ignore[arg-type]
+    best = minimise(
+        penalised,
+        point(theta),
+        done=done,
+        sizes=sizes,
+        max_steps=MOST_STEPS if how.max_steps is None else how.max_steps,
+        memory=how.memory,
+        state=state,
+        on_state=None if on_state is None else lambda state: on_state(state, weights(state.point)),
+    )
+    if best.ending is Ending.STALLED and near(*best[:3], max(how.tol, _HIDDEN), 10 * _HIDDEN):
+        best = best._replace(ending=Ending.CONVERGED)
+    return best._replace(point=weights(best.point) if best.n_steps else theta)
 
 
-# Below this curvature of the prior the bound says nothing, and the gradient alone is looked at.
-_FLAT = 1e-4
+def _same(array: Floats) -> Floats:
+    return array
+
+
+# Shares of the most curvature that the data can have: the least that a variable is taken to have beside its prior, and
+# without one, such as the intercept of a label in a thousand.
+_WEAK, _FREE = 1e-6, 1e-3
+_TINY = 1e-300
+# The share of the objective that may be missing where that curvature is assumed, or where rounding hides it.
+_HIDDEN = 1e-6

@@ -143,6 +143,10 @@ class Support:
         places = self._wide_places[: wide.size]
         counts[: len(places)] += wide.ravel()[places]
 
+    def per_weight(self, of_features: Floats) -> Floats:
+        """The value of its feature for every weight, shape (n_weights,)."""
+        return np.repeat(of_features, self.n_labels if self.indptr is None else np.diff(self.indptr))
+
     def order(self) -> Ints:
         """The features, those with many labels first: numbered in this order, they are added up most quickly.
 

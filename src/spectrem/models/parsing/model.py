@@ -16,7 +16,8 @@ from spectrem.constraints.compilation.groups import Key
 from spectrem.corpus import Corpus
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.parsing import arcs as kernel
-from spectrem.models.loglinear.optimise import Moments, Optimiser, maximise
+from spectrem.models.loglinear.coordinates import Spread
+from spectrem.models.loglinear.optimise import Moments, Optimiser, m_step
 from spectrem.models.loglinear.prior import WeightPrior
 from spectrem.models.parsing.shards import ParsingShard
 from spectrem.models.parsing.templates import ArcTemplates
@@ -187,6 +188,10 @@ class EdgeFactoredModel:
         weighted = shares * np.repeat(shard.weights, shard.lengths**2)
         kernel.add_arcs(shard.lengths, shard.atoms, *self._features, weighted, least, rate, clock, theta, later)
 
+    def spread(self, shard: ParsingShard) -> Spread:
+        """The number and weight of sentences and words of a shard, whose arcs are there or not; features are 1."""
+        return Spread.of(shard.weights, shard.lengths, 2)
+
     def weights(self, shard: ParsingShard) -> Floats:
         """Weight of every sentence, shape (n_sentences,)."""
         return shard.weights
@@ -221,7 +226,7 @@ class EdgeFactoredModel:
 
     def m_step(self, theta: Floats, stats: Floats, corpus: Corpus) -> Floats:
         """Weights that maximise ``theta . stats`` less the log-normaliser plus the log-prior, from ``theta`` on."""
-        return maximise(self, theta, stats, corpus).point  # type: ignore[arg-type]
+        return m_step(self, theta, stats, corpus)
 
     def moments(self, theta: Table, shard: ParsingShard) -> Moments:
         """The log-normalisers of a shard, weighted, and their gradient, the expected values of all features."""

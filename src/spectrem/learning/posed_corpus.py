@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from spectrem._arrays import Floats
-from spectrem.constraints.compilation.compile import Constraints, compile_shard, corpus_rows, facts_of
+from spectrem.constraints.compilation.compile import Constraints, compile_shard, corpus_rows, facts_of, flatten
 from spectrem.constraints.compilation.facts import CorpusFacts
 from spectrem.constraints.compilation.rows import CorpusRows, Rows
 from spectrem.corpus import Corpus, Local
@@ -97,8 +97,12 @@ def _pose(model: Any, corpus: Corpus, estep: EStep) -> PosedCorpus:
     if not len(rows.bounds):
         return PosedCorpus(shards)
     norms = np.sqrt(shards.sum(squared_norms, len(rows.bounds)))
-    nested = any(placed is None for placed in facts.placed)
-    return PosedCorpus(shards, replace(rows, norms=norms), nested=nested)
+    inside = tuple(
+        str(getattr(constraint, "name", constraint))
+        for constraint, placed in zip(flatten(estep.constraints), facts.placed, strict=True)
+        if placed is None
+    )
+    return PosedCorpus(shards, replace(rows, norms=norms, inside=inside), nested=bool(inside))
 
 
 def posterior_alone(shard: Any, step: Step) -> Posterior:

@@ -263,11 +263,14 @@ class CorpusRows:
     norms : ndarray of shape (n_rows,) or None
         Euclidean norm of each row of U over the corpus, which levels rows of different size; None takes
         ``sqrt(max(1, |b|))``.
+    inside : tuple of str
+        Names of constraints inside instances that hold beside these.
     """
 
     bounds: NDArray[np.float64]
     blocks: tuple[Block, ...]
     norms: NDArray[np.float64] | None = None
+    inside: tuple[str, ...] = ()
 
 
 def row_text(rows: Rows, row_index: int) -> str:

@@ -70,6 +70,7 @@ class CorpusDual:
         self, evaluate: Evaluate, rows: CorpusRows, gamma: float = 1.0, support: Evaluate | None = None
     ) -> None:
         self._evaluate, self.support, self.blocks, self.bounds = evaluate, support, rows.blocks, rows.bounds
+        self.inside = rows.inside
         self.gamma, self.n_problems, self.n_evaluations = gamma, 1, 0
         n = len(self.bounds)
         self.row_problem, self.row_weight, self.lever = np.zeros(n, np.int64), np.ones(n), np.ones(n)
@@ -132,10 +133,13 @@ class CorpusDual:
         if np.count_nonzero(direction) == 1:  # what one row can be, whatever the others demand
             reached = self.slope(direction / np.abs(direction[worst]))[1][worst]
             demanded = f" ({demand_of(head, worst, self.bounds[worst], reached, direction[worst] > 0)})"
+        because = ""
+        if self.inside:
+            because = f", perhaps because of constraints inside instances ({', '.join(map(repr, self.inside))})"
         return InfeasibleConstraintError(
             f"{head.name!r}: no feasible q over the corpus{demanded}{others}; "
-            f"the price of row {worst}{where} grows without end, perhaps because "
-            "of constraints inside instances; relax the bound or give the constraint slack (a penalty or a bound)"
+            f"the price of row {worst}{where} grows without end{because}; relax the bound or give the constraint slack "
+            "(a penalty or a bound)"
         )
 
     def gap_unit(self, bound: Floats) -> Floats:

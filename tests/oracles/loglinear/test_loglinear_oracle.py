@@ -38,7 +38,7 @@ def test_optima_and_posteriors(kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("start", range(1000, 3000, 200))
+@pytest.mark.parametrize("start", range(1000, 2000, 200))
 @pytest.mark.parametrize("kind", KINDS)
 def test_optima_and_posteriors_at_length(kind, start):
     check(kind, range(start, start + 200))

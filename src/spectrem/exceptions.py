@@ -107,14 +107,22 @@ def spelled(options: Mapping[str, str]) -> Iterator[None]:
         _spellings.reset(token)
 
 
-def warn_unconverged(message: str, stacklevel: int = 1) -> None:
-    """Issue a `ConvergenceWarning`; ``stacklevel`` counts from the caller, as for `warnings.warn`."""
+def warn(message: str | Warning, category: type[Warning] = UserWarning) -> None:
+    """Issue a warning that belongs to the line outside of this library from which it was called."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "spectrem":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
+
+
+def warn_unconverged(message: str) -> None:
+    """Issue a `ConvergenceWarning`."""
     category: type[Warning] = Unconverged
     if "sklearn.exceptions" in sys.modules or "ConvergenceWarning" in globals():
         from spectrem.exceptions import ConvergenceWarning
 
         category = ConvergenceWarning
-    warnings.warn(message, category, stacklevel=stacklevel + 1)
+    warn(message, category)
 
 
 def shorten(text: str) -> str:

@@ -88,7 +88,7 @@ def fit_labelled(estimator: Any, model: Any, corpus: Corpus, *, goes_on: bool) -
     if not goes_on and estimator.on_iteration is not None and not best.n_steps:
         estimator.on_iteration(record)
     if status is FitStatus.MAX_STEPS:
-        warn_unconverged(f"{status.value} (after {best.n_steps} steps): {advice(best, optimiser)}", stacklevel=4)
+        warn_unconverged(f"{status.value} (after {best.n_steps} steps): {advice(best, optimiser)}")
     return LabelledFit(best.point, best.n_steps, record, status)
 
 

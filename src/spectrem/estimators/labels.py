@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
@@ -11,7 +10,7 @@ import numpy as np
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.cells import is_missing
-from spectrem.exceptions import InvalidInputError, quoted
+from spectrem.exceptions import InvalidInputError, quoted, warn
 
 UNLABELLED = -1
 
@@ -60,10 +59,9 @@ class Known(NamedTuple):
         used = [self.kinds[k][0] for k in np.unique(self.kind[weights > 0])]
         unseen = [labels[0] for labels in used if not set(labels) & set(trained)]
         if unseen:
-            warnings.warn(
+            warn(
                 f"y has labels that training did not have, such as {unseen[0]!r}, which are never predicted; split "
                 "data by label, as StratifiedKFold does",
-                stacklevel=4,
             )
         right = [dict(zip(labels, np.ones(len(labels)) if s is None else s, strict=True)) for labels, s in self.kinds]
         items = zip(predicted, self.kind.tolist(), strict=True)

@@ -83,9 +83,9 @@ def train_from_starts(
         return run_stage(estimator, model, corpus, start(), estep, stage)
 
     stages = [""] if n_starts is None else [f"start-{number + 1}" for number in range(n_starts)]
-    result = keep_best([partial(run, stage) for stage in stages], lambda one: one.history[-1].objective, stacklevel=4)
+    result = keep_best([partial(run, stage) for stage in stages], lambda one: one.history[-1].objective)
     if labelled and not estimator.project_at_predict:
-        warn_unused(estimator.constraints, at_predict=True, stacklevel=5)
+        warn_unused(estimator.constraints, at_predict=True)
     step = Step(model, floored(result.params), result.history[-1].gamma, estep)
     reports = report_posed(result.posed, step) if estep.constraints else ((), ())
     return Trained(result, log_likelihood(result.params), *reports)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spectrem.constraints.links import RowLinks
 from spectrem.constraints.text import parse_constraint
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, warn
 
 
 def write_constraints(estimator: Any) -> Any:
@@ -44,10 +43,9 @@ def write_constraints(estimator: Any) -> Any:
                 f"constraints that project_at_predict needs must be texts, or made with E or shortcuts, to be saved, "
                 f"got {names}; set project_at_predict=False, or keep the {model} in memory"
             )
-        warnings.warn(
+        warn(
             f"constraints that cannot be written as text are left out: {names}; to train the loaded {model} under "
             "them, give them again",
-            stacklevel=6,
         )
     return written
 

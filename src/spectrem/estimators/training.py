@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from spectrem._arrays import Floats
 from spectrem.corpus import Corpus
 from spectrem.estimators.shared_parameters import constraint_names
-from spectrem.exceptions import NoEffectWarning
+from spectrem.exceptions import NoEffectWarning, warn
 from spectrem.learning import (
     Constant,
     EStep,
@@ -173,22 +172,21 @@ def report_labelled(
         return (), ()
     reports = _reports(criterion, posed, Step(model, params, asked_gamma(estimator), estep))
     could = getattr(estimator, "project_at_predict", None) is False
-    warn_unused(estimator.constraints if unused is None else unused, at_predict=could, stacklevel=5)
+    warn_unused(estimator.constraints if unused is None else unused, at_predict=could)
     return reports
 
 
-def warn_unused(constraints: Sequence[Any], *, at_predict: bool = False, stacklevel: int = 4) -> None:
+def warn_unused(constraints: Sequence[Any], *, at_predict: bool = False) -> None:
     """Warn of constraints, if there are any, that change nothing, since all labels that are learnt from are given.
 
     ``at_predict`` says that predictions could meet them.
     """
     if constraints:
-        warnings.warn(
+        warn(
             "constraints change nothing where all that is learnt from has its labels, got "
             f"{constraint_names(constraints)}; leave them out, or add rows or sentences without labels"
             f"{', or let predictions meet them, with project_at_predict' * at_predict}",
             NoEffectWarning,
-            stacklevel=stacklevel,
         )
 
 

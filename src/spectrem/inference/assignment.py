@@ -154,7 +154,6 @@ def _assign(structure: Labels, scores: Floats, alone: Floats, rows: Rows, deadli
             warn_unconverged(
                 f"the labels were not proven best within {setting('time_limit')}={deadline.limit:g} seconds; raise "
                 f"it, or look at the gap ({gap:.3g} nats)",
-                stacklevel=4,
             )
     cell = offsets[:-1] + labels
     chosen = np.zeros(structure.n_unary)

@@ -129,5 +129,4 @@ def warn_open(status: NDArray[np.int8], detail: str, way_out: str) -> None:
     warn_unconverged(
         f"{(status == Status.MAX_ITERATIONS).sum()} of {len(status)} constrained problems "
         f"{Status.MAX_ITERATIONS.message} ({detail}); raise {way_out}, or give the constraint slack",
-        stacklevel=3,
     )

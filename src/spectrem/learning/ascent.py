@@ -128,7 +128,7 @@ def run_ascent(
     status = FitStatus.CONVERGED if best.ending is Ending.CONVERGED else FitStatus.MAX_STEPS
     if status is FitStatus.MAX_STEPS:
         what_next = advice(best, model.optimiser)
-        warn_unconverged(f"the objective still rose after {best.n_steps} steps: {what_next}", stacklevel=2)
+        warn_unconverged(f"the objective still rose after {best.n_steps} steps: {what_next}")
     return FitResult(best.point, tuple(history), status, posed)
 
 

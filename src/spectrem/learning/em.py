@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import os
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 from spectrem.corpus import Corpus, Local
-from spectrem.exceptions import SpectremError, warn_unconverged
+from spectrem.exceptions import SpectremError, warn, warn_unconverged
 from spectrem.learning.checkpoint import Checkpoint
 from spectrem.learning.estep import EStep, Step
 from spectrem.learning.history import FitResult, FitStatus, Record
@@ -113,7 +112,7 @@ def run_em(
                     params = batches.running.params
                 if expected.skipped and not warned:
                     warned = True
-                    warn_skipped(expected.skipped, stacklevel=3)
+                    warn_skipped(expected.skipped)
                 record = _record(gamma, expected, prior, time.perf_counter() - started)
                 del expected  # or its statistics would stay in memory during the next E-step
                 if math.isnan(record.objective):
@@ -139,14 +138,13 @@ def run_em(
         warn_unconverged(
             f"constraints over the corpus are still missed by {violation:.2g} after the last iteration; raise "
             "dual_steps or max_iter, or give them slack",
-            stacklevel=2,
         )
     if stopping.tol <= 0:
         status = FitStatus.FIXED_ITERATIONS
     else:
         status = FitStatus.CONVERGED if all_converged else FitStatus.MAX_ITERATIONS
     if status is FitStatus.MAX_ITERATIONS:
-        warn_unconverged(f"{status.value}: raise max_iter or tol", stacklevel=2)
+        warn_unconverged(f"{status.value}: raise max_iter or tol")
     return FitResult(params, tuple(history), status, posed)
 
 
@@ -167,7 +165,7 @@ def _save(saved: Checkpoint | None, history: list[Record], batches: Batches) -> 
         saved.save(batches.running.params, history, batches=batches)
 
 
-def warn_skipped(skipped: Counter[str], stacklevel: int = 3) -> None:
+def warn_skipped(skipped: Counter[str]) -> None:
     """Say in how many instances constraints were left out that cannot hold there."""
     listed = ", ".join(f"{name!r} in {count} of the instances" for name, count in skipped.items())
-    warnings.warn(f"constraints that cannot hold were left out: {listed}", stacklevel=stacklevel)
+    warn(f"constraints that cannot hold were left out: {listed}")

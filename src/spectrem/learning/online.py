@@ -151,7 +151,7 @@ def run_online(
                 held[place] = replace(own, multipliers=found.multipliers)
                 if found.skipped and not warned:
                     warned = True
-                    warn_skipped(found.skipped, stacklevel=3)
+                    warn_skipped(found.skipped)
             course.climb(own.shard, wanted - expected.unary, rate)
         prior = log_prior(model, course.scale * course.weights)
         record = Record(gamma, value + prior, free, violation, time.perf_counter() - started, prior)

@@ -251,7 +251,6 @@ class PosedCorpus:
             warn_unconverged(
                 f"constraints over the corpus are not solved (violation {violation:.2g}, largest multiplier "
                 f"{largest:.2g} nats); they may clash with other constraints: loosen them or give them slack",
-                stacklevel=4,
             )
         return solved._replace(violation=violation, proven=proven)
 

@@ -6,12 +6,12 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from spectrem.exceptions import warn
+
 Result = TypeVar("Result")
 
 
-def keep_best(
-    runs: Sequence[Callable[[], Result]], objective: Callable[[Result], float], stacklevel: int = 1
-) -> Result:
+def keep_best(runs: Sequence[Callable[[], Result]], objective: Callable[[Result], float]) -> Result:
     """The result with the largest objective, the first among equals; only the warnings of its run are issued.
 
     Parameters
@@ -19,8 +19,6 @@ def keep_best(
     runs : sequence of callables
         At least one; called in turn.
     objective : callable
-    stacklevel : int
-        Where warnings appear to come from, counted from the caller, if there are several runs.
 
     Examples
     --------
@@ -39,5 +37,5 @@ def keep_best(
             best = result, reached, caught
     assert best is not None
     for warning in best[2]:
-        warnings.warn(warning.message, warning.category, stacklevel=stacklevel + 1)
+        warn(warning.message, warning.category)
     return best[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 
 from spectrem.data import Vocabulary
 from spectrem.estimators.alignment.parameters import fused_rules
-from spectrem.exceptions import quoted
+from spectrem.exceptions import quoted, warn
 from spectrem.models.alignment import GivenCounts, ListedPairs, PairTable
 
 _URL = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*://|www\.).+|[^@\s]+@[^@\s]+\.[^@\s]+")
@@ -69,10 +68,9 @@ def _warn_of_phrases(dictionary: Mapping[str, Mapping[str, float]]) -> None:
     ]
     if phrases:
         n_pairs = sum(map(len, dictionary.values()))
-        warnings.warn(
+        warn(
             f"{len(phrases)} of the {n_pairs} pairs of the dictionary have several words on a side and no effect, the "
             f"first {quoted(phrases[0][0])} and {quoted(phrases[0][1])}; pair their words one by one",
-            stacklevel=4,
         )
 
 

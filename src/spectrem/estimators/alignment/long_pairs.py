@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +14,7 @@ from spectrem.data import Bitext, Links
 from spectrem.estimators.alignment.decoding import merged_links, trusted_shares
 from spectrem.estimators.alignment.esteps import is_coupled
 from spectrem.estimators.alignment.parameters import rules_of
+from spectrem.exceptions import warn
 from spectrem.models.alignment import (
     Anchors,
     BitextShard,
@@ -200,4 +200,4 @@ def _warn(numbers: Ints, fate: str) -> None:
         shown = ", ".join(str(n + 1) for n in numbers[:10].tolist())
         more = f" and {len(numbers) - 10} more" * (len(numbers) > 10)
         pairs = "sentence pairs" if len(numbers) > 1 else "sentence pair"
-        warnings.warn(f"{fate}: {pairs} {shown}{more}, counted from 1; split long lines into sentences", stacklevel=3)
+        warn(f"{fate}: {pairs} {shown}{more}, counted from 1; split long lines into sentences")

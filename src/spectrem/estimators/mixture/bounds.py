@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from spectrem.estimators.mixture.parameters import BLOCKS
 from spectrem.estimators.mixture.start import given_start
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, warn
 from spectrem.models.mixture import Bounds, from_precisions, unit_covariances
 from spectrem.models.mixture.bounds import Range
 
@@ -63,7 +62,7 @@ def warn_outside(mixture: Any, bounds: Bounds | None, n_features: int) -> None:
         setting = "precisions_init" if block == "covariances" else f"{block}_init"
         before, after = getattr(start, block), getattr(moved, block)
         if getattr(mixture, setting) is not None and not np.allclose(before, after, rtol=_OUTSIDE, atol=0):
-            warnings.warn(f"{setting} lies outside {name}; EM starts from the nearest point within", stacklevel=3)
+            warn(f"{setting} lies outside {name}; EM starts from the nearest point within")
 
 
 def count_free(bounds: Bounds | None, k: int, d: int, kind: str) -> int:

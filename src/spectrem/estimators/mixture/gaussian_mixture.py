@@ -169,7 +169,7 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
             trained = train(self, ChunkModel(model), Local([table]), estep, starts, total)
         take_course(self, trained.history, trained.status)
         if rows.labels is not None and (rows.labels >= 0).all():
-            warn_unused(self.constraints, stacklevel=3)
+            warn_unused(self.constraints)
         self.lower_bounds_ = [record.objective / total for record in trained.history]
         self.lower_bound_ = self.lower_bounds_[-1] if self.lower_bounds_ else -np.inf
         for name in file.BLOCKS:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_sample_weight, check_same_index
 from spectrem.constraints import check_columns
 from spectrem.constraints.user_columns import read_columns
-from spectrem.exceptions import InvalidInputError, setting
+from spectrem.exceptions import InvalidInputError, setting, warn
 
 KEPT = (np.float64, np.float32)
 """Data of these types are taken as they are, others made the first; results are of the same type, whatever is
@@ -79,7 +78,7 @@ def _known(mixture: Any, y: ArrayLike | None, n_rows: int) -> Ints | None:
     labels = np.asarray(y)
     if not mixture.partial_labels:
         if labels.dtype.kind == "i" and labels.size and labels.min() == -1 and 0 <= labels.max() < mixture.n_components:
-            warnings.warn("y looks like known components and is ignored: set partial_labels=True", stacklevel=4)
+            warn("y looks like known components and is ignored: set partial_labels=True")
         return None
     if labels.shape != (n_rows,):
         raise InvalidInputError(f"y must have shape ({n_rows},), a component or -1 per row of X; got {labels.shape}")

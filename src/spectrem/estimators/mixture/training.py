@@ -67,7 +67,7 @@ def train(
         )
 
     runs = [partial(run, number) for number in range(len(starts))]
-    return keep_best(runs, lambda found: found.history[-1].objective, stacklevel=3)
+    return keep_best(runs, lambda found: found.history[-1].objective)
 
 
 def settle(

@@ -191,5 +191,5 @@ def _in_small_steps(parser: Any, model: EdgeFactoredModel, text: ParsingText, an
     if learns and parser.constraints:
         reports = report_posed(found.posed, Step(model, theta, parser.gamma, estep))
     elif not (learns or parser.project_at_predict):
-        warn_unused(parser.constraints, at_predict=True, stacklevel=5)
+        warn_unused(parser.constraints, at_predict=True)
     return theta, history, found.status, *reports

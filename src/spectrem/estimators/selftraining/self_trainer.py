@@ -167,7 +167,7 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         once = None if learns else Stopping(1, 0.0)
         result = run_stage(self, model, [sample], model.start(sample, first), estep, stopping=once)
         if sample.known.all():
-            warn_unused(self.constraints, stacklevel=3)
+            warn_unused(self.constraints)
         posteriors = result.params.posteriors
         assert posteriors is not None
         self.estimator_, self.classes_ = result.params.classifier, classes

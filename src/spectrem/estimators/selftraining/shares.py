@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
 from spectrem._arrays import Floats, Ints
 from spectrem.estimators.selftraining.model import Sample
+from spectrem.exceptions import warn
 
 SHOULD_HAVE = 0.15
 """A label with at least this expected share of the rows is missed if it is hardly ever predicted ..."""
@@ -44,11 +43,10 @@ def tell_shares(sample: Sample, posteriors: Floats, predicted: Ints) -> tuple[st
     classes = sample.classes.tolist()
     if len(missed):
         listed = ", ".join(f"{classes[c]!r} {expected[c]:.1%} (predicted: {found[c]:.1%})" for c in missed[:_SHOWN])
-        warnings.warn(
+        warn(
             f"the classifier predicts labels hardly ever that should have many of the unlabelled rows: {listed}; "
             "predict takes the most probable label of each row alone. Read transduction_, or put the constraints on "
             "predict_proba by spectrem.project(...).decide(), or try another estimator",
-            stacklevel=3,
         )
     chosen = np.sort(np.argsort(-np.abs(expected - found), kind="stable")[:_SHOWN])
     shares = "; ".join(f"{classes[c]}: {expected[c]:.1%}, {found[c]:.1%}" for c in chosen)

@@ -252,7 +252,6 @@ def choose_structures(
     warn_unconverged(
         f"whole structures that meet the constraints over the corpus were found, but not proven to be the best: they "
         f"may miss {best.gap:.2g} of the objective; raise tol, or use gamma = 0",
-        stacklevel=2,
     )
     return best
 

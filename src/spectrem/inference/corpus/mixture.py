@@ -138,7 +138,6 @@ def solve_corpus_program(
         warn_unconverged(
             f"the linear program over the corpus {Status.MAX_ITERATIONS.message} (gap {mixture.gap:.2g}, violation "
             f"{mixture.violation:.2g}); raise max_iter or tol, or give the constraint slack",
-            stacklevel=2,
         )
     return mixture
 

@@ -13,14 +13,12 @@ import numpy as np
 from spectrem._arrays import Floats
 from spectrem.corpus import Corpus, Local
 from spectrem.exceptions import warn_unconverged
-from spectrem.learning.across import worst_violation
 from spectrem.learning.criteria import Expectations, Posteriors
-from spectrem.learning.em import warn_skipped
 from spectrem.learning.estep import EStep, Step
 from spectrem.learning.expected_costs import Looked, Task, check, look, rise
-from spectrem.learning.history import FitResult, FitStatus, Record
+from spectrem.learning.history import FitResult, FitStatus, Record, warn_skipped
 from spectrem.learning.model import log_prior
-from spectrem.learning.posed_corpus import PosedCorpus, pose
+from spectrem.learning.posed_corpus import PosedCorpus, pose, worst_violation
 from spectrem.models.loglinear.lbfgs import Ending
 from spectrem.models.loglinear.optimise import advice, maximise_posterior, moments, spread
 

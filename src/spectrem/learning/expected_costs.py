@@ -16,7 +16,7 @@ from spectrem.inference.oracle import refuse_impossible, weigh_rows
 from spectrem.learning.criteria import Expectations
 from spectrem.learning.estep import EStep, Posed, Step, expectation
 from spectrem.learning.model import is_known
-from spectrem.learning.posed_corpus import Numbered, pose_anew
+from spectrem.learning.posed_corpus import Numbered, posed_of
 from spectrem.models.estep import RowSum
 from spectrem.models.loglinear.optimise import Moments
 from spectrem.structures import Parts
@@ -36,10 +36,7 @@ class Task(NamedTuple):
 
     def posed(self, shard: Posed | Numbered) -> Posed:
         """The shard with its structure and rows."""
-        if isinstance(shard, Posed):
-            return shard
-        assert self.facts is not None
-        return pose_anew(shard, Step(self.model, self.theta, 1.0, self.estep), self.facts)
+        return posed_of(shard, Step(self.model, self.theta, 1.0, self.estep), self.facts)
 
 
 @dataclass

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
 from math import isfinite, nan
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from spectrem.exceptions import warn
 
 if TYPE_CHECKING:
     from spectrem.learning.posed_corpus import PosedCorpus
 
 Params = TypeVar("Params")
+
+
+class Measured(Protocol):
+    """The numbers of an E-step, without the log-prior; see `EStepResult`."""
+
+    objective: float
+    free_objective: float
+    violation: float
 
 
 @dataclass(frozen=True)
@@ -39,6 +50,12 @@ class Record:
     violation: float
     seconds: float
     log_prior: float = 0.0
+
+    @classmethod
+    def of(cls, gamma: float, expected: Measured, log_prior: float) -> Record:
+        """The record of an E-step that took no time, at parameters with this log-prior."""
+        objective = expected.objective + log_prior
+        return cls(gamma, objective, expected.free_objective, expected.violation, 0.0, log_prior)
 
     @property
     def penalty(self) -> float:
@@ -69,3 +86,9 @@ class FitResult(Generic[Params]):
     history: tuple[Record, ...]
     status: FitStatus
     posed: PosedCorpus
+
+
+def warn_skipped(skipped: Counter[str]) -> None:
+    """Say in how many instances constraints were left out that cannot hold there."""
+    listed = ", ".join(f"{name!r} in {count} of the instances" for name, count in skipped.items())
+    warn(f"constraints that cannot hold were left out: {listed}")

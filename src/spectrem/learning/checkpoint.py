@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,7 +21,6 @@ from spectrem._outputs import outputs_together
 from spectrem.corpus import Corpus
 from spectrem.exceptions import InvalidInputError, shorten
 from spectrem.learning.estep import multipliers_of, with_multipliers
-from spectrem.learning.fingerprint import fingerprint
 from spectrem.learning.history import Record
 from spectrem.learning.posed_corpus import PosedCorpus
 
@@ -27,6 +28,8 @@ Params = TypeVar("Params")
 _FILE = "state.npz"
 _RUNNING = ("n_steps", "log_prior", "objective", "free_objective", "violation", "skipped")
 _KEPT = ("length", "n_solved", "proven")  # fields of a PosedCorpus that are stored beside its multipliers
+
+_PLAIN = (str, bytes, int, float, complex, bool, type(None), type(...))
 
 
 @dataclass
@@ -203,3 +206,64 @@ def _parts(value: Any) -> list[Any]:
         f"checkpoint: parameters must be numbers, arrays, or tuples, mappings and data classes of these to be written, "
         f"got a {type(value).__name__}; leave checkpoint out"
     )
+
+
+def fingerprint(value: Any) -> bytes:
+    """A digest of a value's content. It does not depend on which objects are shared within the value.
+
+    Of functions the code counts, of objects that cannot be pickled only the type.
+
+    Examples
+    --------
+    >>> one, other = (fingerprint({"text": np.arange(k), "gamma": 0.5}) for k in (3, 4))
+    >>> one == other, one == fingerprint({"gamma": 0.5, "text": np.array([0, 1, 2])})
+    (False, True)
+    """
+    digest = hashlib.blake2b(digest_size=32)
+    _add(digest, value, ())
+    return digest.digest()
+
+
+def _add(digest: hashlib.blake2b, value: Any, inside: tuple[int, ...]) -> None:
+    """Add a value; ``inside`` holds the ids of those that it lies in, so that cycles end."""
+    digest.update(f"<{type(value).__module__}.{type(value).__qualname__}>".encode())
+    if id(value) in inside:
+        return
+    inside = (*inside, id(value))
+    if isinstance(value, type):
+        digest.update(f"{value.__module__}.{value.__qualname__}".encode())
+    elif isinstance(value, _PLAIN):
+        digest.update(repr(value).encode())
+    elif isinstance(value, np.ndarray | np.generic) and not value.dtype.hasobject:
+        digest.update(f"{value.dtype.str}{value.shape}".encode())
+        digest.update(np.ascontiguousarray(value).tobytes())
+    elif isinstance(value, tuple | list):
+        digest.update(f"{len(value)}".encode())
+        if all(type(part) in _PLAIN for part in value):
+            digest.update(repr(list(value)).encode())
+            return
+        for part in value:
+            _add(digest, part, inside)
+    elif isinstance(value, Mapping | Set):
+        items = value.items() if isinstance(value, Mapping) else value
+        for own in sorted(map(fingerprint, items)):
+            digest.update(own)
+    else:
+        for part in _content(value):
+            _add(digest, part, inside)
+
+
+def _content(value: Any) -> list[Any]:
+    """The parts of an object that determine its content."""
+    if dataclasses.is_dataclass(value):
+        return [getattr(value, field.name) for field in dataclasses.fields(value)]
+    if isinstance(value, FunctionType):
+        cells = [cell.cell_contents for cell in value.__closure__ or ()]
+        return [value.__module__, value.__qualname__, value.__code__, value.__defaults__, value.__kwdefaults__, cells]
+    if isinstance(value, CodeType):
+        return [value.co_code, value.co_consts, value.co_names]
+    try:
+        reduced = value.__reduce_ex__(4)
+    except (TypeError, AttributeError):
+        return []
+    return [reduced] if isinstance(reduced, str) else [part for part in reduced[:3] if part is not None]

@@ -1,8 +1,10 @@
-"""The record of every iteration of EM, and the result of a run."""
+"""The record of every iteration of EM, and the result of a run, of which the best of several is kept."""
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import isfinite, nan
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from spectrem.learning.posed_corpus import PosedCorpus
 
 Params = TypeVar("Params")
+Result = TypeVar("Result")
 
 
 class Measured(Protocol):
@@ -92,3 +95,33 @@ def warn_skipped(skipped: Counter[str]) -> None:
     """Say in how many instances constraints were left out that cannot hold there."""
     listed = ", ".join(f"{name!r} in {count} of the instances" for name, count in skipped.items())
     warn(f"constraints that cannot hold were left out: {listed}")
+
+
+def keep_best(runs: Sequence[Callable[[], Result]], objective: Callable[[Result], float]) -> Result:
+    """The result with the largest objective, the first among equals; only the warnings of its run are issued.
+
+    Parameters
+    ----------
+    runs : sequence of callables
+        At least one; called in turn.
+    objective : callable
+
+    Examples
+    --------
+    >>> keep_best([lambda: "two", lambda: "three", lambda: "seven"], len)
+    'three'
+    """
+    if len(runs) == 1:
+        return runs[0]()
+    best: tuple[Result, float, list[warnings.WarningMessage]] | None = None
+    for run in runs:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            result = run()
+        reached = objective(result)
+        if best is None or reached > best[1]:
+            best = result, reached, caught
+    assert best is not None
+    for warning in best[2]:
+        warn(warning.message, warning.category)
+    return best[0]

@@ -21,7 +21,7 @@ from spectrem.reports.summaries import ConstraintSummary, summarise
 from spectrem.structures import Parts
 
 if TYPE_CHECKING:
-    from spectrem.learning.expected_costs import Task
+    from spectrem.learning.ascent import Task
 
 LONGEST = 1000
 """Constraints of more rows than this are summarised."""
@@ -76,7 +76,7 @@ def report_expectations(
     summaries : tuple of ConstraintSummary
         As of `report_posed`.
     """
-    from spectrem.learning.expected_costs import Task  # and with it log-linear models
+    from spectrem.learning.ascent import Task  # and with it log-linear models
 
     task = Task(model, theta, criterion, estep, posed.facts)
     total, prices = posed.shards.sum(_measure_expectations, task), None
@@ -129,7 +129,7 @@ def _measure(shard: Posed | Numbered, step: Step, facts: CorpusFacts | None) -> 
 
 def _measure_expectations(shard: Posed | Numbered, task: Task) -> _Measured:
     """The constraints of a shard under the model."""
-    from spectrem.learning.expected_costs import inside_costs
+    from spectrem.learning.ascent import inside_costs
 
     posed = task.posed(shard)
     _, marginals = posed.structure.smoothed_max(task.model.scores(task.theta, posed.shard), 1.0)

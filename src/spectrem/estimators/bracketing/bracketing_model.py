@@ -17,6 +17,7 @@ from spectrem.estimators import engine
 from spectrem.estimators.bracketing.parameters import BracketingParameters, check_settings, span_smoothing
 from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, check_words_to_learn, row_weights
 from spectrem.estimators.declare import documented
+from spectrem.estimators.sentence_columns import tag_names
 from spectrem.estimators.storage import Codec, Saved, check_shapes, pack_names, unpack_names
 from spectrem.estimators.tagging.text import LabelledText, Sentences, Word, read_text, sort_tags
 from spectrem.exceptions import InvalidInputError
@@ -57,7 +58,7 @@ class SpanCoding:
     @property
     def names(self) -> tuple[Word, ...]:
         """What constraints call the tags: text, or whole numbers if all are."""
-        return self.tags if all(not isinstance(tag, str) for tag in self.tags) else tuple(map(str, self.tags))
+        return tag_names(self.tags)
 
     def encode(self, text: LabelledText) -> list[BracketShard]:
         """Shards of other sentences; tags and spans that training did not meet have no number."""

@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.estimators.crf.file import pairs_in
-from spectrem.estimators.crf.training import pairs_of
 from spectrem.estimators.parser.parameters import check_settings
 from spectrem.estimators.parser.relations import N_FEATURES, RelationModel, relation_model
 from spectrem.estimators.parser.training import model_of
-from spectrem.estimators.storage import Codec, check_shapes, pack_words, unpack_words
+from spectrem.estimators.storage import Codec, check_shapes, pack_words, read_pairs, unpack_words, write_pairs
 from spectrem.models.parsing import TokenAtoms
 
 
@@ -24,8 +22,7 @@ def _write(parser: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     arrays["theta"] = parser.theta_[places].astype(np.float32)
     if parser.relations_ is not None:
         values["relations"] = list(parser.relations_.names)
-        features, relations = pairs_of(parser.relations_.model.support)
-        arrays |= {"relation_features": features.astype(np.int32), "relations": relations.astype(np.int32)}
+        arrays |= write_pairs(parser.relations_.model.support, ("relation_features", "relations"))
         arrays["relation_theta"] = parser.relations_.theta
     return values, arrays
 
@@ -51,7 +48,7 @@ def _relations(parser: Any, values: dict[str, Any], arrays: dict[str, NDArray[An
         return None
     if not all(isinstance(name, str) for name in names) or not names:
         raise ValueError("relations are not texts")
-    support = pairs_in(arrays, ("relation_features", "relations"), N_FEATURES, len(names))
+    support = read_pairs(arrays, ("relation_features", "relations"), N_FEATURES, len(names))
     if support is None:
         raise ValueError("weights of relations do not fit their pairs")
     check_shapes(arrays, {"relation_theta": (support.n_weights,)})

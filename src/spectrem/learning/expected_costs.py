@@ -17,8 +17,7 @@ from spectrem.learning.criteria import Expectations
 from spectrem.learning.estep import EStep, Posed, Step, expectation
 from spectrem.learning.model import is_known
 from spectrem.learning.posed_corpus import Numbered, pose_anew
-from spectrem.models.estep import RowSum
-from spectrem.models.loglinear.optimise import Moments
+from spectrem.models.estep import RowSum, Statistics
 from spectrem.structures import Parts
 
 
@@ -48,7 +47,7 @@ class Looked:
 
     Attributes
     ----------
-    likelihood : Moments
+    likelihood : Statistics
         Of what is labelled, in part or fully: log-likelihood, nats, and gradient.
     cost : float
         Of constraints inside shards, nats.
@@ -58,7 +57,7 @@ class Looked:
         Expectations of the rows that span the corpus.
     """
 
-    likelihood: Moments
+    likelihood: Statistics
     cost: float = 0.0
     violation: float = 0.0
     expectation: RowSum | None = None
@@ -71,7 +70,7 @@ class Looked:
         self.likelihood += other.likelihood
         return self._with(self.likelihood, other)
 
-    def _with(self, likelihood: Moments, other: Looked) -> Looked:
+    def _with(self, likelihood: Statistics, other: Looked) -> Looked:
         expected = self.expectation
         if expected is not None and other.expectation is not None:
             expected = expected + other.expectation
@@ -100,10 +99,11 @@ def look(shard: Posed | Numbered, task: Task) -> Looked:
     weights = posed.weights if posed.objective_weights is None else posed.objective_weights
     values, marginals = posed.structure.smoothed_max(scores, 1.0, weights=weights)
     refuse_impossible(values)
-    likelihood = Moments(0.0, np.zeros(len(theta)))
+    likelihood = Statistics(value=0.0, gradient=np.zeros(len(theta)))
     if own.labels is not None:  # else the two terms are one
         free = model.moments(theta, own)
-        likelihood = Moments(float(weights @ values) - free.value, model.gather(theta, own, marginals) - free.gradient)
+        value, gradient = float(weights @ values), model.gather(theta, own, marginals)
+        likelihood = Statistics(value=value - free.value, gradient=gradient - free.gradient)
     found = Looked(likelihood)
     if posed.inside is not None:
         costs = inside_costs(posed, marginals, task.criterion)

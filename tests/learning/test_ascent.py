@@ -12,7 +12,7 @@ from spectrem.constraints import E, compile_constraints, part
 from spectrem.corpus import Local
 from spectrem.exceptions import ConvergenceWarning, InvalidInputError
 from spectrem.learning import EStep, Expectations, FitStatus, Step, pose, run_ascent
-from spectrem.learning.expected_costs import Task, look, rise
+from spectrem.learning.ascent import Task, cost_gradient, evaluate_criterion
 from spectrem.models.loglinear import (
     Features,
     Labels,
@@ -101,11 +101,11 @@ def evaluation(model, shards, constraints, criterion):
 
     def evaluate(theta):
         task = Task(model, theta, criterion, estep)
-        found, slopes, cost = posed.shards.sum(look, task), None, 0.0
+        found, slopes, cost = posed.shards.sum(evaluate_criterion, task), None, 0.0
         if posed.rows is not None:
             costs = criterion.costs(posed.rows.blocks, found.expectation.dense, posed.rows.bounds)
             cost, slopes = costs.cost.sum(), costs.price
-        gradient = found.likelihood.gradient - posed.shards.sum(rise, task, slopes)
+        gradient = found.likelihood.gradient - posed.shards.sum(cost_gradient, task, slopes)
         return found.likelihood.value - found.cost - cost, gradient
 
     return evaluate
@@ -157,7 +157,9 @@ def test_expectations_of_sentences_are_those_of_enumeration():
         expected += sum(p * h.unary for p, h in zip(share, listed, strict=True))
     verbs = (rows.matrix @ expected)[: structure.n_instances]
     missed = np.maximum(verbs - rows.bounds[: structure.n_instances], 0.0)
-    found = look(pose_alone(CHAIN, shard, SENTENCE[:1]), Task(CHAIN, theta, Expectations(4.0), EStep(SENTENCE[:1])))
+    found = evaluate_criterion(
+        pose_alone(CHAIN, shard, SENTENCE[:1]), Task(CHAIN, theta, Expectations(4.0), EStep(SENTENCE[:1]))
+    )
     np.testing.assert_allclose(found.cost, 2.0 * shard.weights @ missed**2, rtol=1e-10)
 
 
@@ -213,7 +215,7 @@ def test_posteriors_beside_the_model_reach_no_lower_objective():
     plain, _ = evaluation(ROWS, shards, [], Expectations(1.0))(theta)
     missed = pose(ROWS, Local(shards), EStep(ACROSS))
     task = Task(ROWS, theta, Expectations(1.0), EStep(ACROSS))
-    excess = missed.shards.sum(look, task).expectation.dense - missed.rows.bounds
+    excess = missed.shards.sum(evaluate_criterion, task).expectation.dense - missed.rows.bounds
     excess = np.where(np.arange(len(excess)) == 0, np.abs(excess), np.maximum(excess, 0))
     slack = [one.slack(penalty=1.5, norm="l1") for one in ACROSS]
     relaxed, _ = pose(ROWS, Local(shards), EStep(slack)).expect(Step(ROWS, theta, 1.0, EStep(slack)))

@@ -33,10 +33,10 @@ def test_the_gradient_is_that_of_finite_differences(gamma, least):
     def at(x):
         return _projected(Step(MODEL, x, gamma, estep), posed, home)[0]
 
-    gradient = at(theta).gradient
+    gradient = at(theta).stats
     for _ in range(3):
         direction = rng.normal(size=len(theta))
-        slope = (at(theta + step * direction).value - at(theta - step * direction).value) / (2 * step)
+        slope = (at(theta + step * direction).objective - at(theta - step * direction).objective) / (2 * step)
         np.testing.assert_allclose(gradient @ direction, slope, rtol=1e-5, atol=1e-5)
 
 

@@ -6,10 +6,16 @@ from spectrem.constraints.columns import Column, part
 from spectrem.constraints.compilation.compile import compile_constraints, compile_shard, corpus_rows, facts_of
 from spectrem.constraints.compilation.facts import CorpusFacts
 from spectrem.constraints.compilation.rows import Block, CorpusRows, Norm, Rows, ShardRows, Slack, row_text
-from spectrem.constraints.constraint import Constraint, CustomConstraint, LinearConstraint, linear
-from spectrem.constraints.expectation import E, Expectation
+from spectrem.constraints.constraint import (
+    Constraint,
+    CustomConstraint,
+    E,
+    Expectation,
+    LinearConstraint,
+    MaxOver,
+    linear,
+)
 from spectrem.constraints.files import read_constraints, write_constraints
-from spectrem.constraints.max_over import MaxOver
 from spectrem.constraints.shortcuts import *  # noqa: F403 - a new shortcut is named in its own file only
 from spectrem.constraints.text import ConstraintTextError, parse_constraint
 from spectrem.constraints.values import check_columns, check_values

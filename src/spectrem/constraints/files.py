@@ -13,9 +13,8 @@ from typing import Any, NoReturn, TextIO
 
 from spectrem._outputs import open_bytes
 from spectrem.constraints.compilation.compile import Constraints, flatten
-from spectrem.constraints.constraint import Constraint, LinearConstraint
+from spectrem.constraints.constraint import Constraint, LinearConstraint, MaxOver
 from spectrem.constraints.links import ColumnLinks, RowLinks
-from spectrem.constraints.max_over import MaxOver
 from spectrem.constraints.text import HINT, ConstraintTextError, parse_constraint, source_text
 from spectrem.data.decoding import decode
 from spectrem.data.readers import read_bytes

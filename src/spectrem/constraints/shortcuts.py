@@ -5,19 +5,17 @@ All functions that ``__all__`` lists can be called in the text of a constraint; 
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Iterable, Mapping, Sequence
-from numbers import Real
+from typing import Any
 
 from spectrem.constraints.all_of import AllOf, join
 from spectrem.constraints.columns import Column, Scalar, part
-from spectrem.constraints.constraint import Constraint
-from spectrem.constraints.expectation import E, Expectation, as_share
+from spectrem.constraints.constraint import Constraint, E, Expectation, as_share, max_over
 from spectrem.constraints.links import cannot_link, must_link
-from spectrem.constraints.max_over import max_over
-from spectrem.constraints.proportions import label_proportions, parity
-from spectrem.constraints.tag_rules import tag_rules
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.structures.alignment import NULL
 
 __all__ = [
@@ -39,6 +37,8 @@ __all__ = [
 ]
 
 Labels = Scalar | Iterable[Scalar]
+Share = float | str | tuple[float | str, float | str]
+_ROUNDING = 1e-9
 
 
 def agreement(
@@ -348,6 +348,175 @@ def sparsity(strength: float, min_count: int = 10) -> Constraint:
     return max_over("occurrence", frequent.per("word", "label")).penalty(strength).named("few tags per word")
 
 
+def label_proportions(
+    proportions: Mapping[Scalar, Share] | Sequence[Share], per: str | Sequence[str] | None = None
+) -> AllOf:
+    """Shares of the rows or tokens that have each label, tag or cluster, in expectation ([MannMcCallum2007]).
+
+    Rows and sentences count by their weight. Use when it is known, as from a survey, an audit or a grammar, how
+    frequent labels are, but not which rows have them.
+
+    Parameters
+    ----------
+    proportions : mapping of label -> share, or (lowest share, highest share); or sequence of shares
+        In [0, 1] or as ``"20%"``; a single share is met exactly. Labels that a mapping, or the index of a pandas
+        series, does not name are free. A sequence has a share for every label, which are then numbers from 0.
+    per : str or sequence of str, optional
+        Columns whose every value has these shares on its own, such as a domain.
+
+    Returns
+    -------
+    AllOf
+        One constraint per label; ``.slack(...)`` gives slack to each.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are none, a share lies outside [0, 1], low exceeds high, the lowest shares add up to more than 1, or
+        the highest of a sequence to less.
+
+    Examples
+    --------
+    >>> for constraint in label_proportions({"spam": (0.1, 0.2), "ham": "70%"}):
+    ...     print(constraint)  # doctest: +NORMALIZE_WHITESPACE
+    E[part("label") == "spam"].between(0.1 * E.count(...), 0.2 * E.count(...)).named("proportion of spam")
+    (E[part("label") == "ham"] == 0.7 * E.count(...)).named("proportion of ham")
+
+    Rough shares, at a price of 5 nats per row beyond them:
+
+    >>> rough = label_proportions([0.2, 0.3, 0.5]).slack(penalty=5, norm="l1")
+    >>> [share.name for share in rough]
+    ['proportion of 0', 'proportion of 1', 'proportion of 2']
+    """
+    if hasattr(proportions, "to_dict"):  # a series of pandas, such as value_counts(normalize=True)
+        proportions = proportions.to_dict()
+    if isinstance(proportions, Mapping):
+        return _shares(proportions, per)
+    if isinstance(proportions, str) or not hasattr(proportions, "__len__"):
+        raise InvalidInputError(
+            f"label_proportions takes a mapping or a sequence of shares, got {proportions!r}; write {{'spam': 0.1}}"
+        )
+    made = _shares(dict(enumerate(proportions)), per)
+    most = sum(_ends(share)[1] for share in proportions)
+    if most < 1 - _ROUNDING:
+        raise InvalidInputError(
+            f"label_proportions: the shares of all labels add up to {most:g}, less than 1; raise some, or write "
+            "{label: share} for a few labels only"
+        )
+    return made
+
+
+def parity(
+    label: Scalar,
+    column: str,
+    values: Sequence[Scalar],
+    within: float | str = 0.0,
+    per: str | Sequence[str] | None = None,
+) -> AllOf:
+    """Groups of rows or tokens have the same expected share of a label: demographic parity.
+
+    For every value after the first, ``E[label, value] / E.count(value)`` equals that of the first.
+
+    Parameters
+    ----------
+    label : str or int
+    column : str
+        The column whose values are the groups.
+    values : sequence of str or int
+        Two groups or more.
+    within : float or str
+        How far a share may be from that of the first group, in [0, 1) or as ``"5%"``; 0 for equal shares.
+    per : str or sequence of str, optional
+        Columns for whose every value the shares are compared on their own; where a group does not occur, nothing is
+        demanded.
+
+    Returns
+    -------
+    AllOf
+
+    Raises
+    ------
+    InvalidInputError
+        If there are fewer than two groups, or ``within`` is out of range.
+
+    Examples
+    --------
+    >>> from spectrem import project
+    >>> table = project([[0.9, 0.1], [0.4, 0.6]], parity(1, "group", ["a", "b"]), columns={"group": ["a", "b"]})
+    >>> table.proba.round(2).tolist()
+    [[0.71, 0.29], [0.71, 0.29]]
+    """
+    listed = list(values)
+    margin, same = _ends(within)
+    if len(listed) < 2 or isinstance(values, str) or not 0 <= margin == same < 1:
+        raise InvalidInputError(
+            f"parity needs two groups or more and within in [0, 1), got {values!r} and {within!r}; write "
+            'parity("hired", "group", ["a", "b"], within="5%")'
+        )
+    groups = [part(column) == value for value in listed]
+    first, *others = (E[(part("label") == label) & group] / E.count(group) for group in groups)
+    made = []
+    for value, share in zip(listed[1:], others, strict=True):
+        difference = share - first
+        bounded = difference.between(-margin, margin) if margin else share == first
+        named = bounded.named(f"parity of {label} between {column} {listed[0]} and {value}")
+        made.append(named if per is None else named.per(per))
+    return join(*made)
+
+
+def tag_rules(
+    rules: Mapping[Any, Labels],
+    share: float | str = 0.8,
+    *,
+    roots: Labels = (),
+    per: str | Sequence[str] | None = None,
+) -> Constraint:
+    """At least a share of all arcs is expected to follow rules from tags of heads to tags of children [Naseem2010].
+
+    Use when hardly more is known of a language than that verbs head sentences and nouns take determiners. Rules that
+    are only a start are soon forgotten by EM, those in a constraint are not.
+
+    Parameters
+    ----------
+    rules : mapping of tag of the head -> tag or tags of children
+        Tags that the text does not have may be among them, but none that is spelt almost like one of the text, unless
+        it is a tag of Universal Dependencies or of the Penn Treebank.
+    share : float or str
+        Of the words; in (0, 1], or as ``"80%"``.
+    roots : tag or tags
+        Tags whose words may hang on the root; such arcs follow the rules, too.
+    per : str or sequence of str, optional
+        ``"sentence"`` for that share of every sentence; by default it is one of all words of the corpus.
+
+    Raises
+    ------
+    InvalidInputError
+        If rules are no mapping or empty, or ``share`` is out of range.
+
+    Examples
+    --------
+    >>> tag_rules({"VERB": ["NOUN", "ADV"], "NOUN": "DET"}, roots="VERB")  # doctest: +NORMALIZE_WHITESPACE
+    (E[part("root") & (part("dependent_tag") == "VERB") | (part("head_tag") == "VERB") &
+    part("dependent_tag").isin(["NOUN", "ADV"]) | (part("head_tag") == "NOUN") & (part("dependent_tag") == "DET")] >=
+    0.8 * E.count(..., each="occurrence")).allow_empty().named("tag rules")
+    """
+    if not isinstance(rules, Mapping):
+        raise InvalidInputError(
+            f"tag_rules: rules must map tags of heads to tags of children, got {quoted(rules)}; "
+            "try {'VERB': ['NOUN']}"
+        )
+    clauses = [_has_tag("dependent_tag", children, part("head_tag") == head) for head, children in rules.items()]
+    if _as_list(roots):
+        clauses.insert(0, _has_tag("dependent_tag", roots, part("root")))
+    if not clauses:
+        raise InvalidInputError("tag_rules: rules is empty; name a head with its children, or roots")
+    least = _amount(share, "tag_rules")
+    if not 0 < least <= 1:
+        raise InvalidInputError(f"tag_rules: share must be in (0, 1], got {share!r}; 0.8 is four of five words")
+    follows = E[functools.reduce(operator.or_, clauses)] >= least * E.count(..., each="occurrence")
+    return (follows if per is None else follows.per(per)).allow_empty().named("tag rules")
+
+
 def _limited(name: str, expression: Expectation, low: float | str, high: float | str | None) -> Constraint:
     """``low <= expression <= high``, in numbers or in shares; 0 and None bound nothing."""
     given = f"got min={low!r} and max={high!r}"
@@ -365,11 +534,14 @@ def _limited(name: str, expression: Expectation, low: float | str, high: float |
     return expression <= high if least == 0 else expression.between(low, high)
 
 
-def _amount(value: object, name: str) -> float:
+def _amount(value: Any, name: str) -> float:
     """A number, or that of a share; NaN, which fails every comparison, for anything else."""
     if isinstance(value, str):
         return as_share(value, name)
-    return float(value) if isinstance(value, Real) else math.nan
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return math.nan
 
 
 def _short(value: float | str) -> str:
@@ -384,8 +556,20 @@ def _labelled(labels: Labels, per: str | Sequence[str], name: str) -> tuple[Colu
     return _is_one("label", listed), text
 
 
+def _has_tag(column: str, tags: Labels, of: Column) -> Column:
+    """Arcs that meet a condition, with one of some tags."""
+    listed = _as_list(tags)
+    if not listed:
+        raise InvalidInputError(f"tag_rules: no tags are given where {of!r}; name one or leave the rule out")
+    return of & _is_one(column, listed)
+
+
+def _as_list(labels: Labels) -> list[Scalar]:
+    return [labels] if isinstance(labels, str) or not isinstance(labels, Iterable) else list(labels)
+
+
 def _listed(labels: Labels, name: str) -> list[Scalar]:
-    listed = [labels] if isinstance(labels, str) or not isinstance(labels, Iterable) else list(labels)
+    listed = _as_list(labels)
     if not listed:
         raise InvalidInputError(f"{name}: labels is empty; name one label or more")
     return listed
@@ -394,3 +578,40 @@ def _listed(labels: Labels, name: str) -> list[Scalar]:
 def _is_one(column: str, values: Sequence[Scalar]) -> Column:
     """The condition that a column has one of some values."""
     return part(column) == values[0] if len(values) == 1 else part(column).isin(values)
+
+
+def _shares(proportions: Mapping[Scalar, Share], per: str | Sequence[str] | None) -> AllOf:
+    if not proportions:
+        raise InvalidInputError("label_proportions: there are no shares; leave the constraint out")
+    total = E.count(...)
+    made: list[Constraint] = []
+    least = 0.0
+    for value, share in proportions.items():
+        low, high = _ends(share)
+        if not 0 <= low <= high <= 1:
+            raise InvalidInputError(
+                f"label_proportions: the share of {value!r} must be in [0, 1], or a pair low <= high in it; got "
+                f"{share!r}"
+            )
+        least += low
+        one = E[part("label") == value]
+        if low == high:
+            constraint = one == low * total
+        elif low == 0:
+            constraint = one <= high * total
+        else:
+            constraint = one.between(low * total, high * total) if high < 1 else one >= low * total
+        constraint = constraint if per is None else constraint.per(per)
+        made.append(constraint.named(f"proportion of {value}"))
+    if least > 1 + _ROUNDING:
+        raise InvalidInputError(f"label_proportions: the lowest shares add up to {least:g}, more than 1; lower some")
+    return join(*made)
+
+
+def _ends(share: Share) -> tuple[float, float]:
+    """Lowest and highest share; NaN, which fails every comparison, for what is not a share or a pair of them."""
+    try:
+        low, high = share if isinstance(share, (tuple, list)) else (share, share)
+        return _amount(low, ""), _amount(high, "")
+    except (TypeError, ValueError):
+        return math.nan, math.nan

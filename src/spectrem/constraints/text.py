@@ -16,10 +16,8 @@ from spectrem.constraints import shortcuts
 from spectrem.constraints.all_of import AllOf
 from spectrem.constraints.columns import Column, part
 from spectrem.constraints.compilation.draft import used_columns
-from spectrem.constraints.constraint import Constraint
-from spectrem.constraints.expectation import E, Expectation, ExpectationOperator
+from spectrem.constraints.constraint import Constraint, E, Expectation, ExpectationOperator, MaxOver
 from spectrem.constraints.links import ColumnLinks, RowLinks
-from spectrem.constraints.max_over import MaxOver
 from spectrem.exceptions import InvalidInputError, did_you_mean, no_such, shorten
 
 _SHORTCUTS: dict[str, Callable[..., Any]] = {name: getattr(shortcuts, name) for name in shortcuts.__all__}

@@ -66,8 +66,7 @@ def check_schedule(name: str, value: Any) -> None:
 def check_constraints(name: str, value: Any) -> None:
     """A text, a mapping of names, or a sequence, which can be gone through more than once, of constraints."""
     from spectrem.constraints.compilation.compile import flatten
-    from spectrem.constraints.constraint import Constraint, LinearConstraint
-    from spectrem.constraints.max_over import MaxOver
+    from spectrem.constraints.constraint import Constraint, LinearConstraint, MaxOver
 
     if not isinstance(value, Sequence | Mapping):
         raise InvalidInputError(f"{name} must be a sequence of constraints, got {quoted(value)}; put it in a list")

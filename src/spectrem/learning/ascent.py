@@ -5,45 +5,27 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+import scipy.sparse as sp
 
 from spectrem._arrays import Floats
+from spectrem.constraints.compilation.facts import CorpusFacts
+from spectrem.constraints.compilation.rows import CorpusRows
 from spectrem.corpus import Corpus, Local
-from spectrem.exceptions import warn_unconverged
-from spectrem.learning.across import worst_violation
+from spectrem.exceptions import InvalidInputError, warn_unconverged
+from spectrem.inference.oracle import refuse_impossible, weigh_rows
 from spectrem.learning.criteria import Expectations, Posteriors
-from spectrem.learning.em import warn_skipped
-from spectrem.learning.estep import EStep, Step
-from spectrem.learning.expected_costs import Looked, Task, check, look, rise
-from spectrem.learning.history import FitResult, FitStatus, Record
-from spectrem.learning.model import log_prior
-from spectrem.learning.posed_corpus import PosedCorpus, pose
+from spectrem.learning.estep import EStep, Posed, Step, expectation
+from spectrem.learning.history import FitResult, FitStatus, Record, warn_skipped
+from spectrem.learning.model import is_known, log_prior
+from spectrem.learning.posed_corpus import Numbered, PosedCorpus, pose, posed_of, worst_violation
+from spectrem.models.estep import EStepResult, RowSum
 from spectrem.models.loglinear.lbfgs import Ending
 from spectrem.models.loglinear.optimise import advice, maximise_posterior, moments, spread
-
-
-class _Evaluated(NamedTuple):
-    """A criterion at some weights, without their prior, nats.
-
-    Attributes
-    ----------
-    value : float
-    gradient : ndarray of shape (n_weights,)
-    free : float
-        The value without constraints.
-    violation : float
-    skipped : Counter
-        In how many instances constraints were left out, by name.
-    """
-
-    value: float
-    gradient: Floats
-    free: float
-    violation: float
-    skipped: Counter[str]
+from spectrem.structures import Parts
 
 
 def run_ascent(
@@ -96,35 +78,32 @@ def run_ascent(
     estep = replace(estep, dual_steps=None)
     posed = pose_for(criterion, model, home, theta, estep)
     gamma = criterion.gamma if isinstance(criterion, Posteriors) else 1.0
-    tried: list[tuple[float, _Evaluated, float]] = []  # since the last step: objective, numbers, log-prior
+    tried: list[tuple[Record, Counter[str]]] = []  # evaluated since the last step
     history: list[Record] = []
     started = time.perf_counter()
 
     def evaluate(x: Floats) -> tuple[float, Floats]:
         nonlocal posed
         if isinstance(criterion, Expectations):
-            found = _expected(Task(model, x, criterion, estep, posed.facts), posed)
+            expected = _expected(Task(model, x, criterion, estep, posed.facts), posed)
         else:
-            found, posed = _projected(Step(model, x, gamma, estep), posed, home)
-        prior = log_prior(model, x)
-        tried.append((found.value + prior, found._replace(gradient=_NONE), prior))
-        return -found.value, -found.gradient
+            expected, posed = _projected(Step(model, x, gamma, estep), posed, home)
+        tried.append((Record.of(gamma, expected, log_prior(model, x)), expected.skipped))
+        return -expected.objective, -expected.stats
 
     def on_step(value: float) -> None:
         nonlocal started
         # the point of the step was evaluated, perhaps not as the last one; its prior was added in another order
-        objective, found, prior = min(tried, key=lambda one: abs(one[0] + value))
+        tried[:] = [min(tried, key=lambda one: abs(one[0].objective + value))]
         now = time.perf_counter()
-        record = Record(gamma, objective, found.free, found.violation, now - started, prior)
+        history.append(replace(tried[0][0], seconds=now - started))
         started = now
-        tried[:] = [(objective, found, prior)]
-        history.append(record)
         if on_iteration is not None:
-            on_iteration(record)
+            on_iteration(history[-1])
 
     best = maximise_posterior(model, evaluate, theta, home.sum(spread, model, False), on_step=on_step)
-    if tried[0][1].skipped:
-        warn_skipped(tried[0][1].skipped)
+    if tried[0][1]:
+        warn_skipped(tried[0][1])
     status = FitStatus.CONVERGED if best.ending is Ending.CONVERGED else FitStatus.MAX_STEPS
     if status is FitStatus.MAX_STEPS:
         what_next = advice(best, model.optimiser)
@@ -148,27 +127,172 @@ def pose_for(
     return posed
 
 
-def _expected(task: Task, posed: PosedCorpus) -> _Evaluated:
-    """The log-likelihood of what is labelled less the costs of the model's own expectations."""
-    found: Looked = posed.shards.sum(look, task)
-    cost, violation, prices = found.cost, found.violation, None
-    if posed.rows is not None and found.expectation is not None:
-        reached = found.expectation.dense
+def _expected(task: Task, posed: PosedCorpus) -> EStepResult[Floats]:
+    """The log-likelihood of what is labelled less the costs of the model's own expectations, and its gradient."""
+    total: ShardCriterion = posed.shards.sum(evaluate_criterion, task)
+    cost, violation, prices = total.cost, total.violation, None
+    if posed.rows is not None and total.expectation is not None:
+        reached = total.expectation.dense
         costs = task.criterion.costs(posed.rows.blocks, reached, posed.rows.bounds)
         cost, prices = cost + float(costs.cost.sum()), costs.price
         violation = max(violation, worst_violation(posed.rows, reached - posed.rows.bounds))
-    gradient = found.likelihood.gradient
-    gradient -= posed.shards.sum(rise, task, prices)
-    return _Evaluated(found.likelihood.value - cost, gradient, found.likelihood.value, violation, Counter())
+    gradient = total.likelihood.gradient
+    gradient -= posed.shards.sum(cost_gradient, task, prices)
+    return EStepResult(gradient, total.likelihood.value - cost, total.likelihood.value, violation)
 
 
-def _projected(step: Step, posed: PosedCorpus, home: Corpus) -> tuple[_Evaluated, PosedCorpus]:
-    """The objective of EM after an E-step, whose gradient is that at fixed posteriors, and what to go on from."""
+def _projected(step: Step, posed: PosedCorpus, home: Corpus) -> tuple[EStepResult[Floats], PosedCorpus]:
+    """The objective of EM after an E-step with its gradient at fixed posteriors, and the corpus to go on from."""
     expected, posed = posed.expect(step)
-    gradient = expected.stats
-    gradient -= home.sum(moments, step.model, step.params, False).gradient
-    numbers = expected.free_objective, expected.violation, expected.skipped
-    return _Evaluated(expected.objective, gradient, *numbers), posed
+    expected.stats -= home.sum(moments, step.model, step.params, False).gradient
+    return expected, posed
 
 
-_NONE = np.zeros(0)
+class Task(NamedTuple):
+    """What all shards have in common at one point; sent once per call.
+
+    ``facts`` are given where structures and rows are made anew for every use.
+    """
+
+    model: Any
+    theta: Floats
+    criterion: Expectations
+    estep: EStep
+    facts: CorpusFacts | None = None
+
+    def posed(self, shard: Posed | Numbered) -> Posed:
+        """The shard with its structure and rows."""
+        return posed_of(shard, Step(self.model, self.theta, 1.0, self.estep), self.facts)
+
+
+@dataclass
+class ShardCriterion:
+    """A shard, or several, at some weights; a value with ``+``.
+
+    Attributes
+    ----------
+    likelihood : Statistics
+        Of what is labelled, in part or fully: log-likelihood, nats, and gradient.
+    cost : float
+        Of constraints inside shards, nats.
+    violation : float
+        The largest of these constraints, relative to their bounds.
+    expectation : RowSum or None
+        Expectations of the rows that span the corpus.
+    """
+
+    likelihood: Statistics
+    cost: float = 0.0
+    violation: float = 0.0
+    expectation: RowSum | None = None
+
+    def __add__(self, other: ShardCriterion) -> ShardCriterion:
+        return self._with(self.likelihood + other.likelihood, other)
+
+    def __iadd__(self, other: ShardCriterion) -> ShardCriterion:
+        """The same sum, made in the memory of the left gradient."""
+        self.likelihood += other.likelihood
+        return self._with(self.likelihood, other)
+
+    def _with(self, likelihood: Statistics, other: ShardCriterion) -> ShardCriterion:
+        expected = self.expectation
+        if expected is not None and other.expectation is not None:
+            expected = expected + other.expectation
+        return ShardCriterion(likelihood, self.cost + other.cost, max(self.violation, other.violation), expected)
+
+
+def check(shard: Posed | Numbered, task: Task, rows: CorpusRows | None) -> int:
+    """Raise `InvalidInputError` if the criterion cannot be had of a shard; 0."""
+    posed = task.posed(shard)
+    if rows is not None and posed.transpose is not None:
+        task.criterion.check(rows.blocks, sp.csr_array(posed.transpose.T), rows.bounds)
+    if posed.inside is not None:
+        task.criterion.check(posed.inside.blocks, posed.inside.matrix, posed.inside.bounds)
+    if not is_known(task.model, posed.shard) and not hasattr(posed.structure, "covariances"):
+        raise InvalidInputError(
+            f"criterion needs covariances of labels, which {type(posed.structure).__name__} does not have; leave it out"
+        )
+    return 0
+
+
+def evaluate_criterion(shard: Posed | Numbered, task: Task) -> ShardCriterion:
+    """The log-likelihood of a shard, and what its constraints expect and cost."""
+    posed = task.posed(shard)
+    model, theta, own = task.model, task.theta, posed.shard
+    scores = model.scores(theta, own)
+    weights = posed.weights if posed.objective_weights is None else posed.objective_weights
+    values, marginals = posed.structure.smoothed_max(scores, 1.0, weights=weights)
+    refuse_impossible(values)
+    likelihood = Statistics(value=0.0, gradient=np.zeros(len(theta)))
+    if own.labels is not None:  # else the two terms are one
+        free = model.moments(theta, own)
+        value, gradient = float(weights @ values), model.gather(theta, own, marginals)
+        likelihood = Statistics(value=value - free.value, gradient=gradient - free.gradient)
+    found = ShardCriterion(likelihood)
+    if posed.inside is not None:
+        costs = inside_costs(posed, marginals, task.criterion)
+        found.cost = float(costs.copies @ costs.cost)
+        found.violation = costs.violation
+    if posed.across is not None:
+        found.expectation = expectation(posed, marginals)
+    return found
+
+
+def cost_gradient(shard: Posed | Numbered, task: Task, prices: Floats | None) -> Floats:
+    """How the cost of all constraints rises with the weights, shape (n_weights,): a shard's part.
+
+    ``prices`` are those of the costs of the rows that span the corpus, shape (n_rows,).
+    """
+    posed = task.posed(shard)
+    model, theta = task.model, task.theta
+    along: Floats = np.zeros(posed.structure.n_unary)
+    if is_known(model, posed.shard):
+        return np.zeros(len(theta))
+    scores = model.scores(theta, posed.shard)
+    if posed.inside is not None:
+        _, marginals = posed.structure.smoothed_max(scores, 1.0)
+        costs = inside_costs(posed, marginals, task.criterion)
+        along = np.asarray(costs.matrix.T @ (costs.copies * costs.price))
+    if posed.transpose is not None and prices is not None:
+        along = along + posed.weights[posed.structure.instance] * (posed.transpose @ prices)
+    if not along.any():
+        return np.zeros(len(theta))
+    # `gather` counts instances by their weights
+    weights = posed.weights if posed.objective_weights is None else posed.objective_weights
+    weight = weights[posed.structure.instance]
+    along = np.divide(along, weight, out=np.zeros(len(along)), where=weight > 0)
+    covariances = cast(Any, posed.structure).covariances(scores, along, weights)
+    return cast(Floats, model.gather(theta, posed.shard, covariances))
+
+
+class InsideCosts(NamedTuple):
+    """Costs of the rows inside a shard.
+
+    Attributes
+    ----------
+    matrix : csr_array of shape (n_rows, n_unary)
+        In which instances are counted by their weights where a row has several.
+    copies : ndarray of shape (n_rows,)
+        How often a row counts: by the weight of its instance.
+    cost, price : ndarray of shape (n_rows,)
+        Of a copy, and its derivative by the expected value.
+    violation : float
+        The largest, relative to the bound.
+    """
+
+    matrix: sp.csr_array
+    copies: Floats
+    cost: Floats
+    price: Floats
+    violation: float
+
+
+def inside_costs(posed: Posed, marginals: Parts, criterion: Expectations) -> InsideCosts:
+    """Costs of the rows inside a shard, which has some, under its marginals."""
+    assert posed.inside is not None
+    rows = weigh_rows(posed.structure, posed.inside, posed.weights)
+    expected = rows.matrix @ marginals.unary
+    copies = np.where(rows.row_instance >= 0, posed.weights[rows.row_instance], 1.0)
+    excess = (expected - rows.bounds) / np.maximum(1.0, np.abs(rows.bounds))
+    violation = np.where(rows.where(lambda block: block.equality), np.abs(excess), excess).max(initial=0.0)
+    return InsideCosts(rows.matrix, copies, *criterion.costs(rows.blocks, expected, rows.bounds), float(violation))

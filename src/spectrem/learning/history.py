@@ -1,16 +1,30 @@
-"""The record of every iteration of EM, and the result of a run."""
+"""The record of every iteration of EM, and the result of a run, of which the best of several is kept."""
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import isfinite, nan
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from spectrem.exceptions import warn
 
 if TYPE_CHECKING:
     from spectrem.learning.posed_corpus import PosedCorpus
 
 Params = TypeVar("Params")
+Result = TypeVar("Result")
+
+
+class Measured(Protocol):
+    """The numbers of an E-step, without the log-prior; see `EStepResult`."""
+
+    objective: float
+    free_objective: float
+    violation: float
 
 
 @dataclass(frozen=True)
@@ -39,6 +53,12 @@ class Record:
     violation: float
     seconds: float
     log_prior: float = 0.0
+
+    @classmethod
+    def of(cls, gamma: float, expected: Measured, log_prior: float) -> Record:
+        """The record of an E-step that took no time, at parameters with this log-prior."""
+        objective = expected.objective + log_prior
+        return cls(gamma, objective, expected.free_objective, expected.violation, 0.0, log_prior)
 
     @property
     def penalty(self) -> float:
@@ -69,3 +89,39 @@ class FitResult(Generic[Params]):
     history: tuple[Record, ...]
     status: FitStatus
     posed: PosedCorpus
+
+
+def warn_skipped(skipped: Counter[str]) -> None:
+    """Say in how many instances constraints were left out that cannot hold there."""
+    listed = ", ".join(f"{name!r} in {count} of the instances" for name, count in skipped.items())
+    warn(f"constraints that cannot hold were left out: {listed}")
+
+
+def keep_best(runs: Sequence[Callable[[], Result]], objective: Callable[[Result], float]) -> Result:
+    """The result with the largest objective, the first among equals; only the warnings of its run are issued.
+
+    Parameters
+    ----------
+    runs : sequence of callables
+        At least one; called in turn.
+    objective : callable
+
+    Examples
+    --------
+    >>> keep_best([lambda: "two", lambda: "three", lambda: "seven"], len)
+    'three'
+    """
+    if len(runs) == 1:
+        return runs[0]()
+    best: tuple[Result, float, list[warnings.WarningMessage]] | None = None
+    for run in runs:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            result = run()
+        reached = objective(result)
+        if best is None or reached > best[1]:
+            best = result, reached, caught
+    assert best is not None
+    for warning in best[2]:
+        warn(warning.message, warning.category)
+    return best[0]

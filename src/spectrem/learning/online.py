@@ -14,9 +14,8 @@ from spectrem._arrays import Floats
 from spectrem._validate import as_bool, as_count, as_generator
 from spectrem.corpus import Local
 from spectrem.exceptions import InvalidInputError, advice
-from spectrem.learning.em import warn_skipped
 from spectrem.learning.estep import EStep, Posed, Step, objective_of, posterior
-from spectrem.learning.history import FitResult, FitStatus, Record
+from spectrem.learning.history import FitResult, FitStatus, Record, warn_skipped
 from spectrem.learning.model import log_prior
 from spectrem.learning.posed_corpus import pose
 from spectrem.structures import Known, Parts

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,26 +17,30 @@ import scipy.sparse as sp
 from spectrem._arrays import Floats
 from spectrem.constraints.compilation.compile import Constraints, compile_shard, corpus_rows, facts_of, flatten
 from spectrem.constraints.compilation.facts import CorpusFacts
-from spectrem.constraints.compilation.rows import CorpusRows, Rows
+from spectrem.constraints.compilation.rows import CorpusRows, Rows, no_rows
 from spectrem.corpus import Corpus, Local
 from spectrem.corpus.changes import size_of
 from spectrem.corpus.corpus import fold, sums_of_neighbours
 from spectrem.exceptions import InvalidInputError, warn_unconverged
-from spectrem.learning.across import (
-    Solved,
-    curvature_of,
-    evaluate_and_keep,
-    evaluate_shard,
-    gathered,
-    squared_norms,
-    support_of,
-    variants_of,
-    with_scores,
-    worst_violation,
+from spectrem.learning.estep import (
+    EStep,
+    Latest,
+    Mixture,
+    Posed,
+    Posterior,
+    Step,
+    expect,
+    expectation,
+    less_cost,
+    posterior,
+    scores_of,
 )
-from spectrem.learning.estep import EStep, Mixture, Posed, Posterior, Step, expect, posterior
 from spectrem.learning.model import Restricted, columns_of, counts_of, given_of, is_known, weights_of
-from spectrem.models.estep import EStepResult
+from spectrem.models.estep import EStepResult, RowSum
+from spectrem.structures import Parts
+
+if TYPE_CHECKING:
+    from spectrem.inference import ShardVariants
 
 # Multipliers above this (nats, over gamma) show that constraints cannot hold.
 _DIVERGED = 1e8
@@ -91,7 +95,7 @@ def _pose(model: Any, corpus: Corpus, estep: EStep) -> PosedCorpus:
     if not facts.complete:  # constraints over several instances that read counts over the corpus
         facts = shards.sum(find_facts, model, estep.constraints, facts)
     rows = corpus_rows(facts)
-    if not rows.blocks and not estep.warm_start and shards.sum(count_parts) > _MOST_PARTS:
+    if not rows.blocks and not estep.warm_start and shards.sum(_n_parts) > _MOST_PARTS:
         return PosedCorpus(numbered, facts=facts)
     shards = shards.derive(with_rows, model, estep.constraints, facts, len(rows.bounds))
     if not len(rows.bounds):
@@ -121,6 +125,41 @@ def posterior_alone(shard: Any, step: Step) -> Posterior:
         )
     found: Posterior = next(posed.shards.collect(posterior, step))
     return found
+
+
+@dataclass(frozen=True)
+class DualSum:
+    """Sum over instances of ``smax_gamma(s - U^T lambda)``, nats, and ``U mu``; a value with ``+``."""
+
+    value: float
+    expectation: RowSum
+
+    @property
+    def dense(self) -> tuple[float, Floats]:
+        """The value and the expectations of all rows, shape (n_rows,)."""
+        return self.value, self.expectation.dense
+
+    def __add__(self, other: DualSum) -> DualSum:
+        return DualSum(self.value + other.value, self.expectation + other.expectation)
+
+
+class Solved(NamedTuple):
+    """The solution for rows over the corpus.
+
+    ``step`` holds the prices or the mixture that meet them; ``value`` is what the rows add to the objective, nats;
+    ``shards`` have the multipliers of their own rows; ``expectation`` is ``U mu`` of the posteriors, by which rows are
+    missed by ``violation``; ``proven`` says whether some distribution is known to meet them.
+    """
+
+    step: Step
+    multipliers: Floats
+    value: float
+    length: float
+    solved: bool
+    shards: Corpus
+    expectation: Floats
+    violation: float = 0.0
+    proven: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,51 +201,38 @@ class PosedCorpus:
 
     def expect(self, step: Step) -> tuple[EStepResult[Any], PosedCorpus]:
         """Statistics and numbers of the whole corpus, and the corpus with the multipliers to start from next time."""
+        estep = step.estep
         if self.needs is not None:
-            return self._expect_restricted(step, self.shards, self.needs), self
-        if step.estep.kernel is not None:
-            return self.shards.sum(step.estep.kernel.prepare(step.params, step.gamma)), self
-        if self.facts is not None:
-            return self.shards.sum(expect_anew, step, self.facts), self
-        if self.rows is None:
-            expected, shards = self.shards.advance(expect, step)
-            return expected, replace(self, shards=shards)
-        # With a few steps per iteration violations vanish over the iterations, unless the rows cannot hold: whether
-        # they can is checked after 1, 2, 4, 8, ... iterations.
-        few = step.estep.dual_steps is not None and step.gamma > 0
-        solved = self._solve(step, checked=not few or not self.n_solved & (self.n_solved + 1), warned=not few)
-        expected, shards = solved.shards.advance(expect, solved.step)
-        expected.objective += step.estep.alpha * step.estep.weight * solved.value
-        expected.violation = max(expected.violation, solved.violation)
-        following = replace(self, n_solved=self.n_solved + 1, proven=solved.proven)
-        if step.estep.warm_start or step.estep.dual_steps is not None:
-            following = replace(following, shards=shards, multipliers=solved.multipliers, length=solved.length)
+            own = Restricted(_owner(step.model, estep), step.params, self.needs)
+            common = step._replace(model=None, params=None, estep=replace(estep, kernel=None))
+            results = own.placed(self.shards.collect(expect_restricted, common, self.facts, each=own))
+            return fold(sums_of_neighbours(results, _FEW)), self
+        if estep.kernel is not None:
+            return self.shards.sum(estep.kernel.prepare(step.params, step.gamma)), self
+        following, shards, solved = self, self.shards, None
+        if self.rows is not None:
+            # With a few steps per iteration violations vanish over the iterations, unless the rows cannot hold: whether
+            # they can is checked after 1, 2, 4, 8, ... iterations.
+            few = estep.dual_steps is not None and step.gamma > 0
+            solved = self._solve(step, checked=not few or not self.n_solved & (self.n_solved + 1), warned=not few)
+            following = replace(self, n_solved=self.n_solved + 1, proven=solved.proven)
+            shards, step = solved.shards, solved.step
+            if estep.warm_start or estep.dual_steps is not None:
+                following = replace(following, multipliers=solved.multipliers, length=solved.length)
+        if estep.warm_start:
+            expected, shards = shards.advance(expect, step)
+            following = replace(following, shards=shards)
+        else:
+            expected = shards.sum(expect_shard, step, self.facts)
+        if solved is not None:
+            expected.objective += estep.alpha * estep.weight * solved.value
+            expected.violation = max(expected.violation, solved.violation)
         return expected, following
 
-    def expect_part(self, step: Step, numbers: Sequence[int]) -> EStepResult[Any]:
-        """Statistics and numbers of some of the shards, where no constraint spans the corpus.
-
-        Multipliers start from zero or where `expect` left them, and are not kept.
-        """
-        shards = self.shards.part(numbers)
-        if self.needs is not None:
-            return self._expect_restricted(step, shards, [self.needs[k] for k in numbers])
-        if step.estep.kernel is not None:
-            found = shards.sum(step.estep.kernel.prepare(step.params, step.gamma))
-        elif self.facts is not None:
-            found = shards.sum(expect_anew, step, self.facts)
-        else:
-            assert self.rows is None
-            found = shards.sum(expect_alone, step)
-        result: EStepResult[Any] = found
-        return result
-
-    def _expect_restricted(self, step: Step, shards: Corpus, needs: Sequence[Any]) -> EStepResult[Any]:
-        """The E-step where every shard is sent the parameters that it needs; sums are made here."""
-        own = Restricted(_owner(step.model, step.estep), step.params, needs)
-        common = step._replace(model=None, params=None, estep=replace(step.estep, kernel=None))
-        results = own.placed(shards.collect(expect_restricted, common, self.facts, each=own))
-        return fold(sums_of_neighbours(results, _FEW))
+    def part(self, numbers: Sequence[int]) -> PosedCorpus:
+        """The corpus of some of the shards, where no constraint spans the corpus."""
+        needs = None if self.needs is None else [self.needs[k] for k in numbers]
+        return replace(self, shards=self.shards.part(numbers), needs=needs)
 
     def at_prices(self, step: Step) -> tuple[Corpus, Step]:
         """Shards and a step with which `posterior` gives posteriors that meet the constraints over the corpus, too.
@@ -347,41 +373,37 @@ def pose_shard(numbered: Numbered, model: Any, constrained: bool = True) -> Pose
     return Posed(shard, number, structure, counts, objective_weights=weights)
 
 
-def count_parts(posed: Posed) -> int:
-    """The number of unary parts of a shard."""
+def _n_parts(posed: Posed) -> int:
     return posed.structure.n_unary
 
 
-def expect_alone(posed: Posed, step: Step) -> EStepResult[Any]:
+def posed_of(shard: Posed | Numbered, step: Step, facts: CorpusFacts | None) -> Posed:
+    """A shard with its structure and rows, which are made for one use where they are not kept."""
+    if isinstance(shard, Posed):
+        return shard
+    assert facts is not None
+    return with_rows(pose_shard(shard, step.model), step.model, step.estep.constraints, facts, 0)
+
+
+def expect_shard(shard: Posed | Numbered, step: Step, facts: CorpusFacts | None = None) -> EStepResult[Any]:
     """The E-step of a shard that keeps no multipliers."""
-    return expect(posed, step)[0]
-
-
-def expect_anew(numbered: Numbered, step: Step, facts: CorpusFacts) -> EStepResult[Any]:
-    """The E-step of a shard whose structure and rows are made for it and not kept."""
-    return expect(pose_anew(numbered, step, facts), step)[0]
+    return expect(posed_of(shard, step, facts), step)[0]
 
 
 def needs_of(shard: Any, needs: Callable[[Any], Any]) -> Any:
-    """Which parameters a shard needs."""
+    """The parameters that a shard needs."""
     return needs(shard.shard if isinstance(shard, Posed | Numbered) else shard)
 
 
-def expect_restricted(shard: Any, own: tuple[Any, Any], step: Step, facts: CorpusFacts | None) -> EStepResult[Any]:
+def expect_restricted(
+    shard: Any, restricted: tuple[Any, Any], step: Step, facts: CorpusFacts | None
+) -> EStepResult[Any]:
     """The E-step of a shard with a model, or a kernel, and parameters that are its own."""
-    owner, params = own
-    if isinstance(shard, Posed):
-        return expect_alone(shard, step._replace(model=owner, params=params))
-    if isinstance(shard, Numbered):
-        assert facts is not None
-        return expect_anew(shard, step._replace(model=owner, params=params), facts)
-    found: EStepResult[Any] = owner.prepare(params, step.gamma)(shard)
-    return found
-
-
-def pose_anew(numbered: Numbered, step: Step, facts: CorpusFacts) -> Posed:
-    """A shard with its structure and rows, made for one use."""
-    return with_rows(pose_shard(numbered, step.model), step.model, step.estep.constraints, facts, 0)
+    owner, params = restricted
+    if isinstance(shard, Posed | Numbered):
+        return expect_shard(shard, step._replace(model=owner, params=params), facts)
+    result: EStepResult[Any] = owner.prepare(params, step.gamma)(shard)
+    return result
 
 
 def pose_compiled(shard: Any, model: Any, rows: Rows) -> Posed:
@@ -416,3 +438,113 @@ def with_rows(posed: Posed, model: Any, constraints: Constraints, facts: CorpusF
         (flipped.data, columns_over_corpus, flipped.indptr.astype(index)), shape=(posed.structure.n_unary, n_rows)
     )
     return replace(posed, across=rows.matrix, present=rows.present, transpose=transpose)
+
+
+def gathered(scored: Corpus, together: bool, f: Callable[..., DualSum], *broadcast: Any) -> tuple[Floats, Floats]:
+    """Values and expectations of every shard, or, ``together``, their sum as a single row."""
+    found = [scored.sum(f, *broadcast)] if together else list(scored.collect(f, *broadcast))
+    values, expectations = zip(*(own.dense for own in found), strict=True)
+    return np.array(values), np.array(expectations)
+
+
+def with_scores(posed: Posed, step: Step) -> Posed:
+    """The shard with its scores, which stay while multipliers over the corpus are optimised."""
+    return replace(posed, scores=scores_of(posed, step), latest=Latest())
+
+
+def evaluate_shard(posed: Posed, step: Step) -> DualSum:
+    """The contribution of a shard to the dual over the corpus and to its gradient."""
+    return evaluate_and_keep(posed, step)[0]
+
+
+def evaluate_and_keep(posed: Posed, step: Step) -> tuple[DualSum, Posed]:
+    """The same, and the shard with its own multipliers to start from next time, wherever it lives."""
+    found = posterior(posed, step)
+    kept = replace(posed, multipliers=found.multipliers, latest=None)
+    return DualSum(found.value, expectation(posed, found.marginals)), kept
+
+
+def curvature_of(posed: Posed, step: Step) -> Floats:
+    """The second derivatives of a shard's value in the prices, at its own multipliers; NaN where they are not known."""
+    from spectrem.inference.corpus.curvature import curvature_of_batch
+
+    structure, across, prices = posed.structure, posed.transpose, step.prices
+    assert across is not None
+    assert prices is not None
+    if is_known(step.model, posed.shard):
+        return np.zeros((len(prices), len(prices)))
+    scores = scores_of(posed, step)
+    shifted = Parts(less_cost(posed, scores.unary, prices), scores.factors)
+    inside = no_rows(structure.n_unary) if posed.inside is None else posed.inside
+    own = np.zeros(0) if posed.multipliers is None else posed.multipliers
+    return curvature_of_batch(structure, shifted, inside, own, step.gamma, posed.weights, across)
+
+
+def support_of(posed: Posed, step: Step, direction: Floats) -> DualSum:
+    """``sum over instances of max over structures of -direction . U h``, for proofs that rows cannot hold, and U h.
+
+    Rows inside the shard enter by their multipliers at the prices of ``step``, scaled like the direction. Any
+    multipliers give an upper bound on the maximum under these rows; these ones give a close one where prices diverge.
+    """
+    from spectrem.inference.oracle import possible_parts
+    from spectrem.inference.slack import compile_slack
+
+    structure, weights, inside = posed.structure, posed.weights, posed.inside
+    possible = possible_parts(scores_of(posed, step))
+    unary, added = less_cost(posed, possible.unary, direction), 0.0
+    assert step.prices is not None
+    largest = np.abs(step.prices[direction != 0]).max(initial=0.0)
+    multipliers = posterior(posed, step).multipliers if inside is not None and largest > 0 else None
+    if inside is not None and multipliers is not None:
+        # Rows over a group have an owner of their own, after all instances.
+        owner = np.where(inside.row_instance < 0, structure.n_instances, inside.row_instance)
+        terms = compile_slack(inside.blocks, owner, structure.n_instances + 1)
+        own, copies = terms.recession(multipliers) / largest, np.append(weights, 1.0)
+        unary = unary - inside.matrix.T @ own
+        added = float(copies @ terms.value(own) + (copies[owner] * inside.bounds) @ own)
+    values, marginals = structure.smoothed_max(Parts(unary, possible.factors), 0.0)
+    return DualSum(float(weights @ values + added), expectation(posed, marginals))
+
+
+def variants_of(posed: Posed, step: Step, points: Floats) -> ShardVariants:
+    """The structures that instances take at several multipliers of the rows over the corpus, where these differ.
+
+    Raises
+    ------
+    InvalidInputError
+        If constraints tie instances of the shard, whose structures can then not be chosen one by one.
+    """
+    from spectrem.inference import find_variants
+
+    if posed.inside is not None and (posed.inside.row_instance < 0).any():
+        tied = next(
+            block.name for block in posed.inside.blocks if block.scope != "instance" and block.stop > block.start
+        )
+        raise InvalidInputError(
+            f"gamma must be at least 0 where {tied!r} ties instances and other constraints span the corpus, got -inf; "
+            "use gamma = 0, the linear relaxation"
+        )
+    assert posed.transpose is not None
+    matrix = sp.csr_array(posed.transpose.T)
+    scores = scores_of(posed, step)
+    return find_variants(
+        posed.structure, scores, matrix, points, weights=posed.weights, inside=posed.inside,
+        infeasible=step.estep.infeasible,
+    )  # fmt: skip
+
+
+def squared_norms(posed: Posed, n_rows: int) -> Floats:
+    """The contribution of a shard to the squared norms of the rows that span the corpus, shape (n_rows,)."""
+    assert posed.across is not None
+    assert posed.present is not None
+    total = np.zeros(n_rows)
+    total[posed.present] = posed.across.power(2) @ posed.weights[posed.structure.instance]
+    return total
+
+
+def worst_violation(rows: CorpusRows, excess: Floats) -> float:
+    """The largest violation of a row, or of rows that share a slack, beyond the slack allowed, relative to bounds."""
+    from spectrem.inference.slack import compile_slack
+
+    terms = compile_slack(rows.blocks, np.zeros(len(rows.bounds), np.int64), 1)
+    return float(terms.worst_violation(excess, np.maximum(1.0, np.abs(rows.bounds)))[0])

@@ -14,14 +14,14 @@ from spectrem.constraints.compilation.facts import CorpusFacts
 from spectrem.exceptions import Unconverged
 from spectrem.learning import EStep, Expectations, Posed, PosedCorpus, Step, posterior
 from spectrem.learning.estep import expectation, scores_of
-from spectrem.learning.posed_corpus import Numbered, pose_anew
+from spectrem.learning.posed_corpus import Numbered, posed_of
 from spectrem.models.estep import RowSum
 from spectrem.reports.constraints import ConstraintReport, report_corpus_rows, report_weighted
 from spectrem.reports.summaries import ConstraintSummary, summarise
 from spectrem.structures import Parts
 
 if TYPE_CHECKING:
-    from spectrem.learning.expected_costs import Task
+    from spectrem.learning.ascent import Task
 
 LONGEST = 1000
 """Constraints of more rows than this are summarised."""
@@ -49,11 +49,8 @@ def report_posed(posed: PosedCorpus, step: Step) -> tuple[tuple[ConstraintReport
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Unconverged)  # training has said it
-        if posed.facts is not None:
-            total = posed.shards.sum(_measure_anew, step, posed.facts)
-        else:
-            shards, step = posed.at_prices(step)
-            total = shards.sum(_measure, step)
+        shards, step = posed.at_prices(step)
+        total = shards.sum(_measure, step, posed.facts)
     return _reports(posed, total, step.prices)
 
 
@@ -79,7 +76,7 @@ def report_expectations(
     summaries : tuple of ConstraintSummary
         As of `report_posed`.
     """
-    from spectrem.learning.expected_costs import Task  # and with it log-linear models
+    from spectrem.learning.ascent import Task  # and with it log-linear models
 
     task = Task(model, theta, criterion, estep, posed.facts)
     total, prices = posed.shards.sum(_measure_expectations, task), None
@@ -122,8 +119,9 @@ class _Measured:
         return _Measured(inside, self.before + other.before, self.after + other.after)
 
 
-def _measure(posed: Posed, step: Step) -> _Measured:
+def _measure(shard: Posed | Numbered, step: Step, facts: CorpusFacts | None) -> _Measured:
     """The constraints of a shard, under the model alone and as they are met."""
+    posed = posed_of(shard, step, facts)
     found, scores = posterior(posed, step), scores_of(posed, step)
     free = posed.structure.smoothed_max(scores, max(step.gamma, 0.0))[1]
     return _measured(posed, free, found.marginals, found.multipliers, found.left_out)
@@ -131,7 +129,7 @@ def _measure(posed: Posed, step: Step) -> _Measured:
 
 def _measure_expectations(shard: Posed | Numbered, task: Task) -> _Measured:
     """The constraints of a shard under the model."""
-    from spectrem.learning.expected_costs import inside_costs
+    from spectrem.learning.ascent import inside_costs
 
     posed = task.posed(shard)
     _, marginals = posed.structure.smoothed_max(task.model.scores(task.theta, posed.shard), 1.0)
@@ -155,7 +153,3 @@ def _measured(posed: Posed, before: Parts, after: Parts, prices: Floats | None, 
     if posed.across is None:
         return _Measured(inside)
     return _Measured(inside, expectation(posed, before), expectation(posed, after))
-
-
-def _measure_anew(numbered: Numbered, step: Step, facts: CorpusFacts) -> _Measured:
-    return _measure(pose_anew(numbered, step, facts), step)

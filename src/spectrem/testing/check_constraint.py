@@ -16,8 +16,7 @@ from spectrem.constraints.compilation.compile import compile_constraints
 from spectrem.constraints.compilation.draft import used_columns
 from spectrem.constraints.compilation.rows import Rows, row_text
 from spectrem.constraints.compilation.table import PartTable
-from spectrem.constraints.constraint import AnyConstraint, Constraint, LinearConstraint
-from spectrem.constraints.terms import Term
+from spectrem.constraints.constraint import AnyConstraint, Constraint, LinearConstraint, Term
 from spectrem.structures.structure import Structure
 
 Key = tuple[Any, ...]

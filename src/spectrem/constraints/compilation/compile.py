@@ -16,9 +16,8 @@ from spectrem.constraints.compilation.facts import ConstraintFacts, CorpusFacts,
 from spectrem.constraints.compilation.groups import KeyColumns, number_groups, numbers_of
 from spectrem.constraints.compilation.rows import Block, CorpusRows, Rows, Scope, ShardRows
 from spectrem.constraints.compilation.table import PartTable
-from spectrem.constraints.constraint import AnyConstraint, Constraint, LinearConstraint
+from spectrem.constraints.constraint import AnyConstraint, Constraint, LinearConstraint, MaxOver
 from spectrem.constraints.links import RowLinks, resolve_links
-from spectrem.constraints.max_over import MaxOver
 from spectrem.constraints.text import parse_constraint
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures.structure import Structure

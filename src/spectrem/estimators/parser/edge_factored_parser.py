@@ -14,13 +14,11 @@ from spectrem._validate import as_generator
 from spectrem.data import UNKNOWN_HEAD, ParsedSentence
 from spectrem.estimators import engine
 from spectrem.estimators.conventions import Estimator, PerSentence, check_fitted, row_weights
-from spectrem.estimators.crf.file import pairs_in
-from spectrem.estimators.crf.training import pairs_of
 from spectrem.estimators.declare import documented
 from spectrem.estimators.parser.input import TAGS, read_columns, read_heads, read_sentences
 from spectrem.estimators.parser.parameters import ParserParameters, check_settings
 from spectrem.estimators.sentence_columns import check_tree_values
-from spectrem.estimators.storage import Codec, Saved, check_shapes, pack_words, unpack_words
+from spectrem.estimators.storage import Codec, Saved, check_shapes, pack_words, read_pairs, unpack_words, write_pairs
 from spectrem.exceptions import InvalidInputError, advice
 from spectrem.learning import Record, SmallSteps, Step, run_online
 from spectrem.metrics import not_punctuation
@@ -52,8 +50,7 @@ def _write(parser: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     arrays["theta"] = parser.theta_[places].astype(np.float32)
     if parser.relations_ is not None:
         values["relations"] = list(parser.relations_.names)
-        features, relations = pairs_of(parser.relations_.model.support)
-        arrays |= {"relation_features": features.astype(np.int32), "relations": relations.astype(np.int32)}
+        arrays |= write_pairs(parser.relations_.model.support, ("relation_features", "relations"))
         arrays["relation_theta"] = parser.relations_.theta
     return values, arrays
 
@@ -79,7 +76,7 @@ def _read_relations(parser: Any, values: dict[str, Any], arrays: dict[str, NDArr
         return None
     if not all(isinstance(name, str) for name in names) or not names:
         raise ValueError("relations are not texts")
-    support = pairs_in(arrays, ("relation_features", "relations"), N_FEATURES, len(names))
+    support = read_pairs(arrays, ("relation_features", "relations"), N_FEATURES, len(names))
     if support is None:
         raise ValueError("weights of relations do not fit their pairs")
     check_shapes(arrays, {"relation_theta": (support.n_weights,)})
